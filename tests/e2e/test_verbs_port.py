@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from tests.e2e.fabrics import BOUND_S, Bench, assert_released, silent, statuses
+from fanin_tools.stress.faults.process_faults import kill_device
+from tests.e2e.fabrics import BOUND_S, POLL_S, Bench, assert_released, silent, statuses
 from tests.e2e.members import job, run_ranks
 
 NODES = 2
@@ -128,6 +130,23 @@ def test_device_that_can_not_be_had(
         bench.build(replace(fabric, devices=(nic,)))
     assert refusal.value.name == "DEVICE_LOST"
     assert said.format(address=nic.address) in refusal.value.cause
+
+
+def test_verbs_device_that_is_lost(bench: Bench, on_carriers: pytest.MonkeyPatch) -> None:
+    """Its Fanin device says so, with what to do, and is there to be asked."""
+    carrier = bench.up(Shape(1, 1, direct=True, lanes=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FANIN_SOCKET", str(carrier.state.socket(carrier.fabric.nics[0].name)))
+        running = bench.build(over_verbs(bench, Shape(1, 1, direct=True, lanes=1), carrier))
+    kill_device(carrier, carrier.fabric.nics[0].name)
+    (nic,) = running.fabric.nics
+    end = time.monotonic() + BOUND_S
+    while "stays down" not in (said := running.state.log(nic.name).read_text()):
+        assert time.monotonic() < end, said
+        time.sleep(POLL_S)
+    assert "the queue pair on fanin0 has failed" in said
+    assert "start this device anew when the verbs device is there again" in said
+    assert nic.name in statuses(running)
 
 
 def test_mtu_that_the_device_does_not_carry(bench: Bench, on_carriers: pytest.MonkeyPatch) -> None:

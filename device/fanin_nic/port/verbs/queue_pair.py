@@ -50,6 +50,9 @@ def _open(name: str) -> int:
     except OSError as error:
         remedy = "install libibverbs (Debian: libibverbs1 and ibverbs-providers)"
         raise VerbsFailed(f"port verbs://{name} needs libibverbs: {error}; {remedy}") from error
+    except AttributeError as error:
+        remedy = "use that of rdma-core 32 or later"
+        raise VerbsFailed(f"libibverbs is too old for port verbs://{name}: {error}; {remedy}") from error
     names, count = [], ctypes.c_int()
     found = devices.ibv_get_device_list(byref(count))
     for index in range(count.value if found else 0):

@@ -8,7 +8,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR, stack_bytes
 from fanin_nic.native.memory import call_library, load_be32, record_at, store_be32
 from fanin_nic.port.descriptors import DESTINATION, PEER, SOCKET_ADDRESS
-from fanin_nic.port.peers import find_peer
+from fanin_nic.port.peers import known_peer
 from fanin_nic.port.verbs.records import (
     COMPLETION,
     GRH_BYTES,
@@ -78,8 +78,11 @@ def _enter(port, verbs, index, completion):
 
 @compiled
 def _check_sender(port, verbs, source, queue_pair):
-    """Ask for the sender's queue pair again if it is not the one that is known: the sender was started anew."""
-    place = find_peer(port.peer_table, source)
+    """Ask for the sender's queue pair again if it is not the one that is known: the sender was started anew. A sender
+    whose packet is not checked yet gets no row."""
+    place = known_peer(port.peer_table, source)
+    if place == 0:
+        return
     row = (place - port.peer_table) // uint64(PEER_SIZE)
     destination = destination_at(verbs.destinations + row * uint64(DESTINATION_SIZE))
     if destination.handle and destination.queue_pair != queue_pair and not destination.wanted:

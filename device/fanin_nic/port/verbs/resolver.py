@@ -25,7 +25,7 @@ from fanin_nic.port.verbs.queue_pair import QueuePair, VerbsFailed
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 
 REPEAT_SECONDS = 0.05  # between questions to a device that does not answer
-TRIES = 40  # questions; then only the next packet to it asks again
+TRIES = 8  # questions, few since a forged address may cause them; then only the next packet to it asks again
 LOOK_SECONDS = 0.25  # between looks for devices that have fallen silent
 MESSAGES = 64  # taken in one turn
 MEND_SECONDS, MOST_MEND_SECONDS = 0.05, 5.0  # between attempts; each takes twice as long to come as the one before
