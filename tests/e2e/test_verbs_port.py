@@ -5,6 +5,7 @@ The verbs devices are NICs of another fabric, by the preloaded verbs library. `t
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from fanin.verbs.enums import IBV_WR_RDMA_WRITE
 from fanin.verbs_lib import library_path
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
@@ -24,9 +26,11 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import BOUND_S, POLL_S, Bench, assert_released, silent, statuses
 from tests.e2e.members import job, run_ranks
+from tests.ordinary.sides import Side, connect, sockets
 
 NODES = 2
 ELEMENTS = 70_001
+LENGTH = 1_000_001  # bytes
 
 
 def over_verbs(bench: Bench, shape: Shape, carriers: Running) -> Fabric:
@@ -89,6 +93,19 @@ def test_allreduce(running: Running, carriers: Running, route: str) -> None:
     check_allreduce(running, route)
     own = sum(link["tx_packets"] for status in statuses(running).values() for link in status["links"].values())
     assert sent_by_carriers(carriers) - before >= own - own_before >= ELEMENTS * 8 // 2048
+
+
+def test_ordinary_traffic(running: Running, carriers: Running) -> None:
+    """A program writes to the memory of another one; the packets go by the verbs devices."""
+    before = sent_by_carriers(carriers)
+    with contextlib.ExitStack() as stack:
+        one, other = (stack.enter_context(contextlib.closing(Side(socket))) for socket in sockets(running))
+        connect(one, other)
+        one.fill()
+        one.send(IBV_WR_RDMA_WRITE, one.piece(LENGTH), remote=(other, 0))
+        one.completion()
+        assert np.array_equal(one.data[:LENGTH], other.data[:LENGTH])
+    assert sent_by_carriers(carriers) - before >= LENGTH // 4096
 
 
 def test_device_that_is_started_anew(running: Running) -> None:
