@@ -1,7 +1,7 @@
 """Two ports over verbs devices in one process: `verbs_ports.py DEVICE=ADDRESS DEVICE=ADDRESS`.
 
-They exchange packets. Then each queue pair fails, and a device refuses what is posted. "whole" is printed when packets
-have come through again each time, both ways.
+One is a stranger at first. Then they exchange packets. Each queue pair fails, and a device refuses what is posted.
+"whole" is printed when packets have come through again each time, both ways.
 """
 
 from __future__ import annotations
@@ -49,6 +49,21 @@ def take(port: VerbsPort) -> list[bytes]:
     return [
         ctypes.string_at(int(entry["address"]), int(entry["length"])) for entry in port.received[: receive(port.state)]
     ]
+
+
+def be_wrong(sender: VerbsPort, receiver: VerbsPort) -> None:
+    """Send packets with a wrong ICRC, as a stranger's could be. The receiver enters nobody for them."""
+    port = sender._tables.port
+    address = int(port["address"][0])
+    port["address"] = address ^ 1  # which the ICRC covers
+    end = time.monotonic() + SECONDS
+    while not receiver.drops()["drop_icrc"]:
+        assert time.monotonic() < end, f"{sender.drops()} {receiver.drops()}"
+        send(sender, receiver.address)
+        assert take(receiver) == []
+        select.select([], [], [], POLL_SECONDS)
+    assert receiver.peers() == {}
+    port["address"] = address
 
 
 def exchange(sender: VerbsPort, receiver: VerbsPort) -> None:
@@ -117,6 +132,7 @@ def main() -> None:
         for port in ports:
             stack.callback(port.close)
         one, other = ports
+        be_wrong(one, other)
         exchange(one, other)
         exchange(other, one)
         for port in ports:
