@@ -22,11 +22,12 @@ from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.port.receive import receive
 from fanin_nic.port.transmit import transmit
 from fanin_nic.port.verbs.port import VerbsPort
-from fanin_nic.port.verbs.sleep import UNTIL_EVENT, UNTIL_MENDED, longest_sleep
+from fanin_nic.port.verbs.sleep import UNTIL_EVENT, longest_sleep
 from fanin_wire.fields import HEADER, TRANSPORT_SIZE, Opcode
 
 SECONDS = 120.0
 REPEAT_SECONDS, POLL_SECONDS = 0.5, 0.001
+NOW_AND_THEN = 200_000_000  # ns: what a lane may sleep while its queue pair is mended
 ERR = 6  # IBV_QPS_ERR
 POST = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 PAYLOADS = [bytes([number]) * length for number, length in enumerate((0, 1, 2000, 2000, 2000, 7, 2048, 2048))]
@@ -98,8 +99,8 @@ def is_broken(port: VerbsPort) -> bool:
 
 
 def fail(port: VerbsPort) -> None:
-    """Let the queue pair fail while its lane sleeps. The lane is woken; then it looks now and then, and no event that
-    nobody takes keeps it awake."""
+    """Let the queue pair fail while its lane sleeps. The lane is woken. Then it looks now and then, no event that
+    nobody takes keeps it awake, and it gives no buffer to a device that is being mended."""
     verbs = np.uint64(port._queue_pair.state)
     while longest_sleep(verbs) != UNTIL_EVENT:
         take(port)
@@ -108,7 +109,11 @@ def fail(port: VerbsPort) -> None:
         assert select.select([port.receive_fd], [], [], SECONDS)[0]
         while not is_broken(port):
             take(port)
-        assert longest_sleep(verbs) == UNTIL_MENDED
+        held = int(port._queue_pair.record[0]["received"])
+        assert held > 0
+        assert 0 < longest_sleep(verbs) <= NOW_AND_THEN
+        assert take(port) == []
+        assert port._queue_pair.record[0]["received"] == held
         assert not select.select([port.receive_fd], [], [], 0)[0]
 
 

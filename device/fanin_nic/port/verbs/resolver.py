@@ -24,7 +24,7 @@ from fanin_nic.port.descriptors import PEER_SLOTS
 from fanin_nic.port.verbs.queue_pair import QueuePair, VerbsFailed
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 
-REPEAT_SECONDS = 0.05  # between questions to a device that does not answer
+REPEAT_SECONDS, MOST_REPEAT_SECONDS = 0.05, 1.0  # between questions to a device that does not answer: ever longer
 TRIES = 8  # questions, few since a forged address may cause them; then only the next packet to it asks again
 LOOK_SECONDS = 0.25  # between looks for devices that have fallen silent
 MESSAGES = 64  # taken in one turn
@@ -144,8 +144,8 @@ class Resolver:
             if question.tries == TRIES:
                 del self._questions[address]
                 continue
+            question.due = now + min(REPEAT_SECONDS * 2**question.tries, MOST_REPEAT_SECONDS)
             question.tries += 1
-            question.due = now + REPEAT_SECONDS
             self._send(Message(Kind.QUESTION, self._lane, question.token), address, RESOLUTION_PORT)
 
     def _send(self, message: Message, address: str, port: int) -> None:
