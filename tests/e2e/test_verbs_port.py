@@ -5,8 +5,10 @@ The verbs devices are NICs of another fabric, by the preloaded verbs library. `t
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,17 +16,21 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from fanin.verbs.enums import IBV_WR_RDMA_WRITE
 from fanin.verbs_lib import library_path
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from tests.e2e.fabrics import BOUND_S, Bench, assert_released, silent, statuses
+from fanin_tools.stress.faults.process_faults import kill_device
+from tests.e2e.fabrics import BOUND_S, POLL_S, Bench, assert_released, silent, statuses
 from tests.e2e.members import job, run_ranks
+from tests.ordinary.sides import Side, connect, sockets
 
 NODES = 2
 ELEMENTS = 70_001
+LENGTH = 1_000_001  # bytes
 
 
 def over_verbs(bench: Bench, shape: Shape, carriers: Running) -> Fabric:
@@ -89,6 +95,19 @@ def test_allreduce(running: Running, carriers: Running, route: str) -> None:
     assert sent_by_carriers(carriers) - before >= own - own_before >= ELEMENTS * 8 // 2048
 
 
+def test_ordinary_traffic(running: Running, carriers: Running) -> None:
+    """A program writes to the memory of another one; the packets go by the verbs devices."""
+    before = sent_by_carriers(carriers)
+    with contextlib.ExitStack() as stack:
+        one, other = (stack.enter_context(contextlib.closing(Side(socket))) for socket in sockets(running))
+        connect(one, other)
+        one.fill()
+        one.send(IBV_WR_RDMA_WRITE, one.piece(LENGTH), remote=(other, 0))
+        one.completion()
+        assert np.array_equal(one.data[:LENGTH], other.data[:LENGTH])
+    assert sent_by_carriers(carriers) - before >= LENGTH // 4096
+
+
 def test_device_that_is_started_anew(running: Running) -> None:
     """It has another queue pair, for which the others ask."""
     check_allreduce(running, "tree")
@@ -104,7 +123,7 @@ def test_queue_pairs_that_fail(carriers: Running, on_carriers: pytest.MonkeyPatc
     done = subprocess.run([sys.executable, program, *free], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "whole"
-    assert done.stderr.count("is up again") == 2
+    assert done.stderr.count("is up again") == 3
 
 
 @pytest.mark.parametrize(
@@ -128,6 +147,23 @@ def test_device_that_can_not_be_had(
         bench.build(replace(fabric, devices=(nic,)))
     assert refusal.value.name == "DEVICE_LOST"
     assert said.format(address=nic.address) in refusal.value.cause
+
+
+def test_verbs_device_that_is_lost(bench: Bench, on_carriers: pytest.MonkeyPatch) -> None:
+    """Its Fanin device says so, with what to do, and is there to be asked."""
+    carrier = bench.up(Shape(1, 1, direct=True, lanes=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FANIN_SOCKET", str(carrier.state.socket(carrier.fabric.nics[0].name)))
+        running = bench.build(over_verbs(bench, Shape(1, 1, direct=True, lanes=1), carrier))
+    kill_device(carrier, carrier.fabric.nics[0].name)
+    (nic,) = running.fabric.nics
+    end = time.monotonic() + BOUND_S
+    while "stays down" not in (said := running.state.log(nic.name).read_text()):
+        assert time.monotonic() < end, said
+        time.sleep(POLL_S)
+    assert "the queue pair on fanin0 has failed" in said
+    assert "start this device anew when the verbs device is there again" in said
+    assert nic.name in statuses(running)
 
 
 def test_mtu_that_the_device_does_not_carry(bench: Bench, on_carriers: pytest.MonkeyPatch) -> None:

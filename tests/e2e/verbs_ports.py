@@ -1,14 +1,17 @@
 """Two ports over verbs devices in one process: `verbs_ports.py DEVICE=ADDRESS DEVICE=ADDRESS`.
 
-They exchange packets. Then each queue pair fails. "whole" is printed when packets have come through again, both ways.
+One is a stranger at first. Then they exchange packets. Each queue pair fails, and a device refuses what is posted.
+"whole" is printed when packets have come through again each time, both ways.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import ipaddress
 import logging
+import os
 import select
 import sys
 import time
@@ -19,11 +22,14 @@ from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.port.receive import receive
 from fanin_nic.port.transmit import transmit
 from fanin_nic.port.verbs.port import VerbsPort
+from fanin_nic.port.verbs.sleep import UNTIL_EVENT, longest_sleep
 from fanin_wire.fields import HEADER, TRANSPORT_SIZE, Opcode
 
 SECONDS = 120.0
 REPEAT_SECONDS, POLL_SECONDS = 0.5, 0.001
+NOW_AND_THEN = 200_000_000  # ns: what a lane may sleep while its queue pair is mended
 ERR = 6  # IBV_QPS_ERR
+POST = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 PAYLOADS = [bytes([number]) * length for number, length in enumerate((0, 1, 2000, 2000, 2000, 7, 2048, 2048))]
 
 
@@ -46,6 +52,21 @@ def take(port: VerbsPort) -> list[bytes]:
     ]
 
 
+def be_wrong(sender: VerbsPort, receiver: VerbsPort) -> None:
+    """Send packets with a wrong ICRC, as a stranger's could be. The receiver enters nobody for them."""
+    port = sender._tables.port
+    address = int(port["address"][0])
+    port["address"] = address ^ 1  # which the ICRC covers
+    end = time.monotonic() + SECONDS
+    while not receiver.drops()["drop_icrc"]:
+        assert time.monotonic() < end, f"{sender.drops()} {receiver.drops()}"
+        send(sender, receiver.address)
+        assert take(receiver) == []
+        select.select([], [], [], POLL_SECONDS)
+    assert receiver.peers() == {}
+    port["address"] = address
+
+
 def exchange(sender: VerbsPort, receiver: VerbsPort) -> None:
     """Send until a whole row of packets has come through in its order. What is sent while a queue pair is not known, or
     has failed, is lost."""
@@ -56,12 +77,57 @@ def exchange(sender: VerbsPort, receiver: VerbsPort) -> None:
         send(sender, receiver.address)
         again = time.monotonic() + REPEAT_SECONDS
         while time.monotonic() < again:
-            take(sender)  # where a queue pair that has failed is noticed
+            take(sender)
             found += [packet[TRANSPORT_SIZE:] for packet in take(receiver)]
             if found[-len(wanted) :] == wanted:
                 return
             select.select([], [], [], POLL_SECONDS)
     raise TimeoutError(f"{sender.address} to {receiver.address}: {sender.drops()} {receiver.drops()}")
+
+
+@contextlib.contextmanager
+def unmended(port: VerbsPort):
+    """Nobody mends the queue pair meanwhile."""
+    port._resolver._mend_due = time.monotonic() + 2 * SECONDS
+    yield
+    port._resolver._mend_due = 0.0
+    os.eventfd_write(port._queue_pair.wake_fd, 1)
+
+
+def is_broken(port: VerbsPort) -> bool:
+    return bool(port._queue_pair.record[0]["broken"])
+
+
+def fail(port: VerbsPort) -> None:
+    """Let the queue pair fail while its lane sleeps. The lane is woken. Then it looks now and then, no event that
+    nobody takes keeps it awake, and it gives no buffer to a device that is being mended."""
+    verbs = np.uint64(port._queue_pair.state)
+    while longest_sleep(verbs) != UNTIL_EVENT:
+        take(port)
+    with unmended(port):
+        port._queue_pair._modify(ERR, 0)
+        assert select.select([port.receive_fd], [], [], SECONDS)[0]
+        while not is_broken(port):
+            take(port)
+        held = int(port._queue_pair.record[0]["received"])
+        assert held > 0
+        assert 0 < longest_sleep(verbs) <= NOW_AND_THEN
+        assert take(port) == []
+        assert port._queue_pair.record[0]["received"] == held
+        assert not select.select([port.receive_fd], [], [], 0)[0]
+
+
+def refuse(port: VerbsPort, to: str) -> None:
+    """Let the device refuse a chain without a word on where. No packet of it counts as sent."""
+    record, before = port._queue_pair.record, port.drops()["drop_send_error"]
+    refusal, accepts = POST(lambda *_: errno.EIO), int(record[0]["post_send"])
+    with unmended(port):
+        record["post_send"] = ctypes.cast(refusal, ctypes.c_void_p).value
+        assert send(port, to) == 0
+        record["post_send"] = accepts
+        assert port.drops()["drop_send_error"] == before + len(PAYLOADS)
+        assert is_broken(port)
+        assert port.last_error() == "EIO"
 
 
 def main() -> None:
@@ -71,10 +137,14 @@ def main() -> None:
         for port in ports:
             stack.callback(port.close)
         one, other = ports
+        be_wrong(one, other)
         exchange(one, other)
         exchange(other, one)
         for port in ports:
-            port._queue_pair._modify(ERR, 0)
+            fail(port)
+        exchange(one, other)
+        exchange(other, one)
+        refuse(one, other.address)
         exchange(one, other)
         exchange(other, one)
         print("whole")

@@ -50,10 +50,13 @@ class Asker:
         os.eventfd_write(self.wake_fd, 1)
 
     def learnt(self, good: Callable[[int], bool]) -> int:
-        """The number of the other's queue pair, when it is `good`."""
+        """The number of the other's queue pair, when it is `good`. Until there is one, it is wanted again and again, as
+        packets do it."""
         end = time.monotonic() + SECONDS
         while not (self.destinations["handle"][ROW] and good(int(self.destinations["queue_pair"][ROW]))):
             assert time.monotonic() < end, f"it has learnt {self.destinations[ROW]}"
+            if not self.destinations["handle"][ROW]:
+                self.want()
             time.sleep(0.005)
         assert self.destinations["handle"][ROW] == HANDLE
         return int(self.destinations["queue_pair"][ROW])

@@ -17,9 +17,15 @@ MULTIPLIER = 0x9E37_79B1  # 2^32 / golden ratio: Knuth's multiplicative hash
 
 
 @compiled
+def _first(address):
+    """Where the row of an address is, or a little behind."""
+    return (uint64(address) * uint64(MULTIPLIER) >> uint64(16)) & uint64(PEER_SLOTS - 1)
+
+
+@compiled
 def find_peer(table, address):
     """Address of the PEER of an IPv4 address, entered if it is new; the entry for all others where there is no room."""
-    first = (uint64(address) * uint64(MULTIPLIER) >> uint64(16)) & uint64(PEER_SLOTS - 1)
+    first = _first(address)
     for probe in range(PROBES):
         place = table + uint64((first + probe) & (PEER_SLOTS - 1)) * uint64(PEER_SIZE)
         peer = peer_at(place)
@@ -28,6 +34,17 @@ def find_peer(table, address):
         if peer.address == address:
             return place
     return table + uint64(PEER_SLOTS * PEER_SIZE)
+
+
+@compiled
+def known_peer(table, address):
+    """Address of the PEER of an IPv4 address; 0 if there is none."""
+    first = _first(address)
+    for probe in range(PROBES):
+        place = table + uint64((first + probe) & (PEER_SLOTS - 1)) * uint64(PEER_SIZE)
+        if peer_at(place).address == address:
+            return place
+    return uint64(0)
 
 
 @compiled

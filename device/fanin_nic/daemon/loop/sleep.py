@@ -32,8 +32,9 @@ def sleep(lane, now):
     """Sleep until something comes or a timer expires. False: there is something for Python."""
     set_sleeping(lane.doorbells, lane.doorbell_count, 1)
     woken = not is_interrupted(lane)  # a `wait` before may have drained its doorbell
-    if woken and not requests_wait(lane) and not packets_wait(lane.port):
-        deadline = min(engine_at(lane.engine).next_deadline, now + MAX_SLEEP)
+    longest = longest_sleep(lane.port) if woken and not requests_wait(lane) else U64(0)
+    if longest:
+        deadline = min(engine_at(lane.engine).next_deadline, now + longest)
         if lane.ordinary_end:
             deadline = min(deadline, transport_at(lane.transport).next_deadline)
         ready = wait(lane, deadline - now if deadline > now else U64(0))
@@ -43,10 +44,10 @@ def sleep(lane, now):
 
 
 @compiled
-def packets_wait(port):
-    """Whether there are packets already. Sockets tell `wait` themselves."""
+def longest_sleep(port):
+    """For how many ns a lane may sleep; 0: there are packets already. Sockets tell `wait` themselves."""
     verbs = port_at(port).verbs
-    return verbs != 0 and verbs_sleep.packets_wait(verbs)
+    return min(verbs_sleep.longest_sleep(verbs), MAX_SLEEP) if verbs else MAX_SLEEP
 
 
 @compiled

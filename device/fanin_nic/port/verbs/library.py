@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_int, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 NAME = "libibverbs.so.1"
@@ -200,7 +200,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {  # result, arguments
 
 @functools.cache
 def library() -> Any:
-    """libibverbs. Raises OSError if this machine does not have it."""
+    """libibverbs. Raises OSError if this machine does not have it, AttributeError if it is too old."""
     preloaded = ctypes.CDLL(None, use_errno=True)
     found = preloaded if hasattr(preloaded, "ibv_get_device_list") else ctypes.CDLL(NAME, use_errno=True)
     for name, (result, *arguments) in PROTOTYPES.items():
@@ -212,14 +212,3 @@ def library() -> Any:
 def last_error() -> str:
     """What errno of the last call says."""
     return os.strerror(ctypes.get_errno())
-
-
-def device_names() -> list[str]:
-    """The verbs devices of this host."""
-    count = c_int()
-    devices = library().ibv_get_device_list(byref(count))
-    if not devices:
-        return []
-    names = [library().ibv_get_device_name(devices[index]).decode() for index in range(count.value)]
-    library().ibv_free_device_list(devices)
-    return names

@@ -63,7 +63,7 @@ class VerbsPort(Port):
 
     @property
     def receive_fd(self) -> int:
-        """Descriptor to poll for arriving packets, after `packets_wait`."""
+        """Descriptor to poll for arriving packets, after `longest_sleep`."""
         return self._queue_pair.event_fd
 
     @property

@@ -50,6 +50,9 @@ def _open(name: str) -> int:
     except OSError as error:
         remedy = "install libibverbs (Debian: libibverbs1 and ibverbs-providers)"
         raise VerbsFailed(f"port verbs://{name} needs libibverbs: {error}; {remedy}") from error
+    except AttributeError as error:
+        remedy = "use that of rdma-core 32 or later"
+        raise VerbsFailed(f"libibverbs is too old for port verbs://{name}: {error}; {remedy}") from error
     names, count = [], ctypes.c_int()
     found = devices.ibv_get_device_list(byref(count))
     for index in range(count.value if found else 0):
@@ -208,7 +211,7 @@ class QueuePair:
 
     @property
     def event_fd(self) -> int:
-        """Descriptor to poll for arriving datagrams, after `packets_wait`."""
+        """Descriptor to poll for arriving datagrams, after `longest_sleep`."""
         return int(self._channel.contents.fd)
 
     def _modify(self, state: int, mask: int) -> None:
@@ -217,7 +220,11 @@ class QueuePair:
         _zero(error, f"bring the queue pair on {self.name} into state {state}")
 
     def bring_up(self) -> None:
-        """From RESET to RTS, with all buffers posted."""
+        """From RESET to RTS, with all buffers posted. The tables come first: the device's own barriers then order them
+        before whatever tells the compiled code that the queue pair is up."""
+        for member in ("send_next", "chained", "received", "waiting"):
+            self.record[member] = 0
+        self.record["send_free"] = self.send_depth
         self._modify(ibv.INIT, ibv.P_KEY_INDEX | ibv.PORT | ibv.Q_KEY)
         following = np.roll(
             np.uint64(self._receive_requests.ctypes.data)
@@ -232,9 +239,6 @@ class QueuePair:
         _zero(error, f"post {self.receive_depth} buffers to {self.name}")
         self._modify(ibv.RTR, 0)
         self._modify(ibv.RTS, ibv.SEND_PSN)
-        for member in ("send_next", "chained", "send_uncovered", "received", "waiting", "asked_event"):
-            self.record[member] = 0
-        self.record["send_free"] = self.send_depth
 
     def mend(self) -> None:
         """Bring a queue pair that has failed up again. The compiled code must have marked it as broken; what it held is

@@ -8,7 +8,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR, stack_bytes
 from fanin_nic.native.memory import call_library, load_be32, record_at, store_be32
 from fanin_nic.port.descriptors import DESTINATION, PEER, SOCKET_ADDRESS
-from fanin_nic.port.peers import find_peer
+from fanin_nic.port.peers import known_peer
 from fanin_nic.port.verbs.records import (
     COMPLETION,
     GRH_BYTES,
@@ -16,7 +16,7 @@ from fanin_nic.port.verbs.records import (
     RECEIVE_REQUEST,
     verbs_at,
 )
-from fanin_nic.port.verbs.wake import fail, wake
+from fanin_nic.port.verbs.wake import fail, is_broken, wake
 
 message_at = record_at(MMSGHDR)
 iovec_at = record_at(IOVEC)
@@ -39,14 +39,19 @@ def take_completions(port, limit):
     """Enter datagrams that have arrived as messages of the port, up to `limit` in all. The buffers of those of the last
     call go back to the device first."""
     verbs = verbs_at(port.verbs)
-    if verbs.broken:
+    if is_broken(verbs):
         return
     give_back(verbs)
+    if is_broken(verbs):
+        return
     found = int64(verbs.waiting)
     verbs.waiting = 0
     if found < limit:
-        more = call_library(verbs.poll, verbs.receive_queue, uint64(limit - found), _completion(verbs, found))
-        found += max(int64(more), 0)
+        more = int64(call_library(verbs.poll, verbs.receive_queue, uint64(limit - found), _completion(verbs, found)))
+        if more < 0:
+            fail(verbs, -more)
+            return
+        found += more
     verbs.received = found
     for index in range(found):
         completion = completion_at(_completion(verbs, index))
@@ -73,8 +78,11 @@ def _enter(port, verbs, index, completion):
 
 @compiled
 def _check_sender(port, verbs, source, queue_pair):
-    """Ask for the sender's queue pair again if it is not the one that is known: the sender was started anew."""
-    place = find_peer(port.peer_table, source)
+    """Ask for the sender's queue pair again if it is not the one that is known: the sender was started anew. A sender
+    whose packet is not checked yet gets no row."""
+    place = known_peer(port.peer_table, source)
+    if place == 0:
+        return
     row = (place - port.peer_table) // uint64(PEER_SIZE)
     destination = destination_at(verbs.destinations + row * uint64(DESTINATION_SIZE))
     if destination.handle and destination.queue_pair != queue_pair and not destination.wanted:

@@ -75,9 +75,8 @@ VERBS = np.dtype(
         ("send_next", "u4"),  # row of the next request
         ("send_free", "u4"),  # requests that the device does not hold
         ("chained", "u4"),  # requests of the present batch, not yet posted
-        ("send_uncovered", "u4"),  # posted since the last signaled one
         ("received", "u4"),  # completions of the last call, whose buffers are to be posted again
-        ("waiting", "u4"),  # completions that `packets_wait` has found, for the next call
+        ("waiting", "u4"),  # completions that `longest_sleep` has found, for the next call
         ("asked_event", "u4"),  # 1: an event was asked for since the channel was last emptied
         ("broken", "u4"),  # 1: the queue pair has failed. Until it is mended, compiled code leaves it alone.
         ("status", "u4"),  # of the completion or errno of the call by which it failed

@@ -24,11 +24,11 @@ from fanin_nic.port.descriptors import PEER_SLOTS
 from fanin_nic.port.verbs.queue_pair import QueuePair, VerbsFailed
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 
-REPEAT_SECONDS = 0.05  # between questions to a device that does not answer
-TRIES = 40  # questions; then only the next packet to it asks again
+REPEAT_SECONDS, MOST_REPEAT_SECONDS = 0.05, 1.0  # between questions to a device that does not answer: ever longer
+TRIES = 8  # questions, few since a forged address may cause them; then only the next packet to it asks again
 LOOK_SECONDS = 0.25  # between looks for devices that have fallen silent
 MESSAGES = 64  # taken in one turn
-MEND_SECONDS = 0.05  # between attempts
+MEND_SECONDS, MOST_MEND_SECONDS = 0.05, 5.0  # between attempts; each takes twice as long to come as the one before
 RECEIVE_BYTES = 2048
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ class Resolver:
         self._questions: dict[str, Question] = {}
         self._counted = np.zeros((2, PEER_SLOTS), np.uint64)
         self._look_due = self._mend_due = 0.0
+        self._mend_pause = MEND_SECONDS
         self._stop = False
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
@@ -101,12 +102,17 @@ class Resolver:
         if not self._record[0]["broken"] or now < self._mend_due:
             return
         name, status = self._queue_pair.name, int(self._record[0]["status"])
-        self._mend_due = now + MEND_SECONDS
         try:
             self._queue_pair.mend()
-            log.warning("the queue pair on %s had failed (status %d) and is up again", name, status)
         except VerbsFailed as error:
-            log.warning("the queue pair on %s has failed (status %d) and stays down: %s", name, status, error)
+            if self._mend_pause == MEND_SECONDS:  # once is enough
+                cause = f"the queue pair on {name} has failed (status {status}) and stays down: {error}"
+                log.error("%s; start this device anew when the verbs device is there again", cause)
+            self._mend_due = now + self._mend_pause
+            self._mend_pause = min(2 * self._mend_pause, MOST_MEND_SECONDS)
+            return
+        log.warning("the queue pair on %s had failed (status %d) and is up again", name, status)
+        self._mend_due, self._mend_pause = now + MEND_SECONDS, MEND_SECONDS
 
     def _collect_wanted(self) -> None:
         """Put a question for each destination that the compiled code wants. What it marks after this wakes again."""
@@ -138,8 +144,8 @@ class Resolver:
             if question.tries == TRIES:
                 del self._questions[address]
                 continue
+            question.due = now + min(REPEAT_SECONDS * 2**question.tries, MOST_REPEAT_SECONDS)
             question.tries += 1
-            question.due = now + REPEAT_SECONDS
             self._send(Message(Kind.QUESTION, self._lane, question.token), address, RESOLUTION_PORT)
 
     def _send(self, message: Message, address: str, port: int) -> None:

@@ -10,12 +10,12 @@ from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR, poll, stack_bytes
-from fanin_nic.native.memory import call_library, copy, load_u64, record_at, store_u64
+from fanin_nic.native.memory import call_library, copy, record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import DESTINATION, PEER, SEND_MESSAGE, Drop
 from fanin_nic.port.peers import count_sent
 from fanin_nic.port.verbs.records import COMPLETION, PIECE, SEND_REQUEST, SIGNALED, verbs_at
-from fanin_nic.port.verbs.wake import fail, wake
+from fanin_nic.port.verbs.wake import fail, is_broken, wake
 
 message_at = record_at(SEND_MESSAGE)
 mmsghdr_at = record_at(MMSGHDR)
@@ -58,7 +58,7 @@ def _chain(port, verbs, message, mmsghdr):
     destination = destination_at(
         verbs.destinations + (message.peer - port.peer_table) // uint64(PEER_SIZE) * uint64(DESTINATION_SIZE)
     )
-    if verbs.broken:
+    if is_broken(verbs):
         port.dropped[SEND_ERROR] += message.packets
         return int64(0)
     if not destination.handle:
@@ -117,40 +117,35 @@ def _copy_packets(verbs, message, mmsghdr, destination):
 @compiled
 def _post_chain(port, verbs):
     """Post the chain. Its last request is signaled; its number says how many requests are done with it. Returns how
-    many packets the device has not taken; they are dropped."""
+    many packets the device has not taken; they are dropped.
+
+    There is room for all of them. A device that refuses one has failed, and which of them it holds nobody knows."""
     count, depth = int64(verbs.chained), int64(verbs.send_depth)
     if count == 0:
         return int64(0)
     first = _row(verbs, int64(verbs.send_next) + depth - count)
     last = request_at(_request(verbs, _row(verbs, first + count - 1)))
     last.next, last.flags = 0, SIGNALED
-    last.number = uint64(verbs.send_uncovered) + uint64(count)
+    last.number = uint64(count)
     verbs.chained = 0
-    bad = stack_bytes(8)
-    store_u64(bad, uint64(0))
-    reason = call_library(verbs.post_send, verbs.queue_pair, _request(verbs, first), bad)
+    reason = call_library(verbs.post_send, verbs.queue_pair, _request(verbs, first), stack_bytes(8))
     if not reason:
-        verbs.send_uncovered = 0
         return int64(0)
-    refused = (int64(load_u64(bad)) - int64(verbs.send_requests)) // REQUEST_SIZE
-    taken = refused - first if refused >= first else refused - first + depth
-    verbs.send_uncovered += uint32(taken)
-    verbs.send_free += uint32(count - taken)
-    verbs.send_next = _row(verbs, first + taken)
     port.last_error = reason
-    port.dropped[SEND_ERROR] += uint64(count - taken)
-    return count - taken
+    port.dropped[SEND_ERROR] += uint64(count)
+    fail(verbs, reason)
+    return count
 
 
 @compiled
 def _await_room(port, verbs, count):
     """Take completions of sends until `count` requests are free, or for a while. Returns whether they are."""
-    while not reclaim(verbs, count) and not verbs.broken:
+    while not is_broken(verbs) and not reclaim(verbs, count):
         if port.send_waits >= FULL_QUEUE_WAITS:
             return False
         port.send_waits += 1
         poll(uint64(0), uint64(0), FULL_QUEUE_WAIT_MS)
-    return not verbs.broken
+    return not is_broken(verbs)
 
 
 @compiled
@@ -159,6 +154,8 @@ def reclaim(verbs, count):
     completions = stack_bytes(COMPLETIONS_BYTES)
     while int64(verbs.send_free) < count:
         found = int64(call_library(verbs.poll, verbs.send_queue, uint64(COMPLETIONS), completions))
+        if found < 0:
+            fail(verbs, -found)
         if found <= 0:
             return False
         for index in range(found):
