@@ -4,8 +4,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct our_known *first[OUR_KINDS];
-/* Handles of libibverbs' objects, which are the kernel's, count from 0: so none of them is taken for one of ours. pyverbs
- * shows handles with a sign. */
+/* Handles of libibverbs' objects, which are the kernel's, count from 0: so none of them is taken for one of ours.
+ * pyverbs shows handles with a sign. */
 static uint32_t last_number = UINT32_C(1) << 30;
 
 uint32_t our_new_number(void)
