@@ -1,0 +1,159 @@
+"""The tables of the Wireshark dissector, made from the definitions: `python -m fanin_wire.lua_tables [FILE]`.
+
+Without an argument they are printed. With the path of fanin.lua, the lines between `-- tables` and `-- end of tables` are
+replaced in that file. A test holds the file equal to the definitions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from fanin_wire import fields
+from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Route, Status
+from fanin_wire.datatypes import DATATYPES
+from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Field, Flag, Header, Opcode
+from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS
+from fanin_wire.operations import OPERATIONS
+
+# Headers of offload packets, in the order of SPEC.md; those of ordinary traffic are Wireshark's own affair.
+HEADERS = (
+    fields.BTH,
+    fields.CETH,
+    fields.CONFIG_BODY,
+    fields.HOP_BODY,
+    fields.CONFIG_ACK_BODY,
+    fields.WAIT_BODY,
+)
+# Fields whose codes have names, by the name of the field
+ENUMERATIONS = {"opcode": Opcode, "op": Op, "dtype": DType, "status": Status, "route": Route}
+NUMBERS = {  # shown in decimal, with their units
+    "padcount": "byte",
+    "length": "byte",
+    "chunk": "byte",
+    "oldest_age_us": "microsecond",
+    "slots": "slot",
+    "window": "position",
+    "contributions": "rank",
+    "hops": "hop",
+}
+HEXADECIMAL = {"opcode", "pkey", "dqpn", "flags", "key", "token", "boot_id", "digest_high", "digest_low"}
+BITMAPS = {"node_bitmap", "rank_bitmap", "mask"}
+CONFIG_FLAGS = (JobFlag["WIDE"], JobFlag["REPRODUCIBLE_RUN"], JobFlag["REPRODUCIBLE_SHAPE"])  # those on the wire
+
+_REFERENCE = re.compile(r" \((table below|section [\d.]+)\)")  # which mean something in SPEC.md only
+_BLOCK = re.compile(r"(?<=^-- tables\n).*?(?=^-- end of tables$)", re.M | re.S)
+
+
+def _text(value: str) -> str:
+    """A string of Lua. JSON's are strings of Lua as well, as long as they are of printable ASCII."""
+    if not (value.isascii() and value.isprintable()):
+        raise ValueError(f"not plain text: {value!r}")
+    return json.dumps(_REFERENCE.sub("", value))
+
+
+def _names(codes: Iterable[tuple[int, str]]) -> str:
+    return "{ " + ", ".join(f"[{code}] = {_text(name)}" for code, name in codes) + " }"
+
+
+def _form(field: Field) -> str:
+    """How the value of a field is shown."""
+    if field.name in ENUMERATIONS:
+        return "code"
+    if field.bits == 128:
+        return "address"
+    for form, names in (("hexadecimal", HEXADECIMAL), ("bitmap", BITMAPS)):
+        if field.name in names:
+            return form
+    return "number"
+
+
+def _field(field: Field, meanings: Mapping[str, str]) -> str:
+    unit = f", unit = {_text(NUMBERS[field.name])}" if field.name in NUMBERS else ""
+    place = f"bits = {field.bits}, offset = {field.offset}"
+    text = _text(meanings.get(field.name, "0"))
+    return f"{{ name = {_text(field.name)}, {place}, form = {_text(_form(field))}{unit},\n      text = {text} }}"
+
+
+def _header(header: Header) -> str:
+    rows = "".join(f"    {_field(field, FIELD_MEANINGS[header.name])},\n" for field in header.fields)
+    return f"  {header.name} = {{\n    size = {header.size},\n{rows}  }},\n"
+
+
+def _elements() -> Iterable[str]:
+    for entry in DATATYPES:
+        kind = (
+            "other"
+            if entry.name in ("f16", "bf16")
+            else {"f": "float", "i": "int", "u": "uint", "b": "uint"}.get(entry.numpy.kind, "other")
+        )
+        yield f'  [{int(entry.code)}] = {{ size = {entry.itemsize}, kind = "{kind}" }},\n'
+
+
+def _takes() -> Iterable[str]:
+    for operation in OPERATIONS:
+        codes = (f"[{int(entry.code)}] = true" for entry in DATATYPES if operation.takes(entry))
+        yield f"  [{int(operation.code)}] = {{ {', '.join(codes)} }},\n"
+
+
+def _flags() -> Iterable[str]:
+    for flag in Flag:
+        name = str(flag.name)
+        yield f'  {{ name = "{name.lower()}", mask = {int(flag):#x}, text = {_text(FLAG_MEANINGS[name])} }},\n'
+
+
+def _config_flags() -> Iterable[str]:
+    for flag in CONFIG_FLAGS:
+        yield f'  {{ name = "{flag.name.lower()}", mask = {int(flag):#x}, text = "how the job computes" }},\n'
+
+
+def _constants() -> str:
+    values = {
+        "WIRE_VERSION": fields.WIRE_VERSION,
+        "UDP_PORT": fields.UDP_PORT,
+        "COLLECTIVE_QPN": fields.COLLECTIVE_QPN,
+        "FIRST_OPCODE": fields.FIRST_OFFLOAD_OPCODE,
+        "ICRC_SIZE": fields.ICRC_SIZE,
+        "MAX_SOURCE": fields.CETH.field("node_bitmap").bits - 1,
+        "CLASS_MASK": CLASS_MASK << CLASS_SHIFT,
+    }
+    return "".join(f"local {name} = {value}\n" for name, value in values.items())
+
+
+def tables() -> str:
+    """The lines between the markers of fanin.lua."""
+    names = {name: ((int(code), code.name) for code in codes) for name, codes in ENUMERATIONS.items()}
+    names["class"] = ((int(code), code.name) for code in ContributorClass)
+    named = "".join(f"  {name} = {_names(codes)},\n" for name, codes in names.items())
+    blocks = {
+        "NAMES": named,
+        "HEADERS": "".join(map(_header, HEADERS)),
+        "FLAGS": "".join(_flags()),
+        "CONFIG_FLAGS": "".join(_config_flags()),
+        "ELEMENTS": "".join(_elements()),
+        "TAKES": "".join(_takes()),
+    }
+    return _constants() + "".join(f"local {name} = {{\n{rows}}}\n" for name, rows in blocks.items())
+
+
+def with_tables(text: str) -> str:
+    """`text` with its tables brought up to date; ValueError if it has no place for them."""
+    if len(_BLOCK.findall(text)) != 1:
+        raise ValueError("there are no lines between `-- tables` and `-- end of tables`")
+    return _BLOCK.sub(lambda _: tables(), text)
+
+
+def main() -> None:
+    """Print the tables, or bring those of a file up to date."""
+    if len(sys.argv) == 1:
+        print(tables(), end="")
+        return
+    path = Path(sys.argv[1])
+    path.write_text(with_tables(path.read_text()))
+
+
+if __name__ == "__main__":
+    main()
