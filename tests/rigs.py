@@ -35,6 +35,7 @@ FIXTURES = {  # fixture -> what it needs
 }
 PATHS = {  # folder or file -> what its tests need; all others are unit tests
     "tests/bench/test_comparison.py": "process",
+    "tests/dissector/test_dissector.py": "process",
     "tests/docs/": "process",
     "tests/e2e/": "process",
     "tests/host/test_core.py": "process",

@@ -741,14 +741,23 @@ local function dissect(tvb, pinfo, ports, root, offset, size, place)
   return text
 end
 
+-- Lets Wireshark's own dissector show a packet. It says itself what is malformed; the error that it then raises as well
+-- would look like one of this file. Returns the number of bytes that it took.
+local function call_own(tvb, pinfo, tree)
+  local fine, taken = pcall(function()
+    return own:call(tvb, pinfo, tree)
+  end)
+  return fine and taken or 0
+end
+
 function fanin.dissector(tvb, pinfo, tree)
   if not is_ours(tvb, 0) then
-    return own and own:call(tvb, pinfo, tree) or 0
+    return own and call_own(tvb, pinfo, tree) or 0
   end
   local ports = { source = pinfo.src_port, destination = pinfo.dst_port } -- Wireshark's own puts queue pairs there
   local first = size_at(tvb, 0)
   if own and first >= TRANSPORT_SIZE + ICRC_SIZE and first <= tvb:captured_len() then
-    own:call(tvb(0, first):tvb(), pinfo, tree)
+    call_own(tvb(0, first):tvb(), pinfo, tree)
   end
   local offset, place, texts = 0, 0, {}
   while offset < tvb:reported_len() and (offset == 0 or is_ours(tvb, offset)) do

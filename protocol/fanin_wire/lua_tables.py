@@ -1,7 +1,7 @@
 """The tables of the Wireshark dissector, made from the definitions: `python -m fanin_wire.lua_tables [FILE]`.
 
-Without an argument they are printed. With the path of fanin.lua, the lines between `-- tables` and `-- end of tables` are
-replaced in that file. A test holds the file equal to the definitions.
+Without an argument they are printed. With the path of fanin.lua, the lines between `-- tables` and `-- end of tables`
+are replaced in that file. A test holds the file equal to the definitions.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import typer
 
 from fanin_tools.cli import bench, fabric, output
 from fanin_tools.cli.demo import demo
+from fanin_tools.cli.dissector import dissector
 from fanin_tools.cli.doctor import doctor
 from fanin_tools.cli.matrix import matrix
 from fanin_tools.cli.mpi_lib import mpi_lib
@@ -30,6 +31,7 @@ app.add_typer(fabric.app, name="fabric")
 app.command()(run)
 app.command()(mpi_lib)
 app.command()(verbs_lib)
+app.command()(dissector)
 app.command()(tune)
 app.add_typer(bench.app, name="bench")
 app.command()(matrix)
