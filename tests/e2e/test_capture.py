@@ -24,6 +24,8 @@ from fanin_tools.stress.faults.link_faults import cut_super_packets
 from fanin_wire import fields
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import BTH, CETH, CONFIG, CONFIG_ACK
+from tests.dissector.tshark import rows as dissected_rows
+from tests.dissector.tshark import tshark
 from tests.e2e.fabrics import BOUND_S, Bench, Statuses, statuses, undisturbed
 from tests.e2e.members import job, run_ranks
 
@@ -151,6 +153,19 @@ def test_payload_is_the_message(packets: list[Any]) -> None:
     results = {packet[CETH].position: bytes(packet[CETH].payload) for packet in of(packets, Opcode.RESULT)}
     joined = b"".join(results[position] for position in sorted(results))
     assert np.array_equal(np.frombuffer(joined, "<f4"), 2 * np.arange(ELEMENTS, dtype="f4"))
+
+
+def test_the_dissector_finds_nothing_wrong(file: Path, packets: list[Any]) -> None:
+    """Every packet is dissected with a right ICRC, every contribution has its result, and the filter by kind works."""
+    names = ("_ws.malformed", "_ws.expert.severity", "fanin.icrc.status", "fanin.kind", "fanin.response_in")
+    found = [row for row in dissected_rows(file, *names) if row[2]]
+    assert len(found) == len(packets)
+    for malformed, experts, icrc, kind, answer in found:
+        assert (malformed, experts, icrc) == ("", "", "1")
+        assert answer or int(kind, 0) != Opcode.CONTRIBUTION
+    jid = packets[0][CETH].jid
+    results = tshark(file, "-Y", f"fanin.jid == {jid} && fanin.kind == result", "-T", "fields", "-e", "fanin.position")
+    assert len(results.split()) == SEGMENTS
 
 
 def test_tshark_sees_well_formed_rocev2(file: Path, packets: list[Any]) -> None:

@@ -9,8 +9,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import ToolError
