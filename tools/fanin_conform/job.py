@@ -56,7 +56,9 @@ class Job:
         """The lower half of the boot id of a child."""
         return 100 + bit
 
-    def config(self, bit: int, *, source: str = "", ceth: dict | None = None, hop: dict | None = None, **body: Any):
+    def config(
+        self, bit: int, *, source: str = "", ceth: dict | None = None, hop: dict | None = None, **body: Any
+    ) -> None:
         """CONFIG of a child. ceth, hop and `body` replace fields."""
         first = {"address": f"::ffff:{self.tester.target.address}", "bit": bit, "mask": (1 << self.size) - 1}
         values = {"boot_id": self.token(bit), "digest_high": 1, "digest_low": 2, "slots": self.slots}
@@ -64,7 +66,7 @@ class Job:
         values |= {"hop": [HOP(**(first | (hop or {})))]} | body
         self.send(Opcode.CONFIG, bit, CONFIG(**values), source=source, **({"token": self.token(bit)} | (ceth or {})))
 
-    def place(self, position: int) -> dict[str, int]:
+    def place(self, position: int) -> dict[str, Any]:
         """The fields of a packet about a position."""
         return {"position": position, "seg": position % self.slots, "mid": 3, "sid": position & 0xFFFF}
 
@@ -120,7 +122,10 @@ class Job:
 
     def aborted(self, bit: int, status: str, *named: int, **ceth: Any) -> Expected:
         """ABORT that names children of the device."""
-        about = {"seg": 1 if named else ANY, "node_bitmap": sum(1 << each for each in named) if named else ANY}
+        about: dict[str, Any] = {
+            "seg": 1 if named else ANY,
+            "node_bitmap": sum(1 << each for each in named) if named else ANY,
+        }
         return self.to(bit, Opcode.ABORT, **({"status": int(Status[status])} | about | ceth))
 
     # Whole steps

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fanin_conform.job import Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import ANY, Tester
@@ -47,7 +49,8 @@ def config_that_is_not_for_this_device(tester: Tester) -> None:
     job.config(0, hop={"address": "::ffff:192.0.2.1"})
     job.config(0, hop={"mask": 0b10})
     for field in ("slots", "window", "chunk", "route"):
-        job.config(0, **{field: 0})
+        zero: dict[str, Any] = {field: 0}
+        job.config(0, **zero)
     job.config(0, route=3)
     tester.nothing("10.1-8")
     tester.rest()
@@ -102,7 +105,7 @@ def the_state_of_a_job(tester: Tester) -> None:
     job.config(0)
     tester.expect(job.pending(0, [1]))
     job.send(Opcode.QUERY, 0, token=0x1234)
-    pending = {"status": int(Status["PENDING"]), "seg": 1, "node_bitmap": 0b10}
+    pending: dict[str, Any] = {"status": int(Status["PENDING"]), "seg": 1, "node_bitmap": 0b10}
     tester.expect(job.to(0, Opcode.STATUS, token=0x1234, **pending))
     job.config(1)
     tester.expect(job.joined(0), job.joined(1))
