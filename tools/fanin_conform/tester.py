@@ -44,7 +44,7 @@ NAMED = {
     Opcode.KEEPALIVE: {"node_bitmap"},
 }
 UPWARD = (Opcode.CONFIG, Opcode.QUERY, Opcode.CONTRIBUTION)  # a switch without a parent sends none of these
-ALWAYS = {"version", "jid", "key", "source", "lane", "length"}
+ALWAYS = {"version", "jid", "key", "source", "lane", "length", "segment_index"}
 CONSTANT = {"solicited": 0, "migreq": 0, "version": 0, "pkey": fields.DEFAULT_PKEY, "fecn": 0, "becn": 0, "resv6": 0}
 CONSTANT |= {"dqpn": fields.COLLECTIVE_QPN, "ackreq": 0, "resv7": 0}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,13 +18,27 @@ if TYPE_CHECKING:
     from fanin_conform.suite import Verdict
 
 
+SWITCH = "switch"
+
+
+@contextlib.contextmanager
+def own_switch() -> Iterator[str]:
+    """The address of a switch that runs for the time of the block, in a fabric of its own."""
+    from fanin_tools.fabric.generate import Plan, Shape
+    from fanin_tools.fabric.lease import leased, private_name
+
+    with leased(Plan(private_name(), Shape(nodes=2, ranks_per_node=1)), print_progress) as running:
+        yield running.fabric.switches[0].address
+
+
 @reporting
 def conform(
     scripts: Annotated[
         list[str] | None, typer.Argument(help="Parts of the names of scripts. Default: all scripts.")
     ] = None,
     target: Annotated[
-        str, typer.Option(help="engine: the switch's engine in this process. udp://ADDRESS: a device that runs.")
+        str,
+        typer.Option(help="engine: in this process. switch: Fanin's, started for this run. udp://ADDRESS: a device."),
     ] = "engine",
     local: Annotated[
         str, typer.Option(metavar="ADDRESS", help="First address of the tester; it uses four. Default: on loopback.")
@@ -39,17 +55,17 @@ def conform(
     selected = suite.chosen(scripts or [])
     if not selected:
         raise UsageError(f"no script is called {' or '.join(scripts or [])}", "see docs/conformance.md for the names")
-    try:
-        opened = open_target(target, local, suite.ADDRESSES)
-    except TargetInvalid as error:
-        raise UsageError(str(error), error.remedy) from None
-    try:
-        verdicts = suite.run(opened, selected, seed, lambda verdict: None)
-    except NoFaninDevice as error:
-        cause = f"no Fanin device answers at {error}"
-        raise ToolError("NO_DEVICE", cause, "start the device, or correct the address") from None
-    finally:
-        opened.close()
+    with contextlib.ExitStack() as held:
+        place = f"udp://{held.enter_context(own_switch())}" if target == SWITCH else target
+        try:
+            opened = held.enter_context(contextlib.closing(open_target(place, local, suite.ADDRESSES)))
+        except TargetInvalid as error:
+            raise UsageError(str(error), error.remedy) from None
+        try:
+            verdicts = suite.run(opened, selected, seed, lambda verdict: None)
+        except NoFaninDevice as error:
+            cause = f"no Fanin device answers at {error}"
+            raise ToolError("NO_DEVICE", cause, "start the device, or correct the address") from None
     if junit:
         junit.write_bytes(report.junit(verdicts, target, seed))
     if json_output:
