@@ -89,6 +89,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "fanin_conform": (
         "datagram",
         "targets",
+        "faults",
         "tester",
         "job",
         "script",
