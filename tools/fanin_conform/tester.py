@@ -7,6 +7,7 @@ it sends QUERY there, and the STATUS says that the device has looked at everythi
 from __future__ import annotations
 
 import random
+import time
 from typing import Any, NamedTuple
 
 from scapy.packet import Packet
@@ -19,10 +20,11 @@ from fanin_wire.abi import Route
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import CONFIG, HOP, offload
 
-PATIENCE_S = 3.0  # an upper bound for what must come "at once"
+PATIENCE_S = 10.0  # an upper bound for what must come "at once"
 ANY = object()  # an expected field that may have any value
 FENCE_LEASE = 4
 NAK_S = 0.003
+STALL_S = 1.0  # a tester that stood still so long may have been taken for lost
 # Fields of the CETH that section 4 of SPEC.md names, by opcode; all others must be 0.
 PLACE = {"position", "seg", "mid", "sid"}
 DATA = {*PLACE, "op", "dtype", "flags", "contributions", "status", "node_bitmap", "rank_bitmap", "segment_index"}
@@ -85,7 +87,7 @@ class Expected(NamedTuple):
 
 
 class Tester:
-    """See above. log: every packet of the script, as text, without the fence."""
+    """See above. log: every packet of the script, as text, without the fence. stalled: it stood still for long."""
 
     def __init__(self, target: Target, seed: int) -> None:
         self.target, self.random = target, random.Random(seed)
@@ -96,6 +98,7 @@ class Tester:
         self._fence_jid, self._fence_key = self.number(32), self.number(32)
         self.jobs: list[Any] = []
         self._early: list[Frame] = []
+        self.stalled, self._heard = False, time.monotonic()
 
     def number(self, bits: int) -> int:
         """A random number that is not 0."""
@@ -138,8 +141,17 @@ class Tester:
 
     def rest(self) -> None:
         """Wait some milliseconds: a device sends at most one NAK in one."""
-        if frame := self.target.receive(NAK_S):
+        if frame := self._receive(NAK_S):
             self._early.append(frame)
+
+    def _receive(self, seconds: float) -> Frame | None:
+        """The next packet. Notes whether the tester itself stood still."""
+        begun = time.monotonic()
+        frame = self.target.receive(seconds)
+        ended = time.monotonic()
+        self.stalled |= begun - self._heard > STALL_S or ended - begun > seconds + STALL_S
+        self._heard = ended
+        return frame
 
     # The fence
 
@@ -164,7 +176,7 @@ class Tester:
         self.target.send(address, datagram.build(packet / body if body else packet, address, self.target.address))
 
     def _answer(self, code: Opcode) -> Dissected | None:
-        while frame := self.target.receive(PATIENCE_S):
+        while frame := self._receive(PATIENCE_S):
             packet = datagram.dissect(frame.data)
             if packet and packet.opcode == code and packet.ceth["jid"] == self._fence_jid:
                 return packet
@@ -180,7 +192,7 @@ class Tester:
             self._send_fence(Opcode.QUERY, address, token)
         seen: list[tuple[str, Dissected]] = []
         while tokens or len(seen) < wanted:
-            frame = self._early.pop(0) if self._early else self.target.receive(PATIENCE_S)
+            frame = self._early.pop(0) if self._early else self._receive(PATIENCE_S)
             if frame is None:
                 if tokens:
                     raise Mismatch("the device does not answer QUERY any more", ("10.8-2",))
