@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from fanin_conform import coverage, report, suite
+from fanin_conform import coverage, report, suite, tester
 from fanin_conform.faults import FAULTS, Fault, FaultyTarget
 from fanin_conform.script import SCRIPTS, script
 from fanin_conform.targets.engine import EngineTarget
@@ -19,7 +19,7 @@ from fanin_conform.targets.udp import UdpTarget
 from fanin_conform.tester import NoFaninDevice
 from fanin_tools.cli.app import app
 from fanin_wire.clauses import UnknownClause
-from fanin_wire.fields import UDP_PORT
+from fanin_wire.fields import UDP_PORT, Opcode
 from tests.conformance.addresses import loopback_block
 
 PAGE = Path(__file__).parents[2] / "docs/conformance.md"
@@ -61,6 +61,24 @@ def test_a_failure_says_all_that_one_needs() -> None:
     assert junit.find("testcase/failure").get("message") == "7.1-10"
     (entry,) = report.as_dict([verdict], "engine", 5)["scripts"]
     assert (entry["outcome"], entry["failed_clauses"]) == ("failed", ["7.1-10"])
+
+
+@pytest.mark.parametrize(("longest", "outcome"), [(10.0, suite.FAILED), (-10.0, suite.PASSED)])
+def test_a_failure_while_the_tester_stood_still_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, longest: float, outcome: str
+) -> None:
+    monkeypatch.setattr(tester, "STALL_S", longest)
+    lost: list[bytearray] = []
+
+    def lose_one(data: bytearray) -> bytearray | None:
+        if data[0] != Opcode.RESULT or lost:
+            return data
+        lost.append(data)
+        return None
+
+    target = FaultyTarget(EngineTarget(suite.ADDRESSES), Fault("one result is lost", "7.2-4", outward=lose_one))
+    (verdict,) = suite.run(target, suite.chosen(["segments/the_sum_of_three"]), 1, ignore)
+    assert (verdict.outcome, len(lost)) == (outcome, 1)
 
 
 def test_an_echo_server_is_no_device() -> None:
