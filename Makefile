@@ -14,7 +14,7 @@ CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel matrix models rdma hostile peers mpi4py-suite bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma hostile peers mpi4py-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make docs    the documentation as a site, in build/site; a warning is an error"
 	@echo "make wheel   a wheel in dist, installed into a bare environment, which runs a demonstration"
+	@echo "make conform the conformance suite against the switch's engine, and against a switch over UDP"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make rdma    ordinary RDMA traffic against the kernel's RoCE in a virtual machine, every case (minutes; Debian)"
@@ -78,6 +79,10 @@ test-quick: $(VENV)/.tested
 
 sanitize: $(VENV)/.tested
 	@.ci/sanitize
+
+conform: $(VENV)/.installed
+	@$(BIN)/fanin conform --target engine
+	@$(BIN)/fanin conform --target switch
 
 matrix: $(VENV)/.installed
 	@$(BIN)/fanin matrix $(MATRIX_FLAGS)

@@ -16,6 +16,7 @@ PACKAGES = {
     "fanin_nic": ROOT / "device/fanin_nic",
     "fanin_sim": ROOT / "device/fanin_sim",
     "fanin": ROOT / "host/fanin",
+    "fanin_conform": ROOT / "tools/fanin_conform",
     "fanin_tools": ROOT / "tools/fanin_tools",
 }
 # The packages that each package may import. Host and device meet at the ABI only, as driver and firmware do.
@@ -24,7 +25,8 @@ ALLOWED = {
     "fanin_nic": {"fanin_wire"},
     "fanin_sim": {"fanin_nic", "fanin_wire"},
     "fanin": {"fanin_wire"},
-    "fanin_tools": {"fanin", "fanin_nic", "fanin_sim", "fanin_wire"},
+    "fanin_conform": {"fanin_nic", "fanin_sim", "fanin_wire"},
+    "fanin_tools": {"fanin", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
 }
 # The layers of a package, from the lowest to the highest. A layer is a folder or a module of the package; a module
 # belongs to the longest name that fits. A layer imports only layers below it. Every module must be in a layer.
@@ -83,6 +85,18 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "api",
         "mpi",
         "verbs_lib",
+    ),
+    "fanin_conform": (
+        "datagram",
+        "targets",
+        "faults",
+        "tester",
+        "job",
+        "script",
+        "scripts",
+        "suite",
+        "coverage",
+        "report",
     ),
     "fanin_tools": (
         "errors",

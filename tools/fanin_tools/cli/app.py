@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fanin_tools.cli import bench, fabric, output
+from fanin_tools.cli.conform import conform
 from fanin_tools.cli.demo import demo
 from fanin_tools.cli.dissector import dissector
 from fanin_tools.cli.doctor import doctor
@@ -37,6 +38,7 @@ app.add_typer(bench.app, name="bench")
 app.command()(matrix)
 app.command()(sim)
 app.command()(soak)
+app.command()(conform)
 app.command()(doctor)
 
 

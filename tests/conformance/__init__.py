@@ -1,0 +1,1 @@
+"""Tests of the conformance suite: it passes what is right, and fails what is wrong."""

@@ -1,0 +1,122 @@
+"""The suite passes the software switch, fails each faulty device in the demand that it breaks, and says what it saw."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from fanin_conform import coverage, report, suite, tester
+from fanin_conform.faults import FAULTS, Fault, FaultyTarget
+from fanin_conform.script import SCRIPTS, script
+from fanin_conform.targets.engine import EngineTarget
+from fanin_conform.targets.udp import UdpTarget
+from fanin_conform.tester import NoFaninDevice
+from fanin_tools.cli.app import app
+from fanin_wire.clauses import UnknownClause
+from fanin_wire.fields import UDP_PORT, Opcode
+from tests.conformance.addresses import loopback_block
+
+PAGE = Path(__file__).parents[2] / "docs/conformance.md"
+
+
+def ignore(verdict: suite.Verdict) -> None:
+    """Of no interest."""
+
+
+def test_the_engine_passes() -> None:
+    verdicts = suite.run(EngineTarget(suite.ADDRESSES), suite.chosen([]), 1, ignore)
+    assert [(each.script.name, each.text) for each in verdicts if each.outcome == suite.FAILED] == []
+    not_run = {each.script.name for each in verdicts if each.outcome == suite.NOT_RUN}
+    assert not_run == {each.name for each in SCRIPTS.values() if "port" in each.needs}
+    assert len(verdicts) - len(not_run) > 60
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_faulty_device_fails_in_the_demand_that_it_breaks(fault: Fault) -> None:
+    naming = [each for each in SCRIPTS.values() if fault.clause in each.clauses and "port" not in each.needs]
+    if fault.clause in coverage.EVERY_PACKET:
+        naming = suite.chosen(["segments/", "recovery/", "limits/"])
+    assert naming
+    verdicts = suite.run(FaultyTarget(EngineTarget(suite.ADDRESSES), fault), naming, 1, ignore)
+    failed = {number for each in verdicts if each.outcome == suite.FAILED for number in each.clauses}
+    assert fault.clause in failed
+
+
+def test_a_failure_says_all_that_one_needs() -> None:
+    fault = next(fault for fault in FAULTS if fault.clause == "7.1-10")
+    target = FaultyTarget(EngineTarget(suite.ADDRESSES), fault)
+    (verdict,) = suite.run(target, suite.chosen(["segments/contributions_are_added"]), 5, ignore)
+    text = report.failure_text(verdict, "udp://192.0.2.1", 5)
+    for part in ("7.1-10", "> device: CONTRIBUTION", "expected to", "seen     RESULT", "contributions is 0x0, not 0xc"):
+        assert part in text
+    assert "fanin conform --target udp://192.0.2.1 --seed 5 segments/contributions_are_added" in text
+    junit = ElementTree.fromstring(report.junit([verdict], "engine", 5))
+    assert junit.get("failures") == "1"
+    assert junit.find("testcase/failure").get("message") == "7.1-10"
+    (entry,) = report.as_dict([verdict], "engine", 5)["scripts"]
+    assert (entry["outcome"], entry["failed_clauses"]) == ("failed", ["7.1-10"])
+
+
+@pytest.mark.parametrize(("longest", "outcome"), [(10.0, suite.FAILED), (-10.0, suite.PASSED)])
+def test_a_failure_while_the_tester_stood_still_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, longest: float, outcome: str
+) -> None:
+    monkeypatch.setattr(tester, "STALL_S", longest)
+    lost: list[bytearray] = []
+
+    def lose_one(data: bytearray) -> bytearray | None:
+        if data[0] != Opcode.RESULT or lost:
+            return data
+        lost.append(data)
+        return None
+
+    target = FaultyTarget(EngineTarget(suite.ADDRESSES), Fault("one result is lost", "7.2-4", outward=lose_one))
+    (verdict,) = suite.run(target, suite.chosen(["segments/the_sum_of_three"]), 1, ignore)
+    assert (verdict.outcome, len(lost)) == (outcome, 1)
+
+
+def test_an_echo_server_is_no_device() -> None:
+    """And one is told so at once, by name."""
+    block = loopback_block()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind((f"{block}.200", UDP_PORT))
+        server.settimeout(30)
+        echo = threading.Thread(target=lambda: server.sendto(*server.recvfrom(1 << 16)))
+        echo.start()
+        target = UdpTarget(f"{block}.200", f"{block}.1", suite.ADDRESSES)
+        with pytest.raises(NoFaninDevice, match=f"{block}.200"):
+            suite.run(target, suite.chosen(["forming"]), 1, ignore)
+        echo.join()
+        target.close()
+
+
+def test_the_command() -> None:
+    good = CliRunner().invoke(app, ["conform", "recovery/need", "--json"])
+    assert good.exit_code == 0
+    (entry,) = json.loads(good.stdout)["scripts"]
+    assert (entry["script"], entry["outcome"]) == ("recovery/need", "passed")
+    for wrong in (
+        ["nonsense"],
+        ["--target", "nonsense"],
+        ["--target", "udp://nonsense"],
+        ["--target", "udp://192.0.2.1"],
+    ):
+        assert CliRunner().invoke(app, ["conform", *wrong]).exit_code == 2, wrong
+
+
+def test_a_script_names_demands_that_there_are() -> None:
+    with pytest.raises(UnknownClause):
+        script("5-99")
+
+
+def test_the_page_has_the_table() -> None:
+    text = PAGE.read_text()
+    assert coverage.with_table(text) == text
+    assert "recovery/need" in coverage.checked()["8-17"]
+    assert f"| 9-1 | {coverage.SECTIONS['9']} |" in text

@@ -1,0 +1,22 @@
+"""A switch as a process passes the whole suite over UDP: the port's scripts, too."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fanin_tools.cli.app import app
+from tests.fabric.fixtures import own_state_folder
+
+pytestmark = pytest.mark.process
+
+
+def test_the_software_switch_passes_over_udp() -> None:
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        done = CliRunner().invoke(app, ["conform", "--target", "switch", "--json"])
+    entries = json.loads(done.stdout)["scripts"]
+    assert [(entry["script"], entry["text"]) for entry in entries if entry["outcome"] != "passed"] == []
+    assert done.exit_code == 0
+    assert len(entries) > 60

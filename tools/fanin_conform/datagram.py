@@ -1,0 +1,83 @@
+"""Datagrams between tester and device: built of scapy layers, checked and taken apart by the tables of the fields."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+from scapy.packet import Packet
+
+from fanin_wire.fields import BTH, CETH, ICRC_SIZE, TRANSPORT_SIZE, UDP_PORT, Header, Opcode
+from fanin_wire.icrc import UDP_PROTOCOL, icrc
+
+TESTER_PORT, DEVICE_PORT = UDP_PORT, 0xC000
+UDP_SIZE, IP_SIZE, DONT_FRAGMENT = 8, 20, 0x4000
+SEGMENT_INDEX = BTH.size + CETH.byte_offset("segment_index")
+
+
+class Dissected(NamedTuple):
+    """A packet of the offload: its headers by field, its payload without padding, and the padding."""
+
+    opcode: int
+    bth: dict[str, int]
+    ceth: dict[str, int]
+    payload: bytes
+    padding: bytes
+
+    def __str__(self) -> str:
+        name = Opcode(self.opcode).name if self.opcode in list(Opcode) else f"opcode {self.opcode:#x}"
+        shown = [
+            f"{field}={as_text(field, value)}" for field, value in self.ceth.items() if value and field != "version"
+        ]
+        return " ".join([name, *shown, *([self.payload[:32].hex()] if self.payload else [])])
+
+
+def as_text(field: str, value: int) -> str:
+    """A value as people read it."""
+    return hex(value) if field in ("key", "token", "flags", "node_bitmap", "rank_bitmap") else str(value)
+
+
+def unpack(header: Header, data: bytes) -> dict[str, int]:
+    """The fields of a header at the beginning of `data`."""
+    number, size = int.from_bytes(data[: header.size], "big"), header.size * 8
+    return {f.name: (number >> (size - f.offset - f.bits)) & ((1 << f.bits) - 1) for f in header.fields}
+
+
+def dissect(data: bytes) -> Dissected | None:
+    """A datagram, BTH to ICRC; None if it is too short for a packet of the offload."""
+    if len(data) < TRANSPORT_SIZE + ICRC_SIZE:
+        return None
+    bth, ceth = unpack(BTH, data), unpack(CETH, data[BTH.size :])
+    rest = data[TRANSPORT_SIZE:-ICRC_SIZE]
+    return Dissected(bth["opcode"], bth, ceth, rest[: ceth["length"]], rest[ceth["length"] :])
+
+
+def _whole(source: str, destination: str, port: int, data: bytes) -> bytes:
+    """The IPv4 packet of a datagram, as section 3 of SPEC.md rebuilds it."""
+    identification = data[SEGMENT_INDEX] if len(data) > SEGMENT_INDEX + ICRC_SIZE else 0
+    words = (0x4500, IP_SIZE + UDP_SIZE + len(data), identification, DONT_FRAGMENT, 64 << 8 | UDP_PROTOCOL, 0)
+    ip = b"".join(word.to_bytes(2) for word in words)
+    ip += ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address(destination).packed
+    udp = b"".join(word.to_bytes(2) for word in (port, UDP_PORT, UDP_SIZE + len(data), 0))
+    return ip + udp + data
+
+
+def with_icrc(source: str, destination: str, port: int, data: bytes) -> bytes:
+    """`data`, which has room for the ICRC at its end, with the right one."""
+    if len(data) < BTH.size + ICRC_SIZE:
+        return data
+    return data[:-ICRC_SIZE] + icrc(_whole(source, destination, port, data))
+
+
+def icrc_is_right(source: str, destination: str, port: int, data: bytes) -> bool:
+    """Whether a datagram ends with its ICRC."""
+    return len(data) >= BTH.size + ICRC_SIZE and with_icrc(source, destination, port, data) == data
+
+
+def build(packet: Packet, source: str, destination: str) -> bytes:
+    """The datagram of scapy layers from the BTH on. The ICRC is right unless the BTH has been given one."""
+    given = packet.icrc
+    packet = packet.copy()
+    packet.icrc = given or 0
+    data = bytes(packet)
+    return data if given is not None else with_icrc(source, destination, TESTER_PORT, data)

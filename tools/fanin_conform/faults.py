@@ -1,0 +1,139 @@
+"""Devices that are wrong in one thing: a target whose packets, there or back, a fault changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fanin_conform import datagram
+from fanin_conform.targets.target import Frame, Target
+from fanin_wire.fields import BTH, CETH, ICRC_SIZE, TRANSPORT_SIZE, Flag, Opcode
+
+Change = Callable[[bytearray], "bytearray | None"]  # of BTH to the last byte before the ICRC; None: the packet is lost
+
+
+class Fault(NamedTuple):
+    """clause: the demand that it breaks. inward, outward: what happens to packets to and from the device."""
+
+    name: str
+    clause: str
+    inward: Change | None = None
+    outward: Change | None = None
+
+
+def get(data: bytearray, field: str) -> int:
+    """A field of the CETH."""
+    return datagram.unpack(CETH, bytes(data[BTH.size :]))[field] if len(data) >= TRANSPORT_SIZE else 0
+
+
+def put(data: bytearray, field: str, value: int) -> bytearray:
+    """Write a field of the CETH that has whole bytes."""
+    start, width = BTH.size + CETH.byte_offset(field), CETH.field(field).bits // 8
+    data[start : start + width] = value.to_bytes(width)
+    return data
+
+
+def setting(code: Opcode, field: str, value: int) -> Change:
+    """Packets of an opcode have a field of this value."""
+    return lambda data: put(data, field, value) if data[0] == code and len(data) >= TRANSPORT_SIZE else data
+
+
+def losing(code: Opcode) -> Change:
+    """Packets of an opcode are lost."""
+    return lambda data: None if data[0] == code else data
+
+
+def _rounded(data: bytearray) -> bytearray:
+    if data[0] == Opcode.RESULT and get(data, "dtype") == 1 and get(data, "length") >= 4:
+        data[TRANSPORT_SIZE] ^= 1
+    return data
+
+
+def _always_data_wanted(data: bytearray) -> bytearray:
+    if data[0] == Opcode.CONTRIBUTION:
+        put(data, "flags", get(data, "flags") | Flag.WANTS_RESULT)
+    return data
+
+
+def _padding(data: bytearray) -> bytearray:
+    if data[0] == Opcode.RESULT and data[1] >> 4 & 3:
+        data[-1] = 0xFF
+    return data
+
+
+def _reserved(data: bytearray) -> bytearray:
+    data[8] |= 1
+    return data
+
+
+def _fixed_version(data: bytearray) -> bytearray:
+    return put(data, "version", 2) if len(data) >= TRANSPORT_SIZE else data
+
+
+def _fixed_slot(data: bytearray) -> bytearray:
+    if data[0] == Opcode.CONTRIBUTION and len(data) >= TRANSPORT_SIZE:
+        put(data, "seg", get(data, "position") % 8)
+    return data
+
+
+def _class_of_four(data: bytearray) -> bytearray:
+    if data[0] == Opcode.CONTRIBUTION and len(data) >= TRANSPORT_SIZE and get(data, "flags") >> 5 == 3:
+        put(data, "flags", get(data, "flags") & 0x1F | 0x40)
+    return data
+
+
+FAULTS = (
+    Fault("the last bit of a sum is wrong", "12-14", outward=_rounded),
+    Fault("results say that nobody has contributed", "7.1-10", outward=setting(Opcode.RESULT, "contributions", 0)),
+    Fault("everybody gets the data", "7.1-11", inward=_always_data_wanted),
+    Fault("padding is not zero", "2-13", outward=_padding),
+    Fault("a reserved bit is set", "2-11", outward=_reserved),
+    Fault("a field that is not named is set", "2.2-1", outward=setting(Opcode.NEED, "contributions", 1)),
+    Fault("NEED has no token", "4-11", outward=setting(Opcode.NEED, "token", 0)),
+    Fault("WAIT names nobody", "8-19", outward=setting(Opcode.WAIT, "node_bitmap", 0)),
+    Fault("PROBE is not answered", "8-17", inward=losing(Opcode.PROBE)),
+    Fault("LEAVE is not acknowledged", "10.4-2", outward=losing(Opcode.LEAVE_ACK)),
+    Fault("unknown jobs get no NAK", "5-12", outward=losing(Opcode.NAK)),
+    Fault("nobody is told of an abort", "11-2", outward=losing(Opcode.ABORT)),
+    Fault("an abort names nobody", "7.1-6", outward=setting(Opcode.ABORT, "node_bitmap", 0)),
+    Fault("an abort has no status", "11-3", outward=setting(Opcode.ABORT, "status", 10)),
+    Fault("the version is not looked at", "5-6", inward=_fixed_version),
+    Fault("seg is not looked at", "5-21", inward=_fixed_slot),
+    Fault("the reserved class counts as ALL", "5-21", inward=_class_of_four),
+    Fault("a status does not poison", "7.1-7", inward=setting(Opcode.CONTRIBUTION, "status", 0)),
+    Fault("mid is not compared", "7.1-6", inward=setting(Opcode.CONTRIBUTION, "mid", 3)),
+    Fault("a LEAVE has never a status", "11-3", inward=setting(Opcode.LEAVE, "status", 0)),
+)
+
+
+class FaultyTarget:
+    """A target with a fault. The ICRC of what the fault has changed is right again."""
+
+    def __init__(self, sound: Target, fault: Fault) -> None:
+        self.name, self.address, self.addresses = fault.name, sound.address, sound.addresses
+        self.has_port, self._sound, self._fault = sound.has_port, sound, fault
+
+    def send(self, source: str, data: bytes) -> None:
+        """A packet whose ICRC is wrong goes on as it is."""
+        if self._fault.inward and datagram.icrc_is_right(source, self.address, datagram.TESTER_PORT, data):
+            changed = self._fault.inward(bytearray(data[:-ICRC_SIZE]))
+            if changed is None:
+                return
+            data = datagram.with_icrc(source, self.address, datagram.TESTER_PORT, bytes(changed) + bytes(ICRC_SIZE))
+        self._sound.send(source, data)
+
+    def receive(self, seconds: float) -> Frame | None:
+        """The next packet that the fault leaves."""
+        while frame := self._sound.receive(seconds):
+            changed = self._fault.outward(bytearray(frame.data[:-ICRC_SIZE])) if self._fault.outward else None
+            if self._fault.outward and changed is None:
+                continue
+            if changed is None:
+                return frame
+            whole = bytes(changed) + bytes(ICRC_SIZE)
+            return frame._replace(data=datagram.with_icrc(frame.source, frame.destination, frame.source_port, whole))
+        return None
+
+    def close(self) -> None:
+        """Close the sound target."""
+        self._sound.close()

@@ -1,0 +1,138 @@
+"""Joining a job, refusals, the state of a job, leaving."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fanin_conform.job import Job, f32
+from fanin_conform.script import script
+from fanin_conform.tester import ANY, Tester
+from fanin_wire.abi import Status
+from fanin_wire.fields import WIRE_VERSION, Opcode
+
+
+@script("10.1-10", "10.1-22", "10.1-21", "10.2-1", "4-15")
+def forming(tester: Tester) -> None:
+    """PENDING names the missing children. The last CONFIG makes the job active, and each child is told N and W."""
+    Job(tester, 3)
+
+
+@script("10.1-18", "10.1-20", "4-5")
+def config_again(tester: Tester) -> None:
+    """A CONFIG that comes again is answered again."""
+    job = Job(tester, 2, join=False)
+    for _ in range(2):
+        job.config(0)
+        tester.expect(job.pending(0, [1]))
+    job.config(1)
+    tester.expect(job.joined(0), job.joined(1))
+    job.config(0)
+    tester.expect(job.joined(0), clause="10.1-20")
+
+
+@script("10.1-19", "10.2-1")
+def the_least_lease_and_window(tester: Tester) -> None:
+    """N and W of the job are the least that a child has offered."""
+    job = Job(tester, 2, slots=8, join=False)
+    job.config(0, slots=32, window=16)
+    tester.expect(job.pending(0, [1]))
+    job.config(1, slots=8, window=2)
+    body = (8).to_bytes(4) + (2).to_bytes(4)
+    expected = [job.to(bit, Opcode.CONFIG_ACK, body, token=job.token(bit)) for bit in range(2)]
+    tester.expect(*expected)
+
+
+@script("10.1-8", "5-22")
+def config_that_is_not_for_this_device(tester: Tester) -> None:
+    """A CONFIG with a field that can not be is dropped: it begins no job."""
+    job = Job(tester, 2, join=False)
+    job.config(0, hop={"address": "::ffff:192.0.2.1"})
+    job.config(0, hop={"mask": 0b10})
+    for field in ("slots", "window", "chunk", "route"):
+        zero: dict[str, Any] = {field: 0}
+        job.config(0, **zero)
+    job.config(0, route=3)
+    tester.nothing("10.1-8")
+    tester.rest()
+    job.send(Opcode.QUERY, 0, token=5)
+    tester.expect(job.to(0, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="5-12")
+
+
+@script("10.1-13", "10.1-14", "10-1")
+def another_incarnation_is_refused(tester: Tester) -> None:
+    """CONFIG of a known jid with another key, or of a known bit from another address: JID_IN_USE."""
+    job = Job(tester, 2)
+    job.config(0, ceth={"key": job.key ^ 1})
+    tester.expect(job.refused(0, "JID_IN_USE", key=job.key ^ 1))
+    job.config(0, source=tester.addresses[2])
+    tester.expect(job.refused(0, "JID_IN_USE", address=tester.addresses[2]))
+    job.complete(0)
+
+
+@script("10.1-16", "11-19", "10.1-24")
+def members_that_differ(tester: Tester) -> None:
+    """Another digest, chunk or mask ends the job with MEMBERS_MISMATCH, and all that have joined are told."""
+    for change in ({"digest_low": 9}, {"digest_high": 9}, {"chunk": 512}, {"hop": {"mask": 0b111}}):
+        job = Job(tester, 2, join=False)
+        job.config(0)
+        tester.expect(job.pending(0, [1]))
+        job.config(1, **change)
+        tester.expect(job.aborted(0, "MEMBERS_MISMATCH"), job.aborted(1, "MEMBERS_MISMATCH"))
+
+
+@script("10.1-17", "11-21")
+def a_member_that_has_restarted(tester: Tester) -> None:
+    """CONFIG with another boot id: PEER_LOST, naming the child, to all."""
+    job = Job(tester, 2)
+    job.config(0, boot_id=999, ceth={"token": 999})
+    lost = [job.aborted(bit, "PEER_LOST", 0, rank_bitmap=ANY) for bit in range(2)]
+    tester.expect(*lost)
+
+
+@script("10.6-2", "10.6-1")
+def config_of_another_version(tester: Tester) -> None:
+    """CONFIG_ACK(VERSION_MISMATCH) in the device's own version, with jid, key and source of the CONFIG."""
+    job = Job(tester, 2, join=False)
+    job.config(1, ceth={"version": WIRE_VERSION + 1})
+    (answer,) = tester.expect(job.refused(1, "VERSION_MISMATCH", token=ANY))
+    assert answer.ceth["version"] == WIRE_VERSION
+
+
+@script("10.8-1", "10.8-2", "10.8-3", "4-18", "4-19")
+def the_state_of_a_job(tester: Tester) -> None:
+    """STATUS says PENDING, with the missing children, and then SUCCESS, with the token of the QUERY."""
+    job = Job(tester, 2, join=False)
+    job.config(0)
+    tester.expect(job.pending(0, [1]))
+    job.send(Opcode.QUERY, 0, token=0x1234)
+    pending: dict[str, Any] = {"status": int(Status["PENDING"]), "seg": 1, "node_bitmap": 0b10}
+    tester.expect(job.to(0, Opcode.STATUS, token=0x1234, **pending))
+    job.config(1)
+    tester.expect(job.joined(0), job.joined(1))
+    job.send(Opcode.QUERY, 1, token=0x4321)
+    tester.expect(job.to(1, Opcode.STATUS, token=0x4321))
+
+
+@script("10.4-2", "10.4-3", "4-17")
+def leaving(tester: Tester) -> None:
+    """LEAVE is acknowledged every time. When all have left, the job is unknown."""
+    job = Job(tester)
+    for _ in range(2):
+        job.send(Opcode.LEAVE, 0)
+        tester.expect(job.to(0, Opcode.LEAVE_ACK), clause="10.4-2")
+    job.send(Opcode.LEAVE, 1)
+    tester.expect(job.to(1, Opcode.LEAVE_ACK))
+    tester.rest()
+    job.probe(1, 0)
+    tester.expect(job.to(1, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="10.4-3")
+
+
+@script("5-9", "10.4-4", "5-14")
+def leave_of_an_unknown_job_and_of_a_wrong_incarnation(tester: Tester) -> None:
+    """Both are acknowledged, with their own jid, key and source."""
+    job = Job(tester)
+    job.send(Opcode.LEAVE, 1, jid=job.jid ^ 1)
+    tester.expect(job.to(1, Opcode.LEAVE_ACK, jid=job.jid ^ 1), clause="5-9")
+    job.send(Opcode.LEAVE, 1, key=job.key ^ 1)
+    tester.expect(job.to(1, Opcode.LEAVE_ACK, key=job.key ^ 1), clause="5-14")
+    job.complete(0, f32(1))

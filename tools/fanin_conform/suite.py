@@ -1,0 +1,77 @@
+"""Runs scripts against a target, and collects verdicts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from fanin_conform import scripts as _all_scripts
+from fanin_conform.script import SCRIPTS, Script
+from fanin_conform.targets.target import Target
+from fanin_conform.tester import Tester
+
+assert _all_scripts
+PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
+TRIES = 3
+ADDRESSES = 4  # of the tester: as many as the largest script needs
+
+
+class Verdict(NamedTuple):
+    """What became of a script. log: its packets; `text` says what was expected and seen, or why it was not run."""
+
+    script: Script
+    outcome: str
+    text: str = ""
+    clauses: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def chosen(patterns: Iterable[str]) -> list[Script]:
+    """The scripts whose names contain one of the patterns; all without patterns."""
+    wanted = list(patterns)
+    return [each for each in SCRIPTS.values() if not wanted or any(pattern in each.name for pattern in wanted)]
+
+
+def run(target: Target, scripts: list[Script], seed: int, say: Callable[[Verdict], None]) -> list[Verdict]:
+    """Run scripts one after the other.
+
+    Returns:
+        The verdicts.
+
+    Raises:
+        NoFaninDevice: nothing there answers as a device does.
+    """
+    verdicts = []
+    for script in scripts:
+        verdict = _run_one(target, script, seed)
+        say(verdict)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _run_one(target: Target, script: Script, seed: int) -> Verdict:
+    if "port" in script.needs and not target.has_port:
+        return Verdict(script, NOT_RUN, "the target has no port of its own: no ICRC, no UDP")
+    for _ in range(TRIES - 1):
+        verdict, stalled = _play(target, script, seed)
+        if verdict.outcome == PASSED or not stalled:
+            return verdict
+    return _play(target, script, seed)[0]
+
+
+def _play(target: Target, script: Script, seed: int) -> tuple[Verdict, bool]:
+    """The verdict, and whether the tester stood still meanwhile: then a failure may be its own."""
+    begun = time.monotonic()
+    tester = Tester(target, seed)
+    tester.join_fence()
+    verdict = Verdict(script, PASSED)
+    try:
+        script.play(tester)
+    except AssertionError as wrong:
+        clauses = getattr(wrong, "clauses", ()) or script.clauses
+        verdict = Verdict(script, FAILED, str(wrong), clauses, tuple(tester.log))
+    finally:
+        tester.close()
+    return verdict._replace(seconds=time.monotonic() - begun), tester.stalled

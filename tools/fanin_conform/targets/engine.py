@@ -1,0 +1,58 @@
+"""The engine of a switch in this process, in virtual time: a run takes no longer than its computations."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import deque
+
+from fanin_conform import datagram
+from fanin_conform.targets.target import Frame
+from fanin_nic.engine.engine import Limits, Timing
+from fanin_sim.fabric.device import Device, Packet
+from fanin_wire.fields import ICRC_SIZE, Opcode
+
+ADDRESS, FIRST = "10.0.0.1", ipaddress.IPv4Address("10.0.1.1")
+LIMITS = Limits(jobs=16, slots=1024, queues=1, requests=8, regions=1, actions=512, max_chunk=4096, max_lease=256)
+START_NS = 10**9
+
+
+class EngineTarget:
+    """See `target.Target`."""
+
+    name, address, has_port = "engine", ADDRESS, False
+
+    def __init__(self, count: int) -> None:
+        self.addresses = [str(FIRST + number) for number in range(count)]
+        self._device = Device(ADDRESS, is_switch=True, limits=LIMITS, timing=Timing())
+        self._now = START_NS
+        self._waiting: deque[Frame] = deque()
+
+    def send(self, source: str, data: bytes) -> None:
+        """The engine's port would drop a packet with a wrong ICRC; so does this."""
+        if not datagram.icrc_is_right(source, ADDRESS, datagram.TESTER_PORT, data):
+            return
+        packet = Packet(int(ipaddress.IPv4Address(source)), self._device.address, Opcode.ACK, 0, data[:-ICRC_SIZE])
+        self._take(self._device.receive(packet, self._now))
+        self._device.engine.batch_end(self._now)
+        self._take(self._device.perform())
+
+    def receive(self, seconds: float) -> Frame | None:
+        """What waits; else time passes, at most so much."""
+        end = self._now + round(seconds * 1e9)
+        while not self._waiting and self._device.next_deadline <= end:
+            self._now = max(self._now, self._device.next_deadline)
+            self._device.engine.tick(self._now)
+            self._take(self._device.perform())
+        if self._waiting:
+            return self._waiting.popleft()
+        self._now = end
+        return None
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _take(self, packets: list[Packet]) -> None:
+        for packet in packets:
+            to = str(ipaddress.IPv4Address(packet.destination))
+            data = datagram.with_icrc(ADDRESS, to, datagram.DEVICE_PORT, packet.data + bytes(ICRC_SIZE))
+            self._waiting.append(Frame(to, ADDRESS, datagram.DEVICE_PORT, data))

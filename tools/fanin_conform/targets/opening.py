@@ -1,0 +1,52 @@
+"""Targets by name, as on the command line."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+
+from fanin_conform.targets.target import Target
+from fanin_conform.targets.udp import UdpTarget
+
+PREFIX = "udp://"
+
+
+class TargetInvalid(ValueError):
+    """A target that can not be opened; `remedy` says what to do."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(cause)
+        self.remedy = remedy
+
+
+def open_target(name: str, local: str, count: int) -> Target:
+    """Open "engine" or "udp://ADDRESS".
+
+    Args:
+        local: first address of the tester; "": one of the loopback network that nobody else is likely to use.
+        count: addresses of the tester, from `local` on.
+
+    Raises:
+        TargetInvalid: there is no such target, or an address can not be used.
+    """
+    if name == "engine":
+        from fanin_conform.targets.engine import EngineTarget  # loads the compiled engine
+
+        return EngineTarget(count)
+    if not name.startswith(PREFIX):
+        raise TargetInvalid(f"{name!r} is no target", f"use engine, or {PREFIX} and the address of a device")
+    try:
+        address = ipaddress.IPv4Address(name.removeprefix(PREFIX))
+        first = ipaddress.IPv4Address(local) if local else _loopback(address)
+        return UdpTarget(str(address), str(first), count)
+    except ValueError as error:
+        raise TargetInvalid(str(error), "write four numbers, as in 192.0.2.1") from None
+    except OSError as error:
+        raise TargetInvalid(f"{error}", "give addresses of this host whose UDP port 4791 is free (--local)") from None
+
+
+def _loopback(address: ipaddress.IPv4Address) -> ipaddress.IPv4Address:
+    if not address.is_loopback:
+        raise TargetInvalid(f"{address} is not on this host", "give the first address of the tester (--local)")
+    number = os.getpid()
+    return ipaddress.IPv4Address(f"127.{200 + (number >> 8) % 32}.{number % 256}.1")

@@ -1,0 +1,39 @@
+"""What every target offers: datagrams from addresses of the tester to the device, and back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class Frame(NamedTuple):
+    """A datagram from the device: `data` has the BTH to the ICRC."""
+
+    destination: str
+    source: str
+    source_port: int
+    data: bytes
+
+
+class Target(Protocol):
+    """A device under test.
+
+    name: as on the command line.
+    address: IPv4 address of the device.
+    addresses: those of the tester. Each plays one child of the device.
+    has_port: whether the ICRC and UDP belong to the device. Else the target computes and checks them itself, and
+        scripts about them are not run.
+    """
+
+    name: str
+    address: str
+    addresses: list[str]
+    has_port: bool
+
+    def send(self, source: str, data: bytes) -> None:
+        """Send a datagram to the device: BTH to ICRC."""
+
+    def receive(self, seconds: float) -> Frame | None:
+        """The next datagram from the device; None if none comes for so long."""
+
+    def close(self) -> None:
+        """Give everything back."""

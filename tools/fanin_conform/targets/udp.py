@@ -1,0 +1,63 @@
+"""A device at an address: datagrams to its UDP port 4791, from several addresses of this host."""
+
+from __future__ import annotations
+
+import ipaddress
+import select
+import socket
+
+from fanin_conform.targets.target import Frame
+from fanin_wire.fields import UDP_PORT
+
+BUFFER_BYTES = 1 << 21
+LARGEST = 1 << 16
+IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h: the kernel then sends the identification 0
+
+
+class UdpTarget:
+    """See `target.Target`.
+
+    Raises:
+        OSError: an address is not one of this host, or its port 4791 is in use.
+    """
+
+    has_port = True
+
+    def __init__(self, address: str, first: str, count: int) -> None:
+        self.name, self.address = f"udp://{address}", address
+        self.addresses = [str(ipaddress.IPv4Address(first) + number) for number in range(count)]
+        self._sockets: dict[str, socket.socket] = {}
+        self._poll = select.poll()
+        self._by_descriptor: dict[int, str] = {}
+        try:
+            for own in self.addresses:
+                self._open(own)
+        except OSError:
+            self.close()
+            raise
+
+    def _open(self, own: str) -> None:
+        opened = self._sockets[own] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        opened.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        opened.bind((own, UDP_PORT))
+        self._poll.register(opened, select.POLLIN)
+        self._by_descriptor[opened.fileno()] = own
+
+    def send(self, source: str, data: bytes) -> None:
+        """Send a datagram from one of the addresses."""
+        self._sockets[source].sendto(data, (self.address, UDP_PORT))
+
+    def receive(self, seconds: float) -> Frame | None:
+        """The next datagram of any address."""
+        ready = self._poll.poll(round(seconds * 1000))
+        if not ready:
+            return None
+        own = self._by_descriptor[ready[0][0]]
+        data, (source, port) = self._sockets[own].recvfrom(LARGEST)
+        return Frame(own, source, port, data)
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for opened in self._sockets.values():
+            opened.close()

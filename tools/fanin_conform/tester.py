@@ -1,0 +1,248 @@
+"""The tester of one script: it sends, and compares what comes with what must come.
+
+Silence is proved, not waited for: each address of the tester is a child of a second job, the *fence*. After each step
+it sends QUERY there, and the STATUS says that the device has looked at everything before (SPEC.md, 10.8).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any, NamedTuple
+
+from scapy.packet import Packet
+
+from fanin_conform import datagram
+from fanin_conform.datagram import Dissected
+from fanin_conform.targets.target import Frame, Target
+from fanin_wire import fields
+from fanin_wire.abi import Route
+from fanin_wire.fields import Opcode
+from fanin_wire.layers import CONFIG, HOP, offload
+
+PATIENCE_S = 10.0  # an upper bound for what must come "at once"
+ANY = object()  # an expected field that may have any value
+FENCE_LEASE = 4
+NAK_S = 0.003
+STALL_S = 1.0  # a tester that stood still so long may have been taken for lost
+# Fields of the CETH that section 4 of SPEC.md names, by opcode; all others must be 0.
+PLACE = {"position", "seg", "mid", "sid"}
+DATA = {*PLACE, "op", "dtype", "flags", "contributions", "status", "node_bitmap", "rank_bitmap", "segment_index"}
+NAMED = {
+    Opcode.CONTRIBUTION: DATA,
+    Opcode.RESULT: DATA | {"token"},
+    Opcode.PROBE: DATA | {"token"},
+    Opcode.NEED: PLACE | {"token"},
+    Opcode.WAIT: PLACE | {"token", "node_bitmap"},
+    Opcode.ACK: {"position", "seg", "node_bitmap", "rank_bitmap", "token"},
+    Opcode.CONFIG: {"token"},
+    Opcode.CONFIG_ACK: {"token", "status", "seg", "node_bitmap", "rank_bitmap"},
+    Opcode.LEAVE: {"status", "seg", "node_bitmap", "rank_bitmap"},
+    Opcode.LEAVE_ACK: set[str](),
+    Opcode.QUERY: {"token"},
+    Opcode.STATUS: {"token", "status", "seg", "node_bitmap"},
+    Opcode.ABORT: {"status", "seg", "node_bitmap", "rank_bitmap"},
+    Opcode.NAK: {"status"},
+    Opcode.KEEPALIVE: {"node_bitmap"},
+}
+UPWARD = (Opcode.CONFIG, Opcode.QUERY, Opcode.CONTRIBUTION)  # a switch without a parent sends none of these
+ALWAYS = {"version", "jid", "key", "source", "lane", "length", "segment_index"}
+CONSTANT = {"solicited": 0, "migreq": 0, "version": 0, "pkey": fields.DEFAULT_PKEY, "fecn": 0, "becn": 0, "resv6": 0}
+CONSTANT |= {"dqpn": fields.COLLECTIVE_QPN, "ackreq": 0, "resv7": 0}
+
+
+class Mismatch(AssertionError):
+    """The device did something else than the script expects. clauses: the demands that this concerns, if known."""
+
+    def __init__(self, text: str, clauses: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.clauses = clauses
+
+
+class Expected(NamedTuple):
+    """A packet that must come: to whom, and its fields. A field that is not named must be 0."""
+
+    to: str
+    opcode: Opcode
+    ceth: dict[str, Any]
+    payload: Any = b""
+
+    def __str__(self) -> str:
+        shown = [
+            f"{name}={datagram.as_text(name, value)}" for name, value in self.ceth.items() if value not in (0, ANY)
+        ]
+        payload = "any payload" if self.payload is ANY else bytes(self.payload)[:32].hex()
+        return " ".join([f"to {self.to}:", self.opcode.name, *shown, payload]).strip()
+
+    def differences(self, seen: Dissected) -> list[str]:
+        """What of a packet is not as expected."""
+        wrong = []
+        for name in seen.ceth:
+            expected = self.ceth.get(name, ANY if name in ("length", "version", "segment_index") else 0)
+            if expected is not ANY and seen.ceth[name] != expected:
+                wrong.append(f"{name} is {seen.ceth[name]:#x}, not {expected:#x}")
+        if self.payload is not ANY and seen.payload != self.payload:
+            wrong.append(f"payload is {seen.payload[:32].hex()}, not {bytes(self.payload)[:32].hex()}")
+        return wrong
+
+
+class Tester:
+    """See above. log: every packet of the script, as text, without the fence. stalled: it stood still for long."""
+
+    def __init__(self, target: Target, seed: int) -> None:
+        self.target, self.random = target, random.Random(seed)
+        self.addresses = target.addresses
+        self.log: list[str] = []
+        self._senders: dict[str, None] = {}
+        self._fence: dict[str, int] = {}
+        self._fence_jid, self._fence_key = self.number(32), self.number(32)
+        self.jobs: list[Any] = []
+        self._early: list[Frame] = []
+        self.stalled, self._heard = False, time.monotonic()
+
+    def number(self, bits: int) -> int:
+        """A random number that is not 0."""
+        return self.random.getrandbits(bits) or 1
+
+    def send(self, source: str, packet: Packet | bytes) -> None:
+        """Send a packet: scapy layers from the BTH on, or the bytes of a datagram."""
+        data = packet if isinstance(packet, bytes) else datagram.build(packet, source, self.target.address)
+        self.log.append(f"{source} > device: {_line(data)}")
+        self._senders[source] = None
+        self.target.send(source, data)
+
+    def expect(self, *expected: Expected, clause: str = "") -> list[Dissected]:
+        """These packets come, in this order to each address, and nothing else.
+
+        Returns:
+            The packets, in the order of the arguments.
+        """
+        clauses = (clause,) if clause else ()
+        seen = self._until_fences(len(expected))
+        left = list(seen)
+        found = []
+        for each in expected:
+            own = [entry for entry in left if entry[0] == each.to]
+            match = own[0] if own else None
+            if match is None or match[1].opcode != each.opcode:
+                came = match[1] if match else "nothing"
+                raise Mismatch(f"expected {each}\nseen     {came}", clauses)
+            if wrong := each.differences(match[1]):
+                raise Mismatch(f"expected {each}\nseen     {match[1]}\n         {'; '.join(wrong)}", clauses)
+            left.remove(match)
+            found.append(match[1])
+        if left:
+            raise Mismatch(f"expected nothing more\nseen     to {left[0][0]}: {left[0][1]}", clauses)
+        return found
+
+    def nothing(self, clause: str = "") -> None:
+        """Nothing comes."""
+        self.expect(clause=clause)
+
+    def rest(self) -> None:
+        """Wait some milliseconds: a device sends at most one NAK in one."""
+        if frame := self._receive(NAK_S):
+            self._early.append(frame)
+
+    def _receive(self, seconds: float) -> Frame | None:
+        """The next packet. Notes whether the tester itself stood still."""
+        begun = time.monotonic()
+        frame = self.target.receive(seconds)
+        ended = time.monotonic()
+        self.stalled |= begun - self._heard > STALL_S or ended - begun > seconds + STALL_S
+        self._heard = ended
+        return frame
+
+    # The fence
+
+    def join_fence(self) -> None:
+        """Make every address a child of the fence. Mismatch if no device answers as this protocol demands."""
+        for bit, address in enumerate(self.addresses):
+            self._fence[address] = bit
+        for address in self.addresses:
+            self._config_of_fence(address)
+            if self._answer(Opcode.CONFIG_ACK) is None:
+                raise NoFaninDevice(self.target.address)
+
+    def _config_of_fence(self, address: str) -> None:
+        hop = HOP(
+            address=f"::ffff:{self.target.address}", bit=self._fence[address], mask=(1 << len(self.addresses)) - 1
+        )
+        body = CONFIG(boot_id=1, slots=FENCE_LEASE, window=1, chunk=256, route=int(Route.TREE), hop=[hop])
+        self._send_fence(Opcode.CONFIG, address, 1, body)
+
+    def _send_fence(self, code: Opcode, address: str, token: int, body: Packet | None = None) -> None:
+        packet = offload(code, jid=self._fence_jid, key=self._fence_key, source=self._fence[address], token=token)
+        self.target.send(address, datagram.build(packet / body if body else packet, address, self.target.address))
+
+    def _answer(self, code: Opcode) -> Dissected | None:
+        while frame := self._receive(PATIENCE_S):
+            packet = datagram.dissect(frame.data)
+            if packet and packet.opcode == code and packet.ceth["jid"] == self._fence_jid:
+                return packet
+            if code == Opcode.CONFIG_ACK and (packet is None or packet.opcode in UPWARD):
+                return None  # an echo
+        return None
+
+    def _until_fences(self, wanted: int) -> list[tuple[str, Dissected]]:
+        """All packets until the device has answered a QUERY of each address that has sent, and `wanted` have come."""
+        tokens = {self.number(32): address for address in self._senders}
+        self._senders.clear()
+        for token, address in tokens.items():
+            self._send_fence(Opcode.QUERY, address, token)
+        seen: list[tuple[str, Dissected]] = []
+        while tokens or len(seen) < wanted:
+            frame = self._early.pop(0) if self._early else self._receive(PATIENCE_S)
+            if frame is None:
+                if tokens:
+                    raise Mismatch("the device does not answer QUERY any more", ("10.8-2",))
+                break
+            packet = self._checked(frame)
+            if packet.ceth["jid"] == self._fence_jid:
+                if packet.opcode == Opcode.STATUS:
+                    tokens.pop(packet.ceth["token"], None)
+            elif packet.opcode != Opcode.KEEPALIVE:
+                self.log.append(f"device > {frame.destination}: {packet}")
+                seen.append((frame.destination, packet))
+        return seen
+
+    def _checked(self, frame: Frame) -> Dissected:
+        """What every packet of a device must be."""
+        packet = datagram.dissect(frame.data)
+        if packet is None or packet.opcode not in list(Opcode):
+            raise Mismatch(f"no packet of the protocol: {frame.data[:64].hex()}", ("4-2",))
+        if not datagram.icrc_is_right(frame.source, frame.destination, frame.source_port, frame.data):
+            raise Mismatch(f"wrong ICRC: {packet}", ("3-1",))
+        if frame.source_port != datagram.DEVICE_PORT + packet.ceth["lane"]:
+            raise Mismatch(f"source port {frame.source_port}: {packet}", ("2-5",))
+        for name, value in CONSTANT.items():
+            if packet.bth[name] != value:
+                raise Mismatch(f"BTH.{name} is {packet.bth[name]:#x}, not {value:#x}: {packet}", ("2-11",))
+        if packet.ceth["version"] != fields.WIRE_VERSION:
+            raise Mismatch(f"version {packet.ceth['version']}: {packet}", ("4-2",))
+        if len(packet.payload) != packet.ceth["length"] or len(packet.padding) != -packet.ceth["length"] % 4:
+            raise Mismatch(f"length: {packet}", ("2-14",))
+        if any(packet.padding) or packet.bth["padcount"] != len(packet.padding):
+            raise Mismatch(f"padding {packet.padding.hex()}: {packet}", ("2-13", "2-14"))
+        for name, value in packet.ceth.items():
+            if value and name not in NAMED[Opcode(packet.opcode)] | ALWAYS:
+                raise Mismatch(f"{name} must be 0: {packet}", ("2.2-1",))
+        return packet
+
+    def close(self) -> None:
+        """All jobs of the script are left, whatever has become of them, and what still comes is thrown away."""
+        for job in self.jobs:
+            job.leave_quietly()
+        for address in self._fence:
+            self._send_fence(Opcode.LEAVE, address, 0)
+        for _ in self._fence:
+            self._answer(Opcode.LEAVE_ACK)
+
+
+class NoFaninDevice(Exception):
+    """Nothing at the address answers CONFIG with CONFIG_ACK. The argument is the address."""
+
+
+def _line(data: bytes) -> str:
+    packet = datagram.dissect(data)
+    return str(packet) if packet else data.hex()

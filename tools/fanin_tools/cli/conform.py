@@ -1,0 +1,96 @@
+"""`fanin conform`: the conformance suite against a device."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fanin_tools.cli import options
+from fanin_tools.cli.output import print_json, print_table, reporting
+from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.progress import print_progress
+
+if TYPE_CHECKING:
+    from fanin_conform.suite import Verdict
+
+
+SWITCH = "switch"
+
+
+@contextlib.contextmanager
+def own_switch() -> Iterator[str]:
+    """The address of a switch that runs for the time of the block, in a fabric of its own."""
+    from fanin_tools.fabric.generate import Plan, Shape
+    from fanin_tools.fabric.lease import leased, private_name
+
+    with leased(Plan(private_name(), Shape(nodes=2, ranks_per_node=1)), print_progress) as running:
+        yield running.fabric.switches[0].address
+
+
+@reporting
+def conform(
+    scripts: Annotated[
+        list[str] | None, typer.Argument(help="Parts of the names of scripts. Default: all scripts.")
+    ] = None,
+    target: Annotated[
+        str,
+        typer.Option(help="engine: in this process. switch: Fanin's, started for this run. udp://ADDRESS: a device."),
+    ] = "engine",
+    local: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="First address of the tester; it uses four. Default: on loopback.")
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.")] = None,
+    json_output: options.Json = False,
+) -> None:
+    """Test packet by packet whether a switch follows the protocol. Each script names the demands of SPEC.md."""
+    from fanin_conform import report, suite
+    from fanin_conform.targets.opening import TargetInvalid, open_target
+    from fanin_conform.tester import NoFaninDevice
+
+    selected = suite.chosen(scripts or [])
+    if not selected:
+        raise UsageError(f"no script is called {' or '.join(scripts or [])}", "see docs/conformance.md for the names")
+    with contextlib.ExitStack() as held:
+        place = f"udp://{held.enter_context(own_switch())}" if target == SWITCH else target
+        try:
+            opened = held.enter_context(contextlib.closing(open_target(place, local, suite.ADDRESSES)))
+        except TargetInvalid as error:
+            raise UsageError(str(error), error.remedy) from None
+        try:
+            verdicts = suite.run(opened, selected, seed, lambda verdict: None)
+        except NoFaninDevice as error:
+            cause = f"no Fanin device answers at {error}"
+            raise ToolError("NO_DEVICE", cause, "start the device, or correct the address") from None
+    if junit:
+        junit.write_bytes(report.junit(verdicts, target, seed))
+    if json_output:
+        print_json(report.as_dict(verdicts, target, seed))
+    else:
+        _print(verdicts, target, seed)
+    failed = [verdict for verdict in verdicts if verdict.outcome == suite.FAILED]
+    if failed:
+        names = ", ".join(verdict.script.name for verdict in failed)
+        cause = f"{len(failed)} of {len(verdicts)} scripts failed: {names}"
+        raise ToolError("NOT_CONFORMING", cause, "compare what was expected with what was seen, above")
+
+
+def _print(verdicts: list[Verdict], target: str, seed: int) -> None:
+    from fanin_conform import report, suite
+
+    groups = dict.fromkeys(verdict.script.name.partition("/")[0] for verdict in verdicts)
+    outcomes = (suite.PASSED, suite.FAILED, suite.NOT_RUN)
+    rows = []
+    for group in groups:
+        own = [verdict for verdict in verdicts if verdict.script.name.startswith(f"{group}/")]
+        rows.append([group, *(str(sum(verdict.outcome == each for verdict in own)) for each in outcomes)])
+    print_table(f"conformance of {target}", ["group", *outcomes], rows)
+    for verdict in verdicts:
+        if verdict.outcome == suite.FAILED:
+            print(f"\n{report.failure_text(verdict, target, seed)}")
+        elif verdict.outcome == suite.NOT_RUN:
+            print_progress(f"not run: {verdict.script.name}: {verdict.text}")
