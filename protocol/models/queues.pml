@@ -1,7 +1,7 @@
 /* The rings between processes and threads, on a memory without a total order of stores. docs/orderings.md names the
    code. A number is both a request and its place: request n is at n % DEPTH of its ring, its data at n % BUFFERS.
 
-   Three programs, one for each way that rings are used:
+   Programs, one for each way that words are shared:
 
    (none)     a rank posts requests with data, the device puts results in their place and completes them; the device
               sleeps until its doorbell rings, the rank on a futex
