@@ -37,6 +37,7 @@ class Asker:
             address=address,
             number=number,
             record=self.record,
+            state=int(self.record.ctypes.data),
             destinations=self.destinations,
             wake_fd=self.wake_fd,
             handles=self.handles,

@@ -22,6 +22,7 @@ from fanin_nic.daemon.splitter.splitter import merge_now
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif import rings
 from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
+from fanin_nic.native import shared_words
 from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE
 from fanin_nic.transport.transport import Limits as TransportLimits
 from fanin_wire import abi
@@ -65,6 +66,7 @@ def _precompile_control() -> None:
     flushing.flush_queue.compile((types.int64,) * 4)
     merge_now.compile((types.int64,))
     flush_queue.compile((types.int64,) * 2)
+    shared_words.prepare()
 
 
 def _precompile_transport() -> None:

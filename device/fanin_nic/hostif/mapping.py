@@ -12,6 +12,8 @@ import numpy as np
 
 from fanin_nic.hostif.arrivals import ARRIVAL_RING_BYTES
 from fanin_nic.hostif.engine_port import Refused
+from fanin_nic.hostif.rings import CONSUMER, GONE, PRODUCER
+from fanin_nic.native import shared_words
 from fanin_wire import abi
 from fanin_wire.abi import Access, Status
 
@@ -126,16 +128,16 @@ class ControlRegion:
 
     def empty_ring(self, address: int) -> None:
         """Drop the requests that a client has posted to a ring."""
-        ring = record_view(address, abi.RING)
-        ring["consumer"] = ring["producer"]
+        producer = shared_words.load_acquire(address + int(PRODUCER))
+        shared_words.store_release(address + int(CONSUMER), producer)
 
     def announce(self, detection_ms: int) -> None:
         """Tell the client the time after which a device that stands still counts as lost."""
         self._doorbell["detection_ms"] = detection_ms
 
     def mark_gone(self) -> None:
-        """Tell the client that the device does not serve it any more."""
-        self._doorbell["device_gone"] = 1
+        """Tell the client that the device does not serve it any more. Whoever sees this may use its memory again."""
+        shared_words.store_release(self.doorbell + int(GONE), 1)
 
     def close(self) -> None:
         """Unmap and close; the client's own mapping stays valid."""

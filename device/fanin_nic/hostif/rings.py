@@ -11,7 +11,16 @@ from numba import uint32, uint64
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import futex_wake
-from fanin_nic.native.memory import copy, full_fence, load_acquire, load_u32, load_u64, store_release, store_u32
+from fanin_nic.native.memory import (
+    copy,
+    full_fence,
+    load_acquire,
+    load_relaxed,
+    load_u32,
+    load_u64,
+    store_release,
+    store_u32,
+)
 from fanin_wire import abi
 
 PRODUCER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "producer"))
@@ -27,6 +36,7 @@ SQ_DEPTH = np.uint32(abi.SQ_DEPTH)
 CQ_DEPTH = np.uint32(abi.CQ_DEPTH)
 BEAT = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "beat"))
 HALF = np.uint32(1 << 31)  # of what a counter can count
+GONE = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_gone"))
 SLEEPING = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_sleeping"))
 
 
@@ -105,7 +115,7 @@ def store(ring, cqe):
 def wake(ring):
     """Wake the clients that sleep on a completion ring, if what they wait for is there. A full fence must stand between
     `store` and this. Clients that do not sleep see what has been stored."""
-    if load_u32(ring + WAITING) != 0 and has_reached(load_u32(ring + PRODUCER), load_u32(ring + WAKE_AT)):
+    if load_relaxed(ring + WAITING) != 0 and has_reached(load_u32(ring + PRODUCER), load_relaxed(ring + WAKE_AT)):
         futex_wake(ring + PRODUCER)
 
 

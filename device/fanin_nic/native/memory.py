@@ -117,27 +117,50 @@ def swapped(typing_context, word):
     return types.uint64(types.uint64), generate
 
 
+def _load_ordered(bits: int, numba_type, ordering: str):
+    @intrinsic
+    def load(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+            return builder.load_atomic(pointer, ordering, bits // 8)
+
+        return numba_type(types.uint64), generate
+
+    return load
+
+
+def _store_ordered(bits: int, numba_type, ordering: str):
+    @intrinsic
+    def store(typing_context, address, value):
+        def generate(context, builder, signature, arguments):
+            pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+            builder.store_atomic(arguments[1], pointer, ordering, bits // 8)
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, numba_type), generate
+
+    return store
+
+
+# Of words that other threads or processes change or read: docs/orderings.md lists each use. An address is a multiple of
+# the size of its word. Later reads and writes can not overtake a load_acquire; earlier ones can not be delayed past a
+# store_release; a load_relaxed orders nothing, but reads the word once, and anew in each turn of a loop.
+load_acquire = _load_ordered(32, types.uint32, "acquire")
+load_acquire_64 = _load_ordered(64, types.uint64, "acquire")
+load_relaxed = _load_ordered(32, types.uint32, "monotonic")
+store_release = _store_ordered(32, types.uint32, "release")
+store_release_64 = _store_ordered(64, types.uint64, "release")
+
+
 @intrinsic
-def load_acquire(typing_context, address):
-    """32-bit load that later reads and writes can not overtake."""
+def exchange(typing_context, address, value):
+    """Store a 32-bit word and return the one before, in one step: store_release and load_acquire."""
 
     def generate(context, builder, signature, arguments):
         pointer = builder.inttoptr(arguments[0], ir.IntType(32).as_pointer())
-        return builder.load_atomic(pointer, "acquire", 4)
+        return builder.atomic_rmw("xchg", pointer, arguments[1], "acq_rel")
 
-    return types.uint32(types.uint64), generate
-
-
-@intrinsic
-def store_release(typing_context, address, value):
-    """32-bit store that earlier reads and writes can not be delayed past."""
-
-    def generate(context, builder, signature, arguments):
-        pointer = builder.inttoptr(arguments[0], ir.IntType(32).as_pointer())
-        builder.store_atomic(arguments[1], pointer, "release", 4)
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint32), generate
+    return types.uint32(types.uint64, types.uint32), generate
 
 
 @intrinsic

@@ -136,14 +136,15 @@ static inline void our_use(uint32_t *users)
     __atomic_add_fetch(users, 1, __ATOMIC_RELAXED);
 }
 
+/* Whoever finds that there are no users may free what they used. */
 static inline void our_release(uint32_t *users)
 {
-    __atomic_sub_fetch(users, 1, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(users, 1, __ATOMIC_RELEASE);
 }
 
 static inline int our_in_use(const uint32_t *users)
 {
-    return __atomic_load_n(users, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(users, __ATOMIC_ACQUIRE) != 0;
 }
 
 /* inheritance.c: whether a context was opened before this process was forked from the one that has it. */

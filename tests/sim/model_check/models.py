@@ -25,6 +25,7 @@ WAIT_S = 900
 COMPILER = ["gcc", "-w", "-DCOLLAPSE", "-DVECTORSZ=2048", "-DMEMLIM=2000"]  # MiB
 VERIFIER = ["./pan", "-a", "-n", "-m1000000"]  # assertions and cycles, up to that depth
 SOUND, ASSERTION, CYCLE = "holds", "an assertion fails", "the work never ends"
+LOST = "a wake-up is lost"  # an end state in which somebody waits for ever
 
 
 class Run(NamedTuple):
@@ -84,6 +85,13 @@ RUNS = (
     Run("jobs", "RESTARTS=1 COPIES=0 LOSSES=0", SOUND, "a NIC or the switch restarts", quick=False),
     Run("jobs", "RESTARTS=1 COPIES=0 KEYS=1", SOUND, "... and a packet is lost", quick=False),
     Run("jobs", "RESTARTS=1 LOSSES=0 KEYS=1", SOUND, "... or duplicated", quick=False),
+    Run("queues", "REQUESTS=2", SOUND, "send and completion ring, doorbell, futex; a place used again"),
+    Run("queues", "", SOUND, "... places and buffers used again", quick=False),
+    Run("queues", "SLEEPS=2 REQUESTS=2", SOUND, "... each sleeps twice", quick=False),
+    Run("queues", "ARRIVALS DEPTH=2 REQUESTS=6", SOUND, "a ring that is filled unasked"),
+    Run("queues", "LANES REQUESTS=1", SOUND, "two lanes, both asleep"),
+    Run("queues", "LANES SLEEPS=0", SOUND, "... awake, places used again", quick=False),
+    Run("queues", "RESOLVER REQUESTS=6", SOUND, "the loop of a verbs port wakes its resolver"),
     Run("tree", "STAR2 VERSION_BIT", ASSERTION, "one version bit in place of positions"),
     Run("tree", "STAR2 SMALL_LEASE", CYCLE, "N < 2W"),
     Run("tree", "STAR2 FORGET_RESULT", CYCLE, "the result is forgotten once it is sent"),
@@ -118,7 +126,30 @@ RUNS = (
         "the token of a CONFIG_ACK is not compared",
     ),
     Run("jobs", "REFUSAL_FORGOTTEN LOSSES=0", ASSERTION, "a refused incarnation is forgotten with the job in its way"),
+    Run("queues", "POST=0", ASSERTION, "a request is published without release"),
+    Run("queues", "FETCH=0", ASSERTION, "a request is found without acquire"),
+    Run("queues", "FREE=0", ASSERTION, "the place of a request is freed without release"),
+    Run("queues", "ROOM=0", ASSERTION, "the place of a request is used again without acquire"),
+    Run("queues", "COMPLETE=0", ASSERTION, "a completion is published without release"),
+    Run("queues", "POLL=0", ASSERTION, "a completion is found without acquire"),
+    Run("queues", "BELL_FENCE=0", LOST, "no fence between post and doorbell"),
+    Run("queues", "SLEEP_FENCE=0", LOST, "no fence between the device's flag and its last look"),
+    Run("queues", "WAKE_FENCE=0", LOST, "no fence between completion and wake-up"),
+    Run("queues", "WAIT_FENCE=0", LOST, "no fence between the rank's flag and its last look"),
+    Run("queues", "ARRIVALS COMPLETE=0", ASSERTION, "an arrival is published without release"),
+    Run("queues", "ARRIVALS POLL=0", ASSERTION, "an arrival is found without acquire"),
+    Run("queues", "ARRIVALS TAKE=0", ASSERTION, "the place of an arrival is freed without release"),
+    Run("queues", "ARRIVALS SEE=0", ASSERTION, "the place of an arrival is used again without acquire"),
+    Run("queues", "LANES REQUESTS=1 SUBMIT=0", ASSERTION, "a part is given to a lane without release"),
+    Run("queues", "LANES REQUESTS=1 FETCH=0", ASSERTION, "... and found without acquire"),
+    Run("queues", "LANES REQUESTS=1 COMPLETE=0", ASSERTION, "a lane completes without release"),
+    Run("queues", "LANES REQUESTS=1 MERGE=0", ASSERTION, "a completion of a lane is found without acquire"),
+    Run("queues", "LANES REQUESTS=1 BELL_FENCE=0", LOST, "no fence before the doorbell of a lane"),
+    Run("queues", "LANES REQUESTS=1 SLEEP_FENCE=0", LOST, "no fence between a lane's flag and its last look"),
+    Run("queues", "RESOLVER EXCHANGE=0", LOST, "the mark of the resolver is no exchange"),
 )
+
+FAILURES = {"assertion violated": ASSERTION, "acceptance cycle (": CYCLE, "invalid end state (": LOST}
 
 
 class ModelFailed(Exception):
@@ -157,7 +188,7 @@ def outcome(output: str) -> Outcome:
         ModelFailed: the search was not complete.
     """
     stored, transitions = re.search(r"(\d+) states, stored", output), re.search(r"(\d+) transitions", output)
-    result = ASSERTION if "assertion violated" in output else CYCLE if "acceptance cycle (" in output else SOUND
+    result = next((result for said, result in FAILURES.items() if said in output), SOUND)
     incomplete = result == SOUND and ("errors: 0" not in output or "not completed" in output)
     if incomplete or "too small" in output or not stored or not transitions:
         raise ModelFailed(output)

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from fanin_nic.native import shared_words
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import loopback, namespaces, state
 from fanin_tools.fabric.description import Fabric
@@ -72,11 +73,10 @@ class SharedWords:
 
     def barrier(self, number: int, count: int) -> None:
         """Wait until all of `count` processes have called as often. number: of this process; its word counts calls."""
-        place = self.LINE // self._words.itemsize
-        self._words[number * place] += 1
-        arrivals = self._words[number * place]
+        arrivals = shared_words.load_acquire(int(self.address(number))) + 1
+        shared_words.store_release(int(self.address(number)), arrivals)
         end = time.monotonic() + SECONDS
-        while (self._words[: count * place : place] < arrivals).any():
+        while any(shared_words.load_acquire(int(self.address(other))) < arrivals for other in range(count)):
             if time.monotonic() > end:
                 raise TimeoutError("the others did not begin")
             time.sleep(POLL_SECONDS)

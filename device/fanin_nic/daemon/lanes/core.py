@@ -10,11 +10,12 @@ import numpy as np
 from fanin_nic.daemon.lanes.host_port import HostPort
 from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.loop import lane
-from fanin_nic.daemon.loop.lane_record import LANE, MAX_NOTICES
+from fanin_nic.daemon.loop.lane_record import INTERRUPT_FLAG, LANE, MAX_NOTICES
 from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.records.actions import ACTION, READ_BYTES
 from fanin_nic.engine.records.tables import Counter
+from fanin_nic.native import shared_words
 from fanin_nic.native.profile import Profile
 from fanin_nic.port.port import Port
 from fanin_wire import abi
@@ -98,12 +99,12 @@ class LaneCore:
 
     def interrupt(self) -> None:
         """Let `run` return soon. Called by another thread."""
-        self._record["interrupt"] = 1
+        shared_words.store_release(self.state + int(INTERRUPT_FLAG), 1)
         os.eventfd_write(self._eventfd, 1)
 
     def resume(self) -> None:
         """End an interrupt: `run` has returned."""
-        self._record["interrupt"] = 0
+        shared_words.store_release(self.state + int(INTERRUPT_FLAG), 0)
 
     def take_notices(self) -> list[np.void]:
         """Answers to JOIN and LEAVE since the last call, records of ACTION."""

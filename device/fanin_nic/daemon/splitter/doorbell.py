@@ -7,7 +7,7 @@ import numpy as np
 from fanin_nic.hostif.rings import SLEEPING
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import read, stack_bytes, write
-from fanin_nic.native.memory import full_fence, load_u32, record_at, store_u64
+from fanin_nic.native.memory import full_fence, load_relaxed, record_at, store_u64
 
 LANE_DOORBELL = np.dtype(
     [
@@ -27,7 +27,7 @@ def ring_doorbell(address):
     before."""
     full_fence()
     doorbell = doorbell_at(address)
-    if load_u32(doorbell.doorbell + SLEEPING):
+    if load_relaxed(doorbell.doorbell + SLEEPING):
         event = stack_bytes(8)
         store_u64(event, np.uint64(1))
         write(doorbell.eventfd, event, EVENT_SIZE)

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from fanin_nic.native import shared_words
 from fanin_nic.port.descriptors import DESTINATION, PEER_SLOTS
 from fanin_nic.port.verbs import library as ibv
 from fanin_nic.port.verbs import records
 from fanin_nic.port.verbs.library import last_error, library
 from fanin_nic.port.verbs.records import COMPLETION, PIECE, RECEIVE_BATCH, RECEIVE_REQUEST, SEND_REQUEST, VERBS
+from fanin_nic.port.verbs.wake import BROKEN
 from fanin_wire.resolution import QUEUE_KEY
 
 SEND_DEPTH = 1024  # requests
@@ -220,8 +222,7 @@ class QueuePair:
         _zero(error, f"bring the queue pair on {self.name} into state {state}")
 
     def bring_up(self) -> None:
-        """From RESET to RTS, with all buffers posted. The tables come first: the device's own barriers then order them
-        before whatever tells the compiled code that the queue pair is up."""
+        """From RESET to RTS, with all buffers posted. The compiled code must not run, or see it as broken."""
         for member in ("send_next", "chained", "received", "waiting"):
             self.record[member] = 0
         self.record["send_free"] = self.send_depth
@@ -249,7 +250,7 @@ class QueuePair:
             while poll(queue, RECEIVE_BATCH, self._completions.ctypes.data) > 0:
                 pass
         self.bring_up()
-        self.record["broken"] = 0
+        shared_words.store_release(self.state + BROKEN, 0)
 
     def address_handle(self, address: str) -> int:
         """The handle by which datagrams go to an address; made when it is first asked for. Raises VerbsFailed."""

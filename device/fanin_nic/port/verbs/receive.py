@@ -16,7 +16,7 @@ from fanin_nic.port.verbs.records import (
     RECEIVE_REQUEST,
     verbs_at,
 )
-from fanin_nic.port.verbs.wake import fail, is_broken, wake
+from fanin_nic.port.verbs.wake import fail, handle_of, is_broken, is_wanted, queue_pair_of, want
 
 message_at = record_at(MMSGHDR)
 iovec_at = record_at(IOVEC)
@@ -85,9 +85,8 @@ def _check_sender(port, verbs, source, queue_pair):
         return
     row = (place - port.peer_table) // uint64(PEER_SIZE)
     destination = destination_at(verbs.destinations + row * uint64(DESTINATION_SIZE))
-    if destination.handle and destination.queue_pair != queue_pair and not destination.wanted:
-        destination.wanted = 1
-        wake(verbs)
+    if handle_of(destination) and queue_pair_of(destination) != queue_pair and not is_wanted(destination):
+        want(verbs, destination)
 
 
 @compiled

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fanin_nic.port.descriptors import PEER_SLOTS
+from fanin_nic.native import shared_words
+from fanin_nic.port.descriptors import DESTINATION, PEER_SLOTS
 from fanin_nic.port.verbs.queue_pair import QueuePair, VerbsFailed
+from fanin_nic.port.verbs.wake import BROKEN, HANDLE, MARK, QUEUE_PAIR, WANTED
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 
 REPEAT_SECONDS, MOST_REPEAT_SECONDS = 0.05, 1.0  # between questions to a device that does not answer: ever longer
@@ -94,12 +96,19 @@ class Resolver:
         dues = [question.due for question in self._questions.values()]
         if self._queue_pair.handles:
             dues.append(self._look_due)
-        if self._record[0]["broken"]:
+        if self._is_broken():
             dues.append(self._mend_due)
         return max(0.0, min(dues) - now) if dues else None
 
+    def _is_broken(self) -> bool:
+        """Whether the queue pair has failed. Its status is seen after this."""
+        return shared_words.load_acquire(self._queue_pair.state + BROKEN) != 0
+
+    def _address(self, row: int) -> int:
+        return int(self._destinations.ctypes.data) + row * DESTINATION.itemsize
+
     def _mend(self, now: float) -> None:
-        if not self._record[0]["broken"] or now < self._mend_due:
+        if not self._is_broken() or now < self._mend_due:
             return
         name, status = self._queue_pair.name, int(self._record[0]["status"])
         try:
@@ -116,9 +125,9 @@ class Resolver:
 
     def _collect_wanted(self) -> None:
         """Put a question for each destination that the compiled code wants. What it marks after this wakes again."""
-        self._record["wanted"] = 0
+        shared_words.exchange(self._queue_pair.state + WANTED, 0)
         for row in map(int, np.flatnonzero(self._destinations["wanted"][:PEER_SLOTS])):
-            self._destinations["wanted"][row] = 0
+            shared_words.store_release(self._address(row) + MARK, 0)
             self._want(row)
 
     def _look(self, now: float) -> None:
@@ -179,6 +188,6 @@ class Resolver:
         except VerbsFailed as error:
             log.warning("%s", error)
             return
-        destination = self._destinations[question.row : question.row + 1]
-        destination["queue_pair"] = message.queue_pair
-        destination["handle"] = handle
+        place = self._address(question.row)
+        shared_words.store_release(place + QUEUE_PAIR, message.queue_pair)
+        shared_words.store_release_64(place + HANDLE, handle)

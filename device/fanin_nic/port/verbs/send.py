@@ -15,7 +15,7 @@ from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import DESTINATION, PEER, SEND_MESSAGE, Drop
 from fanin_nic.port.peers import count_sent
 from fanin_nic.port.verbs.records import COMPLETION, PIECE, SEND_REQUEST, SIGNALED, verbs_at
-from fanin_nic.port.verbs.wake import fail, is_broken, wake
+from fanin_nic.port.verbs.wake import fail, handle_of, is_broken, queue_pair_of, want
 
 message_at = record_at(SEND_MESSAGE)
 mmsghdr_at = record_at(MMSGHDR)
@@ -61,9 +61,8 @@ def _chain(port, verbs, message, mmsghdr):
     if is_broken(verbs):
         port.dropped[SEND_ERROR] += message.packets
         return int64(0)
-    if not destination.handle:
-        destination.wanted = 1
-        wake(verbs)
+    if not handle_of(destination):
+        want(verbs, destination)
         port.dropped[UNRESOLVED] += message.packets
         return int64(0)
     sent = int64(0)
@@ -92,6 +91,7 @@ def _copy_packets(verbs, message, mmsghdr, destination):
     """Fill the next requests, and their buffers, with the packets of a super-packet."""
     count, left = int64(message.packets), int64(message.length)
     piece, used = uint64(mmsghdr.iov), uint64(0)
+    handle, queue_pair = handle_of(destination), queue_pair_of(destination)
     for _ in range(count):
         row = int64(verbs.send_next)
         request, target = request_at(_request(verbs, row)), piece_at(verbs.send_pieces + uint64(row * PIECE_SIZE))
@@ -107,7 +107,7 @@ def _copy_packets(verbs, message, mmsghdr, destination):
             if used == uint64(source.length):
                 piece, used = piece + uint64(IOVEC_SIZE), uint64(0)
         target.length = size
-        request.handle, request.queue_pair = destination.handle, destination.queue_pair
+        request.handle, request.queue_pair = handle, queue_pair
         verbs.send_next = _row(verbs, row + 1)
         request.next, request.flags = _request(verbs, verbs.send_next), 0
     verbs.chained += uint32(count)

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from numba import uint64
+from numba import uint32, uint64
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import stack_bytes, write
-from fanin_nic.native.memory import address_of, load_acquire, store_u64
+from fanin_nic.native.memory import (
+    address_of,
+    exchange,
+    load_acquire,
+    load_acquire_64,
+    load_relaxed,
+    store_release,
+    store_u64,
+)
+from fanin_nic.port.descriptors import DESTINATION
 from fanin_nic.port.verbs.records import VERBS
 
 EVENT_BYTES = 8
-BROKEN = VERBS.fields["broken"][1]  # type: ignore[index]
+BROKEN, WANTED = (VERBS.fields[name][1] for name in ("broken", "wanted"))  # type: ignore[index]
+HANDLE, QUEUE_PAIR, MARK = (
+    DESTINATION.fields[name][1]  # type: ignore[index]
+    for name in ("handle", "queue_pair", "wanted")
+)
 
 
 @compiled
 def wake(verbs):
-    """Wake the resolver, unless it was woken since it last looked."""
-    if verbs.wanted:
+    """Wake the resolver, unless it was woken since it last looked.
+
+    Its exchange and this one come in one order: it has yet to look, and finds what was stored before this, or it is
+    woken."""
+    if exchange(address_of(verbs) + uint64(WANTED), uint32(1)):
         return
-    verbs.wanted = 1
     one = stack_bytes(EVENT_BYTES)
     store_u64(one, uint64(1))
     write(verbs.wake_fd, one, uint64(EVENT_BYTES))
@@ -31,9 +46,34 @@ def is_broken(verbs):
 
 
 @compiled
+def want(verbs, destination):
+    """Let the resolver ask for a destination."""
+    store_release(address_of(destination) + uint64(MARK), uint32(1))
+    wake(verbs)
+
+
+@compiled
+def is_wanted(destination):
+    """Whether the resolver has yet to ask for a destination."""
+    return load_relaxed(address_of(destination) + uint64(MARK)) != 0
+
+
+@compiled
+def handle_of(destination):
+    """The handle of a destination; 0: it is not known yet. What the resolver has learnt with it is seen after this."""
+    return load_acquire_64(address_of(destination) + uint64(HANDLE))
+
+
+@compiled
+def queue_pair_of(destination):
+    """The number of a destination's queue pair, after `handle_of`."""
+    return load_relaxed(address_of(destination) + uint64(QUEUE_PAIR))
+
+
+@compiled
 def fail(verbs, reason):
     """The queue pair has failed. Compiled code leaves it alone until the resolver has mended it, which may be at once:
     whoever calls this looks at the tables again, or no more."""
     verbs.status = reason
-    verbs.broken = 1
+    store_release(address_of(verbs) + uint64(BROKEN), uint32(1))
     wake(verbs)

@@ -27,9 +27,10 @@ struct request {
     unsigned lookers;          /* threads that look whether it is pending */
 };
 
+/* Who counts itself among the lookers looks at the progress after that: in one order with the fence of shim_start. */
 static inline enum progress shim_progress_of(const struct request *request)
 {
-    return __atomic_load_n(&request->progress, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&request->progress, __ATOMIC_SEQ_CST);
 }
 
 static inline void shim_set_progress(struct request *request, enum progress progress)

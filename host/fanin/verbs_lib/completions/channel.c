@@ -35,7 +35,7 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
     if (!our_context_is(channel->context))
         return NEXT(ibv_destroy_comp_channel, "IBVERBS_1.0")(channel);
-    if (__atomic_load_n(&channel->refcnt, __ATOMIC_RELAXED))
+    if (__atomic_load_n(&channel->refcnt, __ATOMIC_ACQUIRE))
         return EBUSY;
     our_close_events(events_of(channel));
     free(channel);

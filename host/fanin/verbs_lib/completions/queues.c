@@ -105,7 +105,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
         our_end_watch(ours->watch);
         ours->watch = NULL;
         our_release(&our_context(cq->context)->users);
-        __atomic_sub_fetch(&cq->channel->refcnt, 1, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&cq->channel->refcnt, 1, __ATOMIC_RELEASE);
     }
     error = our_end_at_device(cq->context, fanin_destroy_cq, ours->number);
     if (error)

@@ -12,6 +12,8 @@ from random import Random
 
 import numpy as np
 
+from fanin_nic.hostif.rings import PRODUCER
+from fanin_nic.native import shared_words
 from fanin_tools.stress.fuzz import file_descriptors
 from fanin_tools.stress.fuzz.record_mutation import corrupt
 from fanin_tools.stress.tally import Tally, Work
@@ -151,7 +153,8 @@ class HostileClient:
         first = self._sq_offset + abi.RING.itemsize
         entries = np.frombuffer(self._region, abi.WQE, count=abi.SQ_DEPTH, offset=first)
         entries[int(ring["producer"][0]) % abi.SQ_DEPTH] = wqe[0]
-        ring["producer"] += 1
+        following = (int(ring["producer"][0]) + 1) % (1 << 32)
+        shared_words.store_release(int(ring.ctypes.data) + int(PRODUCER), following)
         self._tally.work[Work.WORK_REQUESTS] += 1
         self.ring_doorbell()
 
@@ -159,7 +162,7 @@ class HostileClient:
         """The first completion that the device has stored; None if there is none."""
         assert self._region is not None
         ring = np.frombuffer(self._region, abi.RING, count=1, offset=self._cq_offset)
-        if not ring["producer"][0]:
+        if not shared_words.load_acquire(int(ring.ctypes.data) + int(PRODUCER)):
             return None
         return np.frombuffer(self._region, abi.CQE, count=1, offset=self._cq_offset + abi.RING.itemsize)[0]
 

@@ -1,0 +1,42 @@
+"""Words that other threads or processes read and write, for Python: a store by numpy states no order.
+
+As the functions of `memory`, but for Python, which gives addresses and values as its own integers.
+"""
+
+from __future__ import annotations
+
+from numba import types, uint32, uint64
+
+from fanin_nic.native import memory
+from fanin_nic.native.compiled import compiled
+
+
+@compiled
+def load_acquire(address):
+    """memory.load_acquire."""
+    return memory.load_acquire(uint64(address))
+
+
+@compiled
+def store_release(address, value):
+    """memory.store_release."""
+    memory.store_release(uint64(address), uint32(value))
+
+
+@compiled
+def store_release_64(address, value):
+    """memory.store_release_64."""
+    memory.store_release_64(uint64(address), uint64(value))
+
+
+@compiled
+def exchange(address, value):
+    """memory.exchange."""
+    return memory.exchange(uint64(address), uint32(value))
+
+
+def prepare() -> None:
+    """Compile all, or load them from the cache."""
+    load_acquire.compile((types.int64,))
+    for function in (store_release, store_release_64, exchange):
+        function.compile((types.int64, types.int64))
