@@ -27,6 +27,7 @@ ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
 # The user's, or another software's
 FOREIGN = {
     "fabric.toml",
+    "rdma.toml",
     "program.py",
     "cost.py",
     "picture.png",

@@ -7,8 +7,10 @@ prints what happened, as JSON: see `main`.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from fanin_tools.fabric import device_query, lifecycle
@@ -56,8 +58,18 @@ def counters(running: Running) -> dict[str, dict[str, int]]:
     return found
 
 
+def run_program(running: Running, ranks: int, program: list[str]) -> dict[str, Any]:
+    """Exit code and output of a program with pyverbs' own traffic, by the command that a user gives."""
+    say(" ".join(program))
+    fanin = str(Path(sys.executable).with_name("fanin"))
+    command = [fanin, "run", "-n", str(ranks), "--name", running.fabric.name, "--", sys.executable, *program]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    return {"code": ended.returncode, "output": ended.stdout, "errors": ended.stderr}
+
+
 def main() -> None:
-    """Entry point. The result: calls and failures of the matrix, and the counters of each device."""
+    """Entry point. The result: calls and failures of the matrix, the counters of each device after it, and how the
+    programs ended: a list of [ranks, program]."""
     wanted: dict[str, Any] = json.loads(sys.argv[1])
     setups = tuple(JobSetup(*setup) for setup in wanted["setups"])
     sample = list(pairwise_sample(DIMENSIONS | {"setup": setups}, is_valid, wanted["seed"]))
@@ -67,7 +79,9 @@ def main() -> None:
     running = lifecycle.up(describe(wanted["places"]), say)
     try:
         result = run(running, sample, wanted["seed"], say)
-        print(json.dumps({**result.as_dict(), "counters": counters(running)}))
+        counted = counters(running)
+        ended = [run_program(running, *program) for program in wanted["programs"]]
+        print(json.dumps({**result.as_dict(), "counters": counted, "programs": ended}))
         say("done")
     finally:
         lifecycle.down(running.fabric.name)

@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
 from fanin_tools.launch.collective_call import COLLECTIVES
+from tests.verbs_lib import heat
 
 from .machine import programs
 from .machine.guest import Guest, running
@@ -28,8 +31,26 @@ PLACES = {
 }
 ALONE = (("tree", 1, ""), ("ring", 1, ""))
 MORE = (*ALONE, ("tree", 2, "reproducible shape"), ("ring", 2, "wide partials"), ("tree", 3, ""), ("ring", 3, ""))
+RANKS = 4
+HAS_PYVERBS = sys.version_info[:2] == programs.PYVERBS_VERSION
+REFUSAL = (
+    "NOT_SUPPORTED: this process has no verbs library of Fanin. "
+    "Start the program with LD_PRELOAD=$(fanin verbs-lib), and open a device fanin0, fanin1, ...\n"
+)
 IS_WHOLE = os.environ.get("FANIN_TEST_RDMA") == "all"
+PROGRAMS: dict[str, tuple[int, list[str], str]] = {  # ranks, program, what it prints
+    "heat": (RANKS, ["examples/verbs/heat.py"], heat.output(RANKS)),
+    **({"objects of rxe": (2, ["-m", "tests.rdma.objects_of_rxe"], REFUSAL * 2)} if IS_WHOLE else {}),
+}
 CASES = [("2%", ALONE), *([("", MORE), ("5%", MORE)] if IS_WHOLE else [])]
+
+
+class Outcome(NamedTuple):
+    """result: what `fabric_over_rxe` says. lost: packets that the link has lost."""
+
+    has_loss: bool
+    result: dict[str, Any]
+    lost: int
 
 
 @pytest.fixture(scope="module")
@@ -41,28 +62,39 @@ def environment() -> dict[str, str]:
         pytest.skip(str(missing))
 
 
-@pytest.fixture
-def machine(guest_image: Image, environment: dict[str, str]) -> Iterator[Guest]:
-    """A guest with the files of this machine."""
-    with running(guest_image, with_files=True) as guest:
-        programs.install_verbs(guest)
-        yield guest
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case[0] or "no loss")
+def outcome(request: pytest.FixtureRequest, guest_image: Image, environment: dict[str, str]) -> Iterator[Outcome]:
+    """Of a fabric in a guest with the files of this machine."""
+    loss, setups = request.param
+    commands = [command for *command, _ in PROGRAMS.values()]
+    wanted = {"places": PLACES, "setups": setups, "seed": 1, "programs": commands if HAS_PYVERBS else []}
+    with running(guest_image, with_files=True) as machine:
+        programs.install_verbs(machine)
+        machine.call("run", command=["busybox", "sh", "/link.sh", loss])
+        arguments = [json.dumps(wanted)]
+        output = programs.run_module(machine, environment, "tests.rdma.fabric_over_rxe", arguments, SECONDS)
+        yield Outcome(bool(loss), json.loads(output), lost_packets(machine))
 
 
 @pytest.mark.process
 @pytest.mark.deep
-@pytest.mark.parametrize(("loss", "setups"), CASES, ids=lambda value: value if isinstance(value, str) else "")
-def test_collectives(machine: Guest, environment: dict[str, str], loss: str, setups: tuple) -> None:
-    machine.call("run", command=["busybox", "sh", "/link.sh", loss])
-    wanted = json.dumps({"places": PLACES, "setups": setups, "seed": 1})
-    result = json.loads(programs.run_module(machine, environment, "tests.rdma.fabric_over_rxe", [wanted], SECONDS))
+def test_collectives(outcome: Outcome) -> None:
+    result = outcome.result
     assert result["failures"] == []
     done = {(row["collective"], row["topology"]): row["cases"] for row in result["table"]}
     assert all(done[collective, topology] for collective in COLLECTIVES for topology in ("tree", "ring"))
     sent = [counted["tx_CONTRIBUTION"] for name, counted in result["counters"].items() if name != "leaf"]
     assert min(sent) > 100
-    lost = lost_packets(machine)
-    assert (lost > 20) if loss else (lost == 0)
+    assert (outcome.lost > 20) if outcome.has_loss else (outcome.lost == 0)
+
+
+@pytest.mark.process
+@pytest.mark.deep
+@pytest.mark.skipif(not HAS_PYVERBS, reason="Python 3.11, for which the guest's pyverbs is")
+def test_programs_with_traffic_of_their_own(outcome: Outcome) -> None:
+    ended = outcome.result["programs"]
+    assert [program["code"] for program in ended] == [0] * len(PROGRAMS), ended
+    assert [program["output"] for program in ended] == [printed for *_, printed in PROGRAMS.values()]
 
 
 def lost_packets(machine: Guest) -> int:

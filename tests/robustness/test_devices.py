@@ -15,6 +15,7 @@ from tests.e2e.fabrics import eventually
 SECONDS = 4.0
 DATAGRAMS, BURST = 3000, 100
 STRANGER = "127.66.66.66"
+ORDINARY_REASONS = ("unknown_opcode", "unknown_queue_pair", "service", "sender", "qkey", "opcode_sequence")
 AFTER_RX = ("key", "unknown_job", "sender", "slot", "stale", "duplicate", "unexpected", "config", "ended")
 
 
@@ -31,6 +32,7 @@ def test_a_job_stays_right_beside_hostile_clients_and_packets(
     assert tally.findings == []
     assert tally.work[Work.CONTROL_ROUNDS] > 10
     assert all(tally.work[kind] for kind in HOSTILE_INPUT if kind != Work.PACKETS)  # on a slow machine, too
+    assert not [reason for reason in ORDINARY_REASONS if not tally.drops[f"ordinary_drop_{reason}"]]
 
 
 @pytest.mark.parametrize("kind", ["switch", "nic"])

@@ -13,6 +13,7 @@ from fanin import errors
 from fanin.verbs import CQ, PD, CollectiveQP, Context
 from fanin.verbs_lib import library_path
 from fanin_tools.stress.faults.rank_threads import describe
+from tests.verbs_lib import heat
 from tests.verbs_lib.conftest import BOUND_S, PROGRAMS, Programs
 
 ROOT = Path(__file__).parents[2]
@@ -44,13 +45,27 @@ def test_collectives_on_objects_of_pyverbs(programs: Programs, pyverbs: Path, tm
 
 
 def test_example(programs: Programs, pyverbs: Path) -> None:
-    program = ROOT / "examples/verbs/greetings.py"
-    line = ["env", f"LD_PRELOAD={library_path()}", f"PYTHONPATH={pyverbs}", sys.executable, program]
+    greetings = [f"rank {rank}: greetings from rank {(rank - 1) % RANKS}" for rank in range(RANKS)]
+    assert sorted(run_example("greetings.py", programs, pyverbs).splitlines()) == greetings
+
+
+def test_example_with_communicator(programs: Programs, pyverbs: Path) -> None:
+    assert run_example("heat.py", programs, pyverbs) == heat.output(RANKS)
+
+
+def run_example(name: str, programs: Programs, pyverbs: Path) -> str:
+    """What an example prints."""
+    line = [
+        "env",
+        f"LD_PRELOAD={library_path()}",
+        f"PYTHONPATH={pyverbs}",
+        sys.executable,
+        ROOT / "examples/verbs" / name,
+    ]
     command = [FANIN, "run", "-n", str(RANKS), "--fabric", programs.running.fabric.name, "--", *line]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S)
     assert (ended.returncode, ended.stderr) == (0, "")
-    greetings = [f"rank {rank}: greetings from rank {(rank - 1) % RANKS}" for rank in range(RANKS)]
-    assert sorted(ended.stdout.splitlines()) == greetings
+    return ended.stdout
 
 
 def test_without_the_library_it_is_said_by_name() -> None:

@@ -23,7 +23,9 @@ COMPILER = "fanin_nic.daemon.precompile"
 COMPILE_SECONDS = 1800
 FOLDER = "guest-cpu"  # beside the compiled code for this machine
 LIBRARIES = "/run/verbs"  # libibverbs with rxe's provider, of the guest's packages
-COPIED = ("libibverbs.so.1*", "libnl-3.so*", "libnl-route-3.so*", "libibverbs/librxe-rdmav*.so")
+PYVERBS = "/run/guest/lib/python3/dist-packages"  # of the guest's packages, for its Python
+PYVERBS_VERSION = (3, 11)
+COPIED = ("libibverbs.so.1*", "librdmacm.so.1*", "libnl-3.so*", "libnl-route-3.so*", "libibverbs/librxe-rdmav*.so")
 ANSWER_SECONDS = 60  # for the agent, beyond the program's own time
 
 
@@ -45,6 +47,7 @@ def prepare() -> dict[str, str]:
         "LD_LIBRARY_PATH": LIBRARIES,
         "PATH": os.environ["PATH"],
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": PYVERBS,
         "RDMAV_DRIVERS": "rxe",
         "XDG_RUNTIME_DIR": "/run",
     }

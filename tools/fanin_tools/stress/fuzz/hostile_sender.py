@@ -20,10 +20,10 @@ class Sender:
     """A socket at an address, which may be that of a member of the job."""
 
     def __init__(self, address: str, packets: PacketSource, tally: Tally) -> None:
-        self._packets, self._tally = packets, tally
+        self.address, self._packets, self._tally = address, packets, tally
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind((address, 0))
-        self._address = ipaddress.IPv4Address(address).packed
+        self._packed = ipaddress.IPv4Address(address).packed
         self._port = self._socket.getsockname()[1].to_bytes(2, "big")
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class Sender:
         offload = len(covered) > SEGMENT_INDEX and covered[0] >= packet_mutation.fields.FIRST_OFFLOAD_OPCODE
         identification = covered[SEGMENT_INDEX] if offload else 0
         ip = b"\x45\xff" + (20 + size).to_bytes(2, "big") + identification.to_bytes(2, "big") + b"\x40\x00\xff\x11"
-        ip += b"\xff\xff" + self._address + ipaddress.IPv4Address(device).packed
+        ip += b"\xff\xff" + self._packed + ipaddress.IPv4Address(device).packed
         udp = self._port + UDP_PORT.to_bytes(2, "big") + size.to_bytes(2, "big") + b"\xff\xff"
         masked = covered[:4] + b"\xff" + covered[5:]
         return zlib.crc32(b"\xff" * 8 + ip + udp + masked).to_bytes(4, "little")

@@ -18,11 +18,15 @@ from fanin_tools.stress.fuzz.control_job import ControlJob
 from fanin_tools.stress.fuzz.engine_fuzz import attack_engines, packet_source
 from fanin_tools.stress.fuzz.hostile_client import REPLY_SECONDS, attack_device
 from fanin_tools.stress.fuzz.hostile_sender import Sender
+from fanin_tools.stress.fuzz.ordinary_target import OrdinaryTarget
 from fanin_tools.stress.fuzz.transport_fuzz import attack_transports
 from fanin_tools.stress.tally import Tally
 
 NODES = 2
 BURST = 200  # datagrams in a row
+ORDINARY_BURST = 100  # then, of ordinary RDMA traffic
+WHOLE = 0.95  # so many have a right ICRC
+DROPS = ("drop_", "ordinary_drop_", "ordinary_refused_")  # beginnings of the counters of what was not carried out
 ACTIVE_STATES = ("joining", "configuring", "active")  # states of jobs that have members
 ENGINES_SHARE, TRANSPORTS_SHARE = 0.3, 0.3  # of the time
 
@@ -51,6 +55,7 @@ def attack_running(running: Running, control_job: ControlJob, seconds: float, se
     random, packets = Random(seed), packet_source(seed)
     devices = running.fabric.devices
     senders = [Sender(device.address, packets, tally) for device in devices]
+    targets = ordinary_targets(running, tally)
     jid, key = int(control_job.description["jid"]), int(control_job.description["key"])
     violations_before = tally.violations.total()
     end = time.monotonic() + seconds
@@ -62,11 +67,28 @@ def attack_running(running: Running, control_job: ControlJob, seconds: float, se
             sender, device = random.choice(senders), random.choice(devices)
             for _ in range(BURST):
                 sender.send(device.address, jid, key)
+            target = random.choice(targets)
+            if random.random() < 0.5:
+                sender = next(one for one in senders if one.address == target.peer)
+            for _ in range(ORDINARY_BURST):
+                sender.send_packet(target.address, target.packet(random), is_whole=random.random() < WHOLE)
+            target.check()
     except ToolError as error:
         tally.find(Category.OTHER, f"a device does not answer: {error}")
     finally:
         for sender in senders:
             sender.close()
+        for target in targets:
+            target.close()
+
+
+def ordinary_targets(running: Running, tally: Tally) -> list[OrdinaryTarget]:
+    """Queue pairs on each NIC, connected with the next one, whose address a sender has."""
+    nics = running.fabric.nics
+    return [
+        OrdinaryTarget(str(running.state.socket(nic.name)), nic.address, peer.address, tally)
+        for nic, peer in zip(nics, (*nics[1:], nics[0]), strict=True)
+    ]
 
 
 def open_descriptors(running: Running) -> dict[str, int]:
@@ -86,7 +108,7 @@ def check_leaks(running: Running, before: dict[str, int], tally: Tally) -> None:
             time.sleep(0.1)
         for device in running.fabric.devices:
             counters = device_query.query_status(running.state.socket(device.name))["counters"]
-            tally.drops.update({name: value for name, value in counters.items() if name.startswith("drop_")})
+            tally.drops.update({name: value for name, value in counters.items() if name.startswith(DROPS)})
     except ToolError as error:
         left = [f"a device has ended: {error}"]
     for leak in left:
