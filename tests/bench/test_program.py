@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
+import time
 from pathlib import Path
 
 import pytest
@@ -47,9 +49,11 @@ def test_both_take_turns_at_being_first(tmp_path: Path) -> None:
         commands(tmp_path, "echo plain >> order", "echo shim >> order; sleep 0.05"), 3, lines.append
     )
     assert (tmp_path / "order").read_text().split() == ["plain", "shim", "shim", "plain", "plain", "shim"]
-    assert (len(found.plain), len(found.with_fanin), found.faster_turns) == (3, 3, 0)
+    assert (len(found.plain), len(found.with_fanin)) == (3, 3)
     assert min(found.with_fanin) >= 0.05
-    assert found.ratio > 1
+    faster = [ours < theirs for ours, theirs in zip(found.with_fanin, found.plain, strict=True)]
+    assert found.faster_turns == sum(faster)  # on a busy machine it may be any
+    assert found.ratio == statistics.median(found.with_fanin) / statistics.median(found.plain)
     assert found.calls is None
     assert [line.partition(":")[0] for line in lines] == ["turn 1 of 3", "turn 2 of 3", "turn 3 of 3"]
 
@@ -100,6 +104,14 @@ def test_only_the_last_words_are_told(tmp_path: Path) -> None:
     assert caught.value.cause.endswith(" 999 1000")
 
 
+def _runs(process: int) -> bool:
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("stubborn", ["", "trap '' TERM; "])
 def test_a_run_that_takes_too_long_is_ended_with_what_it_started(
@@ -110,8 +122,11 @@ def test_a_run_that_takes_too_long_is_ended_with_what_it_started(
     with pytest.raises(ToolError) as caught:
         program.measure(commands(tmp_path, "true", slow, limit=0.5), 1, ignore)
     assert (caught.value.name, caught.value.cause) == ("TIMEOUT", "with Fanin, turn 1: no end after 0.5 s: busy")
-    stat = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")
-    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+    child = int((tmp_path / "child").read_text())
+    killed = time.monotonic()
+    while _runs(child) and time.monotonic() - killed < 30:  # killed, it may have yet to end
+        time.sleep(0.01)
+    assert not _runs(child)
 
 
 @pytest.mark.process

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from fanin_conform import coverage, report, suite, tester
 from fanin_conform.faults import FAULTS, Fault, FaultyTarget
 from fanin_conform.script import SCRIPTS, script
+from fanin_conform.targets import opening
 from fanin_conform.targets.engine import EngineTarget
 from fanin_conform.targets.udp import UdpTarget
 from fanin_conform.tester import NoFaninDevice
@@ -61,6 +62,15 @@ def test_a_failure_says_all_that_one_needs() -> None:
     assert junit.find("testcase/failure").get("message") == "7.1-10"
     (entry,) = report.as_dict([verdict], "engine", 5)["scripts"]
     assert (entry["outcome"], entry["failed_clauses"]) == ("failed", ["7.1-10"])
+
+
+def test_the_command_names_the_scripts_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = next(fault for fault in FAULTS if fault.clause == "7.1-10")
+    monkeypatch.setattr(opening, "open_target", lambda *_: FaultyTarget(EngineTarget(suite.ADDRESSES), fault))
+    found = CliRunner().invoke(app, ["conform", "segments/contributions_are_added"])
+    assert found.exit_code == 1
+    assert "NOT_CONFORMING: 1 of 1 scripts failed: segments/contributions_are_added" in found.stderr
+    assert "expected to" in found.stdout
 
 
 @pytest.mark.parametrize(("longest", "outcome"), [(10.0, suite.FAILED), (-10.0, suite.PASSED)])
