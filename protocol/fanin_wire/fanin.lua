@@ -12,6 +12,7 @@ local FIRST_OPCODE = 192
 local ICRC_SIZE = 4
 local MAX_SOURCE = 63
 local CLASS_MASK = 96
+local CLASS_UNIT = 32
 local NAMES = {
   opcode = { [192] = "CONTRIBUTION", [193] = "RESULT", [194] = "PROBE", [195] = "NEED", [196] = "WAIT", [197] = "ACK", [198] = "CONFIG", [199] = "CONFIG_ACK", [200] = "LEAVE", [201] = "LEAVE_ACK", [202] = "QUERY", [203] = "STATUS", [204] = "ABORT", [205] = "NAK", [206] = "KEEPALIVE" },
   op = { [0] = "NONE", [1] = "SUM", [2] = "MIN", [3] = "MAX", [4] = "MEAN", [5] = "PROD", [6] = "LAND", [7] = "LOR", [8] = "LXOR", [9] = "BAND", [10] = "BOR", [11] = "BXOR", [12] = "MINLOC", [13] = "MAXLOC" },
@@ -196,6 +197,37 @@ local TAKES = {
   [13] = { [16] = true, [17] = true, [18] = true, [19] = true, [20] = true },
 }
 -- end of tables
+
+-- The bytes that have a field, of a header that starts at `offset`.
+local function range_of(tvb, offset, header, name)
+  for _, row in ipairs(HEADERS[header]) do
+    if row.name == name then
+      return tvb(offset + row.byte, row.bytes)
+    end
+  end
+end
+
+-- The value of a field of at most 32 bits.
+local function value_of(tvb, offset, header, name)
+  for _, row in ipairs(HEADERS[header]) do
+    if row.name == name then
+      local value = range_of(tvb, offset, header, name):uint()
+      if row.bits >= 8 then
+        return value
+      end
+      return math.floor(value / 2 ^ (8 - row.offset % 8 - row.bits)) % 2 ^ row.bits
+    end
+  end
+end
+
+local FLAG_MASKS = {}
+for _, flag in ipairs(FLAGS) do
+  FLAG_MASKS[flag.name] = flag.mask
+end
+
+local function has_flag(flags, name)
+  return math.floor(flags / FLAG_MASKS[name]) % 2 == 1
+end
 
 local fanin = Proto("fanin", "Fanin collective offload")
 local own = DissectorTable.get("udp.port"):get_dissector(UDP_PORT)
@@ -423,7 +455,7 @@ local function relate(fact, packet, pinfo)
 
   local position = key(packet.position, packet.mid, packet.sid)
   if kind == "CONTRIBUTION" or kind == "RESULT" then
-    local again = table.concat({ position, kind, source, destination, direction(pinfo), packet.flags % 32 >= 16 and 1 or 0 }, "|")
+    local again = table.concat({ position, kind, source, destination, direction(pinfo), packet.early and 1 or 0 }, "|")
     fact.retransmission_of = sent[again]
     sent[again] = sent[again] or pinfo.number
   end
@@ -483,17 +515,10 @@ end
 
 local function is_ours(tvb, offset)
   return tvb:captured_len() - offset >= BTH_SIZE
-    and tvb(offset, 1):uint() >= FIRST_OPCODE
-    and tvb(offset + 5, 3):uint() == COLLECTIVE_QPN
+    and value_of(tvb, offset, "BTH", "opcode") >= FIRST_OPCODE
+    and value_of(tvb, offset, "BTH", "dqpn") == COLLECTIVE_QPN
 end
 
-local function value_of(tvb, offset, header, name)
-  for _, row in ipairs(HEADERS[header]) do
-    if row.name == name then
-      return tvb(offset + row.byte, row.bytes):uint()
-    end
-  end
-end
 
 local function bit_names(range)
   local named = {}
@@ -538,7 +563,7 @@ local function add_body(tree, tvb, offset, length, kind)
   if kind ~= "CONFIG" then
     return header.size
   end
-  add_flags(items.flags, tvb(offset + 39, 1), CONFIG_FLAGS)
+  add_flags(items.flags, range_of(tvb, offset, "CONFIG", "flags"), CONFIG_FLAGS)
   local known = header.size
   for number = 1, value_of(tvb, offset, "CONFIG", "hops") do
     if length < known + HEADERS.HOP.size then
@@ -599,7 +624,7 @@ local function check(items, transport, packet)
   if packet.version ~= WIRE_VERSION then refuse(items.version, x.unknown_version) end
   if packet.source > MAX_SOURCE then refuse(items.source, x.bad_source) end
   if packet.kind == "CONTRIBUTION" or packet.kind == "RESULT" then
-    local class = (packet.flags % 128 - packet.flags % 32) / 32
+    local class = math.floor(packet.flags / CLASS_UNIT) % (CLASS_MASK / CLASS_UNIT + 1)
     if not NAMES.class[class] or (class == 0 and packet.has_data) then refuse(items.flags, x.bad_class) end
     if not NAMES.op[packet.op] then refuse(items.op, x.unknown_op) end
     if not NAMES.dtype[packet.dtype] then refuse(items.dtype, x.unknown_dtype) end
@@ -623,19 +648,18 @@ local function read(tvb, offset)
   for _, name in ipairs({ "opcode", "padcount", "psn" }) do
     packet[name] = value_of(tvb, offset, "BTH", name)
   end
-  packet.padcount = math.floor(packet.padcount / 16) % 4
-  packet.bth_version = tvb(offset + 1, 1):uint() % 16
+  packet.bth_version = value_of(tvb, offset, "BTH", "version")
   for _, row in ipairs(HEADERS.CETH) do
     if row.bits <= 32 then
-      packet[row.name] = tvb(offset + BTH_SIZE + row.byte, row.bytes):uint()
+      packet[row.name] = value_of(tvb, offset + BTH_SIZE, "CETH", row.name)
     end
   end
   packet.kind = NAMES.opcode[packet.opcode] or "unknown"
-  packet.has_data = packet.flags % 2 == 1
-  packet.wide = packet.flags % 8 >= 4
-  packet.early = packet.flags % 32 >= 16
+  packet.has_data = has_flag(packet.flags, "has_data")
+  packet.wide = has_flag(packet.flags, "wide")
+  packet.early = has_flag(packet.flags, "early")
   packet.has_place = PLACED[packet.kind]
-  local nodes = tvb(offset + BTH_SIZE + 40, 8)
+  local nodes = range_of(tvb, offset + BTH_SIZE, "CETH", "node_bitmap")
   packet.names = function(number)
     return number <= MAX_SOURCE and nodes:bitfield(63 - number, 1) == 1
   end
@@ -685,8 +709,9 @@ local function dissect(tvb, pinfo, ports, root, offset, size, place)
   end
   local packet = read(tvb, offset)
   local items = add_header(tree, tvb, offset + BTH_SIZE, "CETH")
-  add_flags(items.flags, tvb(offset + BTH_SIZE + 3, 1), FLAGS)
-  items.flags:add(f.class, tvb(offset + BTH_SIZE + 3, 1))
+  local flags = range_of(tvb, offset + BTH_SIZE, "CETH", "flags")
+  add_flags(items.flags, flags, FLAGS)
+  items.flags:add(f.class, flags)
   local text = summary(packet)
   tree:append_text(", " .. text)
   local taken = check(items, transport, packet)
@@ -712,7 +737,7 @@ local function dissect(tvb, pinfo, ports, root, offset, size, place)
       tree:add(f.body, tvb(behind + known, packet.length - known))
     end
   end
-  local lost = tvb(offset + BTH_SIZE + 52, 4)
+  local lost = range_of(tvb, offset + BTH_SIZE, "CETH", "rank_bitmap")(4, 4) -- the lower half is an IPv4 address
   if (packet.kind == "ABORT" or packet.kind == "LEAVE") and NAMES.status[packet.status] == "PEER_LOST" and lost:uint() ~= 0 then
     tree:add(f.lost_device, lost):set_generated()
   end

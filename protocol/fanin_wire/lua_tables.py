@@ -119,6 +119,7 @@ def _constants() -> str:
         "ICRC_SIZE": fields.ICRC_SIZE,
         "MAX_SOURCE": fields.CETH.field("node_bitmap").bits - 1,
         "CLASS_MASK": CLASS_MASK << CLASS_SHIFT,
+        "CLASS_UNIT": 1 << CLASS_SHIFT,
     }
     return "".join(f"local {name} = {value}\n" for name, value in values.items())
 

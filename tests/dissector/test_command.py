@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fanin_tools.cli import dissector
+from fanin_tools.cli.app import app
 from tests.dissector.tshark import FILE
 
 pytestmark = pytest.mark.process
@@ -52,3 +55,14 @@ def test_folder_that_can_not_be_written(tmp_path: Path) -> None:
     done = fanin(tmp_path, "dissector", "--install")
     assert done.returncode == 1
     assert done.stderr.startswith("fanin: PERMISSION_DENIED: ")
+
+
+def test_tshark_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "tshark"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(dissector, "BOUND_S", 0.1)
+    found = CliRunner().invoke(app, ["dissector", "--install"])
+    assert found.exit_code == 1
+    assert found.stderr.startswith("fanin: COMMAND_FAILED: ")

@@ -10,7 +10,7 @@ from fanin_conform import scripts
 from fanin_conform.script import SCRIPTS
 from fanin_wire.clauses import clauses
 
-assert scripts
+assert scripts  # importing them has filled SCRIPTS
 EVERY_PACKET = (
     "2-5",
     "2-11",

@@ -7,7 +7,18 @@ from typing import NamedTuple
 
 from fanin_conform import datagram
 from fanin_conform.targets.target import Frame, Target
-from fanin_wire.fields import BTH, CETH, ICRC_SIZE, TRANSPORT_SIZE, Flag, Opcode
+from fanin_wire.abi import ContributorClass, DType, Status
+from fanin_wire.fields import (
+    BTH,
+    CETH,
+    CLASS_MASK,
+    CLASS_SHIFT,
+    ICRC_SIZE,
+    TRANSPORT_SIZE,
+    WIRE_VERSION,
+    Flag,
+    Opcode,
+)
 
 Change = Callable[[bytearray], "bytearray | None"]  # of BTH to the last byte before the ICRC; None: the packet is lost
 
@@ -44,7 +55,7 @@ def losing(code: Opcode) -> Change:
 
 
 def _rounded(data: bytearray) -> bytearray:
-    if data[0] == Opcode.RESULT and get(data, "dtype") == 1 and get(data, "length") >= 4:
+    if data[0] == Opcode.RESULT and get(data, "dtype") == DType["F32"] and get(data, "length") >= 4:
         data[TRANSPORT_SIZE] ^= 1
     return data
 
@@ -56,7 +67,7 @@ def _always_data_wanted(data: bytearray) -> bytearray:
 
 
 def _padding(data: bytearray) -> bytearray:
-    if data[0] == Opcode.RESULT and data[1] >> 4 & 3:
+    if data[0] == Opcode.RESULT and datagram.unpack(BTH, bytes(data))["padcount"]:
         data[-1] = 0xFF
     return data
 
@@ -67,7 +78,7 @@ def _reserved(data: bytearray) -> bytearray:
 
 
 def _fixed_version(data: bytearray) -> bytearray:
-    return put(data, "version", 2) if len(data) >= TRANSPORT_SIZE else data
+    return put(data, "version", WIRE_VERSION) if len(data) >= TRANSPORT_SIZE else data
 
 
 def _fixed_slot(data: bytearray) -> bytearray:
@@ -77,8 +88,9 @@ def _fixed_slot(data: bytearray) -> bytearray:
 
 
 def _class_of_four(data: bytearray) -> bytearray:
-    if data[0] == Opcode.CONTRIBUTION and len(data) >= TRANSPORT_SIZE and get(data, "flags") >> 5 == 3:
-        put(data, "flags", get(data, "flags") & 0x1F | 0x40)
+    flags, classes = get(data, "flags"), CLASS_MASK << CLASS_SHIFT
+    if data[0] == Opcode.CONTRIBUTION and flags & classes == classes:
+        put(data, "flags", flags & ~classes | ContributorClass["ALL"] << CLASS_SHIFT)
     return data
 
 
@@ -96,7 +108,7 @@ FAULTS = (
     Fault("unknown jobs get no NAK", "5-12", outward=losing(Opcode.NAK)),
     Fault("nobody is told of an abort", "11-2", outward=losing(Opcode.ABORT)),
     Fault("an abort names nobody", "7.1-6", outward=setting(Opcode.ABORT, "node_bitmap", 0)),
-    Fault("an abort has no status", "11-3", outward=setting(Opcode.ABORT, "status", 10)),
+    Fault("every abort says ABORTED", "11-3", outward=setting(Opcode.ABORT, "status", Status["ABORTED"])),
     Fault("the version is not looked at", "5-6", inward=_fixed_version),
     Fault("seg is not looked at", "5-21", inward=_fixed_slot),
     Fault("the reserved class counts as ALL", "5-21", inward=_class_of_four),

@@ -12,7 +12,7 @@ from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, Op, Route, Status
 from fanin_wire.datatypes import datatype_of
 from fanin_wire.fields import Flag, Opcode
-from fanin_wire.layers import CONFIG, HOP, offload
+from fanin_wire.layers import CONFIG, CONFIG_ACK, HOP, offload
 
 ALL, ONE, NONE = (int(ContributorClass[name]) << fields.CLASS_SHIFT for name in ("ALL", "ONE", "NONE"))
 WANTS, DATA = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA)
@@ -21,6 +21,16 @@ WANTS, DATA = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA)
 def f32(*values: float) -> np.ndarray:
     """Elements."""
     return np.array(values, "<f4")
+
+
+def payload_of(data: np.ndarray | bytes | None) -> bytes:
+    """The bytes of a segment's data."""
+    return data.tobytes() if isinstance(data, np.ndarray) else data or b""
+
+
+def type_of(data: np.ndarray | bytes | None) -> dict[str, int]:
+    """The field that names the type of an array."""
+    return {"dtype": int(datatype_of(data.dtype).code)} if isinstance(data, np.ndarray) else {}
 
 
 class Job:
@@ -76,11 +86,8 @@ class Job:
         values |= {"rank_bitmap": 1}
         if data is not None:
             values |= {"flags": ALL | WANTS | DATA, "contributions": 1}
-        if isinstance(data, np.ndarray):
-            values["dtype"] = int(datatype_of(data.dtype).code)
-        payload = b"" if data is None else bytes(data) if isinstance(data, bytes) else data.tobytes()
         source = ceth.pop("from_", "")
-        self.send(Opcode.CONTRIBUTION, bit, payload, source=source, **(values | ceth))
+        self.send(Opcode.CONTRIBUTION, bit, payload_of(data), source=source, **(values | type_of(data) | ceth))
 
     def probe(self, bit: int, position: int, token: int = 77, **ceth: Any) -> None:
         """PROBE of a child."""
@@ -95,7 +102,7 @@ class Job:
 
     def joined(self, bit: int, **ceth: Any) -> Expected:
         """CONFIG_ACK that says that the job is active, with N and W as offered."""
-        body = self.slots.to_bytes(4) + (self.slots // 2).to_bytes(4)
+        body = bytes(CONFIG_ACK(slots=self.slots, window=self.slots // 2))
         return self.to(bit, Opcode.CONFIG_ACK, body, **({"token": self.token(bit)} | ceth))
 
     def pending(self, bit: int, missing: Any, **ceth: Any) -> Expected:
@@ -115,10 +122,7 @@ class Job:
         values |= {"contributions": self.size}
         if data is not None:
             values["flags"] = ALL | DATA
-        if isinstance(data, np.ndarray):
-            values["dtype"] = int(datatype_of(data.dtype).code)
-        payload = b"" if data is None else bytes(data) if isinstance(data, bytes) else data.tobytes()
-        return self.to(bit, Opcode.RESULT, payload, **(values | ceth))
+        return self.to(bit, Opcode.RESULT, payload_of(data), **(values | type_of(data) | ceth))
 
     def aborted(self, bit: int, status: str, *named: int, **ceth: Any) -> Expected:
         """ABORT that names children of the device."""

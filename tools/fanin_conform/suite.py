@@ -11,7 +11,7 @@ from fanin_conform.script import SCRIPTS, Script
 from fanin_conform.targets.target import Target
 from fanin_conform.tester import Tester
 
-assert _all_scripts
+assert _all_scripts  # importing them has filled SCRIPTS
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 TRIES = 3
 ADDRESSES = 4  # of the tester: as many as the largest script needs

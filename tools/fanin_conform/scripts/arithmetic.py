@@ -46,7 +46,8 @@ def compare(tester: Tester, operation: Operation, datatype: DataType, position: 
     code = {"op": int(operation.code), "dtype": int(datatype.code)}
     for bit in range(RANKS):
         job.contribute(bit, position, data[bit].tobytes(), **code)
-        tester.nothing() if bit < RANKS - 1 else None
+        if bit < RANKS - 1:
+            tester.nothing()
     expected = [job.result(bit, position, total.tobytes(), **code) for bit in range(RANKS)]
     tester.expect(*expected)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fanin_conform import datagram
-from fanin_conform.job import Job, f32
+from fanin_conform.job import ALL, DATA, WANTS, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import Tester
+from fanin_wire.abi import DType, Op
 from fanin_wire.fields import BTH, CETH, ICRC_SIZE, Opcode
 from fanin_wire.layers import BTH as BTH_LAYER
 from fanin_wire.rocev2 import CODES
@@ -16,7 +17,8 @@ def second_contribution(tester: Tester) -> tuple[Job, bytes]:
     job = Job(tester)
     job.contribute(0, 0, f32(1))
     tester.nothing()
-    packet = job.packet(Opcode.CONTRIBUTION, 1, f32(2).tobytes(), **job.place(0), op=1, dtype=1, flags=0x43)
+    code = {"op": int(Op["SUM"]), "dtype": int(DType["F32"]), "flags": ALL | WANTS | DATA}
+    packet = job.packet(Opcode.CONTRIBUTION, 1, f32(2).tobytes(), **job.place(0), **code)
     packet["CETH"].contributions, packet["CETH"].node_bitmap = 1, 2
     return job, datagram.build(packet, job.addresses[1], tester.target.address)
 

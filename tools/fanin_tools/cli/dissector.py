@@ -42,7 +42,13 @@ def dissector(install: Install = False, json_output: options.Json = False) -> No
 def _plugins() -> Path:
     """The user's folder of Lua plugins, as tshark says; without tshark the one of Wireshark's manual."""
     if program := shutil.which("tshark"):
-        done = subprocess.run([program, "-G", "folders"], capture_output=True, text=True, timeout=BOUND_S, check=False)
+        try:
+            done = subprocess.run(
+                [program, "-G", "folders"], capture_output=True, text=True, timeout=BOUND_S, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            cause = f"{program} -G folders has not ended after {BOUND_S} s"
+            raise ToolError("COMMAND_FAILED", cause, f"write it yourself: fanin dissector > {FILE}") from error
         if found := re.search(r"^Personal Lua Plugins:\s*(/.*)$", done.stdout, re.M):
             return Path(found[1])
     return Path.home() / ".local/lib/wireshark/plugins"
