@@ -137,7 +137,7 @@ def library(name: str, folders: list[Path], *link: str, includes: tuple[Path, ..
 setup(
     ext_modules=[
         library(
-            "fanin.libfanin", [DRIVER], f"-Wl,--version-script={DRIVER / 'exports.map'}", "-Wl,-soname,libfanin.so"
+            "fanin.libfanin", [DRIVER], f"-Wl,--version-script={DRIVER / 'exports.map'}", "-Wl,-soname,libfanin.so", "-ldl"
         ),
         # Of the driver nothing may be visible in a program that loads libfanin.so as well.
         library("fanin.libfanin_mpi", [SHIM, DRIVER], f"-Wl,--version-script={SHIM / 'exports.map'}", "-ldl"),
