@@ -49,8 +49,8 @@ class SendQueue(NamedTuple):
 
 
 class Client:
-    """State of one attached process. `index` is its number; `doorbell_fd` becomes readable when it wakes the device. Owns
-    `memory_fd`."""
+    """State of one attached process. `index` is its number; `doorbell_fd` becomes readable when it wakes the device.
+    Owns `memory_fd`."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ def sleep(lane, now):
 @compiled
 def something_waits(lane):
     """Whether clients have something to do. Those over RDMA come first: what they have sent fills their rings."""
-    return lane.remote_end != 0 and remotes_wait(lane) or requests_wait(lane)
+    return (lane.remote_end != 0 and remotes_wait(lane)) or requests_wait(lane)
 
 
 @compiled

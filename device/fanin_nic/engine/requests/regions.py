@@ -23,7 +23,7 @@ def find_region(e, client, lkey, address, length, access):
 
 @internal
 def translate(e, region, address):
-    """Device address of a client's address: in the mapping of the region, or, where there is none, the address itself."""
+    """Device address of a client's address: in the mapping of the region, or the address itself if there is none."""
     if region.mapped == ZERO:
         return address
     return region.mapped + (address - region.start)
@@ -31,7 +31,7 @@ def translate(e, region, address):
 
 @internal
 def process_of(region, client):
-    """The process of a region: 0 if it is mapped, else 1 + the client whose memory it is, in a process here or by RDMA."""
+    """The process of a region: 0 if it is mapped, else 1 + the client whose memory it is, here or by RDMA."""
     return client + 1 if region.mapped == ZERO else MAPPED
 
 

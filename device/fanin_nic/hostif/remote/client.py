@@ -16,6 +16,7 @@ from fanin_wire import abi, limits
 from fanin_wire.abi import MessageType, Status
 
 REACHED_BY_RDMA = 0  # in the place of an address here
+QUEUES = 32  # of a kind: their rings are registered, and so not to be swapped out, on both sides
 
 
 class RemoteClient(Client):
@@ -29,7 +30,8 @@ class RemoteClient(Client):
     ) -> None:
         self._device, self._other = device, request["endpoint"]
         self._keys: dict[int, tuple[int, int]] = {}  # start and remote key of a region, by its key here
-        super().__init__(index, engine, offered._replace(max_ordinary_qp=0, max_shared_queues=0, path_mtu=0))
+        limited = offered._replace(max_qp=QUEUES, max_cq=QUEUES, max_ordinary_qp=0, max_shared_queues=0, path_mtu=0)
+        super().__init__(index, engine, limited)
 
     def _connect(self, undo: ExitStack, memory_fd: int) -> None:
         bound = self._limits.detection_ms / 1000 or limits.DEFAULT_DETECTION

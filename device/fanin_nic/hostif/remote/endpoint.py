@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.hostif.mapping import ControlRegion
+from fanin_nic.hostif.remote.queue_pair import settle
 from fanin_nic.hostif.remote.records import (
     ALL_SLOTS,
     MAX_REGIONS,
@@ -25,7 +27,6 @@ from fanin_nic.hostif.remote.records import (
     SEND_DEPTH,
     WRITE_BYTES,
 )
-from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.port.verbs import library as ibv
 from fanin_nic.port.verbs import records
 from fanin_nic.port.verbs.library import library
@@ -251,7 +252,11 @@ class Endpoint:
         self.record["region_count"] = count + 1
 
     def erase(self, start: int, key: int) -> None:
-        """Forget memory of the client."""
+        """Forget memory of the client. Nothing reaches it after the return."""
+        self._erase(start, key)
+        settle(self.state)
+
+    def _erase(self, start: int, key: int) -> None:
         count = int(self.record[0]["region_count"])
         for row in range(count):
             if (int(self._regions[row]["start"]), int(self._regions[row]["key"])) == (start, key):

@@ -1,7 +1,7 @@
 """Posting to the queue pair of a client over RDMA, and its completions, in compiled code.
 
-Requests of one queue pair are carried out in their order. Whatever fails breaks the queue pair, so the client is dropped:
-`broken` is set, and nothing is posted any more.
+Requests of one queue pair are carried out in their order. Whatever fails breaks the queue pair, and the client is
+dropped: `broken` is set, and nothing is posted any more.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fanin_nic.hostif.remote.records import (
     REAPED,
     REQUEST,
     SEND_DEPTH,
+    remote_at,
 )
 from fanin_nic.hostif.rings import PRODUCER, SQ_DEPTH
 from fanin_nic.native.compiled import compiled
@@ -142,6 +143,14 @@ def take_message(remote, immediate):
     refused = call_library(remote.post_receive, remote.queue_pair, address_of(request), stack_bytes(8))
     if refused:
         fail(remote, refused)
+
+
+@compiled
+def settle(address):
+    """Wait until all requests of a client are complete, so that none reaches memory that it has taken back."""
+    remote, until = remote_at(uint64(address)), uint64(0)
+    while not remote.broken and remote.posted:
+        until = be_patient(remote, until)
 
 
 @compiled

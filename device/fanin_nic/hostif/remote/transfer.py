@@ -53,9 +53,9 @@ def find(remote, address, length, access):
     """The row of the region that holds these bytes with this right; -1: there is none."""
     for row in range(remote.region_count):
         region = region_at(remote.regions + uint64(row) * REGION_SIZE)
-        if address >= region.start and address - region.start <= region.length:
-            if uint64(length) <= region.length - (address - region.start) and region.access & access:
-                return int64(row)
+        inside = address >= region.start and uint64(length) <= region.length
+        if inside and address - region.start <= region.length - uint64(length) and region.access & access:
+            return int64(row)
     return int64(NOWHERE)
 
 

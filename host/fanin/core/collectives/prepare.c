@@ -238,8 +238,8 @@ static enum fanin_status check_reach(const struct fanin_request *request)
         ((source->way != WAY_DIRECT || source->lkey != FANIN_LKEY_PROCESS || is_inline) &&
          (destination->way != WAY_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)))
         return FANIN_SUCCESS;
-    fanin_complain("%s: a device over RDMA reaches registered memory alone, and this message goes through no buffer: it is "
-                   "behind a fence, or too long; use memory of fanin_allocate or Communicator.alloc",
+    fanin_complain("%s: a device over RDMA reaches registered memory alone, and this message goes through no buffer: "
+                   "it is behind a fence, or too long; use memory of fanin_allocate or Communicator.alloc",
                    request->message.row->name);
     return FANIN_NOT_SUPPORTED;
 }

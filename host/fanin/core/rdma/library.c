@@ -34,8 +34,8 @@ const struct rdma_library *fanin_rdma_library(void)
 
     pthread_once(&once, load);
     if (missing) {
-        fanin_complain("an address with rdma:// needs libibverbs of rdma-core 32 or later, and %s is not there; install "
-                       "it (Debian: libibverbs1 and ibverbs-providers)", missing);
+        fanin_complain("an address with rdma:// needs libibverbs of rdma-core 32 or later, and %s is not there; "
+                       "install it (Debian: libibverbs1 and ibverbs-providers)", missing);
         return NULL;
     }
     return (const void *)functions;

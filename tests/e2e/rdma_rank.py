@@ -1,0 +1,57 @@
+"""A rank over RDMA: `rdma_rank.py JOB RANK ADDRESS WHAT`.
+
+WHAT is `work`: allreduce after allreduce, each checked, until one fails; `refused`: calls that a device over RDMA can
+not serve. Each line of output is "ready", or the name of an error with its text.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+import fanin
+
+ELEMENTS = 20_000
+SECONDS = 100.0
+
+
+def work(communicator: fanin.Communicator) -> None:
+    """Until a call fails."""
+    expected = np.arange(ELEMENTS, dtype="i8") * communicator.size
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        found = communicator.allreduce(np.arange(ELEMENTS, dtype="i8"))
+        assert np.array_equal(found, expected)
+        print("ready", flush=True)
+
+
+def refused(communicator: fanin.Communicator) -> None:
+    """What is behind a fence goes through no buffer; in registered memory it is right."""
+    ordinary = np.ones(ELEMENTS, dtype="i8")
+    try:
+        communicator.iallreduce(ordinary, fence=True).wait()
+    except fanin.FaninError as error:
+        say(error)
+    memory = communicator.alloc(ELEMENTS, np.int64)
+    memory[:] = 1
+    communicator.iallreduce(memory, out=memory, fence=True).wait()
+    assert (memory == communicator.size).all()
+    print("ready", flush=True)
+
+
+def say(error: fanin.FaninError) -> None:
+    """The error in one line."""
+    print(type(error).__name__, error, flush=True)
+
+
+def main(job: str, rank: str, address: str, what: str) -> None:
+    try:
+        with fanin.Communicator(fanin.Job.from_file(job), int(rank), address) as communicator:
+            {"work": work, "refused": refused}[what](communicator)
+    except fanin.FaninError as error:
+        say(error)
+
+
+main(*sys.argv[1:])
