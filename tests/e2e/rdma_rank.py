@@ -1,7 +1,8 @@
 """A rank over RDMA: `rdma_rank.py JOB RANK ADDRESS WHAT`.
 
 WHAT is `work`: allreduce after allreduce, each checked, until one fails; `refused`: calls that a device over RDMA can
-not serve. Each line of output is "ready", or the name of an error with its text.
+not serve; `many`: more requests than a send ring holds, then more completions than a completion ring does. Each line of
+output is "ready", or the name of an error with its text.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 import numpy as np
 
 import fanin
+from fanin_wire.abi import CQ_DEPTH, SQ_DEPTH
 
 ELEMENTS = 20_000
 SECONDS = 100.0
@@ -41,6 +43,16 @@ def refused(communicator: fanin.Communicator) -> None:
     print("ready", flush=True)
 
 
+def many(communicator: fanin.Communicator) -> None:
+    """Rings are filled over their ends."""
+    requests = [communicator.iallreduce(np.full(9, number)) for number in range(3 * SQ_DEPTH)]
+    for number, request in enumerate(requests):
+        assert (request.wait() == number * communicator.size).all()
+    for _ in range(CQ_DEPTH + CQ_DEPTH // 4):
+        communicator.barrier()
+    print("ready", flush=True)
+
+
 def say(error: fanin.FaninError) -> None:
     """The error in one line."""
     print(type(error).__name__, error, flush=True)
@@ -49,7 +61,7 @@ def say(error: fanin.FaninError) -> None:
 def main(job: str, rank: str, address: str, what: str) -> None:
     try:
         with fanin.Communicator(fanin.Job.from_file(job), int(rank), address) as communicator:
-            {"work": work, "refused": refused}[what](communicator)
+            {"work": work, "refused": refused, "many": many}[what](communicator)
     except fanin.FaninError as error:
         say(error)
 

@@ -25,13 +25,10 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.launch import job_file
-from fanin_tools.launch.collective_call import COLLECTIVES, CollectiveCall
-from fanin_tools.launch.placement import Placement
-from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, silent
 from tests.e2e.members import describe
+from tests.e2e.remote_ranks import failures
 
 NODES, RANKS_OF_NODE = 2, 2
 PROGRAM = Path(__file__).with_name("rdma_rank.py")
@@ -100,46 +97,20 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-class Pool(WorkerPool):
-    """Rank processes, each with an address of its own."""
-
-    def join_at(self, placement: Placement, job: dict[str, object], addresses: list[str]) -> None:
-        path = job_file.write(self.running, job)
-        for rank, address in enumerate(addresses):
-            self._send(rank, {"do": "join", "job": str(path), "number": rank, "socket": address})
-        self._replies(range(len(addresses)))
-
-
-def calls() -> list[CollectiveCall]:
-    return [
-        CollectiveCall(collective, elements, registered=bool(number % 2), in_place=number % 3 == 0)
-        for collective in COLLECTIVES
-        for number, elements in enumerate(SIZES)
-    ]
-
-
-@pytest.mark.parametrize(("route", "size"), [("local", 3), ("tree", 4), ("ring", 4)])
-def test_collectives(hosts: Hosts, route: str, size: int) -> None:
+@pytest.mark.parametrize(("route", "ranks"), [("local", [3]), ("tree", [2, 2]), ("ring", [2, 2])])
+def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
     """Every bit of every result is right. Beside those over RDMA, one rank shares memory with its device."""
-    placement, job = describe(hosts.running, size, route, 8)
-    addresses = [hosts.address(placement.node_of(rank)) for rank in range(size)]
-    addresses[0] = str(hosts.running.state.socket(placement.nics[0].name))
-    with Pool(hosts.running, size) as pool:
-        pool.join_at(placement, job.to_dict(), addresses)
-        made = calls()
-        for rank, reply in enumerate(pool.call(size, "try", calls=[call.as_dict() for call in made])):
-            assert reply["stopped"] is None, (rank, str(made[reply["stopped"][0]]), reply["stopped"])
-            assert [(rank, str(made[number]), wrong) for number, wrong in reply["wrong"]] == []
-        pool.call(size, "leave")
+    addresses = [[hosts.address(node)] * count for node, count in enumerate(ranks)]
+    addresses[0][0] = str(hosts.running.state.socket(hosts.running.fabric.nics[0].name))
+    assert list(failures(hosts.running, route, SIZES, addresses)) == []
     assert_released(hosts.running)
 
 
 class Ranks:
-    """Processes of rdma_rank.py, two on each node."""
+    """Processes of rdma_rank.py; of the tree, two on each node."""
 
-    def __init__(self, hosts: Hosts, folder: Path, what: str = "work") -> None:
-        size = NODES * RANKS_OF_NODE
-        self.placement, job = describe(hosts.running, size, "tree", 8)
+    def __init__(self, hosts: Hosts, folder: Path, what: str = "work", route: str = "tree", size: int = 4) -> None:
+        self.placement, job = describe(hosts.running, size, route, 8)
         path = folder / "job"
         path.write_text(job.to_text())
         self.processes = []
@@ -189,6 +160,11 @@ def test_device_that_dies(hosts: Hosts, tmp_path: Path) -> None:
         ends = [end.partition(" ")[0] for end in ranks.ends()]
         assert ends == ["DeviceLost"] * RANKS_OF_NODE + ["PeerLost"] * RANKS_OF_NODE, ends
         lifecycle.restart(hosts.running.fabric.name, lost, silent)
+
+
+def test_rings_that_are_filled(hosts: Hosts, tmp_path: Path) -> None:
+    """More than they hold goes through, since each side learns how far the other one is."""
+    assert Ranks(hosts, tmp_path, "many", "local", 2).ends() == ["ready"] * 2
 
 
 def test_refusals(hosts: Hosts, tmp_path: Path) -> None:

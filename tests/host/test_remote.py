@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.hostif.engine_port import Refused
 from fanin_nic.hostif.remote import address
 from fanin_nic.hostif.remote.service import RemoteFailed, RemoteService
@@ -172,3 +173,10 @@ def test_address() -> None:
 def test_address_that_no_device_takes(text: str) -> None:
     with pytest.raises(InvalidSetting, match="rdma"):
         convert({"name": "nic0", "address": "127.0.0.1", "socket": "/s", "rdma": text}, DeviceSettings)
+
+
+def test_device_of_several_lanes() -> None:
+    """Its lanes would share a queue pair."""
+    with pytest.raises(Refused, match="several lanes") as refusal:
+        object.__new__(LanesHost).attach(0, -1, remote=1)
+    assert refusal.value.status == Status["NOT_SUPPORTED"]

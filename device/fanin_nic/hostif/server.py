@@ -268,7 +268,7 @@ class ControlServer:
 
     def _attach_remote(self, connection: Connection, record: np.void) -> None:
         if not isinstance(connection, RemoteConnection) or self._remote is None:
-            raise Refused(Status["NOT_SUPPORTED"], "a client over RDMA on a UNIX socket")
+            raise Refused(Status["INVALID_REQUEST"], "a client over RDMA on a UNIX socket")
         if self._engine is None or self._limits is None:
             raise Refused(Status["NOT_SUPPORTED"], "no clients over RDMA are served")
         self._remote.check(record)
