@@ -55,6 +55,7 @@ uint64_t fanin_now_ms(void);
 struct fanin_context;         /* a connection to one device */
 
 /* Connect to the device whose control socket is at `socket_path`, and attach to it: exchange rings and memory.
+ * A path rdma://[VERBS-DEVICE@]ADDRESS:PORT is that of a device on another host, which is reached by RDMA.
  * NULL: the path is in the environment variable FANIN_SOCKET.
  * FANIN_NO_DEVICE: nobody answers there. FANIN_VERSION_MISMATCH: it speaks another version of this interface. */
 enum fanin_status fanin_open(const char *socket_path, struct fanin_context **context);

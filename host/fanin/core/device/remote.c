@@ -156,7 +156,7 @@ static enum fanin_status post(struct fanin_context *context, int opcode, const v
 static enum fanin_status make_copy(struct fanin_context *context, const struct fanin_attach_rdma_reply *reply)
 {
     struct fanin_remote *remote = context->remote;
-    struct fanin_mirror message = {{0}};
+    struct fanin_mirror message = {.region = 0};
     void *region = mmap(NULL, reply->attached.region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (region == MAP_FAILED)
@@ -339,6 +339,8 @@ void fanin_remote_wake(struct fanin_context *context)
     struct fanin_doorbell *doorbell = (void *)context->region;
     const size_t length = offsetof(struct fanin_doorbell, detection_ms) - offsetof(struct fanin_doorbell, device_gone);
 
+    if (!context->remote->region) /* not attached yet */
+        return;
     pthread_mutex_lock(&context->remote->post_lock);
     post(context, FANIN_SEND_RDMA_WRITE_WITH_IMM, doorbell, 0, 0);
     post(context, FANIN_SEND_RDMA_READ, &doorbell->device_gone, (uint32_t)length, 0);
