@@ -42,6 +42,7 @@ struct fanin_remote {
     struct ibv_mr *region;         /* of the copy of the control region */
     uint64_t device_region;        /* the device's own */
     uint32_t device_rkey;
+    uint32_t cq_end;               /* 1 + highest completion queue that was ever made */
     uint32_t told[FANIN_MAX_CQ];   /* `consumer` of completion rings, as the device knows it */
     struct kept_region *kept;
     pthread_mutex_t post_lock;     /* of requests */
@@ -177,6 +178,11 @@ static enum fanin_status make_copy(struct fanin_context *context, const struct f
     return fanin_exchange(context, FANIN_MSG_MIRROR, &message.head, sizeof message, -1);
 }
 
+static struct fanin_ring *completion_ring(const struct fanin_context *context, uint32_t cq)
+{
+    return (void *)(context->region + context->limits.cq_offset + (size_t)cq * context->limits.cq_stride);
+}
+
 static void wake_waiters(struct fanin_ring *ring, uint32_t producer)
 {
     if (__atomic_load_n(&ring->waiting, __ATOMIC_RELAXED) &&
@@ -192,7 +198,7 @@ static void take_message(struct fanin_context *context, uint32_t immediate)
 
     if (cq >= context->limits.max_cq || count > FANIN_CQ_DEPTH)
         return;
-    ring = (void *)(context->region + context->limits.cq_offset + (size_t)cq * context->limits.cq_stride);
+    ring = completion_ring(context, cq);
     producer = ring->producer + count;
     __atomic_store_n(&ring->producer, producer, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -344,6 +350,8 @@ void fanin_remote_wake(struct fanin_context *context)
     pthread_mutex_lock(&context->remote->post_lock);
     post(context, FANIN_SEND_RDMA_WRITE_WITH_IMM, doorbell, 0, 0);
     post(context, FANIN_SEND_RDMA_READ, &doorbell->device_gone, (uint32_t)length, 0);
+    for (uint32_t cq = 0; cq < context->remote->cq_end; cq++)
+        post(context, FANIN_SEND_RDMA_READ, &completion_ring(context, cq)->overrun, sizeof(uint32_t), 0);
     pthread_mutex_unlock(&context->remote->post_lock);
 }
 
@@ -358,8 +366,12 @@ void fanin_remote_clear_cq(struct fanin_context *context, uint32_t cq)
 
     if (cq >= limits->max_cq)
         return;
+    pthread_mutex_lock(&context->remote->post_lock);
+    if (cq >= context->remote->cq_end)
+        context->remote->cq_end = cq + 1;
     context->remote->told[cq] = 0;
-    memset(context->region + limits->cq_offset + (size_t)cq * limits->cq_stride, 0, sizeof(struct fanin_ring));
+    pthread_mutex_unlock(&context->remote->post_lock);
+    memset(completion_ring(context, cq), 0, sizeof(struct fanin_ring));
 }
 
 void fanin_remote_clear_qp(struct fanin_context *context, uint32_t qp)

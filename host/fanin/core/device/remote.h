@@ -27,7 +27,7 @@ enum fanin_status fanin_remote_look(struct fanin_context *context, struct fanin_
 void fanin_remote_take(struct fanin_context *context);
 /* Tell the device, now and then, how far a completion ring has been emptied. */
 void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fanin_ring *ring);
-/* Wake the device, and ask for its beat. */
+/* Wake the device, and ask for its beat, and whether a completion ring has overrun. */
 void fanin_remote_wake(struct fanin_context *context);
 int fanin_remote_is_broken(const struct fanin_context *context);
 /* A queue has been made: its rings begin empty. */
