@@ -1,19 +1,23 @@
-"""A rank over RDMA: `rdma_rank.py JOB RANK ADDRESS WHAT`.
+"""A rank over RDMA: `python -m tests.e2e.rdma_rank JOB RANK ADDRESS WHAT`.
 
 WHAT is `work`: allreduce after allreduce, each checked, until one fails; `refused`: calls that a device over RDMA can
-not serve; `many`: more requests than a send ring holds, then more completions than a completion ring does. Each line of
-output is "ready", or the name of an error with its text.
+not serve; `many`: more requests than a send ring holds, then more completions than a completion ring does; `overrun`:
+the same with nobody who takes them, in a job of its own. Each line of output is "ready", or the name of an error with
+its text.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 
 import numpy as np
 
 import fanin
+from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
 from fanin_wire.abi import CQ_DEPTH, SQ_DEPTH
+from tests.host.work_requests import post_patiently, request_over
 
 ELEMENTS = 20_000
 SECONDS = 100.0
@@ -53,6 +57,18 @@ def many(communicator: fanin.Communicator) -> None:
     print("ready", flush=True)
 
 
+def overrun(address: str) -> None:
+    """Completions that nobody takes: those that there was room for, then the error."""
+    with contextlib.closing(Context(address)) as context:
+        cq = CQ(context)
+        queue_pair = CollectiveQP(PD(context), cq)
+        queue_pair.join(Membership(jid=13, key=1, slots=8, chunk=256), SECONDS)
+        for _ in range(CQ_DEPTH + 1):
+            post_patiently(queue_pair, request_over(0, 0, 0))
+        while cq.wait(SECONDS):
+            cq.poll(64)
+
+
 def say(error: fanin.FaninError) -> None:
     """The error in one line."""
     print(type(error).__name__, error, flush=True)
@@ -60,6 +76,8 @@ def say(error: fanin.FaninError) -> None:
 
 def main(job: str, rank: str, address: str, what: str) -> None:
     try:
+        if what == "overrun":
+            overrun(address)
         with fanin.Communicator(fanin.Job.from_file(job), int(rank), address) as communicator:
             {"work": work, "refused": refused, "many": many}[what](communicator)
     except fanin.FaninError as error:

@@ -31,7 +31,8 @@ from tests.e2e.members import describe
 from tests.e2e.remote_ranks import failures
 
 NODES, RANKS_OF_NODE = 2, 2
-PROGRAM = Path(__file__).with_name("rdma_rank.py")
+PROGRAM = [sys.executable, "-m", "tests.e2e.rdma_rank"]
+ROOT = Path(__file__).parents[2]
 IS_WHOLE = os.environ.get("FANIN_TEST_RDMA_HOST") == "all"
 SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2, 70_001]
 KILLS = 20 if IS_WHOLE else 1
@@ -115,9 +116,9 @@ class Ranks:
         path.write_text(job.to_text())
         self.processes = []
         for rank in range(size):
-            line = [sys.executable, PROGRAM, path, str(rank), hosts.address(self.placement.node_of(rank)), what]
+            line = [*PROGRAM, path, str(rank), hosts.address(self.placement.node_of(rank)), what]
             pipe = subprocess.PIPE
-            process = subprocess.Popen(line, env=hosts.variables(), stdout=pipe, stderr=pipe, text=True)
+            process = subprocess.Popen(line, cwd=ROOT, env=hosts.variables(), stdout=pipe, stderr=pipe, text=True)
             self.processes.append(process)
 
     def await_work(self) -> None:
@@ -177,15 +178,23 @@ def test_refusals(hosts: Hosts, tmp_path: Path) -> None:
         assert "a device over RDMA reaches registered memory alone" in output
 
 
-def say_of(hosts: Hosts, folder: Path, address: str, **variables: str) -> str:
-    """What one rank says that can not attach."""
+def say_of(hosts: Hosts, folder: Path, address: str, what: str = "work", **variables: str) -> str:
+    """What one rank says."""
     _, job = describe(hosts.running, 1, "local", 8)
     path = folder / "job"
     path.write_text(job.to_text())
-    line = [sys.executable, PROGRAM, path, "0", address, "work"]
-    done = subprocess.run(line, env=hosts.variables() | variables, capture_output=True, text=True, timeout=2 * BOUND_S)
+    line = [*PROGRAM, path, "0", address, what]
+    done = subprocess.run(
+        line, cwd=ROOT, env=hosts.variables() | variables, capture_output=True, text=True, timeout=2 * BOUND_S
+    )
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout
+
+
+def test_completions_that_nobody_takes(hosts: Hosts, tmp_path: Path) -> None:
+    """The device marks it in its own region, where the host looks when nothing comes."""
+    assert say_of(hosts, tmp_path, hosts.address(0), "overrun").startswith("CqOverrun ")
+    assert_released(hosts.running)
 
 
 def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
