@@ -16,6 +16,7 @@ PACKAGES = {
     "fanin_nic": ROOT / "device/fanin_nic",
     "fanin_sim": ROOT / "device/fanin_sim",
     "fanin": ROOT / "host/fanin",
+    "fanin_reference": ROOT / "tools/fanin_reference",
     "fanin_conform": ROOT / "tools/fanin_conform",
     "fanin_tools": ROOT / "tools/fanin_tools",
 }
@@ -25,7 +26,8 @@ ALLOWED = {
     "fanin_nic": {"fanin_wire"},
     "fanin_sim": {"fanin_nic", "fanin_wire"},
     "fanin": {"fanin_wire"},
-    "fanin_conform": {"fanin_nic", "fanin_sim", "fanin_wire"},
+    "fanin_reference": set(),
+    "fanin_conform": {"fanin_nic", "fanin_reference", "fanin_sim", "fanin_wire"},
     "fanin_tools": {"fanin", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
 }
 # The layers of a package, from the lowest to the highest. A layer is a folder or a module of the package; a module
@@ -85,6 +87,18 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "api",
         "mpi",
         "verbs_lib",
+    ),
+    "fanin_reference": (
+        "spec",
+        "packets",
+        "arithmetic",
+        "times",
+        "job",
+        "device",
+        "membership",
+        "positions",
+        "switch",
+        "__main__",
     ),
     "fanin_conform": (
         "datagram",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from fanin_conform.suite import Verdict
 
 
-SWITCH = "switch"
+SWITCH, REFERENCE = "switch", "reference"
 
 
 @contextlib.contextmanager
@@ -31,6 +34,26 @@ def own_switch() -> Iterator[str]:
         yield running.fabric.switches[0].address
 
 
+@contextlib.contextmanager
+def own_reference() -> Iterator[str]:
+    """The address of the switch in plain Python, as a process that runs for the time of the block."""
+    address = f"127.{160 + (os.getpid() >> 8) % 32}.{os.getpid() % 256}.100"
+    with subprocess.Popen([sys.executable, "-m", "fanin_reference", address], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            if not process.stdout.readline():
+                raise ToolError("DEVICE_LOST", "the reference switch ended while starting", f"free {address}")
+            yield address
+        finally:
+            process.terminate()
+
+
+def named_target(name: str, held: contextlib.ExitStack) -> str:
+    """A target as `open_target` takes it; a process of our own runs until `held` is closed."""
+    own = {SWITCH: own_switch, REFERENCE: own_reference}.get(name)
+    return f"udp://{held.enter_context(own())}" if own else name
+
+
 @reporting
 def conform(
     scripts: Annotated[
@@ -38,7 +61,10 @@ def conform(
     ] = None,
     target: Annotated[
         str,
-        typer.Option(help="engine: in this process. switch: Fanin's, started for this run. udp://ADDRESS: a device."),
+        typer.Option(
+            help="engine: in this process. switch: Fanin's, started for this run. reference: the one in plain Python, "
+            "started for this run. udp://ADDRESS: a device."
+        ),
     ] = "engine",
     local: Annotated[
         str, typer.Option(metavar="ADDRESS", help="First address of the tester; it uses four. Default: on loopback.")
@@ -56,8 +82,8 @@ def conform(
     if not selected:
         raise UsageError(f"no script is called {' or '.join(scripts or [])}", "see docs/conformance.md for the names")
     with contextlib.ExitStack() as held:
-        place = f"udp://{held.enter_context(own_switch())}" if target == SWITCH else target
         try:
+            place = named_target(target, held)
             opened = held.enter_context(contextlib.closing(open_target(place, local, suite.ADDRESSES)))
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
