@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from fanin_reference import spec
 
@@ -17,6 +18,17 @@ class State(Enum):
     ACTIVE = 2
     TOMBSTONE = 3
     REMEMBERED = 4
+
+
+class Named(NamedTuple):
+    """Members that an end is about: bits of children of the device that is so many above; the lost device's address."""
+
+    bits: int
+    above: int = 0
+    address: int = 0
+
+
+NOBODY = Named(0)
 
 
 @dataclass
@@ -65,8 +77,7 @@ class Job:
     table: list[Slot] = field(default_factory=list)
     loss: float = NEVER
     status: int = 0
-    named: int = 0
-    lost: int = 0
+    about: Named = NOBODY
     refused: int | None = None
 
     @property
@@ -81,8 +92,9 @@ class Job:
 
     @property
     def ended(self) -> dict[str, int]:
-        """The fields of an ABORT. The members are children of the device above the receiver."""
-        return {"status": self.status, "seg": int(self.named != 0), "node_bitmap": self.named, "rank_bitmap": self.lost}
+        """The fields of an ABORT to a child, which counts one more ([4-24])."""
+        members = {"seg": self.about.above + 1, "node_bitmap": self.about.bits} if self.about.bits else {}
+        return {"status": self.status, "rank_bitmap": self.about.address, **members}
 
     @property
     def in_order(self) -> bool:

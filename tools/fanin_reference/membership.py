@@ -6,10 +6,11 @@ import ipaddress
 
 from fanin_reference import packets, spec
 from fanin_reference.device import Device
-from fanin_reference.job import Child, Job, Slot, State
+from fanin_reference.job import NOBODY, Child, Job, Named, Slot, State
 from fanin_reference.packets import Dropped, Packet
 
-LARGEST_LEASE = 256
+SMALLEST_LEASE, LARGEST_LEASE, LARGEST_CHUNK = 4, 256, 8192
+WIDE, IN_PATH, IN_SHAPE = 1, 2, 4  # flags of CONFIG
 TREE = 1  # route to a device above
 MAPPED = 0xFFFF << 32  # an IPv4 address as an IPv6 one
 
@@ -28,6 +29,8 @@ def config(device: Device, packet: Packet) -> None:
             return refuse(device, packet, "TOO_FEW_LANES")
         if body["hops"] > 1:
             return refuse(device, packet, "NOT_SUPPORTED")
+        if body["slots"] < SMALLEST_LEASE or body["chunk"] > LARGEST_CHUNK:
+            return refuse(device, packet, "NO_RESOURCES")
         job = device.jobs[place] = _new(packet, body, hop, device.now)
     if job.key != packet.key:
         job.refused = packet.key
@@ -43,12 +46,12 @@ def config(device: Device, packet: Packet) -> None:
         if child is None:
             end = {"status": spec.STATUS["MEMBERS_MISMATCH"], "seg": 1, "node_bitmap": 1 << packet.source}
             device.answer(packet, "ABORT", end)
-        return abort(device, job, spec.STATUS["MEMBERS_MISMATCH"], 1 << packet.source, 0)
+        return abort(device, job, spec.STATUS["MEMBERS_MISMATCH"], Named(1 << packet.source))
     if child and child.boot_id != body["boot_id"]:
         return lost(device, job, 1 << packet.source)
     if child is None:
         child = job.children[packet.source] = Child(packet.address, body["boot_id"], device.now, device.now)
-        job.slots = min(job.slots, _granted(body["slots"]))
+        job.slots = min(job.slots, body["slots"])
         job.window = min(job.window, body["window"])
         if not job.missing:
             _activate(device, job)
@@ -65,7 +68,8 @@ def _parsed(device: Device, packet: Packet) -> tuple[dict[str, int], dict[str, i
     wrong = not 0 < body["hops"] <= spec.CONSTANTS["HOP entries of a CONFIG, at most"] or len(packet.payload) < size
     wrong |= hop["address"] != MAPPED | int(ipaddress.IPv4Address(device.address))
     wrong |= hop["bit"] != packet.source or hop["bit"] > 63 or not hop["mask"] >> hop["bit"] & 1
-    wrong |= 0 in (body["slots"], body["window"], body["chunk"]) or body["route"] != TREE
+    wrong |= 0 in (body["window"], body["chunk"]) or body["route"] != TREE or body["flags"] > WIDE | IN_PATH | IN_SHAPE
+    wrong |= body["slots"] < 2 or body["slots"] & body["slots"] - 1 != 0
     if wrong:
         raise Dropped("10.1-8")
     return body, hop
@@ -76,14 +80,9 @@ def _alike(body: dict[str, int], hop: dict[str, int]) -> tuple[int, ...]:
     return (*(body[name] for name in fields), hop["mask"])
 
 
-def _granted(slots: int) -> int:
-    """A power of two: at most what is offered, at most what the device gives."""
-    return min(1 << slots.bit_length() - 1, LARGEST_LEASE)
-
-
 def _new(packet: Packet, body: dict[str, int], hop: dict[str, int], now: float) -> Job:
     job = Job(packet.jid, packet.key, packet.lane, State.JOINING, now, mask=hop["mask"], alike=_alike(body, hop))
-    job.slots, job.window = _granted(body["slots"]), body["window"]
+    job.slots, job.window = min(body["slots"], LARGEST_LEASE), body["window"]
     job.chunk, job.flags = body["chunk"], body["flags"]
     return job
 
@@ -94,7 +93,7 @@ def _activate(device: Device, job: Job) -> None:
     job.window = max(1, min(job.window, job.slots // 2, fitting))
     job.state = State.ACTIVE
     job.table = [Slot() for _ in range(job.slots)]
-    for bit in job.present:
+    for bit in job.children:
         _acknowledge(device, job, bit)
 
 
@@ -107,7 +106,7 @@ def forming(job: Job) -> dict[str, int]:
 
 def _acknowledge(device: Device, job: Job, bit: int) -> None:
     token = job.children[bit].boot_id & 0xFFFFFFFF
-    body = spec.CONFIG_ACK.pack({"slots": job.slots, "window": job.window})
+    body = spec.CONFIG_ACK.pack({"slots": job.slots, "window": job.window if job.state == State.ACTIVE else 0})
     device.to_child(job, bit, "CONFIG_ACK", {"token": token} | forming(job), body)
 
 
@@ -121,46 +120,56 @@ def leave(device: Device, job: Job, packet: Packet) -> None:
     """LEAVE of a member: section 10.4."""
     device.answer(packet, "LEAVE_ACK")
     bit = packet.source
+    first = not job.left >> bit & 1
     job.left |= 1 << bit
-    if job.state != State.TOMBSTONE and packet.status:
-        names, address = named(packet)
-        abort(device, job, packet.status, names or 1 << bit, address)
+    if job.state != State.TOMBSTONE and packet.status and first:
+        about = named(packet)
+        abort(device, job, packet.status, about if about.bits else about._replace(bits=1 << bit))
     elif job.mask & ~job.left == 0:
         free(device, job)
     elif any(not slot.is_final and slot.missing >> bit & 1 for slot in job.table):
-        abort(device, job, spec.STATUS["ABORTED"], 1 << bit, 0)
+        abort(device, job, spec.STATUS["ABORTED"], Named(1 << bit))
 
 
-def named(packet: Packet) -> tuple[int, int]:
-    """Members and lost device that an ABORT or LEAVE of a child names: seg 0 are the receiver's own children."""
-    return (0 if packet.seg else packet.node_bitmap), packet.rank_bitmap
+def named(packet: Packet) -> Named:
+    """Whom an ABORT or LEAVE of a child is about: section 4, Naming members."""
+    address = packet.rank_bitmap if packet.status == spec.STATUS["PEER_LOST"] else 0
+    return Named(packet.node_bitmap, packet.seg, address)
 
 
-def lost(device: Device, job: Job, names: int) -> None:
+def reason(packet: Packet) -> int:
+    """The status of an ABORT ([11-6])."""
+    none = packet.status in (spec.STATUS["SUCCESS"], spec.STATUS["PENDING"])
+    return spec.STATUS["ABORTED"] if none else packet.status
+
+
+def lost(device: Device, job: Job, bits: int) -> None:
     """Children were silent or have restarted. Of one alone the address is told ([11-15], [11-16])."""
-    one = names & names - 1 == 0
-    address = int(ipaddress.IPv4Address(job.children[names.bit_length() - 1].address)) if one else 0
-    abort(device, job, spec.STATUS["PEER_LOST"], names, address)
+    one = bits & bits - 1 == 0
+    address = int(ipaddress.IPv4Address(job.children[bits.bit_length() - 1].address)) if one else 0
+    abort(device, job, spec.STATUS["PEER_LOST"], Named(bits, 0, address))
 
 
-def abort(device: Device, job: Job, status: int, names: int, address: int) -> None:
+def known(status: int) -> int:
+    """A status that nobody knows counts as ABORTED ([11-6])."""
+    return status if status in spec.STATUS.values() else spec.STATUS["ABORTED"]
+
+
+def abort(device: Device, job: Job, status: int, about: Named) -> None:
     """The job becomes a tombstone, and all that are here are told: section 11."""
     if job.state == State.TOMBSTONE:
         return
-    job.status = status if status in spec.STATUS.values() else spec.STATUS["ABORTED"]
-    job.state, job.named, job.lost, job.table = State.TOMBSTONE, names, address, []
+    job.state, job.status, job.about, job.table = State.TOMBSTONE, known(status), about, []
     for bit in job.present:
         device.to_child(job, bit, "ABORT", job.ended)
     if job.mask & ~job.left == 0:
         free(device, job)
 
 
-def remember(device: Device, lane: int, jid: int, key: int, status: int, why: Packet | None = None) -> None:
+def remember(device: Device, lane: int, jid: int, key: int, status: int, about: Named = NOBODY) -> None:
     """A tombstone without slots: of a LEAVE whose job is unknown, or of an incarnation that was refused."""
-    status = status if status in spec.STATUS.values() else spec.STATUS["ABORTED"]
-    job = device.jobs[lane, jid] = Job(jid, key, lane, State.REMEMBERED, device.now, status=status)
-    if why:
-        job.named, job.lost = named(why)
+    job = Job(jid, key, lane, State.REMEMBERED, device.now, status=known(status), about=about)
+    device.jobs[lane, jid] = job
 
 
 def free(device: Device, job: Job) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanin_reference import arithmetic, membership, spec
 from fanin_reference.device import Device
-from fanin_reference.job import Job, Slot, State
+from fanin_reference.job import NOBODY, Job, Named, Slot, State
 from fanin_reference.packets import Dropped, Packet
 from fanin_reference.times import DETECTION_S, JUST_SENT_S
 
@@ -16,6 +16,8 @@ def about(device: Device, job: Job, packet: Packet) -> None:
     """Item 10 of section 5, then the slot rule: section 6."""
     if job.state != State.ACTIVE or packet.seg != packet.position % job.slots:
         raise Dropped("5-21")
+    head = _head(packet)
+    brings = _checked(job, packet, head)
     slot = job.table[packet.seg]
     before = slot.position if slot.position is not None else (packet.seg - job.slots) % 2**32
     ahead = (packet.position - before) % 2**32
@@ -28,7 +30,7 @@ def about(device: Device, job: Job, packet: Packet) -> None:
     if packet.opcode == "PROBE":
         _probe(device, job, slot, packet, new=ahead != 0)
     else:
-        _contribution(device, job, slot, packet, new=ahead != 0)
+        _contribution(device, job, slot, packet, head, brings, new=ahead != 0)
 
 
 def _head(packet: Packet) -> dict[str, int]:
@@ -48,10 +50,11 @@ def _checked(job: Job, packet: Packet, head: dict[str, int]) -> bool:
     return brings and not packet.status
 
 
-def _contribution(device: Device, job: Job, slot: Slot, packet: Packet, new: bool) -> None:
+def _contribution(
+    device: Device, job: Job, slot: Slot, packet: Packet, head: dict[str, int], brings: bool, *, new: bool
+) -> None:
     """Section 7.1."""
-    bit, head = packet.source, _head(packet)
-    brings = _checked(job, packet, head)
+    bit = packet.source
     if new:
         slot = job.table[packet.seg] = Slot(packet.position, missing=job.mask, head=head, is_final=False)
     if not slot.missing >> bit & 1:
@@ -66,8 +69,8 @@ def _contribution(device: Device, job: Job, slot: Slot, packet: Packet, new: boo
         element = 4 if wide else spec.TYPES[head["dtype"]][1] if head["class"] == spec.ALL else 1
         differs |= len(packet.payload) % element != 0
     if differs:
-        return membership.abort(device, job, spec.STATUS["OP_MISMATCH"], 1 << bit, 0)
-    slot.status = max(slot.status, packet.status)
+        return membership.abort(device, job, spec.STATUS["OP_MISMATCH"], Named(1 << bit))
+    slot.status = max(slot.status, membership.known(packet.status))
     if brings:
         slot.data.append((bit, packet.payload))
     slot.contributions = slot.contributions + packet.contributions & 0xFFFFFFFF
@@ -77,14 +80,14 @@ def _contribution(device: Device, job: Job, slot: Slot, packet: Packet, new: boo
     if not slot.missing:
         _complete(device, job, slot)
     elif gone := slot.missing & job.left:
-        membership.abort(device, job, spec.STATUS["ABORTED"], gone, 0)
+        membership.abort(device, job, spec.STATUS["ABORTED"], Named(gone))
 
 
 def _complete(device: Device, job: Job, slot: Slot) -> None:
     """All are in: [7.1-13], [7.1-20], section 7.2."""
     head = slot.head
     if head["class"] != spec.NONE and not slot.data and not slot.status:
-        return membership.abort(device, job, spec.STATUS["OP_MISMATCH"], 0, 0)
+        return membership.abort(device, job, spec.STATUS["OP_MISMATCH"], NOBODY)
     if slot.data and not slot.status:
         data = [payload for _, payload in (sorted(slot.data) if job.in_order else slot.data)]
         if head["class"] == spec.ONE:
@@ -93,7 +96,7 @@ def _complete(device: Device, job: Job, slot: Slot) -> None:
             wide = job.is_wide(head)
             slot.result = arithmetic.value(head["op"], head["dtype"], data, slot.contributions, wide)
     slot.data, slot.is_final, slot.finished = [], True, device.now
-    for bit in job.present:
+    for bit in job.children:
         _result(device, job, slot, bit)
 
 

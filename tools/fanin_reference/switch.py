@@ -10,7 +10,7 @@ from fanin_reference.times import AGEING_S, DETECTION_S, KEEPALIVE_S, NAK_S
 
 UP, BOTH = ("CONTRIBUTION", "PROBE", "LEAVE", "QUERY"), ("ABORT", "NAK", "KEEPALIVE")
 ASKING = ("CONTRIBUTION", "PROBE", "QUERY")
-ENDED = ("CONTRIBUTION", "RESULT", "PROBE", "ACK", "KEEPALIVE")
+ENDED = ("CONTRIBUTION", "RESULT", "PROBE", "ACK", "QUERY", "KEEPALIVE")
 
 
 class Switch(Device):
@@ -48,6 +48,8 @@ class Switch(Device):
             raise Dropped("5-23")
         if child.address != packet.address if child else packet.opcode != "LEAVE":
             raise Dropped("5-17")
+        if not job.mask >> packet.source & 1:
+            raise Dropped("5-24")
         job.heard = self.now
         if child:
             child.heard = self.now
@@ -59,7 +61,7 @@ class Switch(Device):
         elif packet.opcode == "QUERY":
             self.answer(packet, "STATUS", {"token": packet.token} | membership.forming(job))
         elif packet.opcode == "ABORT":
-            membership.abort(self, job, packet.status or spec.STATUS["ABORTED"], *membership.named(packet))
+            membership.abort(self, job, membership.reason(packet), membership.named(packet))
         elif packet.opcode == "NAK":
             if job.state == State.ACTIVE and not job.left >> packet.source & 1:
                 membership.lost(self, job, 1 << packet.source)
@@ -70,8 +72,8 @@ class Switch(Device):
         """Item 6 of section 5."""
         if packet.opcode == "LEAVE":
             self.answer(packet, "LEAVE_ACK")
-            if packet.status:
-                membership.remember(self, packet.lane, packet.jid, packet.key, packet.status, packet)
+            if packet.status and (packet.lane, packet.jid) not in self.jobs:
+                membership.remember(self, packet.lane, packet.jid, packet.key, packet.status, membership.named(packet))
         elif packet.opcode in ASKING or (packet.opcode == "KEEPALIVE" and not packet.node_bitmap):
             if self.now - self._last_nak < NAK_S:
                 raise Dropped("5-12")
