@@ -104,6 +104,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "datagram",
         "targets",
         "faults",
+        "wrong_lines",
         "tester",
         "job",
         "script",

@@ -156,5 +156,5 @@ def value(op_code: int, dtype: int, data: list[bytes], ranks: int, wide: bool) -
     fold = step(op, name, size, family)
     total, *others = [decode("f32" if wide else name, each) for each in data]
     for other in others:
-        total = [fold(a, b) for a, b in zip(total, other, strict=True)]
+        total = [fold(a, b) for a, b in zip(total, other, strict=False)]
     return encode(name, [divided(each, ranks, name, family) for each in total] if means else total)

@@ -39,6 +39,8 @@ def numbers(datatype: DataType, random: np.random.Generator) -> np.ndarray:
     if datatype.family == Family.PAIR:
         elements["index"] = random.integers(-2, 3, elements.shape)
         elements["value"] = random.integers(-2, 3, elements.shape)
+        if elements.dtype["value"].kind == "f":
+            elements["value"][:, ::4] = random.choice([np.nan, -np.nan, 0.0, -0.0], elements["value"][:, ::4].shape)
     return elements
 
 
@@ -187,3 +189,34 @@ def means_of_integers(tester: Tester) -> None:
         total = np.array(quotients, name)
         given = mean | {"contributions": 2 * ranks}
         tester.expect(*(job.result(bit, position, total, **given) for bit in range(2)), clause="12-25")
+
+
+@script("12-14", "12-3")
+def subnormals_and_what_is_too_large(tester: Tester) -> None:
+    """Subnormals are kept, and sums beyond the largest number are infinite, each with its sign."""
+    job = Job(tester)
+    for position, (name, bits) in enumerate((("<f4", np.uint32), ("<f8", np.uint64), ("<f2", np.uint16))):
+        limits = np.finfo(name)
+        data = np.array([1, 5, 0, 0, 0], bits).view(name)
+        data[2:] = limits.max, -limits.max, -0.0
+        with np.errstate(over="ignore"):
+            total = data + data
+        for bit in range(2):
+            job.contribute(bit, position, data)
+        tester.expect(*(job.result(bit, position, total) for bit in range(2)), clause="12-14")
+
+
+@script("12-4", "12-35")
+def the_only_data(tester: Tester) -> None:
+    """Class ALL, and one child alone brings data: every bit of them, whatever the type would make of it."""
+    job = Job(tester)
+    random = np.random.default_rng(tester.number(32))
+    for position, datatype in enumerate(datatype for datatype in DATATYPES if datatype.family is not None):
+        operation = next(each for each in OPERATIONS if each.takes(datatype))
+        code = {"op": int(operation.code), "dtype": int(datatype.code)}
+        data = random.integers(0, 256, SIZE, np.uint8)
+        data[: datatype.itemsize] = 0xFF  # a NaN with sign and payload, a bool that is neither 0 nor 1
+        job.contribute(0, position, data.tobytes(), **code)
+        job.contribute(1, position, None, **code)
+        expected = [job.result(bit, position, data.tobytes(), contributions=1, **code) for bit in range(2)]
+        tester.expect(*expected, clause="12-4")

@@ -10,7 +10,7 @@ from fanin_conform.tester import Tester
 from fanin_wire.fields import Opcode
 
 
-@script("2-13", "2-14", "12-12")
+@script("2-13", "2-14", "7.1-8", "12-12")
 def payloads_of_every_padding(tester: Tester) -> None:
     """Lengths of each remainder by 4, up to a whole chunk."""
     job = Job(tester)

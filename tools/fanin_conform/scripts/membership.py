@@ -121,6 +121,8 @@ def leaving(tester: Tester) -> None:
     for _ in range(2):
         job.send(Opcode.LEAVE, 0)
         tester.expect(job.to(0, Opcode.LEAVE_ACK), clause="10.4-2")
+    job.send(Opcode.QUERY, 1, token=8)
+    tester.expect(job.to(1, Opcode.STATUS, token=8), clause="10.4-3")
     job.send(Opcode.LEAVE, 1)
     tester.expect(job.to(1, Opcode.LEAVE_ACK))
     tester.rest()
@@ -168,7 +170,8 @@ def a_longer_body(tester: Tester) -> None:
 @script("10.1-11", "6-20")
 def more_than_a_device_has(tester: Tester) -> None:
     """Chunks that no slot has room for, and fewer than four slots: NO_RESOURCES."""
-    for change in ({"chunk": 1 << 16}, {"slots": 2, "window": 1}):
+    changes: tuple[dict[str, Any], ...] = ({"chunk": 1 << 16}, {"slots": 2, "window": 1})
+    for change in changes:
         job = Job(tester, 1, join=False)
         job.config(0, **change)
         tester.expect(job.refused(0, "NO_RESOURCES"), clause="10.1-11")

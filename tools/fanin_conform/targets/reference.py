@@ -12,13 +12,13 @@ ADDRESS, TICK_S = "10.0.0.1", 0.05
 
 
 class ReferenceTarget:
-    """See `target.Target`."""
+    """See `target.Target`. kind: another class of switch than the sound one."""
 
     name, address, has_port = "reference", ADDRESS, True
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, kind: type[Switch] = Switch) -> None:
         self.addresses = [f"10.0.1.{1 + number}" for number in range(count)]
-        self._switch, self._now = Switch(ADDRESS), 1.0
+        self._switch, self._now = kind(ADDRESS), 1.0
         self._waiting: deque[Frame] = deque()
 
     def send(self, source: str, data: bytes) -> None:
