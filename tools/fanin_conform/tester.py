@@ -197,7 +197,7 @@ class Tester:
                 if tokens:
                     raise Mismatch("the device does not answer QUERY any more", ("10.8-2",))
                 break
-            packet = self._checked(frame)
+            packet = self.checked(frame)
             if packet.ceth["jid"] == self._fence_jid:
                 if packet.opcode == Opcode.STATUS:
                     tokens.pop(packet.ceth["token"], None)
@@ -206,7 +206,7 @@ class Tester:
                 seen.append((frame.destination, packet))
         return seen
 
-    def _checked(self, frame: Frame) -> Dissected:
+    def checked(self, frame: Frame) -> Dissected:
         """What every packet of a device must be."""
         packet = datagram.dissect(frame.data)
         if packet is None or packet.opcode not in list(Opcode):
