@@ -102,6 +102,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "fanin_conform": (
         "datagram",
+        "profile",
         "targets",
         "faults",
         "wrong_lines",

@@ -36,7 +36,8 @@ def test_the_engine_passes() -> None:
     verdicts = suite.run(EngineTarget(suite.ADDRESSES), suite.chosen([]), 1, ignore)
     assert [(each.script.name, each.text) for each in verdicts if each.outcome == suite.FAILED] == []
     not_run = {each.script.name for each in verdicts if each.outcome == suite.NOT_RUN}
-    assert not_run == {each.name for each in SCRIPTS.values() if "port" in each.needs}
+    lanes = {"lanes/jobs_of_two_lanes_do_not_meet", "lanes/the_last_lane"}  # it is one
+    assert not_run == {each.name for each in SCRIPTS.values() if "port" in each.needs} | lanes
     assert len(verdicts) - len(not_run) > 60
 
 

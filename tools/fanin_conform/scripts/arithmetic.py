@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from fanin_conform.job import ALL, DATA, WANTS, Job
+from fanin_conform.profile import LeftOut
 from fanin_conform.script import script
 from fanin_conform.tester import Tester
 from fanin_wire.abi import DType, Op
@@ -65,8 +66,12 @@ def register(operation: Operation) -> None:
     demands = dict.fromkeys(number for datatype in types for number in BY_FAMILY[datatype.family])
 
     def play(tester: Tester) -> None:
+        there = [datatype for datatype in types if tester.profile.has(operation, datatype)]
+        tester.left_out += [datatype.name for datatype in types if datatype not in there]
+        if not there:
+            raise LeftOut(operation.name)
         job = Job(tester, RANKS)
-        for position, datatype in enumerate(types):
+        for position, datatype in enumerate(there):
             compare(tester, operation, datatype, position, job)
 
     play.__name__ = operation.name.lower()
@@ -212,7 +217,12 @@ def the_only_data(tester: Tester) -> None:
     job = Job(tester)
     random = np.random.default_rng(tester.number(32))
     for position, datatype in enumerate(datatype for datatype in DATATYPES if datatype.family is not None):
-        operation = next(each for each in OPERATIONS if each.takes(datatype))
+        operation = next(
+            (each for each in OPERATIONS if tester.profile.has(each, datatype) and each.takes(datatype)), None
+        )
+        if operation is None:
+            tester.left_out.append(datatype.name)
+            continue
         code = {"op": int(operation.code), "dtype": int(datatype.code)}
         data = random.integers(0, 256, SIZE, np.uint8)
         data[: datatype.itemsize] = 0xFF  # a NaN with sign and payload, a bool that is neither 0 nor 1

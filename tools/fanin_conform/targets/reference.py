@@ -16,9 +16,9 @@ class ReferenceTarget:
 
     name, address, has_port = "reference", ADDRESS, True
 
-    def __init__(self, count: int, kind: type[Switch] = Switch) -> None:
+    def __init__(self, count: int, kind: type[Switch] = Switch, lanes: int = 1) -> None:
         self.addresses = [f"10.0.1.{1 + number}" for number in range(count)]
-        self._switch, self._now = kind(ADDRESS), 1.0
+        self._switch, self._now = kind(ADDRESS, lanes), 1.0
         self._waiting: deque[Frame] = deque()
 
     def send(self, source: str, data: bytes) -> None:

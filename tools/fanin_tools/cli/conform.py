@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, print_table, reporting
@@ -18,10 +19,12 @@ from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.progress import print_progress
 
 if TYPE_CHECKING:
+    from fanin_conform.profile import Profile
     from fanin_conform.suite import Verdict
 
 
 SWITCH, REFERENCE = "switch", "reference"
+LANES = 2  # of both
 
 
 @contextlib.contextmanager
@@ -30,7 +33,7 @@ def own_switch() -> Iterator[str]:
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
 
-    with leased(Plan(private_name(), Shape(nodes=2, ranks_per_node=1)), print_progress) as running:
+    with leased(Plan(private_name(), Shape(nodes=2, ranks_per_node=1, lanes=LANES)), print_progress) as running:
         yield running.fabric.switches[0].address
 
 
@@ -38,7 +41,9 @@ def own_switch() -> Iterator[str]:
 def own_reference() -> Iterator[str]:
     """The address of the switch in plain Python, as a process that runs for the time of the block."""
     address = f"127.{160 + (os.getpid() >> 8) % 32}.{os.getpid() % 256}.100"
-    with subprocess.Popen([sys.executable, "-m", "fanin_reference", address], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "fanin_reference", address, "--lanes", str(LANES)], stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         try:
             if not process.stdout.readline():
@@ -69,6 +74,9 @@ def conform(
     local: Annotated[
         str, typer.Option(metavar="ADDRESS", help="First address of the tester; it uses four. Default: on loopback.")
     ] = "",
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What the device implements, in TOML. Default: everything.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.")] = None,
     json_output: options.Json = False,
@@ -81,6 +89,7 @@ def conform(
     selected = suite.chosen(scripts or [])
     if not selected:
         raise UsageError(f"no script is called {' or '.join(scripts or [])}", "see docs/conformance.md for the names")
+    stated = _profile(profile, target)
     with contextlib.ExitStack() as held:
         try:
             place = named_target(target, held)
@@ -88,7 +97,7 @@ def conform(
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
         try:
-            verdicts = suite.run(opened, selected, seed, lambda verdict: None)
+            verdicts = suite.run(opened, selected, seed, lambda verdict: None, stated)
         except NoFaninDevice as error:
             cause = f"no Fanin device answers at {error}"
             raise ToolError("NO_DEVICE", cause, "start the device, or correct the address") from None
@@ -103,6 +112,20 @@ def conform(
         names = ", ".join(verdict.script.name for verdict in failed)
         cause = f"{len(failed)} of {len(verdicts)} scripts failed: {names}"
         raise ToolError("NOT_CONFORMING", cause, "compare what was expected with what was seen, above")
+
+
+def _profile(file: Path | None, target: str) -> Profile:
+    from fanin_conform.profile import EVERYTHING, read
+    from fanin_wire.settings import InvalidSetting
+
+    if file is None:
+        return structs.replace(EVERYTHING, lanes=LANES) if target in (SWITCH, REFERENCE) else EVERYTHING
+    try:
+        return read(file.read_text())
+    except InvalidSetting as error:
+        raise UsageError(f"{file}: {error.place}: {error.cause}", error.remedy) from None
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}", "give a file in TOML") from None
 
 
 def _print(verdicts: list[Verdict], target: str, seed: int) -> None:
@@ -120,3 +143,5 @@ def _print(verdicts: list[Verdict], target: str, seed: int) -> None:
             print(f"\n{report.failure_text(verdict, target, seed)}")
         elif verdict.outcome == suite.NOT_RUN:
             print_progress(f"not run: {verdict.script.name}: {verdict.text}")
+        if verdict.left_out:
+            print_progress(f"not run: {verdict.script.name}: {', '.join(verdict.left_out)}")
