@@ -113,6 +113,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "suite",
         "coverage",
         "report",
+        "pytest_plugin",
     ),
     "fanin_tools": (
         "errors",
