@@ -13,6 +13,7 @@ import enum
 from numba import int64
 
 from fanin_nic.daemon.loop.action_executor import fence_results, flush, turn_remotes, watch_port
+from fanin_nic.daemon.loop.fair_turns import collectives_held, share_port
 from fanin_nic.daemon.loop.lane_record import WQE_SCRATCH, lane_at
 from fanin_nic.daemon.loop.ordinary import take_ordinary, turn_ordinary
 from fanin_nic.daemon.loop.remote import take_messages
@@ -130,7 +131,10 @@ def turn(lane, now):
     if lane.splitter:
         work += split(lane.splitter)
     work += count_stage(lane, take_requests(lane, e, now), POST)
-    work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), READ_AND_REDUCE)
+    if lane.ordinary_end:
+        share_port(lane, now)
+    if not collectives_held(lane):
+        work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), READ_AND_REDUCE)
     work += flush(lane, e, now)
     if now >= e.next_deadline:
         if (

@@ -62,6 +62,13 @@ LANE = np.dtype(
         ("watch_port_until", "u8"),  # ns: so long the port is looked at in every turn
         ("cq_overflows", "u8"),
         ("dma_errors", "u8"),
+        # Fair turns: bytes of the port when they were last looked at, and credits; when a kind last had some, in ns.
+        ("collective_seen", "u8"),
+        ("ordinary_seen", "u8"),
+        ("collective_credit", "i8"),
+        ("ordinary_credit", "i8"),
+        ("collective_free", "u8"),
+        ("ordinary_free", "u8"),
         ("wqe", abi.WQE),
         ("cqe", abi.CQE),
         ("send_wqe", abi.SEND_WQE),
