@@ -84,6 +84,7 @@ conform: $(VENV)/.installed
 	@$(BIN)/fanin conform --target engine
 	@$(BIN)/fanin conform --target switch
 	@$(BIN)/fanin conform --target reference
+	@$(BIN)/fanin conform --target switch --conversations 20
 
 matrix: $(VENV)/.installed
 	@$(BIN)/fanin matrix $(MATRIX_FLAGS)

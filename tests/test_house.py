@@ -111,6 +111,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "script",
         "scripts",
         "suite",
+        "conversation",
         "coverage",
         "report",
         "pytest_plugin",

@@ -146,6 +146,10 @@ class Tester:
         """Nothing comes."""
         self.expect(clause=clause)
 
+    def everything(self, wanted: int = 0) -> list[tuple[str, Dissected]]:
+        """All that has come since the last time, with the addresses to which it came; waits for so many packets."""
+        return self._until_fences(wanted)
+
     def rest(self) -> None:
         """Wait some milliseconds: a device sends at most one NAK in one."""
         if frame := self._receive(NAK_S):

@@ -21,6 +21,7 @@ from fanin_tools.progress import print_progress
 if TYPE_CHECKING:
     from fanin_conform.profile import Profile
     from fanin_conform.suite import Verdict
+    from fanin_conform.targets.target import Target
 
 
 SWITCH, REFERENCE = "switch", "reference"
@@ -78,6 +79,9 @@ def conform(
         Path | None, typer.Option(metavar="FILE", help="What the device implements, in TOML. Default: everything.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
+    conversations: Annotated[
+        int, typer.Option(min=0, metavar="N", help="In place of scripts, N random conversations, from the seed on.")
+    ] = 0,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.")] = None,
     json_output: options.Json = False,
 ) -> None:
@@ -97,6 +101,8 @@ def conform(
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
         try:
+            if conversations:
+                return _converse(opened, target, range(seed, seed + conversations), stated)
             verdicts = suite.run(opened, selected, seed, lambda verdict: None, stated)
         except NoFaninDevice as error:
             cause = f"no Fanin device answers at {error}"
@@ -112,6 +118,20 @@ def conform(
         names = ", ".join(verdict.script.name for verdict in failed)
         cause = f"{len(failed)} of {len(verdicts)} scripts failed: {names}"
         raise ToolError("NOT_CONFORMING", cause, "compare what was expected with what was seen, above")
+
+
+def _converse(device: Target, name: str, seeds: range, profile: Profile) -> None:
+    from fanin_conform import conversation, suite
+    from fanin_conform.targets.reference import ReferenceTarget
+
+    found = conversation.search(device, ReferenceTarget(suite.ADDRESSES), seeds, profile)
+    if found is None:
+        print(f"{len(seeds)} conversations, and {name} said in each what the reference switch says")
+        return
+    seed = found.conversation.seed
+    print(f"{found}\nagain: fanin conform --target {name} --seed {seed} --conversations 1")
+    cause = f"the device does not say what the reference switch says, in the conversation of seed {seed}"
+    raise ToolError("NOT_CONFORMING", cause, "compare the last packets, above; it was shrunk to what it needs")
 
 
 def _profile(file: Path | None, target: str) -> Profile:
