@@ -56,6 +56,14 @@ class Lane:
         self.port["ordinary_bytes"] += moved[1]
         return moved
 
+    def exhaust(self, kind: int) -> None:
+        """Let a kind alone move until it is held."""
+        for _ in range(BURST // MOST + 2):
+            if self.held()[kind]:
+                return
+            self.move(*((MOST, 0) if kind == 0 else (0, MOST)))
+        pytest.fail("it is never held")
+
 
 SHARES = {  # bytes that the kinds would move in a turn
     "as much": lambda _: (MOST, MOST),
@@ -82,8 +90,7 @@ def test_neither_gets_far_ahead(name: str) -> None:
 def test_alone_nobody_is_held(kind: int, member: tuple[str, str]) -> None:
     """The other kind has no work: an idle one, or short messages."""
     lane, share = Lane(), (MOST, 0) if kind == 0 else (0, MOST)
-    while not lane.held()[kind]:
-        lane.move(*share)
+    lane.exhaust(kind)
     record, name = member
     getattr(lane, record)[name] -= 1
     for _ in range(TURNS):
@@ -103,7 +110,6 @@ def test_nobody_is_held_for_long(kind: int) -> None:
 
 def test_collectives_are_not_held_without_queue_pairs() -> None:
     lane = Lane()
-    while not lane.held()[0]:
-        lane.move(MOST, 0)
+    lane.exhaust(0)
     lane.record["ordinary_end"] = 0
     assert not lane.held()[0]
