@@ -201,7 +201,6 @@ def test_devices_over_verbs() -> None:
         ('port = "verbs://mlx5_1"', "", "nic0 has a verbs device and s has none"),
         ('name = "bench"', 'name = "bench"\nlanes = 2', "lanes = 2 is not there over verbs"),
         ('name = "bench"', 'name = "bench"\nnetns = true', "netns = true is not there over verbs"),
-        ('host = "b"', 'host = "b"\ngroup = "239.77.0.1"', "multicast of results (group) is not there over verbs"),
         ("verbs://rxe0", "verbs:rxe0", "'verbs:rxe0' is not allowed; use udp, or verbs://"),
         ("verbs://rxe0", "verbs://a/b", "'verbs://a/b' is not allowed; use udp, or verbs://"),
     ],

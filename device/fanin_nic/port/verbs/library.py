@@ -18,6 +18,7 @@ RESET, INIT, RTR, RTS = 0, 1, 2, 3  # enum ibv_qp_state
 STATE, P_KEY_INDEX, PORT, Q_KEY, SEND_PSN = 1, 1 << 4, 1 << 5, 1 << 6, 1 << 16  # enum ibv_qp_attr_mask
 ROCE_V2 = 2  # IBV_GID_TYPE_ROCE_V2
 ACTIVE = 4  # IBV_PORT_ACTIVE
+ASYNC_FD = 268  # where it stands in struct ibv_context
 
 
 class GidEntry(Structure):
@@ -171,6 +172,12 @@ class Channel(Structure):
     _fields_ = (("context", c_void_p), ("fd", c_int), ("refcnt", c_int))
 
 
+class AsyncEvent(Structure):
+    """struct ibv_async_event. element: the number of a port, or the address of what the event is of."""
+
+    _fields_ = (("element", c_uint64), ("event_type", c_int))
+
+
 PROTOTYPES: dict[str, tuple[Any, ...]] = {  # result, arguments
     "ibv_get_device_list": (POINTER(c_void_p), POINTER(c_int)),
     "ibv_free_device_list": (None, POINTER(c_void_p)),
@@ -193,8 +200,12 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {  # result, arguments
     "ibv_destroy_qp": (c_int, POINTER(QueuePair)),
     "ibv_create_ah": (c_void_p, c_void_p, POINTER(AddressAttributes)),
     "ibv_destroy_ah": (c_int, c_void_p),
+    "ibv_attach_mcast": (c_int, POINTER(QueuePair), POINTER(c_uint8 * 16), c_uint16),
+    "ibv_detach_mcast": (c_int, POINTER(QueuePair), POINTER(c_uint8 * 16), c_uint16),
     "ibv_get_cq_event": (c_int, POINTER(Channel), POINTER(c_void_p), POINTER(c_void_p)),
     "ibv_ack_cq_events": (None, c_void_p, c_uint32),
+    "ibv_get_async_event": (c_int, c_void_p, POINTER(AsyncEvent)),
+    "ibv_ack_async_event": (None, POINTER(AsyncEvent)),
 }
 
 
