@@ -189,6 +189,8 @@ def test_devices_over_verbs() -> None:
     assert [device.port for device in fabric.devices] == ["verbs://rxe0", "verbs://mlx5_1"]
     assert (fabric.is_over_verbs, fabric.path_mtu) == (True, 4096 + 28)
     assert description_file.parse(description_file.render(fabric), "memory") == fabric
+    grouped = description_file.parse(VERBS.replace('host = "b"', 'host = "b"\ngroup = "239.77.0.1"'), "file")
+    assert [device.group for device in grouped.devices] == ["", "239.77.0.1"]
     narrow = description_file.parse("mtu = 2076\n" + VERBS, "file")
     assert narrow.path_mtu == 2076
     plain = description_file.parse(GOOD, "file")
