@@ -90,7 +90,7 @@ PortName = Annotated[
     str,
     Meta(
         pattern=rf"^(udp|{VERBS_PREFIX}[A-Za-z0-9_.-]{{1,63}})$",
-        extra={"remedy": "use udp, or verbs:// and the name of a verbs device"},
+        extra={"remedy": "use udp, or verbs:// and the name of a verbs device; RAW_PACKET queue pairs are not there"},
     ),
 ]
 RDMA_PREFIX = "rdma://"

@@ -6,6 +6,7 @@ The verbs devices are NICs of another fabric, by the preloaded verbs library. `t
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ from tests.ordinary.sides import Side, connect, sockets
 NODES = 2
 ELEMENTS = 70_001
 LENGTH = 1_000_001  # bytes
+GROUP = "239.77.0.1"
 
 
 def over_verbs(bench: Bench, shape: Shape, carriers: Running) -> Fabric:
@@ -150,20 +152,39 @@ def test_device_that_can_not_be_had(
 
 
 def test_verbs_device_that_is_lost(bench: Bench, on_carriers: pytest.MonkeyPatch) -> None:
-    """Its Fanin device says so, with what to do, and is there to be asked."""
+    """Its Fanin device says so, with what to do, and ends: who uses it is told at once."""
     carrier = bench.up(Shape(1, 1, direct=True, lanes=1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FANIN_SOCKET", str(carrier.state.socket(carrier.fabric.nics[0].name)))
         running = bench.build(over_verbs(bench, Shape(1, 1, direct=True, lanes=1), carrier))
     kill_device(carrier, carrier.fabric.nics[0].name)
     (nic,) = running.fabric.nics
+    cause = "verbs device fanin0 has failed (IBV_EVENT_DEVICE_FATAL)"
+    remedy = "start this device anew when the verbs device is there again"
     end = time.monotonic() + BOUND_S
-    while "stays down" not in (said := running.state.log(nic.name).read_text()):
+    while f"{nic.name}: {cause}; {remedy}" not in (said := running.state.log(nic.name).read_text()):
         assert time.monotonic() < end, said
         time.sleep(POLL_S)
-    assert "the queue pair on fanin0 has failed" in said
-    assert "start this device anew when the verbs device is there again" in said
-    assert nic.name in statuses(running)
+    assert nic.name not in statuses(running)
+
+
+def test_devices_that_can_not_multicast(bench: Bench, carriers: Running, on_carriers: pytest.MonkeyPatch) -> None:
+    """They say so by name, and each result goes to each NIC."""
+    fabric = over_verbs(bench, Shape(NODES, 2, lanes=1), carriers)
+    devices = [replace(device, group=GROUP if device.kind == "switch" else "") for device in fabric.devices]
+    running = bench.build(replace(fabric, devices=tuple(devices)))
+    check_allreduce(running, "tree")
+    for nic in running.fabric.nics:
+        said = running.state.log(nic.name).read_text()
+        cause = "attach the queue pair on fanin. to it: Operation not supported"
+        assert re.search(f"{nic.address} goes on without the multicast group {GROUP}: cannot {cause}", said), said
+    (switch,) = running.fabric.switches
+    end = time.monotonic() + BOUND_S
+    while f"to {GROUP}: Invalid argument" not in (said := running.state.log(switch.name).read_text()):
+        assert time.monotonic() < end, said  # it has not yet invited
+        time.sleep(POLL_S)
+    assert said.count(f"to {GROUP}") == 1
+    bench.down(running)
 
 
 def test_mtu_that_the_device_does_not_carry(bench: Bench, on_carriers: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Two ports over verbs devices in one process: `verbs_ports.py DEVICE=ADDRESS DEVICE=ADDRESS`.
 
-One is a stranger at first. Then they exchange packets. Each queue pair fails, and a device refuses what is posted.
+One is a stranger at first. Then they exchange packets, and some come for a group. Each queue pair fails, and a device
+refuses what is posted.
 "whole" is printed when packets have come through again each time, both ways.
 """
 
@@ -22,6 +23,7 @@ from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.port.receive import receive
 from fanin_nic.port.transmit import transmit
 from fanin_nic.port.verbs.port import VerbsPort
+from fanin_nic.port.verbs.records import COMPLETION, GRH_DESTINATION, MULTICAST_QUEUE_PAIR
 from fanin_nic.port.verbs.sleep import UNTIL_EVENT, longest_sleep
 from fanin_wire.fields import HEADER, TRANSPORT_SIZE, Opcode
 
@@ -30,6 +32,8 @@ REPEAT_SECONDS, POLL_SECONDS = 0.5, 0.001
 NOW_AND_THEN = 200_000_000  # ns: what a lane may sleep while its queue pair is mended
 ERR = 6  # IBV_QPS_ERR
 POST = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+POLL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+GROUP = "239.77.0.1"
 PAYLOADS = [bytes([number]) * length for number, length in enumerate((0, 1, 2000, 2000, 2000, 7, 2048, 2048))]
 
 
@@ -67,14 +71,14 @@ def be_wrong(sender: VerbsPort, receiver: VerbsPort) -> None:
     port["address"] = address
 
 
-def exchange(sender: VerbsPort, receiver: VerbsPort) -> None:
+def exchange(sender: VerbsPort, receiver: VerbsPort, to: str = "") -> None:
     """Send until a whole row of packets has come through in its order. What is sent while a queue pair is not known, or
     has failed, is lost."""
     end = time.monotonic() + SECONDS
     wanted = [payload + bytes(-len(payload) % 4) for payload in PAYLOADS]
     found: list[bytes] = []
     while time.monotonic() < end:
-        send(sender, receiver.address)
+        send(sender, to or receiver.address)
         again = time.monotonic() + REPEAT_SECONDS
         while time.monotonic() < again:
             take(sender)
@@ -130,6 +134,49 @@ def refuse(port: VerbsPort, to: str) -> None:
         assert port.last_error() == "EIO"
 
 
+def come_for_group(sender: VerbsPort, receiver: VerbsPort) -> None:
+    """What a device gives out as sent to a group is taken if the port is its member, and checked against its address.
+
+    These devices can not multicast. So what is sent to the group goes to the receiver's queue pair, and its device says
+    in the IP header of each datagram that it was sent to the group."""
+    pair, verbs = sender._queue_pair, receiver._queue_pair.record
+    pair.handles[GROUP] = pair.handles[receiver.address]
+    rows: list[int] = []
+    end = time.monotonic() + SECONDS
+    while not (rows and pair.destinations["handle"][rows[0]]):
+        assert time.monotonic() < end
+        send(sender, GROUP)
+        rows = np.flatnonzero(sender._tables.peers["address"] == int(ipaddress.IPv4Address(GROUP))).tolist()
+        select.select([], [], [], POLL_SECONDS)
+    assert pair.destinations["queue_pair"][rows[0]] == MULTICAST_QUEUE_PAIR
+    pair.destinations["queue_pair"][rows[0]] = receiver._queue_pair.number
+    poll_of_device = int(verbs[0]["poll"])
+
+    @POLL
+    def poll(queue: int, most: int, completions: int) -> int:
+        found = POLL(poll_of_device)(queue, most, completions)
+        for number in range(max(0, found)):
+            (buffer,) = np.frombuffer(ctypes.string_at(completions + number * COMPLETION.itemsize, 8), np.uint64)
+            place = int(verbs[0]["receive_buffers"]) + int(buffer) * int(verbs[0]["receive_size"]) + GRH_DESTINATION
+            ctypes.memmove(place, ipaddress.IPv4Address(GROUP).packed, 4)
+        return int(found)
+
+    def drop_all(to: str) -> None:
+        before = receiver.drops()["drop_icrc"]
+        send(sender, to)
+        while receiver.drops()["drop_icrc"] < before + len(PAYLOADS):
+            assert time.monotonic() < end
+            assert take(receiver) == []
+
+    verbs["poll"] = ctypes.cast(poll, ctypes.c_void_p).value
+    drop_all(GROUP)  # it is no member
+    receiver._tables.port["group"] = int(ipaddress.IPv4Address(GROUP))
+    exchange(sender, receiver, to=GROUP)
+    drop_all(receiver.address)  # the ICRC is that of another address than the one in the header
+    verbs["poll"], receiver._tables.port["group"] = poll_of_device, 0
+    del pair.handles[GROUP]
+
+
 def main() -> None:
     logging.basicConfig(level=logging.WARNING)
     with contextlib.ExitStack() as stack:
@@ -140,6 +187,7 @@ def main() -> None:
         be_wrong(one, other)
         exchange(one, other)
         exchange(other, one)
+        come_for_group(one, other)
         for port in ports:
             fail(port)
         exchange(one, other)

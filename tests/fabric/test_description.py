@@ -189,6 +189,8 @@ def test_devices_over_verbs() -> None:
     assert [device.port for device in fabric.devices] == ["verbs://rxe0", "verbs://mlx5_1"]
     assert (fabric.is_over_verbs, fabric.path_mtu) == (True, 4096 + 28)
     assert description_file.parse(description_file.render(fabric), "memory") == fabric
+    grouped = description_file.parse(VERBS.replace('host = "b"', 'host = "b"\ngroup = "239.77.0.1"'), "file")
+    assert [device.group for device in grouped.devices] == ["", "239.77.0.1"]
     narrow = description_file.parse("mtu = 2076\n" + VERBS, "file")
     assert narrow.path_mtu == 2076
     plain = description_file.parse(GOOD, "file")
@@ -201,7 +203,6 @@ def test_devices_over_verbs() -> None:
         ('port = "verbs://mlx5_1"', "", "nic0 has a verbs device and s has none"),
         ('name = "bench"', 'name = "bench"\nlanes = 2', "lanes = 2 is not there over verbs"),
         ('name = "bench"', 'name = "bench"\nnetns = true', "netns = true is not there over verbs"),
-        ('host = "b"', 'host = "b"\ngroup = "239.77.0.1"', "multicast of results (group) is not there over verbs"),
         ("verbs://rxe0", "verbs:rxe0", "'verbs:rxe0' is not allowed; use udp, or verbs://"),
         ("verbs://rxe0", "verbs://a/b", "'verbs://a/b' is not allowed; use udp, or verbs://"),
     ],

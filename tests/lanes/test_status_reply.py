@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.status import DeviceStatus
+from fanin_nic.port.verbs.events import Watch
 from tests.lanes.stepped_lanes import SteppedLanes
 
 PAGE = Path(__file__).parents[2] / "docs/command-line.md"
-BY_NAME = {"links", "counters", "profile"}  # their names are those of neighbours, counters and stages
+BY_NAME = {"links", "counters", "profile", "verbs.events"}  # their names are those of neighbours, counters, stages
 
 
 def fields_of(value: Any, path: str = "") -> Iterator[str]:
@@ -28,9 +32,11 @@ def fields_of(value: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def test_page_lists_the_fields(lanes: SteppedLanes) -> None:
+def test_page_lists_the_fields(lanes: SteppedLanes, monkeypatch: pytest.MonkeyPatch) -> None:
     lanes.joined()
     lanes.cores[0].ordinary = OrdinaryHost("127.0.0.1", mtu=1500)
+    watch = Watch(SimpleNamespace(name="rxe1"))  # what a verbs device would have said
+    monkeypatch.setattr(lanes.cores[0].port, "verbs", watch.status)
     reply = DeviceStatus("nic0", lanes.cores, LaneThreads(lanes.cores, lambda *_: None), lanes.splitter)()
     section = PAGE.read_text().partition("### What a device says of itself")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.M)

@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -14,12 +15,15 @@ import numpy as np
 import pytest
 
 from fanin_nic.port.descriptors import DESTINATION, PEER, PEER_SLOTS
+from fanin_nic.port.verbs.events import Event
+from fanin_nic.port.verbs.opening import VerbsFailed
 from fanin_nic.port.verbs.records import VERBS
-from fanin_nic.port.verbs.resolver import Resolver
+from fanin_nic.port.verbs.resolver import MEND_SECONDS, Resolver
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 
 SECONDS = 30.0
-ROW, LANE = 5, 0
+ROW, LANE, PORT = 5, 0, 1
+GROUP = "239.77.0.1"
 HANDLE = 77
 
 
@@ -31,7 +35,11 @@ class Asker:
         self.peers = np.zeros(PEER_SLOTS + 1, PEER)
         self.peers["address"][ROW] = int(ipaddress.IPv4Address(other))
         self.wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.async_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.handles: dict[str, int] = {}
+        self.no_way: set[str] = set()
+        self.told: list[tuple[int, int]] = []
+        self.is_active, self.refusal, self.mended = True, "", threading.Semaphore(0)
         pair = SimpleNamespace(
             name="none",
             address=address,
@@ -41,9 +49,41 @@ class Asker:
             destinations=self.destinations,
             wake_fd=self.wake_fd,
             handles=self.handles,
-            address_handle=lambda there: self.handles.setdefault(there, HANDLE),
+            address_handle=self._address_handle,
+            async_fd=self.async_fd,
+            port=PORT,
+            events=self._take_events,
+            is_active=lambda: self.is_active,
+            mend=self._mend,
         )
         self.resolver = Resolver(pair, LANE, self.peers)  # type: ignore[arg-type]
+
+    def _address_handle(self, there: str) -> int:
+        if there in self.no_way:
+            raise VerbsFailed(f"no way to {there}")
+        return self.handles.setdefault(there, HANDLE)
+
+    def _take_events(self) -> Iterator[tuple[int, int]]:
+        os.eventfd_read(self.async_fd)
+        while self.told:
+            yield self.told.pop(0)
+
+    def _mend(self) -> None:
+        refusal = self.refusal
+        self.record["broken"] = int(bool(refusal))
+        self.mended.release()
+        if refusal:
+            raise VerbsFailed(refusal)
+
+    def tell(self, event: Event) -> None:
+        """As the verbs device does it."""
+        self.told.append((event, PORT))
+        os.eventfd_write(self.async_fd, 1)
+
+    def fail(self) -> None:
+        """As the compiled code does it."""
+        self.record["broken"] = 1
+        os.eventfd_write(self.wake_fd, 1)
 
     def want(self) -> None:
         """As the compiled code does it."""
@@ -65,6 +105,7 @@ class Asker:
     def close(self) -> None:
         self.resolver.close()
         os.close(self.wake_fd)
+        os.close(self.async_fd)
 
 
 @pytest.fixture
@@ -129,3 +170,67 @@ def test_answers_of_others_count_nothing(addresses: Iterator[str], ask: Callable
         answer = decode(stranger.recv(100))  # behind the last one
         assert answer == Message(Kind.ANSWER, LANE, 5, 1)
         assert one.learnt(bool) == 17
+
+
+def test_a_group_needs_no_answer(address: str, ask: Callable[..., Asker]) -> None:
+    """Its datagrams go to the queue pair that verbs give to groups."""
+    one = ask(address, GROUP)
+    one.want()
+    assert one.learnt(bool) == 0xFFFFFF
+    assert one.handles == {GROUP: HANDLE}
+
+
+def test_device_that_can_not_send_to_groups(
+    addresses: Iterator[str], ask: Callable[..., Asker], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says so once, whatever is to go there later, and serves others."""
+    here, there = next(addresses), next(addresses)
+    one, _ = ask(here, GROUP), ask(there, here, 22)
+    one.no_way.add(GROUP)
+    one.peers["address"][ROW + 1] = int(ipaddress.IPv4Address(there))
+    for _ in range(3):
+        one.destinations["wanted"][ROW + 1] = 1
+        one.want()
+        end = time.monotonic() + SECONDS
+        while one.destinations["wanted"].any() or not one.destinations["handle"][ROW + 1]:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+    assert not one.destinations["handle"][ROW]
+    assert caplog.text.count(f"no way to {GROUP}") == 1
+
+
+def test_queue_pair_is_mended_when_the_port_is_up(
+    address: str, addresses: Iterator[str], ask: Callable[..., Asker], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = ask(address, next(addresses))
+    one.is_active = False
+    one.tell(Event.PORT_ERR)
+    one.fail()
+    end = time.monotonic() + SECONDS
+    while one.resolver._mend_pause < 3 * MEND_SECONDS:  # it has looked twice
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    assert not one.mended.acquire(blocking=False)
+    assert caplog.text.count("port 1 of verbs device none is down") == 1
+    one.is_active = True
+    one.tell(Event.PORT_ACTIVE)
+    assert one.mended.acquire(timeout=SECONDS)
+    one.fail()
+    assert one.mended.acquire(timeout=SECONDS)
+    assert caplog.text.count("port 1 of verbs device none is up again") == 1
+    assert one.resolver.watch.status()["port"] == "active"
+
+
+def test_queue_pair_that_stays_down_is_named_once(
+    address: str, addresses: Iterator[str], ask: Callable[..., Asker], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = ask(address, next(addresses))
+    one.refusal = "no such device"
+    one.fail()
+    for _ in range(3):
+        assert one.mended.acquire(timeout=SECONDS)  # it was tried
+    one.refusal = ""
+    while one.record["broken"]:
+        assert one.mended.acquire(timeout=SECONDS)
+    said = "the queue pair on none has failed (status 0) and stays down: no such device; start this device anew when"
+    assert caplog.text.count(said) == 1

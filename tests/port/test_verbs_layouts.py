@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fanin_nic.port.verbs import library, records
+from fanin_nic.port.verbs.events import Event
 
 REAL = Path("/usr/include/infiniband/verbs.h")
 FILLERS = {"rest", "padding", "guids", "vendor", "sqd", "atomics"}  # runs of members that nobody looks at
@@ -25,6 +26,7 @@ STRUCTURES = {  # by the name in C; whole: whether the size is the same, too
     "ibv_mr": (library.Region, True),
     "ibv_qp": (library.QueuePair, False),
     "ibv_comp_channel": (library.Channel, True),
+    "ibv_async_event": (library.AsyncEvent, True),
 }
 IN_ROUTE = {"dgid", "flow_label", "sgid_index", "hop_limit", "traffic_class"}  # members of ibv_ah_attr.grh
 TABLES = {  # numpy records: our members, and theirs
@@ -85,6 +87,9 @@ CODES = {
     "IBV_WR_SEND": records.SEND_OPCODE,
     "IBV_SEND_SIGNALED": records.SIGNALED,
     "sizeof(struct ibv_grh)": records.GRH_BYTES,
+    "offsetof(struct ibv_context, async_fd)": library.ASYNC_FD,
+    "offsetof(struct ibv_async_event, element.port_num)": library.AsyncEvent.element.offset,
+    **{f"IBV_EVENT_{event.name}": int(event) for event in Event},
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
 import os
@@ -44,11 +45,15 @@ def largest_chunk(mtu: int) -> int:
 
 
 class Device:
-    """A NIC or a switch. `run` serves until `stop` is called (from a signal handler)."""
+    """A NIC or a switch. `run` serves until `stop` is called (from a signal handler), or a port fails.
+
+    failure: why a port has failed, and what to do; "" if none has
+    """
 
     def __init__(self, settings: DeviceSettings, *, is_switch: bool) -> None:
         self._is_switch = is_switch
         self._stopping = False
+        self.failure = ""
         self._wake, self.wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._inbox: SimpleQueue[tuple[int, np.void]] = SimpleQueue()
         self._open_lanes(settings, is_switch)
@@ -59,6 +64,8 @@ class Device:
         if self._splitter is not None:
             self.host = LanesHost(self._cores, self._splitter, self._threads)
         self.server = self._open_server(settings)
+        for core in self._cores:
+            core.port.on_failure(self._fail)
         self._cores[0].watch(self.server.fileno(), self.server.doorbell_events.fileno(), self._wake)
 
     def _open_lanes(self, settings: DeviceSettings, is_switch: bool) -> None:
@@ -109,7 +116,7 @@ class Device:
         self._cores[0].interrupt()
 
     def run(self) -> None:
-        """Serve until `stop`."""
+        """Serve until `stop`, or until a port fails."""
         first = self._cores[0]
         self._threads.start()
         while not self._stopping:
@@ -123,6 +130,12 @@ class Device:
         """Leave `run`. May be called by a signal handler. The signal must also write to `wake_writer`
         (signal.set_wakeup_fd), because Python runs the handler only after the compiled loop has returned."""
         self._stopping = True
+
+    def _fail(self, failure: str) -> None:
+        """Leave `run`, since a port has failed. May be called by any thread."""
+        self.failure, self._stopping = failure, True
+        with contextlib.suppress(BlockingIOError):  # it is full: the loop will wake
+            os.write(self.wake_writer, b"\0")
 
     def close(self) -> None:
         """Detach the clients and give the sockets back."""

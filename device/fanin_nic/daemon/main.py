@@ -40,7 +40,7 @@ def _parse(kind: str) -> tuple[DeviceSettings, str]:
 
 
 def serve(kind: str, device_settings: DeviceSettings, log_level: str = "warning") -> int:
-    """Run a device until a signal ends it.
+    """Run a device until a signal ends it, or its port fails.
 
     Args:
         kind: "nic" or "switch".
@@ -48,7 +48,7 @@ def serve(kind: str, device_settings: DeviceSettings, log_level: str = "warning"
         log_level: one of LOG_LEVELS.
 
     Returns:
-        The exit code: 1 if the device could not start.
+        The exit code: 1 if the device could not start, or not go on.
     """
     logging.basicConfig(
         level=log_level.upper(), format=f"%(asctime)s {device_settings.name} %(levelname)s %(name)s: %(message)s"
@@ -70,6 +70,9 @@ def serve(kind: str, device_settings: DeviceSettings, log_level: str = "warning"
         device.run()
     finally:
         device.close()
+    if device.failure:
+        print(f"fanin-{kind}: {device_settings.name}: {device.failure}", file=sys.stderr)
+        return 1
     return 0
 
 

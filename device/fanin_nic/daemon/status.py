@@ -96,6 +96,7 @@ class DeviceStatus:
             "jobs": [job_status(parts) for parts in self._jobs().values()],
             "links": self._links(),
             "ordinary": self._cores[0].ordinary.holdings() if self._cores[0].ordinary else {},
+            "verbs": port.verbs(),
             "counters": self.counters(),
             "profile": self._stages(),
         }

@@ -26,6 +26,11 @@ def join_group(udp: socket.socket, group: str, address: str, port: int, lane: in
     attach(udp, SO_ATTACH_FILTER, _of_lane(lane))
     udp.bind((group, port))
     udp.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
+    join_interface(udp, group, address)
+
+
+def join_interface(udp: socket.socket, group: str, address: str) -> None:
+    """Make the interface that has `address` a member of `group`, as long as the socket is open."""
     udp.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(address))
 
 

@@ -20,10 +20,8 @@ def open_ports(settings: DeviceSettings) -> Sequence[Port]:
 
 
 def _open_verbs(settings: DeviceSettings) -> VerbsPort:
-    """The port on a verbs device. It has one lane and no groups."""
+    """The port on a verbs device. It has one lane."""
     if settings.lanes > 1:
         raise PortError(f"{settings.lanes} lanes are not there over {settings.port}; use lanes = 1")
-    if settings.group or settings.parent_group:
-        raise PortError(f"multicast of results is not there over {settings.port}; leave out the group")
     name = settings.port.removeprefix(VERBS_PREFIX)
-    return VerbsPort(name, settings.address, settings.mtu, settings.receive_buffer)
+    return VerbsPort(name, settings.address, settings.mtu, settings.receive_buffer, group=settings.parent_group or None)

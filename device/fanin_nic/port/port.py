@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import ipaddress
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +66,13 @@ class Port(ABC):
         dropped = self._tables.port["dropped"][0]
         named = {f"drop_{reason.name.lower()}": int(dropped[reason]) for reason in Drop}
         return named | {"drop_receive_buffer": self._dropped_by_kernel()}
+
+    def on_failure(self, tell: Callable[[str], None]) -> None:  # noqa: B027
+        """Have `tell` called, by any thread, with cause and remedy when the port can not go on. Sockets always do."""
+
+    def verbs(self) -> dict[str, Any]:
+        """What is known of the verbs device of a port, for the status; {} without one."""
+        return {}
 
     @abstractmethod
     def _dropped_by_kernel(self) -> int:

@@ -29,7 +29,7 @@ from fanin_nic.port.icrc import contiguous_icrc
 from fanin_nic.port.identification import NONE, other_identification
 from fanin_nic.port.peers import find_peer, peer_at
 from fanin_nic.port.tables import UDP_GRO
-from fanin_nic.port.verbs.receive import take_completions
+from fanin_nic.port.verbs.receive import is_to_group, take_completions
 from fanin_wire import fields
 
 port_at = record_at(PORT)
@@ -192,6 +192,13 @@ def _split(port, message, destination, found):
 
 
 @compiled
+def _destination(port, message, is_from_group_socket):
+    """The address that a message was sent to. What a verbs device receives says it itself."""
+    is_grouped = is_to_group(port, message) if port.verbs else is_from_group_socket
+    return port.group if is_grouped else port.address
+
+
+@compiled
 def _arm(port):
     """Reset the lengths that the kernel has overwritten in the messages of the last call."""
     for i in range(port.receive_used):
@@ -230,7 +237,8 @@ def receive(port_address):
     """Receive what has arrived, about BATCH_BYTES if it is like the last batch. Returns the number of good packets.
 
     Packets to the group come first, so that a repaired result seldom overtakes the result that all children were sent.
-    There is always room for packets to the port itself.
+    There is always room for packets to the port itself. A verbs device has one queue for both, so they come in the
+    order in which they were sent.
     """
     port = port_at(port_address)
     _arm(port)
@@ -249,7 +257,7 @@ def receive(port_address):
     for i in range(messages):
         message = message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE))
         length += int64(message.length)
-        found = _split(port, message, port.group if i < to_group else port.address, found)
+        found = _split(port, message, _destination(port, message, i < to_group), found)
     port.receive_limit = _fitting(port, messages, length)
     lap(port.profile, CHECK)
     return uint32(found)

@@ -101,7 +101,6 @@ def _check_ports(fabric: Fabric, source: str) -> None:
     for what, asked in (
         ("netns = true", fabric.netns),
         (f"lanes = {fabric.lanes}", fabric.lanes > 1),
-        ("multicast of results (group)", any(device.group for device in fabric.daemons)),
     ):
         if asked:
             raise DescriptionError(place, f"{what} is not there over verbs", remedy)

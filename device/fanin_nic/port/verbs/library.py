@@ -21,6 +21,7 @@ TIMEOUT, RETRIES, RNR_RETRIES, RECEIVE_PSN = 1 << 9, 1 << 10, 1 << 11, 1 << 12
 MOST_READS, RNR_TIMER, SEND_PSN, MOST_ANSWERED, OTHER_NUMBER = 1 << 13, 1 << 15, 1 << 16, 1 << 17, 1 << 20
 ROCE_V2 = 2  # IBV_GID_TYPE_ROCE_V2
 ACTIVE = 4  # IBV_PORT_ACTIVE
+ASYNC_FD = 268  # where it stands in struct ibv_context
 
 
 class GidEntry(Structure):
@@ -184,6 +185,12 @@ class Channel(Structure):
     _fields_ = (("context", c_void_p), ("fd", c_int), ("refcnt", c_int))
 
 
+class AsyncEvent(Structure):
+    """struct ibv_async_event. element: the number of a port, or the address of what the event is of."""
+
+    _fields_ = (("element", c_uint64), ("event_type", c_int))
+
+
 PROTOTYPES: dict[str, tuple[Any, ...]] = {  # result, arguments
     "ibv_get_device_list": (POINTER(c_void_p), POINTER(c_int)),
     "ibv_free_device_list": (None, POINTER(c_void_p)),
@@ -206,8 +213,12 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {  # result, arguments
     "ibv_destroy_qp": (c_int, POINTER(QueuePair)),
     "ibv_create_ah": (c_void_p, c_void_p, POINTER(AddressAttributes)),
     "ibv_destroy_ah": (c_int, c_void_p),
+    "ibv_attach_mcast": (c_int, POINTER(QueuePair), POINTER(c_uint8 * 16), c_uint16),
+    "ibv_detach_mcast": (c_int, POINTER(QueuePair), POINTER(c_uint8 * 16), c_uint16),
     "ibv_get_cq_event": (c_int, POINTER(Channel), POINTER(c_void_p), POINTER(c_void_p)),
     "ibv_ack_cq_events": (None, c_void_p, c_uint32),
+    "ibv_get_async_event": (c_int, c_void_p, POINTER(AsyncEvent)),
+    "ibv_ack_async_event": (None, POINTER(AsyncEvent)),
 }
 
 

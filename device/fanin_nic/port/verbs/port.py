@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +22,20 @@ from fanin_wire.limits import MAX_VERBS_MTU, MIN_CHUNK, MIN_MTU
 
 DEFAULT_RECEIVE_BUFFER = 32 << 20
 
+log = logging.getLogger(__name__)
+
 
 class VerbsPort(Port):
     """A port that is a UD queue pair of the verbs device `device`, at `address`, which must be an address of it.
 
     mtu: as for sockets. A datagram carries a packet from BTH to ICRC, so it is at most MAX_VERBS_MTU; a device that
-    carries less than both is refused. Raises PortError.
+    carries less than both is refused. group: multicast address at which the port receives as well, if the device can;
+    sending to a group needs nothing. Raises PortError.
     """
 
-    def __init__(self, device: str, address: str, mtu: int, receive_buffer: int | None = None) -> None:
+    def __init__(
+        self, device: str, address: str, mtu: int, receive_buffer: int | None = None, *, group: str | None = None
+    ) -> None:
         try:
             self._open(device, address, mtu, receive_buffer or DEFAULT_RECEIVE_BUFFER)
         except VerbsFailed as error:
@@ -41,6 +49,7 @@ class VerbsPort(Port):
         port["lane"], port["mtu"] = 0, self.mtu
         port["receive_fd"] = queue_pair.event_fd
         port["send_fd"] = port["group_fd"] = -1
+        port["group"] = int(ipaddress.IPv4Address(group)) if group and self._joins(group) else 0
         port["verbs"] = queue_pair.state
         self.state = np.uint64(port.ctypes.data)
 
@@ -53,6 +62,15 @@ class VerbsPort(Port):
             self._check_mtu(min(mtu, MAX_VERBS_MTU))
             self._resolver = Resolver(self._queue_pair, 0, self._tables.peers)
             opened.pop_all()
+
+    def _joins(self, group: str) -> bool:
+        """Whether the device receives the group; if not, what is sent to the group comes to the port itself."""
+        try:
+            self._queue_pair.join(group)
+        except VerbsFailed as error:
+            log.warning("%s goes on without the multicast group %s: %s", self.address, group, error)
+            return False
+        return True
 
     def _check_mtu(self, mtu: int) -> None:
         """All devices of a fabric have one MTU, so one that carries less has to say so."""
@@ -69,12 +87,20 @@ class VerbsPort(Port):
 
     @property
     def group_fd(self) -> int:
-        """-1: a verbs port receives no group."""
+        """-1: packets to the group come to the queue pair, as the others do."""
         return -1
 
     def _dropped_by_kernel(self) -> int:
         """0: a verbs device does not say what it has dropped for lack of buffers."""
         return 0
+
+    def on_failure(self, tell: Callable[[str], None]) -> None:
+        """Have `tell` called with the cause and the remedy when the verbs device has failed, by any thread."""
+        self._resolver.watch.on_failure(tell)
+
+    def verbs(self) -> dict[str, Any]:
+        """What is known of the verbs device."""
+        return self._resolver.watch.status()
 
     def close(self) -> None:
         """Give the device back. `state` must not be used any more."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from ctypes import byref, c_void_p, sizeof
+import socket
+from collections.abc import Iterator
+from ctypes import byref, c_uint8, c_void_p, sizeof
 from typing import Any
 
 import numpy as np
 
 from fanin_nic.native import shared_words
 from fanin_nic.port.descriptors import DESTINATION, PEER_SLOTS
+from fanin_nic.port.group import join_interface
 from fanin_nic.port.verbs import library as ibv
 from fanin_nic.port.verbs import records
 from fanin_nic.port.verbs.library import library
@@ -40,10 +43,13 @@ class QueuePair:
         self._queues: list[int] = []
         self.queue_pair: Any = None
         self._domain = 0
+        self._group: bytes | None = None
+        self._membership: socket.socket | None = None
         self.handles: dict[str, int] = {}
         self._context = open_device(name, f"port {VERBS_PREFIX}{name}")
         self._library = library()
         try:
+            os.set_blocking(self.async_fd, False)
             self._find_port()
             self._make(receive_bytes)
             self._arrange()
@@ -57,21 +63,50 @@ class QueuePair:
         self._attributes, wanted = ibv.DeviceAttributes(), gid_of(self.address)
         zero(self._library.ibv_query_device(self._context, byref(self._attributes)), f"query {self.name}")
         for port in range(1, self._attributes.phys_port_cnt + 1):
-            attributes, entry = ibv.PortAttributes(), ibv.GidEntry()
-            error = self._library.ibv_query_port(self._context, port, byref(attributes))
-            zero(error, f"query port {port} of {self.name}")
+            attributes = self._query_port(port)
             for index in range(attributes.gid_tbl_len):
-                arguments = (self._context, port, index, byref(entry), 0, sizeof(entry))
-                if self._library._ibv_query_gid_ex(*arguments) == 0 and (bytes(entry.gid), entry.gid_type) == (
-                    wanted,
-                    ibv.ROCE_V2,
-                ):
-                    self._port, self._gid_index, self.mtu = port, index, 128 << attributes.active_mtu
+                if self._is_gid(port, index, wanted):
+                    self.port, self._gid_index, self.mtu = port, index, 128 << attributes.active_mtu
                     if attributes.state != ibv.ACTIVE:
                         raise VerbsFailed(f"port {port} of {self.name} is down; set its network interface up")
                     return
         remedy = "give the device's network interface that address, or the Fanin device that of the interface"
         raise VerbsFailed(f"verbs device {self.name} has no RoCE v2 address {self.address}; {remedy}")
+
+    def _query_port(self, port: int) -> ibv.PortAttributes:
+        attributes = ibv.PortAttributes()
+        error = self._library.ibv_query_port(self._context, port, byref(attributes))
+        zero(error, f"query port {port} of {self.name}")
+        return attributes
+
+    def _is_gid(self, port: int, index: int, wanted: bytes) -> bool:
+        """Whether this place of the table of a port has a GID, over RoCE v2."""
+        entry = ibv.GidEntry()
+        error = self._library._ibv_query_gid_ex(self._context, port, index, byref(entry), 0, sizeof(entry))
+        return error == 0 and (bytes(entry.gid), entry.gid_type) == (wanted, ibv.ROCE_V2)
+
+    def has_address(self) -> bool:
+        """Whether the port still has the address, where it had it."""
+        return self._is_gid(self.port, self._gid_index, gid_of(self.address))
+
+    def is_active(self) -> bool:
+        """Whether the port is up, as far as the device says so: one that says nothing has failed otherwise."""
+        try:
+            return bool(self._query_port(self.port).state == ibv.ACTIVE)
+        except VerbsFailed:
+            return True
+
+    @property
+    def async_fd(self) -> int:
+        """Descriptor to poll for asynchronous events."""
+        return int(ctypes.c_int.from_address(self._context + ibv.ASYNC_FD).value)
+
+    def events(self) -> Iterator[tuple[int, int]]:
+        """The asynchronous events that are there: code, and number of the port if it is of one."""
+        event = ibv.AsyncEvent()
+        while self._library.ibv_get_async_event(self._context, byref(event)) == 0:
+            self._library.ibv_ack_async_event(byref(event))
+            yield int(event.event_type), int(event.element) & 0xFFFFFFFF
 
     def _make(self, receive_bytes: int) -> None:
         """Domain, memory, queues, queue pair."""
@@ -170,7 +205,7 @@ class QueuePair:
         return int(self._channel.contents.fd)
 
     def _modify(self, state: int, mask: int) -> None:
-        attributes = ibv.QueuePairAttributes(qp_state=state, qkey=QUEUE_KEY, port_num=self._port)
+        attributes = ibv.QueuePairAttributes(qp_state=state, qkey=QUEUE_KEY, port_num=self.port)
         error = self._library.ibv_modify_qp(self.queue_pair, byref(attributes), ibv.STATE | mask)
         zero(error, f"bring the queue pair on {self.name} into state {state}")
 
@@ -209,15 +244,37 @@ class QueuePair:
         """The handle by which datagrams go to an address; made when it is first asked for. Raises VerbsFailed."""
         if address not in self.handles:
             attributes = ibv.AddressAttributes(
-                sgid_index=self._gid_index, hop_limit=HOP_LIMIT, is_global=1, port_num=self._port
+                sgid_index=self._gid_index, hop_limit=HOP_LIMIT, is_global=1, port_num=self.port
             )
             attributes.dgid[:] = gid_of(address)
             made = self._library.ibv_create_ah(self._domain, byref(attributes))
             self.handles[address] = checked(made, f"find the way from {self.address} on {self.name} to {address}")
         return self.handles[address]
 
+    def join(self, group: str) -> None:
+        """Receive what is sent to a multicast group. Raises VerbsFailed if the device can not.
+
+        The host's membership is what network and kernel go by: rxe gets what the kernel takes from its interface."""
+        gid = (c_uint8 * 16)(*gid_of(group))
+        self._membership = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            join_interface(self._membership, group, self.address)
+        except OSError as refusal:
+            raise VerbsFailed(f"its host can not join it: {refusal.strerror}") from refusal
+        error = self._library.ibv_attach_mcast(self.queue_pair, byref(gid), 0)
+        zero(error, f"attach the queue pair on {self.name} to it")
+        self._group = bytes(gid)
+
+    def _leave_group(self) -> None:
+        if self._group is not None:
+            self._library.ibv_detach_mcast(self.queue_pair, byref((c_uint8 * 16)(*self._group)), 0)
+        if self._membership is not None:
+            self._membership.close()
+        self._group = self._membership = None
+
     def close(self) -> None:
         """Give all back."""
+        self._leave_group()
         if self.queue_pair:
             self._library.ibv_destroy_qp(self.queue_pair)
         for handle in self.handles.values():

@@ -12,6 +12,7 @@ from fanin_nic.port.peers import known_peer
 from fanin_nic.port.verbs.records import (
     COMPLETION,
     GRH_BYTES,
+    GRH_DESTINATION,
     GRH_SOURCE,
     RECEIVE_REQUEST,
     verbs_at,
@@ -74,6 +75,13 @@ def _enter(port, verbs, index, completion):
     source = load_be32(buffer + uint64(GRH_SOURCE))
     store_be32(message.name + uint64(SOURCE_ADDRESS), source)
     _check_sender(port, verbs, source, completion.source)
+
+
+@compiled
+def is_to_group(port, message):
+    """Whether a datagram was sent to the group of the port: by the address in its IP header, before the datagram."""
+    header = iovec_at(message.iov).base - uint64(GRH_BYTES)
+    return port.group != 0 and load_be32(header + uint64(GRH_DESTINATION)) == port.group
 
 
 @compiled

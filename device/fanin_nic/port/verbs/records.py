@@ -48,7 +48,8 @@ POLL, REQUEST_EVENT, POST_SEND, POST_RECEIVE = 96, 104, 208, 216
 SEND_OPCODE = 2  # IBV_WR_SEND
 SIGNALED = 2  # IBV_SEND_SIGNALED
 GRH_BYTES = 40  # before each received datagram; of RoCE v2 over IPv4 the last 20 are the IP header
-GRH_SOURCE = 32  # where the source address stands there
+GRH_SOURCE, GRH_DESTINATION = 32, 36  # where the addresses stand there
+MULTICAST_QUEUE_PAIR = 0xFFFFFF  # number to which what is for a group goes
 
 # All that the compiled code of a verbs port needs. Members named like tables are addresses of arrays.
 VERBS = np.dtype(

@@ -1,4 +1,5 @@
-"""The resolver: a thread that learns the queue pairs of other devices, and mends a queue pair that has failed.
+"""The resolver: a thread that learns the queue pairs of other devices, mends a queue pair that has failed, and takes
+the events of the verbs device.
 
 The compiled code marks the destinations that it wants and wakes the resolver. What the resolver has learnt it writes
 into the table of destinations. A destination that is sent to and does not answer is asked again, because it may have
@@ -22,8 +23,10 @@ import numpy as np
 
 from fanin_nic.native import shared_words
 from fanin_nic.port.descriptors import DESTINATION, PEER_SLOTS
+from fanin_nic.port.verbs.events import Watch
 from fanin_nic.port.verbs.opening import VerbsFailed
 from fanin_nic.port.verbs.queue_pair import QueuePair
+from fanin_nic.port.verbs.records import MULTICAST_QUEUE_PAIR
 from fanin_nic.port.verbs.wake import BROKEN, HANDLE, MARK, QUEUE_PAIR, WANTED
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 
@@ -54,6 +57,8 @@ class Resolver:
         self._queue_pair, self._lane, self._peers = queue_pair, lane, peers
         self._record, self._destinations = queue_pair.record, queue_pair.destinations
         self._questions: dict[str, Question] = {}
+        self.watch = Watch(queue_pair)
+        self._unreachable: set[str] = set()  # groups
         self._counted = np.zeros((2, PEER_SLOTS), np.uint64)
         self._look_due = self._mend_due = 0.0
         self._mend_pause = MEND_SECONDS
@@ -83,10 +88,12 @@ class Resolver:
             self._mend(now)
             self._look(now)
             self._ask(now)
-            descriptors = [self._socket.fileno(), self._queue_pair.wake_fd]
+            descriptors = [self._socket.fileno(), self._queue_pair.wake_fd, self._queue_pair.async_fd]
             readable, _, _ = select.select(descriptors, [], [], self._pause(now))
             if self._queue_pair.wake_fd in readable:
                 os.eventfd_read(self._queue_pair.wake_fd)
+            if self._queue_pair.async_fd in readable and self.watch.take():
+                self._mend_due, self._mend_pause = 0.0, MEND_SECONDS
             self._collect_wanted()
             for _ in range(MESSAGES):
                 if not self._take_message():
@@ -111,6 +118,9 @@ class Resolver:
     def _mend(self, now: float) -> None:
         if not self._is_broken() or now < self._mend_due:
             return
+        if not self.watch.is_active():  # it would fail again
+            self._put_off_mending(now)
+            return
         name, status = self._queue_pair.name, int(self._record[0]["status"])
         try:
             self._queue_pair.mend()
@@ -118,11 +128,14 @@ class Resolver:
             if self._mend_pause == MEND_SECONDS:  # once is enough
                 cause = f"the queue pair on {name} has failed (status {status}) and stays down: {error}"
                 log.error("%s; start this device anew when the verbs device is there again", cause)
-            self._mend_due = now + self._mend_pause
-            self._mend_pause = min(2 * self._mend_pause, MOST_MEND_SECONDS)
+            self._put_off_mending(now)
             return
         log.warning("the queue pair on %s had failed (status %d) and is up again", name, status)
         self._mend_due, self._mend_pause = now + MEND_SECONDS, MEND_SECONDS
+
+    def _put_off_mending(self, now: float) -> None:
+        self._mend_due = now + self._mend_pause
+        self._mend_pause = min(2 * self._mend_pause, MOST_MEND_SECONDS)
 
     def _collect_wanted(self) -> None:
         """Put a question for each destination that the compiled code wants. What it marks after this wakes again."""
@@ -144,8 +157,18 @@ class Resolver:
             self._want(row)
 
     def _want(self, row: int) -> None:
-        address = str(ipaddress.IPv4Address(int(self._peers["address"][row])))
-        self._questions.setdefault(address, Question(row, secrets.randbits(64)))
+        address = ipaddress.IPv4Address(int(self._peers["address"][row]))
+        if address.is_multicast:
+            self._reach_group(row, str(address))
+        else:
+            self._questions.setdefault(str(address), Question(row, secrets.randbits(64)))
+
+    def _reach_group(self, row: int, group: str) -> None:
+        """Nobody is asked for the queue pair of a group: verbs give it. A device that can not send says so once."""
+        if group in self._unreachable or self._destinations["handle"][row]:
+            return
+        if not self._enter(row, group, MULTICAST_QUEUE_PAIR):
+            self._unreachable.add(group)
 
     def _ask(self, now: float) -> None:
         for address, question in list(self._questions.items()):
@@ -184,11 +207,16 @@ class Resolver:
         if message.token != question.token:
             return
         del self._questions[address]
+        self._enter(question.row, address, message.queue_pair)
+
+    def _enter(self, row: int, address: str, queue_pair: int) -> bool:
+        """Let what is for a destination go to a queue pair at an address. Returns whether it can."""
         try:
             handle = self._queue_pair.address_handle(address)
         except VerbsFailed as error:
             log.warning("%s", error)
-            return
-        place = self._address(question.row)
-        shared_words.store_release(place + QUEUE_PAIR, message.queue_pair)
+            return False
+        place = self._address(row)
+        shared_words.store_release(place + QUEUE_PAIR, queue_pair)
         shared_words.store_release_64(place + HANDLE, handle)
+        return True

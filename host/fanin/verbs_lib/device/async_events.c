@@ -59,3 +59,27 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
     *event = (struct ibv_async_event){.element = taken->element, .event_type = taken->type};
     return 0;
 }
+
+/* Whoever destroys an object waits until each event of it that the program has taken is acknowledged. */
+static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *acknowledged)
+{
+    pthread_mutex_lock(mutex);
+    ++*acknowledged;
+    pthread_cond_signal(cond);
+    pthread_mutex_unlock(mutex);
+}
+
+EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+    struct ibv_cq *cq = event->element;
+    struct ibv_qp *qp = event->element;
+    int is_of_queue_pair = event->event_type == IBV_EVENT_QP_FATAL || event->event_type == IBV_EVENT_COMM_EST;
+    __typeof__(&ibv_ack_async_event) next = FIND_NEXT(ibv_ack_async_event, "IBVERBS_1.1");
+
+    if (event->event_type == IBV_EVENT_CQ_ERR && our_context_is(cq->context))
+        acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
+    else if (is_of_queue_pair && our_context_is(qp->context))
+        acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+    else if (next)
+        next(event);
+}
