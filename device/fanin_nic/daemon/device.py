@@ -14,6 +14,7 @@ from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.daemon.lanes.host_port import HostPort
 from fanin_nic.daemon.lanes.ordinary_host import MAX_QUEUE_PAIRS, MAX_SHARED_QUEUES, OrdinaryHost
+from fanin_nic.daemon.lanes.taps import DeviceTap
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.precompile import precompile
 from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
@@ -82,8 +83,9 @@ class Device:
 
     def _open_server(self, settings: DeviceSettings) -> ControlServer:
         status = DeviceStatus(settings.name, self._cores, self._threads, self._splitter)
+        tap = DeviceTap(settings.name, self._cores, self._threads)
         if self._is_switch:
-            return ControlServer(settings.socket, status, profile=status.profile)
+            return ControlServer(settings.socket, status, profile=status.profile, tap=tap)
         address = int(ipaddress.IPv4Address(settings.address))
         bound = round(settings.detection * 1000)
         ordinary = self._cores[0].ordinary
@@ -96,7 +98,9 @@ class Device:
             path_mtu=ordinary.path_mtu if ordinary else 0,
             detection_ms=bound,
         )
-        return ControlServer(settings.socket, status, self.host, offer, profile=status.profile, transport=ordinary)
+        return ControlServer(
+            settings.socket, status, self.host, offer, profile=status.profile, transport=ordinary, tap=tap
+        )
 
     def _deliver(self, lane: int, notices: list[np.void]) -> None:
         """Take the notices of another lane than 0, in the thread of that lane."""

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fanin_tools.cli import bench, fabric, output
+from fanin_tools.cli.capture import capture
 from fanin_tools.cli.conform import conform
 from fanin_tools.cli.demo import demo
 from fanin_tools.cli.dissector import dissector
@@ -33,6 +34,7 @@ app.command()(run)
 app.command()(mpi_lib)
 app.command()(verbs_lib)
 app.command()(dissector)
+app.command()(capture)
 app.command()(tune)
 app.add_typer(bench.app, name="bench")
 app.command()(matrix)
