@@ -31,7 +31,7 @@ class Record(enum.IntEnum):
 class Step(enum.IntEnum):
     """Steps in the life of a segment on one device. `who` of a record is the rank or the child, if it says one."""
 
-    FREED = 0  # the slot is free for another position
+    FREED = 0  # the slot is free, or serves another position from now on
     OPENED = 1  # the slot serves the position: the first contribution is here
     HELD = 2  # all contributions are in; the partial is kept until the result has come
     RESULT = 3  # the result is here
@@ -42,6 +42,7 @@ class Step(enum.IntEnum):
     SENT = 8  # the partial was sent: to the device above, or to the next node; once more if it was lost
     WRITTEN = 9  # the result goes into the memory of rank `who`
     REDUCED = 10  # `count` positions at once, from the memory of the ranks into their memory, without slots
+    ENDED = 11  # the job has ended here, and its `count` slots are free
 
 
 # The words stand in cache lines of their own, one for each writer.

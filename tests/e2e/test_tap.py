@@ -27,9 +27,9 @@ from fanin_wire.fields import UDP_PORT, Opcode
 from fanin_wire.layers import BTH, offload, opcode
 from fanin_wire.tap import ALL_KINDS, MIN_UNITS, UNIT, Record
 from tests.dissector.tshark import rows, tshark
-from tests.e2e.fabrics import BOUND_S, Bench, Statuses, eventually, statuses
+from tests.e2e.fabrics import BOUND_S, Bench, eventually, statuses
 from tests.e2e.members import job, run_ranks
-from tests.e2e.taps import PACKETS, capturing, statistics_of
+from tests.e2e.taps import PACKETS, capturing, settled, statistics_of
 
 RANKS = 4
 ELEMENTS = 30_001  # of f32: 15 segments in two lanes
@@ -53,29 +53,6 @@ def allreduce(running: Running, jid: int | None = None) -> int:
         results = run_ranks(RANKS, lambda rank: members[rank].allreduce(array, timeout=BOUND_S))
         assert all(np.array_equal(result, RANKS * array) for result in results)
         return members[0].job.jid
-
-
-def packets_of(running: Running, found: Statuses) -> Counter[tuple[str, str]]:
-    """Packets that each device has sent to the others, and received from them, as it counts them."""
-    others = {device.address for device in running.fabric.devices}
-    return Counter(
-        {
-            (device, way): sum(link[f"{way}_packets"] for address, link in status["links"].items() if address in others)
-            for device, status in found.items()
-            for way in ("tx", "rx")
-        }
-    )
-
-
-def settled(running: Running) -> Counter[tuple[str, str]]:
-    """The same as soon as no device has a job, and no packet is on its way."""
-
-    def is_over(found: Statuses) -> bool:
-        counted = packets_of(running, found)
-        sent = sum(count for (_, way), count in counted.items() if way == "tx")
-        return sent * 2 == counted.total() and not any(status["jobs"] for status in found.values())
-
-    return packets_of(running, eventually(lambda: statuses(running), is_over))
 
 
 def test_every_packet_of_a_job(running: Running, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from fanin_tools.cli.mpi_lib import mpi_lib
 from fanin_tools.cli.run import run
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
+from fanin_tools.cli.trace import trace
 from fanin_tools.cli.tune import tune
 from fanin_tools.cli.verbs_lib import verbs_lib
 
@@ -35,6 +36,7 @@ app.command()(mpi_lib)
 app.command()(verbs_lib)
 app.command()(dissector)
 app.command()(capture)
+app.command()(trace)
 app.command()(tune)
 app.add_typer(bench.app, name="bench")
 app.command()(matrix)

@@ -104,8 +104,8 @@ def accept(e, job, slot, header, payload):
         if header.flags & WANTS_RESULT:
             slot.wants |= bit_of(header.source)
         note_group(job, slot, header.flags, header.source)
-        slot.node_missing &= ~bit_of(header.source)
         trace(e, job, slot, NODE_IN, header.source)
+        slot.node_missing &= ~bit_of(header.source)
         proceed(e, job, slot)
 
 

@@ -12,7 +12,8 @@ from fanin_nic.native.tap import reserve, segment_at, tap_at
 from fanin_wire.tap import Record, Step
 
 SEGMENT = int(Record.SEGMENT)
-FREED, OPENED, HELD, RESULT, POSTED, RANK_IN, NODE_IN, COMPLETE, SENT, WRITTEN, REDUCED = (int(step) for step in Step)
+FREED, OPENED, HELD, RESULT, POSTED, RANK_IN = (int(step) for step in list(Step)[:6])
+NODE_IN, COMPLETE, SENT, WRITTEN, REDUCED, ENDED = (int(step) for step in list(Step)[6:])
 
 
 @internal

@@ -11,7 +11,7 @@ from numba import int64
 
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, distance, slot_at, slot_index
 from fanin_nic.engine.records.tables import ENGINE, JOB, SLOT, SlotState
-from fanin_nic.engine.records.trace import trace
+from fanin_nic.engine.records.trace import FREED, trace
 from fanin_nic.native.compiled import internal, internal_for
 
 DONE, OPEN, LOCAL, FINAL = (int(state) for state in SlotState)
@@ -45,6 +45,8 @@ def waits_for_departed(job, slot):
 @internal
 def claim(e, job, slot, position):
     """Give a slot to a new position. The caller fills in the completion bitmaps and the control information."""
+    if slot.state != DONE:
+        trace(e, job, slot, FREED, 0)
     slot.position = position
     occupy(e, job, slot, OPEN)
     slot.flags = 0
