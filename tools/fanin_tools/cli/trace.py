@@ -27,7 +27,7 @@ def trace(
     job: Job = None,
     calls: Annotated[int, typer.Option(min=0, help="Slowest calls to show.")] = 5,
     seconds: Seconds = None,
-    buffer: Buffer = 16,
+    buffer: Buffer = 2,  # what stays in the caches costs the devices least
     json_output: options.Json = False,
 ) -> None:
     """Record the life of each segment: posted, in, sent, result, released; and show who was late in slow calls."""
