@@ -121,6 +121,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "quantities",
         "progress",
         "fabric",
+        "tap",
         "launch",
         "stress.tally",
         "stress.faults",

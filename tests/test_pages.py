@@ -28,6 +28,7 @@ ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
 FOREIGN = {
     "fabric.toml",
     "rdma.toml",
+    "fanin.json",
     "program.py",
     "cost.py",
     "picture.png",

@@ -392,7 +392,14 @@ enum fanin_message_type {
     FANIN_MSG_CREATE_SHARED_QUEUE = 16,
     FANIN_MSG_DESTROY_SHARED_QUEUE = 17,
     FANIN_MSG_ATTACH_RDMA = 18, /* the first message of a client over RDMA */
-    FANIN_MSG_MIRROR = 19     /* its second: where its copy of the control region lies */
+    FANIN_MSG_MIRROR = 19,    /* its second: where its copy of the control region lies */
+    FANIN_MSG_TAP = 20        /* reply: this head, then UTF-8 JSON + fd of the rings; the tap ends with the connection */
+};
+
+enum fanin_tap_flags {
+    FANIN_TAP_PACKETS = 1,    /* what the lanes receive and send */
+    FANIN_TAP_SEGMENTS = 2,   /* the life of each segment */
+    FANIN_TAP_ONE_JOB = 4     /* of the job `jid` only */
 };
 
 struct fanin_message {
@@ -401,6 +408,14 @@ struct fanin_message {
     uint32_t tag;             /* chosen by the client, returned in the reply */
     uint32_t status;          /* reply: enum fanin_status */
     uint32_t reserved;
+};
+
+struct fanin_tap {            /* fanin_wire/tap.py has the layout of the rings */
+    struct fanin_message head;
+    uint32_t flags;           /* enum fanin_tap_flags, or-ed */
+    uint32_t jid;
+    uint32_t kinds;           /* of packets, by bits: opcode - 0xC0 of the offload; bit 16: all other packets */
+    uint32_t units;           /* of one ring: a power of two */
 };
 
 struct fanin_attach_reply {

@@ -414,13 +414,15 @@ local function answer(fact, request, pinfo)
   request.fact.response_in = request.fact.response_in or pinfo.number
 end
 
--- A frame that is seen where it leaves and where it arrives is no duplicate, if the capture tells these apart.
+-- A frame that is seen where it leaves and where it arrives, or at several devices, is no duplicate, if the capture tells
+-- these apart.
+local interface = Field.new("frame.interface_id")
 local function direction(pinfo, turned)
-  local way = pinfo.p2p_dir
+  local way, seen_by = pinfo.p2p_dir, interface()
   if turned and (way == 0 or way == 1) then
-    return 1 - way
+    way = 1 - way
   end
-  return way
+  return way .. "@" .. (seen_by and seen_by.value or 0)
 end
 
 local QUESTIONS = { PROBE = true, QUERY = true, CONFIG = true, LEAVE = true }

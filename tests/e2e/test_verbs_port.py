@@ -25,8 +25,10 @@ from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
+from tests.dissector.tshark import rows
 from tests.e2e.fabrics import BOUND_S, POLL_S, Bench, assert_released, silent, statuses
 from tests.e2e.members import job, run_ranks
+from tests.e2e.taps import capturing, settled
 from tests.ordinary.sides import Side, connect, sockets
 
 NODES = 2
@@ -108,6 +110,18 @@ def test_ordinary_traffic(running: Running, carriers: Running) -> None:
         one.completion()
         assert np.array_equal(one.data[:LENGTH], other.data[:LENGTH])
     assert sent_by_carriers(carriers) - before >= LENGTH // 4096
+
+
+def test_capture(running: Running, tmp_path: Path) -> None:
+    """The devices record datagrams of their queue pairs as packets, each with the headers that its ICRC is over."""
+    path, before = tmp_path / "verbs.pcapng", settled(running)
+    with capturing(running, path) as tally:
+        check_allreduce(running, "tree")
+        after = settled(running)
+    found = rows(path, "fanin.icrc.status", "frame.comment")
+    assert {status for status, _ in found} == {"1"}
+    unsent = sum(comment == "drop_unresolved" for _, comment in found)  # which no device counts as sent
+    assert len(found) == tally.packets == (after - before).total() + unsent > 0
 
 
 def test_device_that_is_started_anew(running: Running) -> None:

@@ -15,6 +15,7 @@ from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.daemon.lanes.host_port import HostPort
 from fanin_nic.daemon.lanes.ordinary_host import MAX_QUEUE_PAIRS, MAX_SHARED_QUEUES, OrdinaryHost
+from fanin_nic.daemon.lanes.taps import DeviceTap
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.precompile import precompile
 from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
@@ -90,8 +91,9 @@ class Device:
 
     def _open_server(self, settings: DeviceSettings) -> ControlServer:
         status = DeviceStatus(settings.name, self._cores, self._threads, self._splitter)
+        tap = DeviceTap(settings.name, self._cores, self._threads)
         if self._is_switch:
-            return ControlServer(settings.socket, status, profile=status.profile)
+            return ControlServer(settings.socket, status, profile=status.profile, tap=tap)
         address = int(ipaddress.IPv4Address(settings.address))
         bound = round(settings.detection * 1000)
         ordinary = self._cores[0].ordinary
@@ -106,7 +108,14 @@ class Device:
         )
         remote = RemoteService(settings.rdma, settings.token_file, settings.detection) if settings.rdma else None
         return ControlServer(
-            settings.socket, status, self.host, offer, profile=status.profile, transport=ordinary, remote=remote
+            settings.socket,
+            status,
+            self.host,
+            offer,
+            profile=status.profile,
+            transport=ordinary,
+            remote=remote,
+            tap=tap,
         )
 
     def _deliver(self, lane: int, notices: list[np.void]) -> None:

@@ -10,10 +10,12 @@ import numpy as np
 
 from fanin_nic.hostif.engine_port import Refused
 from fanin_wire import abi
-from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.abi import MessageType, Route, Status, TapFlag
+from fanin_wire.tap import ALL_KINDS, MAX_UNITS, MIN_UNITS
 
 MIN_CHUNK = 256
 MAX_CHILDREN = abi.MAX_CHILDREN
+RECORDS = TapFlag["PACKETS"] | TapFlag["SEGMENTS"]
 MAX_STATUS_BYTES = 160 * 1024  # a message must fit into the socket's send buffer
 
 REQUESTS = {
@@ -22,6 +24,7 @@ REQUESTS = {
     int(MessageType["MIRROR"]): abi.MIRROR,
     int(MessageType["STATUS"]): abi.MESSAGE,
     int(MessageType["PROFILE"]): abi.MESSAGE,
+    int(MessageType["TAP"]): abi.TAP,
     int(MessageType["REGISTER"]): abi.REGISTER,
     int(MessageType["DEREGISTER"]): abi.REGISTER,
     int(MessageType["CREATE_CQ"]): abi.QUEUE,
@@ -84,6 +87,14 @@ def status_reply(head: np.void, status: dict[str, Any]) -> bytes:
     if len(text) > MAX_STATUS_BYTES:
         raise Refused(Status["NO_RESOURCES"], f"a status of {len(text)} bytes")
     return refusal(head, Status["SUCCESS"]) + text
+
+
+def check_tap(request: np.void) -> None:
+    """Check a TAP. Raises Refused if it asks for nothing, for what is not known, or for rings of no size."""
+    flags, units = int(request["flags"]), int(request["units"])
+    _require(flags & RECORDS != 0 and flags & ~sum(TapFlag) == 0, "what a tap records")
+    _require(int(request["kinds"]) & ~ALL_KINDS == 0, "kinds of packets")
+    _require(_is_power_of_two(units) and MIN_UNITS <= units <= MAX_UNITS, "units of a ring")
 
 
 def late_reply(dtype: np.dtype, message_type: str, tag: int, status: int) -> np.ndarray:

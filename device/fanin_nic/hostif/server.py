@@ -27,6 +27,7 @@ from fanin_nic.hostif.listener import Listener, peer_is_trusted
 from fanin_nic.hostif.remote.client import RemoteClient
 from fanin_nic.hostif.remote.service import RemoteService
 from fanin_nic.hostif.remote.stream import MessageReader, StreamListener, send_message
+from fanin_nic.hostif.tap_port import TapPort
 from fanin_nic.hostif.transport_port import TransportPort
 from fanin_wire.abi import MessageType, Status
 
@@ -47,6 +48,7 @@ class Connection:
         self.trusted = peer_is_trusted(stream)
         self.client: Client | None = None
         self.profiles = False
+        self.taps = False
 
     def receive(self) -> tuple[bytes | None, list[int]]:
         """One message, b"" at the end, and its descriptors. None: it has not come yet. Raises OSError."""
@@ -84,7 +86,7 @@ class RemoteConnection(Connection):
         self.socket = stream
         self.trusted = False
         self.client: Client | None = None
-        self.profiles = False
+        self.profiles = self.taps = False
         self._reader = MessageReader(MAX_MESSAGE)
 
     def receive(self) -> tuple[bytes | None, list[int]]:
@@ -106,7 +108,7 @@ class ControlServer:
     status: called for STATUS. profile: called when the first connection asks for PROFILE, and with False when the last
     of them has ended. engine: takes the requests of clients; None (a switch): only STATUS is served. transport: takes
     those about ordinary traffic; None: they are refused. remote: serves clients over RDMA; None: there are none.
-    Raises SocketInUse.
+    tap: records what the device does, for one connection at a time. Raises SocketInUse.
     """
 
     def __init__(
@@ -118,9 +120,10 @@ class ControlServer:
         profile: Callable[[bool], None] = lambda _begin: None,
         transport: TransportPort | None = None,
         remote: RemoteService | None = None,
+        tap: TapPort | None = None,
     ) -> None:
         self._status, self._engine, self._limits = status, engine, limits
-        self._profile, self._transport, self._remote = profile, transport, remote
+        self._profile, self._transport, self._remote, self._tap = profile, transport, remote, tap
         self._listener = Listener(path)
         self._epoll = select.epoll()
         self._epoll.register(self._listener.socket, select.EPOLLIN)
@@ -229,6 +232,8 @@ class ControlServer:
         elif head["type"] == MessageType["PROFILE"]:
             self._begin_profile(connection)
             connection.send(messages.status_reply(head, self._status()))
+        elif head["type"] == MessageType["TAP"]:
+            self._begin_tap(connection, record)
         elif head["type"] == MessageType["ATTACH"] and connection.client is None:
             self._attach(connection, head, descriptors)
         elif head["type"] == MessageType["ATTACH_RDMA"] and connection.client is None:
@@ -250,6 +255,21 @@ class ControlServer:
 
     def _is_profiled(self) -> bool:
         return any(connection.profiles for connection in self._connections.values())
+
+    def _begin_tap(self, connection: Connection, request: np.void) -> None:
+        """Record what the device does as long as the connection lasts."""
+        messages.check_tap(request)
+        if self._tap is None or isinstance(connection, RemoteConnection):  # its rings can not be mapped elsewhere
+            raise Refused(Status["NOT_SUPPORTED"], "no tap")
+        if any(other.taps for other in self._connections.values()):
+            raise NoResources("taps")
+        try:
+            descriptor = self._tap.begin(request)
+        except OSError as error:
+            raise NoResources(str(error)) from None
+        connection.taps = True
+        reply = messages.status_reply(messages.head_of(request), self._tap.description())
+        connection.send(reply, (descriptor,))
 
     def _attach(self, connection: Connection, head: np.void, descriptors: list[int]) -> None:
         if self._engine is None or self._limits is None:
@@ -300,6 +320,8 @@ class ControlServer:
         del self._connections[connection.socket.fileno()]
         if connection.profiles and not self._is_profiled():
             self._profile(False)
+        if connection.taps and self._tap is not None:
+            self._tap.end()
         if client := connection.client:
             self.doorbell_events.unregister(client.doorbell_fd)
             del self._attached[client.index]

@@ -134,6 +134,7 @@ PORT = np.dtype(
         ("collective_bytes", "u8"),  # of datagrams sent and received
         ("ordinary_bytes", "u8"),  # the same of ordinary traffic
         ("profile", "u8"),  # address of a PROFILE while the device is profiled; else 0
+        ("tap", "u8"),  # address of a native.tap.TAP while somebody listens to packets or segments; else 0
         ("verbs", "u8"),  # address of a VERBS if the port is a queue pair of a verbs device; 0: it is sockets
         ("received_table", "u8"),  # engine.received.RECEIVED [RECEIVED_CAPACITY], valid until the next `receive`
         ("receive_message_table", "u8"),  # MMSGHDR [RECEIVE_MESSAGES]

@@ -53,6 +53,10 @@ class Port(ABC):
         """Profile `receive` and `transmit` in the PROFILE at `address`; 0: do not."""
         self._tables.port["profile"] = address
 
+    def set_tap(self, address: int) -> None:
+        """Record packets by the TAP at `address`; 0: do not."""
+        self._tables.port["tap"] = address
+
     def peers(self) -> dict[str, dict[str, int]]:
         """Counters of each other device by IPv4 address (PEER_COUNTERS); "other" where the table is full."""
         peers = self._tables.peers

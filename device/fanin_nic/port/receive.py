@@ -27,6 +27,7 @@ from fanin_nic.port.descriptors import (
 )
 from fanin_nic.port.icrc import contiguous_icrc
 from fanin_nic.port.identification import NONE, other_identification
+from fanin_nic.port.mirror import begin_mirror, mirror_received, remember_record
 from fanin_nic.port.peers import find_peer, peer_at
 from fanin_nic.port.tables import UDP_GRO
 from fanin_nic.port.verbs.receive import is_to_group, take_completions
@@ -167,6 +168,10 @@ def _split(port, message, destination, found):
         verdict = TABLE_FULL
         if found < RECEIVED_CAPACITY:
             verdict = _check(port, source, destination, source_port, packet, size, place)
+        if port.tap:
+            record = mirror_received(port, verdict, source, destination, source_port, place, packet, size)
+            if verdict == ACCEPTED:
+                remember_record(port, found, record)
         if verdict == ACCEPTED:
             _enter(port, found, source, packet, size)
             found += 1
@@ -253,6 +258,8 @@ def receive(port_address):
         lap(port.profile, LOOK)
         return uint32(0)
     lap(port.profile, KERNEL)
+    if port.tap:
+        begin_mirror(port)
     found, length = int64(0), int64(0)
     for i in range(messages):
         message = message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE))

@@ -17,6 +17,7 @@ from fanin_nic.native.libc import EAGAIN, EINTR, MMSGHDR, POLLFD, POLLOUT, errno
 from fanin_nic.native.memory import record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import BATCH_BYTES, PORT, SEND_MESSAGE, SEND_MESSAGES, Drop
+from fanin_nic.port.mirror import begin_mirror, mirror_sent
 from fanin_nic.port.payload_crc import forget_payload
 from fanin_nic.port.peers import count_sent, find_peer, peer_at
 from fanin_nic.port.super_packet import (
@@ -48,6 +49,7 @@ FULL_SOCKET_WAIT_MS = 2  # at most; then the packet counts as lost
 
 TOO_LONG, MESSAGE_SIZE = int(Drop.TOO_LONG), int(Drop.MESSAGE_SIZE)
 QUEUE_FULL, NO_BUFFERS = int(Drop.QUEUE_FULL), int(Drop.NO_BUFFERS)
+SENT = -1  # in the place of a Drop
 UNREACHABLE, NOT_PERMITTED, SEND_ERROR = int(Drop.UNREACHABLE), int(Drop.NOT_PERMITTED), int(Drop.SEND_ERROR)
 REASONS = (
     (errno_names.EMSGSIZE, MESSAGE_SIZE),
@@ -124,6 +126,8 @@ def _flush(port):
 def send_batch(port, messages, headers, filled):
     """Give `filled` super-packets to the kernel. messages, headers: their SEND_MESSAGE and MMSGHDR tables. Returns the
     number of packets sent."""
+    if port.tap and filled:
+        begin_mirror(port)
     if port.verbs:
         return post_batch(port, messages, headers, filled)
     sent, done = int64(0), uint64(0)
@@ -132,7 +136,10 @@ def send_batch(port, messages, headers, filled):
         taken = sendmmsg(port.send_fd, header, uint32(filled - done), MSG_DONTWAIT)
         if taken > 0:
             for i in range(done, done + uint64(taken)):
-                sent += count_sent(message_at(messages + i * uint64(SEND_MESSAGE_SIZE)))
+                message = messages + i * uint64(SEND_MESSAGE_SIZE)
+                sent += count_sent(message_at(message))
+                if port.tap:
+                    mirror_sent(port, message, headers + i * uint64(MMSGHDR_SIZE), SENT)
             done += uint64(taken)
             continue
         reason = errno()
@@ -140,7 +147,7 @@ def send_batch(port, messages, headers, filled):
             _wait_writable(port)
             port.send_waits += 1
         else:
-            _count_dropped(port, message_at(messages + done * uint64(SEND_MESSAGE_SIZE)), reason)
+            _drop(port, messages + done * uint64(SEND_MESSAGE_SIZE), header, reason)
             done += uint64(1)
     if filled:
         lap(port.profile, KERNEL)
@@ -148,13 +155,22 @@ def send_batch(port, messages, headers, filled):
 
 
 @compiled
-def _count_dropped(port, message, reason):
+def _drop(port, message, header, reason):
+    """Count the packets of a super-packet that the kernel has refused, by its reason."""
+    drop = _drop_of(reason)
+    port.dropped[drop] += message_at(message).packets
+    if drop == SEND_ERROR:
+        port.last_error = reason
+    if port.tap:
+        mirror_sent(port, message, header, drop)
+
+
+@compiled
+def _drop_of(reason):
     for known, drop in REASONS:
         if reason == known:
-            port.dropped[drop] += message.packets
-            return
-    port.dropped[SEND_ERROR] += message.packets
-    port.last_error = reason
+            return drop
+    return SEND_ERROR
 
 
 @compiled

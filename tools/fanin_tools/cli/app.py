@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fanin_tools.cli import bench, fabric, output
+from fanin_tools.cli.capture import capture
 from fanin_tools.cli.conform import conform
 from fanin_tools.cli.demo import demo
 from fanin_tools.cli.dissector import dissector
@@ -20,6 +21,7 @@ from fanin_tools.cli.mpi_lib import mpi_lib
 from fanin_tools.cli.run import run
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
+from fanin_tools.cli.trace import trace
 from fanin_tools.cli.tune import tune
 from fanin_tools.cli.verbs_lib import verbs_lib
 
@@ -33,6 +35,8 @@ app.command()(run)
 app.command()(mpi_lib)
 app.command()(verbs_lib)
 app.command()(dissector)
+app.command()(capture)
+app.command()(trace)
 app.command()(tune)
 app.add_typer(bench.app, name="bench")
 app.command()(matrix)

@@ -135,6 +135,12 @@ class LaneCore:
         """Nanoseconds and laps by stage since `begin_profile`."""
         return self._profile.stages()
 
+    def set_tap(self, packets: int, segments: int) -> None:
+        """Record packets by the TAP at one address, the steps of segments by that at another; 0: do not. Only while the
+        lane does not run."""
+        self.port.set_tap(packets)
+        self.engine.header["tap"] = segments
+
     def counters(self) -> dict[str, int]:
         """Counters of engine, port, loop and ordinary traffic. Counters of the same name are added up."""
         total = self.engine.counters()

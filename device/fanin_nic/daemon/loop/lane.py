@@ -18,6 +18,7 @@ from fanin_nic.daemon.loop.lane_record import WQE_SCRATCH, lane_at
 from fanin_nic.daemon.loop.ordinary import take_ordinary, turn_ordinary
 from fanin_nic.daemon.loop.remote import take_messages
 from fanin_nic.daemon.loop.sleep import is_interrupted, is_only_port, sleep, wait
+from fanin_nic.daemon.loop.tapped import publish_tap, take_tapped
 from fanin_nic.daemon.splitter.merge import has_overruns, merge
 from fanin_nic.daemon.splitter.split import split
 from fanin_nic.engine import events
@@ -150,6 +151,8 @@ def turn(lane, now):
         work += turn_ordinary(lane, now)
     if lane.splitter:
         work += merge(lane.splitter)
+    if port_at(lane.port).tap:
+        publish_tap(port_at(lane.port).tap)
     return work != 0
 
 
@@ -171,10 +174,13 @@ def take_packets(lane, e, now):
         watch_port(lane, now)
     elif now >= lane.watch_port_until:
         lane.next_receive = now + U64(RECEIVE_INTERVAL)
-    table = port_at(lane.port).received_table
+    table, tap = port_at(lane.port).received_table, port_at(lane.port).tap
     taken = int64(0)
     while taken < packets:
-        taken = events.packets(lane.engine, table, taken, int64(packets), now)
+        if tap:
+            taken = take_tapped(lane, e, table, taken, int64(packets), tap, now)
+        else:
+            taken = events.packets(lane.engine, table, taken, int64(packets), now)
         if taken < packets:
             lap(lane.profile, REDUCE)
             flush(lane, e, now)

@@ -12,11 +12,13 @@ from numba import int64, uint32
 from fanin_nic.daemon.loop.fair_turns import ordinary_held
 from fanin_nic.daemon.loop.lane_record import ORDINARY_RINGS, RECEIVE_WQE_SCRATCH, SEND_WQE_SCRATCH
 from fanin_nic.daemon.loop.ordinary_actions import perform
+from fanin_nic.daemon.loop.tapped import move_record, take_ordinary_tapped
 from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
 from fanin_nic.hostif.rings import fetch_ordinary, pending_ordinary
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, load_u8, load_u64, record_at
 from fanin_nic.native.profile import Stage, lap
+from fanin_nic.port.descriptors import PORT
 from fanin_nic.transport import events
 from fanin_nic.transport.records.accessors import U64, transport_at
 from fanin_wire.abi import ORDINARY_DEPTH, RECEIVE_WQE, SEND_WQE
@@ -31,6 +33,7 @@ DEPTH, SHARED_DEPTH = uint32(ORDINARY_DEPTH), uint32(MOST_SHARED)  # of rings
 SEND_WQE_SIZE, RECEIVE_WQE_SIZE = U64(SEND_WQE.itemsize), U64(RECEIVE_WQE.itemsize)
 
 rings_at = record_at(ORDINARY_RINGS)
+port_at = record_at(PORT)
 
 
 @compiled
@@ -43,15 +46,19 @@ def take_ordinary(lane, table, packets, now):
         rings = rings_at(lane.ordinary_rings + U64(index) * RINGS_SIZE)
         if rings.send:
             take_receives(lane, index, rings.receive, now)
-    count, taken = gather(table, packets), int64(0)
+    tap = port_at(lane.port).tap
+    count, taken = gather(table, packets, tap), int64(0)
     while taken < count:
-        taken = events.packets(lane.transport, table, taken, count, now)
+        if tap:
+            taken = take_ordinary_tapped(lane, t, table, taken, count, tap, now)
+        else:
+            taken = events.packets(lane.transport, table, taken, count, now)
         lap(lane.profile, ORDINARY)
         perform(lane, t, now)
 
 
 @compiled
-def gather(table, packets):
+def gather(table, packets, tap):
     """Move the entries of ordinary packets to the front of a table of RECEIVED. Returns how many there are."""
     count = int64(0)
     for index in range(packets):
@@ -59,6 +66,8 @@ def gather(table, packets):
         if load_u8(received_at(place).address) < FIRST_OFFLOAD_OPCODE:
             if index != count:
                 copy(table + U64(count) * RECEIVED_SIZE, place, RECEIVED_SIZE)
+                if tap:
+                    move_record(tap, count, index)
             count += 1
     return count
 

@@ -8,6 +8,7 @@ from fanin_nic.engine.jobs.quota import is_evictable, jobs_allowed, payloads_all
 from fanin_nic.engine.records.accessors import U64, child_at, child_index, job_at, queue_at
 from fanin_nic.engine.records.geometry import quotient_up
 from fanin_nic.engine.records.tables import JOB, MAX_CHILDREN, JobState
+from fanin_nic.engine.records.trace import ENDED, trace_run
 from fanin_nic.engine.slots import slot_rule
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
@@ -146,6 +147,8 @@ def start(e, job, count, window):
 @internal
 def free_slots(e, job):
     """Free the slots of a job that has ended; its record stays."""
+    if job.slots:
+        trace_run(e, job, ENDED, 0, 0, job.slots, 0)
     e.slots_used -= job.occupied
     job.occupied = 0
     job.in_flight = 0

@@ -9,6 +9,7 @@ from fanin_nic.engine.output.multicast_membership import is_group_member
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, action_at, bit_of, count, header_at
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.tables import BODY_SIZE, ENGINE, JOB, Ahead, Counter
+from fanin_nic.engine.records.trace import SENT, trace
 from fanin_nic.engine.slots.arithmetic import WIDE, payload_bytes
 from fanin_nic.engine.slots.contribution import EARLY, HAS_DATA, WANTS_RESULT, is_one_with_data
 from fanin_nic.engine.slots.zero_copy import data_address
@@ -117,6 +118,7 @@ def send_contribution(e, job, slot):
             header.flags |= HEARS_GROUP
     if wants_data(job, slot):
         header.flags |= WANTS_RESULT
+    trace(e, job, slot, SENT, 0)
     if not slot.ahead & TAKEN:  # data from above do not go up again
         attach_slot_payload(e, job, slot, index)
         if header.flags & HAS_DATA:

@@ -26,6 +26,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.tables import CHILD, MAX_CHILDREN, Counter, JobState
+from fanin_nic.engine.records.trace import NODE_IN, trace
 from fanin_nic.engine.slots import slot_rule
 from fanin_nic.engine.slots.arithmetic import WIDE, elements_of, is_computed_wide, kernel_address
 from fanin_nic.engine.slots.contribution import CLASS_MASK, CLASS_SHIFT, HAS_DATA, SEGMENTS, WANTS_RESULT, describe
@@ -136,5 +137,6 @@ def add_contributor(e, job, slot, address, bit):
         slot.wants |= bit_of(bit)
     note_group(job, slot, flags, bit)
     slot.node_missing &= ~bit_of(bit)
+    trace(e, job, slot, NODE_IN, bit)
     if slot.node_missing | slot.rank_missing == ZERO or job.node_left | job.rank_left != ZERO:
         proceed(e, job, slot)

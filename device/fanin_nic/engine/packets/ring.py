@@ -20,6 +20,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.tables import Counter, OutOfOrder
+from fanin_nic.engine.records.trace import NODE_IN, trace
 from fanin_nic.engine.segments.arrival import note_result, take_packet
 from fanin_nic.engine.segments.complete import SENT_CONTRIBUTION, SENT_RESULT, pass_result, send_ring_result
 from fanin_nic.engine.segments.delivery import deliver
@@ -79,6 +80,7 @@ def accept(e, job, slot, header, payload):
         slot.nodes = header.node_bitmap
         slot.wants |= U64(header.rank_bitmap)
         slot.node_missing = ZERO
+        trace(e, job, slot, NODE_IN, header.source)
         proceed(e, job, slot)
 
 

@@ -29,6 +29,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.function_table import abort, proceed
 from fanin_nic.engine.records.tables import Ahead, Counter, OutOfOrder
+from fanin_nic.engine.records.trace import NODE_IN, RESULT, trace
 from fanin_nic.engine.segments.arrival import note_result, take_packet
 from fanin_nic.engine.segments.complete import ANSWERED, SENT, distribute, unicast_result
 from fanin_nic.engine.segments.delivery import deliver
@@ -103,6 +104,7 @@ def accept(e, job, slot, header, payload):
         if header.flags & WANTS_RESULT:
             slot.wants |= bit_of(header.source)
         note_group(job, slot, header.flags, header.source)
+        trace(e, job, slot, NODE_IN, header.source)
         slot.node_missing &= ~bit_of(header.source)
         proceed(e, job, slot)
 
@@ -232,6 +234,7 @@ def on_result(e, job, header, payload):
     if slot.state == OPEN:  # its data went up before the headers of all children were here
         slot.upward = ANSWERED
     elif job.node_mask == ZERO and header.flags & HAS_DATA:  # a NIC: straight into the memory of the ranks
+        trace(e, job, slot, RESULT, 0)
         deliver(e, job, slot, payload, slot.flags)
         slot_rule.occupy(e, job, slot, DONE)
     else:

@@ -84,6 +84,7 @@ ENGINE = np.dtype(
         ("now", "u8"),  # ns; the time given with the event in progress
         ("next_deadline", "u8"),  # ns; no timer expires before; 2^64 - 1: none runs
         ("next_nak", "u8"),  # ns; NAKs are rate limited
+        ("tap", "u8"),  # address of a native.tap.TAP for the steps of segments; 0: nobody wants them
         ("jobs", "u4"),
         ("slots", "u4"),
         ("queues", "u4"),

@@ -37,6 +37,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.geometry import brings, destination_of, place_in_message, segment_length, source_of, wants
+from fanin_nic.engine.records.trace import REDUCED, trace_run
 from fanin_nic.engine.segments.delivery import arrival_limit, bypasses_caches, is_lowest_rank
 from fanin_nic.engine.slots.arithmetic import (
     CLASS_ALL,
@@ -192,6 +193,7 @@ def append_reduce(e, job, request, read):
     last = first + U64(segments - 1)
     length = place_in_message(request, last) + segment_length(request, last) - place_in_message(request, first)
     mark_slots(e, job, request, first, position, segments)
+    trace_run(e, job, REDUCED, position, request.mid, segments, 0)
     action = action_at(e, append(e, REDUCE))
     action.queue = job.queue[lowest_bit(U64(job.rank_mask))] - 1
     action.payload = payload_of(e, job, position)

@@ -29,12 +29,13 @@ from fanin_nic.engine.records.geometry import (
     segments_of,
 )
 from fanin_nic.engine.records.tables import MAX_CHILDREN, REQUEST, Counter, JobState
+from fanin_nic.engine.records.trace import POSTED, trace_run
 from fanin_nic.engine.requests.query import answer_query
 from fanin_nic.engine.requests.regions import find_region, process_of, translate
 from fanin_nic.engine.slots.arithmetic import is_supported, itemsize, segment_bytes
 from fanin_nic.engine.slots.zero_copy import may_send_in_place
 from fanin_nic.native.compiled import internal
-from fanin_nic.native.memory import address_of, copy, fill_zero
+from fanin_nic.native.memory import address_of, copy, fill_zero, lowest_bit
 from fanin_wire import abi
 from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
 
@@ -103,6 +104,8 @@ def post(e, queue_index, wqe_address):
         abort(e, job, status, 0, queue.rank_bitmap)
         return
     fill_request(e, job, queue, wqe, request)
+    who = lowest_bit(U64(queue.rank_bitmap))
+    trace_run(e, job, POSTED, request.first, request.mid, request.count, who)
     translate_addresses(e, queue, wqe, wqe_address, request)
     request.zero_copy = may_send_in_place(e, job, request, address_record(wqe_address + ADDRESS))
     if request.count == 0:

@@ -9,6 +9,7 @@ from fanin_nic.engine.output.multicast import goes_to_group
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, child_at, child_index, header_at, payload_of
 from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import Ahead, Sent, Upward
+from fanin_nic.engine.records.trace import COMPLETE, trace
 from fanin_nic.engine.segments.data_ahead import goes_ahead_now, send_ahead
 from fanin_nic.engine.segments.delivery import deliver
 from fanin_nic.engine.segments.rto import start_timer
@@ -34,6 +35,7 @@ FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 @internal
 def complete(e, job, slot):
     """Both completion bitmaps of a slot are empty."""
+    trace(e, job, slot, COMPLETE, 0)
     if slot.early != ZERO and not slot.status:  # an earlier child has brought no data
         abort(e, job, OP_MISMATCH, 0, job.rank_mask)
     elif job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:

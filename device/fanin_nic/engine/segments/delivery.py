@@ -22,6 +22,7 @@ from fanin_nic.engine.records.accessors import (
 from fanin_nic.engine.records.actions import ActionKind
 from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.geometry import destination_of, is_in_place, segment_at, segment_length, wants
+from fanin_nic.engine.records.trace import WRITTEN, trace
 from fanin_nic.engine.slots.contribution import HAS_DATA
 from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal
@@ -150,6 +151,7 @@ def deliver_to_queue(e, job, slot, queue_index, payload, flags):
     if readable and not write_result(e, queue_index, request, slot, payload):
         abort(e, job, OP_MISMATCH, 0, U64(queue_at(e, queue_index).rank_bitmap))
         return False
+    trace(e, job, slot, WRITTEN, lowest_bit(U64(queue_at(e, queue_index).rank_bitmap)))
     request.status = max(request.status, max(slot.status, request.poison))
     request.done += 1
     retire(e, queue_index)

@@ -9,6 +9,7 @@ from fanin_nic.engine.records.accessors import ONE, REQUEST_SCALARS, U64, bit_of
 from fanin_nic.engine.records.function_table import abort, proceed
 from fanin_nic.engine.records.geometry import brings, segment_length, wants
 from fanin_nic.engine.records.tables import ENGINE
+from fanin_nic.engine.records.trace import RANK_IN, trace
 from fanin_nic.engine.segments.data_ahead import may_go_ahead
 from fanin_nic.engine.segments.delivery import deliver_early, deliver_early_to
 from fanin_nic.engine.slots import slot_rule
@@ -96,6 +97,7 @@ def contribute_rank(e, queue_index, request, number, entry, address):
         slot.flags |= WANTS_RESULT
     slot.contributions += ONE
     slot.rank_missing &= ~bit_of(rank)
+    trace(e, job, slot, RANK_IN, rank)
     if is_one_with_data(slot) and not give_early(e, job, slot, queue_index, request, brings(request, entry, sid)):
         return
     proceed(e, job, slot)

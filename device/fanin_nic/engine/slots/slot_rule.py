@@ -11,6 +11,7 @@ from numba import int64
 
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, distance, slot_at, slot_index
 from fanin_nic.engine.records.tables import ENGINE, JOB, SLOT, SlotState
+from fanin_nic.engine.records.trace import FREED, trace
 from fanin_nic.native.compiled import internal, internal_for
 
 DONE, OPEN, LOCAL, FINAL = (int(state) for state in SlotState)
@@ -44,8 +45,10 @@ def waits_for_departed(job, slot):
 @internal
 def claim(e, job, slot, position):
     """Give a slot to a new position. The caller fills in the completion bitmaps and the control information."""
-    occupy(e, job, slot, OPEN)
+    if slot.state != DONE:
+        trace(e, job, slot, FREED, 0)
     slot.position = position
+    occupy(e, job, slot, OPEN)
     slot.flags = 0
     slot.status = 0
     slot.unacked = 0
@@ -72,6 +75,7 @@ def occupy(e, job, slot, state):
     """Change the state of a slot, and count the slots that hold data and those in flight."""
     before, after = slot.state, state
     slot.state = after
+    trace(e, job, slot, after, 0)  # the steps of a slot have the numbers of its states
     if before == DONE and after != DONE:
         job.in_flight += 1
         job.occupied += 1

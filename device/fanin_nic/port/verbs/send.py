@@ -13,6 +13,7 @@ from fanin_nic.native.libc import IOVEC, MMSGHDR, poll, stack_bytes
 from fanin_nic.native.memory import call_library, copy, record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import DESTINATION, PEER, SEND_MESSAGE, Drop
+from fanin_nic.port.mirror import mirror_sent
 from fanin_nic.port.peers import count_sent
 from fanin_nic.port.verbs.records import COMPLETION, PIECE, SEND_REQUEST, SIGNALED, verbs_at
 from fanin_nic.port.verbs.wake import fail, handle_of, is_broken, queue_pair_of, want
@@ -29,6 +30,7 @@ MESSAGE_SIZE, MMSGHDR_SIZE, IOVEC_SIZE = SEND_MESSAGE.itemsize, MMSGHDR.itemsize
 REQUEST_SIZE, PIECE_SIZE, COMPLETION_SIZE = SEND_REQUEST.itemsize, PIECE.itemsize, COMPLETION.itemsize
 PEER_SIZE, DESTINATION_SIZE = PEER.itemsize, DESTINATION.itemsize
 UNRESOLVED, QUEUE_FULL, SEND_ERROR = int(Drop.UNRESOLVED), int(Drop.QUEUE_FULL), int(Drop.SEND_ERROR)
+SENT = -1  # in the place of a Drop
 KERNEL = int(Stage.SEND)
 
 COMPLETIONS = 16  # of one poll
@@ -43,8 +45,8 @@ def post_batch(port, messages, headers, filled):
     number of packets sent."""
     verbs, sent = verbs_at(port.verbs), int64(0)
     for index in range(filled):
-        message = message_at(messages + uint64(index) * uint64(MESSAGE_SIZE))
-        sent += _chain(port, verbs, message, mmsghdr_at(headers + uint64(index) * uint64(MMSGHDR_SIZE)))
+        message = messages + uint64(index) * uint64(MESSAGE_SIZE)
+        sent += _chain(port, verbs, message, headers + uint64(index) * uint64(MMSGHDR_SIZE))
     sent -= _post_chain(port, verbs)
     if filled:
         lap(port.profile, KERNEL)
@@ -52,27 +54,37 @@ def post_batch(port, messages, headers, filled):
 
 
 @compiled
-def _chain(port, verbs, message, mmsghdr):
+def _chain(port, verbs, message_address, mmsghdr_address):
     """Append the packets of one super-packet to the chain. Returns how many there are."""
+    message, mmsghdr = message_at(message_address), mmsghdr_at(mmsghdr_address)
     count = int64(message.packets)
     destination = destination_at(
         verbs.destinations + (message.peer - port.peer_table) // uint64(PEER_SIZE) * uint64(DESTINATION_SIZE)
     )
     if is_broken(verbs):
-        port.dropped[SEND_ERROR] += message.packets
+        _drop(port, message_address, mmsghdr_address, SEND_ERROR)
         return int64(0)
     if not handle_of(destination):
         want(verbs, destination)
-        port.dropped[UNRESOLVED] += message.packets
+        _drop(port, message_address, mmsghdr_address, UNRESOLVED)
         return int64(0)
     sent = int64(0)
     if int64(verbs.send_free) < count:
         sent -= _post_chain(port, verbs)
         if not _await_room(port, verbs, count):
-            port.dropped[QUEUE_FULL] += message.packets
+            _drop(port, message_address, mmsghdr_address, QUEUE_FULL)
             return sent
+    if port.tap:
+        mirror_sent(port, message_address, mmsghdr_address, SENT)
     _copy_packets(verbs, message, mmsghdr, destination)
     return sent + count_sent(message)
+
+
+@compiled
+def _drop(port, message, mmsghdr, drop):
+    port.dropped[drop] += message_at(message).packets
+    if port.tap:
+        mirror_sent(port, message, mmsghdr, drop)
 
 
 @compiled

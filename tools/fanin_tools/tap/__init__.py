@@ -1,0 +1,1 @@
+"""Packets and segments of running devices, as they report them (fanin_wire/tap.py)."""

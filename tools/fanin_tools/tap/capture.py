@@ -1,0 +1,124 @@
+"""A capture: the packets of some devices, as a file of the format pcapng.
+
+A device has no link header, and its super-packets are no packets of the network, so each packet gets the IP and UDP
+headers that the network gives it: with its place in the super-packet as identification, over which its ICRC is.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fanin_tools.tap import pcapng
+from fanin_tools.tap.reader import Tap, records
+from fanin_wire.fields import IPV4_UDP_SIZE, UDP_PORT
+from fanin_wire.tap import PACKET, UNIT, Record
+
+LOOK_SECONDS = 0.01  # between looks at the rings
+APPLICATION = "fanin capture"
+RECORD = struct.Struct("<QBBHIIIHHI")
+assert RECORD.size == PACKET.itemsize
+IPV4 = struct.Struct(">BBHHHBBHII")
+UDP = struct.Struct(">HHHH")
+VERSION_AND_LENGTH, DONT_FRAGMENT, TTL, UDP_PROTOCOL = 0x45, 0x4000, 64, 17
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A packet that a device has received or sent. time: of CLOCK_MONOTONIC; drop: the counter of the reason for which
+    it was dropped, or ""."""
+
+    interface: int
+    time: int
+    direction: int
+    drop: str
+    data: bytes
+
+
+@dataclass
+class Tally:
+    """What a capture has found: packets in the file, dropped ones among them, and records that were missed."""
+
+    packets: int = 0
+    dropped: int = 0
+    missed: int = 0
+
+
+def headers(source: int, destination: int, source_port: int, identification: int, length: int) -> bytes:
+    """IP and UDP headers of a packet with `length` bytes behind them. RoCEv2 leaves the UDP checksum out."""
+    whole = length + IPV4_UDP_SIZE
+    ip = [VERSION_AND_LENGTH, 0, whole, identification, DONT_FRAGMENT, TTL, UDP_PROTOCOL, 0, source, destination]
+    ip[7] = _checksum(IPV4.pack(*ip))
+    return IPV4.pack(*ip) + UDP.pack(source_port, UDP_PORT, length + UDP.size, 0)
+
+
+def _checksum(header: bytes) -> int:
+    total = sum(struct.unpack(f">{len(header) // 2}H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def packets_of(interface: int, tap: Tap) -> Iterator[Packet]:
+    """The packets that a tap has recorded since it was last looked at."""
+    for piece in tap.take():
+        for kind, place in records(piece):
+            if kind not in (Record.RECEIVED, Record.SENT):
+                continue
+            when, _, reason, _, length, source, destination, port, number, _ = RECORD.unpack_from(piece, place)
+            data = piece[place + UNIT : place + UNIT + length]
+            direction = pcapng.INBOUND if kind == Record.RECEIVED else pcapng.OUTBOUND
+            whole = headers(source, destination, port, number, length) + data
+            yield Packet(interface, when, direction, tap.reasons[reason], whole)
+
+
+def capture(
+    taps: Sequence[Tap],
+    path: Path,
+    has_ended: Callable[[], bool],
+    *,
+    only_dropped: bool = False,
+    last: int | None = None,
+) -> Tally:
+    """Write the packets of open taps to `path` until `has_ended`, all devices have gone, or the user ends it: by Ctrl-C
+    or SIGTERM.
+
+    only_dropped: packets that a device has dropped. last: keep only so many, the last ones.
+    """
+    tally, kept, seen = Tally(), deque[Packet](maxlen=last), [0] * len(taps)
+    offset = time.time_ns() - time.monotonic_ns()
+    with path.open("wb") as file:
+        writer = pcapng.Writer(file, APPLICATION, [tap.name for tap in taps])
+        file.flush()
+
+        def write(packet: Packet) -> None:
+            writer.packet(packet.interface, packet.time + offset, packet.direction, packet.data, packet.drop)
+            tally.packets += 1
+            tally.dropped += packet.drop != ""
+
+        def look() -> int:
+            found = [packet for number, tap in enumerate(taps) for packet in packets_of(number, tap)]
+            for packet in found:
+                seen[packet.interface] += 1
+            wanted = [packet for packet in found if packet.drop or not only_dropped]
+            for packet in sorted(wanted, key=lambda packet: packet.time):
+                kept.append(packet) if last is not None else write(packet)
+            return len(found)
+
+        try:
+            while not has_ended() and not all(tap.has_ended for tap in taps):
+                if not look():
+                    time.sleep(LOOK_SECONDS)
+        except (KeyboardInterrupt, SystemExit):  # so a capture ends
+            pass
+        finally:
+            look()
+            for packet in kept:
+                write(packet)
+            tally.missed = sum(tap.missed for tap in taps)
+            for number, tap in enumerate(taps):
+                writer.statistics(number, time.time_ns(), seen[number] + tap.missed, tap.missed)
+    return tally
