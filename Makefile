@@ -10,7 +10,7 @@ SOAK_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*/exports.map) protocol/fanin_wire/abi.h
+CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*/exports.map) $(wildcard protocol/fanin_wire/*.h)
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
