@@ -15,7 +15,6 @@ from fanin_reference import spec
 from fanin_tools.cli.app import app
 from fanin_wire import fields
 
-
 LANES = 3
 
 
