@@ -26,6 +26,7 @@ FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
 # The user's, or another software's
 FOREIGN = {
+    "profile.toml",
     "fabric.toml",
     "rdma.toml",
     "fanin.json",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from fanin_conform.targets.reference import ReferenceTarget
 from fanin_tools.cli.app import app
 from fanin_wire.settings import InvalidSetting
 
+PAGE = Path(__file__).parents[2] / "docs/conformance.md"
 SMALL = """
 role = "switch"
 operations = ["SUM", "MAX"]
@@ -70,3 +72,9 @@ def test_the_command(tmp_path: Path) -> None:
     file.write_text("types = 3")
     for wrong in (str(file), str(tmp_path / "none.toml")):
         assert CliRunner().invoke(app, ["conform", "--profile", wrong]).exit_code == 2
+
+
+def test_the_profile_of_the_page() -> None:
+    (block,) = re.findall(r'```toml title="profile.toml"\n(.*?)```', PAGE.read_text(), re.S)
+    profile = read(block)
+    assert (profile.types, profile.children, profile.reproducible) == (("f32", "bf16", "i32"), 16, False)

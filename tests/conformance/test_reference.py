@@ -8,15 +8,19 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_conform import suite
+from fanin_conform.profile import Profile
 from fanin_conform.script import SCRIPTS
 from fanin_conform.targets.reference import ReferenceTarget
 from fanin_reference import spec
 from fanin_tools.cli.app import app
 from fanin_wire import fields
 
+LANES = 3
+
 
 def test_it_passes_in_this_process() -> None:
-    verdicts = suite.run(ReferenceTarget(suite.ADDRESSES), suite.chosen([]), 2, lambda verdict: None)
+    target = ReferenceTarget(suite.ADDRESSES, lanes=LANES)
+    verdicts = suite.run(target, suite.chosen([]), 2, lambda verdict: None, Profile(lanes=LANES))
     assert [(each.script.name, each.outcome, each.text) for each in verdicts if each.outcome != suite.PASSED] == []
     assert len(verdicts) == len(SCRIPTS)
 

@@ -29,7 +29,7 @@ NOT_RUN = {  # reason in the title of a block -> what the block must have
     "needs an MPI": r"mpirun|mpiexec|mpicc|--mpi\b",
     "needs verbs programs": r"\bibv_\w+|\bib_\w+",
     "needs pyverbs": r"\bfanin verbs-lib\b.* python\b|\bpython examples/verbs/",
-    "needs a device of yours": r"--target udp://",
+    "needs a device of yours": r"--(fanin-)?target udp://",
     "needs Wireshark": r"\btshark\b",
     "needs root": r"--netns|ip netns|/dev/infiniband",
     "changes the checkout": r"\bgit |\bmake install|pip install|pre-commit|fanin_wire\.(?:c_)?tables",
