@@ -60,9 +60,17 @@ def install_verbs(guest: Guest) -> None:
     guest.call("run", command=["busybox", "sh", "-c", script])
 
 
-def run_module(guest: Guest, environment: dict[str, str], module: str, arguments: Sequence[str], seconds: float) -> str:
-    """What `python -m module` prints in the guest. Raises CallFailed with what it said if it fails."""
+def run_module(
+    guest: Guest,
+    environment: dict[str, str],
+    module: str,
+    arguments: Sequence[str],
+    seconds: float,
+    prefix: Sequence[str] = (),
+) -> str:
+    """What `python -m module` prints in the guest; prefix: words before the command. Raises CallFailed with what it
+    said if it fails."""
     assignments = [f"{name}={value}" for name, value in environment.items()]
-    command = ["busybox", "chroot", "/machine", "/usr/bin/env", "-i", f"--chdir={CHECKOUT}", *assignments]
+    command = [*prefix, "busybox", "chroot", "/machine", "/usr/bin/env", "-i", f"--chdir={CHECKOUT}", *assignments]
     command += [sys.executable, "-m", module, *arguments]
     return str(guest.call("run", command=command, seconds=seconds, within=seconds + ANSWER_SECONDS))
