@@ -10,7 +10,7 @@ SOAK_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*/exports.map) protocol/fanin_wire/abi.h
+CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*/exports.map) $(wildcard protocol/fanin_wire/*.h)
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 
@@ -25,7 +25,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make docs    the documentation as a site, in build/site; a warning is an error"
 	@echo "make wheel   a wheel in dist, installed into a bare environment, which runs a demonstration"
-	@echo "make conform the conformance suite against the switch's engine, and against a switch over UDP"
+	@echo "make conform the conformance suite against the switch's engine, a switch over UDP, and the one in plain Python"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make rdma    ordinary RDMA traffic against the kernel's RoCE in a virtual machine, every case (minutes; Debian)"
@@ -83,6 +83,7 @@ sanitize: $(VENV)/.tested
 conform: $(VENV)/.installed
 	@$(BIN)/fanin conform --target engine
 	@$(BIN)/fanin conform --target switch
+	@$(BIN)/fanin conform --target reference
 
 matrix: $(VENV)/.installed
 	@$(BIN)/fanin matrix $(MATRIX_FLAGS)

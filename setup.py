@@ -127,6 +127,7 @@ def library(name: str, folders: list[Path], *link: str, includes: tuple[Path, ..
         depends=[
             *sorted(str(path) for folder in (*folders, *includes) for path in folder.rglob("*.h")),
             str(ABI / "abi.h"),
+            str(ABI / "ibv.h"),
         ],
         include_dirs=[str(folder) for folder in (*folders, *includes, ABI)],
         extra_link_args=list(link),
@@ -137,7 +138,11 @@ def library(name: str, folders: list[Path], *link: str, includes: tuple[Path, ..
 setup(
     ext_modules=[
         library(
-            "fanin.libfanin", [DRIVER], f"-Wl,--version-script={DRIVER / 'exports.map'}", "-Wl,-soname,libfanin.so"
+            "fanin.libfanin",
+            [DRIVER],
+            f"-Wl,--version-script={DRIVER / 'exports.map'}",
+            "-Wl,-soname,libfanin.so",
+            "-ldl",
         ),
         # Of the driver nothing may be visible in a program that loads libfanin.so as well.
         library("fanin.libfanin_mpi", [SHIM, DRIVER], f"-Wl,--version-script={SHIM / 'exports.map'}", "-ldl"),

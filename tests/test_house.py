@@ -16,6 +16,7 @@ PACKAGES = {
     "fanin_nic": ROOT / "device/fanin_nic",
     "fanin_sim": ROOT / "device/fanin_sim",
     "fanin": ROOT / "host/fanin",
+    "fanin_reference": ROOT / "tools/fanin_reference",
     "fanin_conform": ROOT / "tools/fanin_conform",
     "fanin_tools": ROOT / "tools/fanin_tools",
 }
@@ -25,7 +26,8 @@ ALLOWED = {
     "fanin_nic": {"fanin_wire"},
     "fanin_sim": {"fanin_nic", "fanin_wire"},
     "fanin": {"fanin_wire"},
-    "fanin_conform": {"fanin_nic", "fanin_sim", "fanin_wire"},
+    "fanin_reference": set(),
+    "fanin_conform": {"fanin_nic", "fanin_reference", "fanin_sim", "fanin_wire"},
     "fanin_tools": {"fanin", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
 }
 # The layers of a package, from the lowest to the highest. A layer is a folder or a module of the package; a module
@@ -86,10 +88,24 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "mpi",
         "verbs_lib",
     ),
+    "fanin_reference": (
+        "spec",
+        "packets",
+        "arithmetic",
+        "times",
+        "job",
+        "device",
+        "membership",
+        "positions",
+        "switch",
+        "__main__",
+    ),
     "fanin_conform": (
         "datagram",
+        "profile",
         "targets",
         "faults",
+        "wrong_lines",
         "tester",
         "job",
         "script",
@@ -97,6 +113,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "suite",
         "coverage",
         "report",
+        "pytest_plugin",
     ),
     "fanin_tools": (
         "errors",

@@ -26,6 +26,7 @@
 #define FANIN_SHARED_DEPTH 4096   /* work requests in the ring of a shared receive queue */
 #define FANIN_MAX_SGE 8           /* pieces of memory of a work request of ordinary traffic */
 #define FANIN_MAX_INLINE_DATA 128 /* bytes of data that take the place of the pieces */
+#define FANIN_TOKEN_BYTES 32      /* by which a client over RDMA shows that it may use the device */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
 
 enum fanin_status {
@@ -370,7 +371,8 @@ struct fanin_doorbell {
     uint32_t reserved[12];
 };
 
-/* Messages on the UNIX socket (SOCK_SEQPACKET): one request, one reply with the same tag; JOIN and LEAVE answer late. */
+/* Messages on the UNIX socket (SOCK_SEQPACKET): one request, one reply with the same tag; JOIN and LEAVE answer late.
+ * On a TCP connection, of a client over RDMA, each message follows its length, 4 bytes. */
 enum fanin_message_type {
     FANIN_MSG_ATTACH = 1,     /* request + fd of /proc/self/mem (optional); reply + fds of control region and eventfd */
     FANIN_MSG_REGISTER = 2,   /* request + fd of a memfd sealed against shrinking; ORDINARY without fd: process memory */
@@ -388,7 +390,9 @@ enum fanin_message_type {
     FANIN_MSG_MODIFY_ORDINARY_QP = 14,
     FANIN_MSG_QUERY_ORDINARY_QP = 15,
     FANIN_MSG_CREATE_SHARED_QUEUE = 16,
-    FANIN_MSG_DESTROY_SHARED_QUEUE = 17
+    FANIN_MSG_DESTROY_SHARED_QUEUE = 17,
+    FANIN_MSG_ATTACH_RDMA = 18, /* the first message of a client over RDMA */
+    FANIN_MSG_MIRROR = 19     /* its second: where its copy of the control region lies */
 };
 
 struct fanin_message {
@@ -424,13 +428,43 @@ struct fanin_attach_reply {
     uint32_t reserved;
 };
 
+/* A queue pair of a verbs device, as its other side needs it to connect. */
+struct fanin_endpoint {
+    uint8_t gid[16];
+    uint32_t qpn;
+    uint32_t psn;             /* of its first packet */
+    uint32_t path_mtu;        /* bytes: the largest that its port carries */
+    uint32_t reserved;
+};
+
+struct fanin_attach_rdma {    /* request */
+    struct fanin_message head;
+    uint8_t token[FANIN_TOKEN_BYTES]; /* what the token file says */
+    struct fanin_endpoint endpoint;
+};
+
+struct fanin_attach_rdma_reply {
+    struct fanin_attach_reply attached;
+    struct fanin_endpoint endpoint;
+    uint64_t region;          /* address of the control region in the device */
+    uint32_t rkey;            /* its remote key */
+    uint32_t detection_ms;    /* as in the doorbell page */
+};
+
+struct fanin_mirror {         /* request and reply */
+    struct fanin_message head;
+    uint64_t region;          /* address of the client's copy of the control region */
+    uint32_t rkey;            /* its remote key */
+    uint32_t reserved;
+};
+
 struct fanin_register {       /* request and reply */
     struct fanin_message head;
     uint64_t address;         /* client's virtual address of the region */
     uint64_t length;
     uint64_t offset;          /* of the region in the memfd */
     uint32_t access;          /* enum fanin_access, or-ed */
-    uint32_t lkey;            /* reply; of ORDINARY memory also the remote key */
+    uint32_t lkey;            /* reply; of ORDINARY memory also the remote key. Request, over RDMA: the remote key */
     uint32_t domain;          /* ORDINARY: protection domain, a number from 0 to 65535 that the client chooses */
     uint32_t reserved;
 };

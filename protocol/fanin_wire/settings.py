@@ -93,6 +93,14 @@ PortName = Annotated[
         extra={"remedy": "use udp, or verbs:// and the name of a verbs device"},
     ),
 ]
+RDMA_PREFIX = "rdma://"
+HostName = Annotated[
+    str,
+    Meta(
+        pattern=rf"^({RDMA_PREFIX}[A-Za-z0-9_.-]{{1,63}}@\d+\.\d+\.\d+\.\d+:\d{{1,5}})?$",
+        extra={"remedy": "write it as in rdma://mlx5_0@192.168.100.2:4792"},
+    ),
+]
 Mtu = Annotated[int, Meta(ge=limits.MIN_MTU, le=limits.MAX_MTU)]
 Lanes = Annotated[int, Meta(ge=1, le=limits.MAX_LANES, extra=_checked(power_of_two, "use for example 2"))]
 Detection = Annotated[float, Meta(ge=limits.MIN_DETECTION, le=limits.MAX_DETECTION)]
@@ -146,6 +154,10 @@ class DeviceSettings(Settings, frozen=True, kw_only=True):
     port: Annotated[
         PortName, Meta(description="what carries packets: udp, or verbs://DEVICE for a queue pair of a verbs device")
     ] = "udp"
+    rdma: Annotated[
+        HostName, Meta(description="where clients on another host find it: rdma://VERBS-DEVICE@ADDRESS:TCP-PORT")
+    ] = ""
+    token_file: Annotated[str, Meta(description="file with the token that clients over RDMA must show")] = ""
     receive_buffer: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="bytes of the socket's buffer")] = (
         None
     )

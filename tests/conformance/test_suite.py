@@ -16,8 +16,10 @@ from fanin_conform.faults import FAULTS, Fault, FaultyTarget
 from fanin_conform.script import SCRIPTS, script
 from fanin_conform.targets import opening
 from fanin_conform.targets.engine import EngineTarget
+from fanin_conform.targets.reference import ReferenceTarget
 from fanin_conform.targets.udp import UdpTarget
 from fanin_conform.tester import NoFaninDevice
+from fanin_conform.wrong_lines import WRONG_LINES, NoSuchLine, WrongLine, faulty_switch
 from fanin_tools.cli.app import app
 from fanin_wire.clauses import UnknownClause
 from fanin_wire.fields import UDP_PORT, Opcode
@@ -34,7 +36,8 @@ def test_the_engine_passes() -> None:
     verdicts = suite.run(EngineTarget(suite.ADDRESSES), suite.chosen([]), 1, ignore)
     assert [(each.script.name, each.text) for each in verdicts if each.outcome == suite.FAILED] == []
     not_run = {each.script.name for each in verdicts if each.outcome == suite.NOT_RUN}
-    assert not_run == {each.name for each in SCRIPTS.values() if "port" in each.needs}
+    lanes = {"lanes/jobs_of_two_lanes_do_not_meet", "lanes/the_last_lane"}  # it is one
+    assert not_run == {each.name for each in SCRIPTS.values() if "port" in each.needs} | lanes
     assert len(verdicts) - len(not_run) > 60
 
 
@@ -47,6 +50,21 @@ def test_a_faulty_device_fails_in_the_demand_that_it_breaks(fault: Fault) -> Non
     verdicts = suite.run(FaultyTarget(EngineTarget(suite.ADDRESSES), fault), naming, 1, ignore)
     failed = {number for each in verdicts if each.outcome == suite.FAILED for number in each.clauses}
     assert fault.clause in failed
+
+
+@pytest.mark.parametrize("fault", WRONG_LINES, ids=lambda fault: fault.name)
+def test_a_switch_with_a_wrong_line_fails_in_the_demand_that_it_breaks(fault: WrongLine) -> None:
+    naming = [each for each in SCRIPTS.values() if fault.clause in each.clauses]
+    assert naming
+    with faulty_switch(fault) as kind:
+        target = ReferenceTarget(suite.ADDRESSES, kind)
+        verdicts = (suite.run(target, [each], 1, ignore)[0] for each in naming)
+        assert any(each.outcome == suite.FAILED and fault.clause in each.clauses for each in verdicts)
+
+
+def test_a_line_that_is_not_there() -> None:
+    with pytest.raises(NoSuchLine, match="0 times in spec"), faulty_switch(WrongLine("", "", "spec", "?!", "")):
+        pass
 
 
 def test_a_failure_says_all_that_one_needs() -> None:

@@ -1,29 +1,77 @@
-"""Any flipped bit of a golden packet is noticed: by the ICRC, as the tester checks it of each packet that comes."""
+"""Any flipped bit of a golden packet is noticed: on the way by a checksum, in what a device sends by the tester."""
 
 from __future__ import annotations
 
 import pytest
 
-from fanin_conform import datagram
-from fanin_wire.fields import BTH, FIRST_OFFLOAD_OPCODE
+from fanin_conform import datagram, tester
+from fanin_conform.targets.reference import ReferenceTarget
+from fanin_conform.targets.target import Frame
+from fanin_wire import icrc
+from fanin_wire.fields import BTH, FIRST_OFFLOAD_OPCODE, ICRC_SIZE, Opcode
 from fanin_wire.golden import Vector, vectors
 
-LONGEST = 400  # bytes; longer packets have nothing new
-MARKS = BTH.byte_offset("fecn")  # the one byte that the ICRC does not cover
-PACKETS = [
-    golden
-    for golden in vectors()
-    if golden.value("BTH", "opcode") >= FIRST_OFFLOAD_OPCODE and len(golden.packet) <= LONGEST
-]
+IP_SIZE, UDP_SIZE = 20, 8
+UDP_CHECKSUM = slice(IP_SIZE + 6, IP_SIZE + UDP_SIZE)
+MARKS = IP_SIZE + UDP_SIZE + BTH.byte_offset("fecn")  # the one byte that the network may change
+PSN = range(BTH.byte_offset("psn"), BTH.size)  # "not looked at"
+OFFLOAD = [golden for golden in vectors() if golden.value("BTH", "opcode") >= FIRST_OFFLOAD_OPCODE]
 
 
-@pytest.mark.parametrize("golden", PACKETS, ids=lambda golden: golden.name)
-def test_every_flipped_bit(golden: Vector) -> None:
+def flipped(data: bytes, bit: int) -> bytes:
+    """`data` with one bit changed."""
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def ip_checksum(packet: bytes) -> int:
+    """The sum of the IPv4 header's words in one's complement (RFC 1071): 0 if the checksum is right."""
+    return sum(int.from_bytes(packet[at : at + 2]) for at in range(0, IP_SIZE, 2)) % 0xFFFF
+
+
+def unnoticed_on_the_way(packet: bytes) -> bool:
+    """Whether a receiver takes a packet for undamaged. UDP's checksum is 0 in the vectors; it is 0 or right [2-7]."""
+    try:
+        right = icrc.verify(packet)
+    except icrc.NotRoCE:
+        return False
+    return right and ip_checksum(packet) == 0 and not any(packet[UDP_CHECKSUM])
+
+
+@pytest.mark.parametrize("golden", vectors(), ids=lambda golden: golden.name)
+def test_every_bit_that_flips_on_the_way(golden: Vector) -> None:
+    assert unnoticed_on_the_way(golden.packet)
+    missed = [bit for bit in range(len(golden.packet) * 8) if unnoticed_on_the_way(flipped(golden.packet, bit))]
+    assert {bit // 8 for bit in missed} == {MARKS}
+
+
+def noticed(by: tester.Tester, golden: Vector, data: bytes, port: int) -> bool:
+    """Whether the tester, which expects a golden packet, notices that a device has sent another one."""
     source, destination = golden.headers["IP"]["source"], golden.headers["IP"]["destination"]
-    port = int.from_bytes(golden.packet[20:22])
-    assert datagram.icrc_is_right(source, destination, port, golden.datagram)
+    right = datagram.dissect(golden.datagram)
+    assert right is not None
+    expected = tester.Expected(destination, Opcode(right.opcode), right.ceth, right.payload)
+    try:
+        packet = by.checked(Frame(destination, source, port, data))
+    except tester.Mismatch as wrong:
+        return bool(wrong.clauses)
+    return packet.opcode != expected.opcode or bool(expected.differences(packet))
+
+
+@pytest.mark.parametrize("golden", OFFLOAD, ids=lambda golden: golden.name)
+def test_every_wrong_bit_that_a_device_sends(golden: Vector) -> None:
+    """Its ICRC is right, where it is not the ICRC that is wrong. The PSN alone may be any."""
+    by = tester.Tester(ReferenceTarget(1), 1)
+    source, destination = golden.headers["IP"]["source"], golden.headers["IP"]["destination"]
+    port = int.from_bytes(golden.packet[IP_SIZE : IP_SIZE + 2])
+    assert not noticed(by, golden, golden.datagram, port)
+    missed = set()
     for bit in range(len(golden.datagram) * 8):
-        flipped = bytearray(golden.datagram)
-        flipped[bit // 8] ^= 1 << bit % 8
-        if bit // 8 != MARKS:
-            assert not datagram.icrc_is_right(source, destination, port, bytes(flipped)), bit
+        wrong = flipped(golden.datagram, bit)
+        if bit // 8 < len(wrong) - ICRC_SIZE:
+            wrong = datagram.with_icrc(source, destination, port, wrong)
+        if not noticed(by, golden, wrong, port):
+            missed.add(bit // 8)
+    assert missed == set(PSN)
+    assert all(noticed(by, golden, golden.datagram, port ^ 1 << bit) for bit in range(16))

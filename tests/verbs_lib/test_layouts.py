@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-HEADER = Path(__file__).parents[2] / "host/fanin/verbs_lib/abi/ibv.h"
+HEADER = Path(__file__).parents[2] / "protocol/fanin_wire/ibv.h"
 ABI = Path(__file__).parents[2] / "protocol/fanin_wire/abi.h"
 REAL = Path("/usr/include/infiniband/verbs.h")
 LEFT_OUT = {  # names of our own for runs of members that the device does not have

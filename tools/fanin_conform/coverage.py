@@ -22,7 +22,7 @@ EVERY_PACKET = (
 )  # what the tester checks of each packet that comes
 NO_SCRIPT = "no script yet"
 SECTIONS = {
-    "6.1": "no script yet: lanes",
+    "6.1": "no script yet: NICs",
     "7.3": "no script yet: a child",
     "7.4": "no script yet: groups",
     "7.5": "no script yet: data ahead",

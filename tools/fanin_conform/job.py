@@ -10,11 +10,13 @@ from scapy.packet import Packet, Raw
 from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, Op, Route, Status
-from fanin_wire.datatypes import datatype_of
+from fanin_wire.datatypes import DATATYPES, datatype_of
 from fanin_wire.fields import Flag, Opcode
 from fanin_wire.layers import CONFIG, CONFIG_ACK, HOP, offload
+from fanin_wire.operations import OPERATIONS
 
 ALL, ONE, NONE = (int(ContributorClass[name]) << fields.CLASS_SHIFT for name in ("ALL", "ONE", "NONE"))
+ALL_FLAGS = 7  # of CONFIG
 WANTS, DATA = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA)
 
 
@@ -36,12 +38,26 @@ def type_of(data: np.ndarray | bytes | None) -> dict[str, int]:
 class Job:
     """A job of `size` children at the device, which is the top. Each child is one address of the tester.
 
-    tester: the script's. join: all children join now.
+    tester: the script's. join: all children join now. like: another job, whose jid and key this one has in its lane.
     """
 
-    def __init__(self, tester: Tester, size: int = 2, *, slots: int = 8, chunk: int = 1024, join: bool = True) -> None:
+    def __init__(
+        self,
+        tester: Tester,
+        size: int = 2,
+        *,
+        slots: int = 8,
+        chunk: int = 1024,
+        join: bool = True,
+        lane: int = 0,
+        last_lane: int = 0,
+        like: Job | None = None,
+    ) -> None:
+        tester.profile.require_children(size)
         self.tester, self.size, self.slots, self.chunk = tester, size, slots, chunk
-        self.jid, self.key = tester.number(32), tester.number(32)
+        self.lane, self.last_lane = lane, last_lane
+        self.jid: int = like.jid if like else tester.number(32)
+        self.key: int = like.key if like else tester.number(32)
         self.addresses = tester.addresses[:size]
         tester.jobs.append(self)
         if join:
@@ -55,7 +71,8 @@ class Job:
 
     def packet(self, code: Opcode, bit: int, body: Packet | bytes = b"", **ceth: Any) -> Packet:
         """A packet of a child; `ceth` replaces fields."""
-        packet = offload(code, **({"jid": self.jid, "key": self.key, "source": bit} | ceth))
+        named = {"jid": self.jid, "key": self.key, "source": bit, "lane": self.lane}
+        packet = offload(code, **(named | ceth))
         return packet / (Raw(body) if isinstance(body, bytes) else body) if body else packet
 
     def send(self, code: Opcode, bit: int, body: Packet | bytes = b"", *, source: str = "", **ceth: Any) -> None:
@@ -71,9 +88,10 @@ class Job:
     ) -> None:
         """CONFIG of a child. ceth, hop and `body` replace fields."""
         first = {"address": f"::ffff:{self.tester.target.address}", "bit": bit, "mask": (1 << self.size) - 1}
-        values = {"boot_id": self.token(bit), "digest_high": 1, "digest_low": 2, "slots": self.slots}
+        values: dict[str, Any] = {"boot_id": self.token(bit), "digest_high": 1, "digest_low": 2, "slots": self.slots}
         values |= {"window": self.slots // 2, "chunk": self.chunk, "route": int(Route.TREE)}
-        values |= {"hop": [HOP(**(first | (hop or {})))]} | body
+        values |= {"hop": [HOP(**(first | (hop or {})))], "last_lane": self.last_lane} | body
+        self.tester.profile.require_flags(values.get("flags", 0))
         self.send(Opcode.CONFIG, bit, CONFIG(**values), source=source, **({"token": self.token(bit)} | (ceth or {})))
 
     def place(self, position: int) -> dict[str, Any]:
@@ -87,7 +105,16 @@ class Job:
         if data is not None:
             values |= {"flags": ALL | WANTS | DATA, "contributions": 1}
         source = ceth.pop("from_", "")
-        self.send(Opcode.CONTRIBUTION, bit, payload_of(data), source=source, **(values | type_of(data) | ceth))
+        values = values | type_of(data) | ceth
+        if data is not None and values["flags"] & fields.CLASS_MASK << fields.CLASS_SHIFT == ALL:
+            self._require(values["op"], values.get("dtype", 0))
+        self.send(Opcode.CONTRIBUTION, bit, payload_of(data), source=source, **values)
+
+    def _require(self, op: int, dtype: int) -> None:
+        operation = next((each for each in OPERATIONS if each.code == op), None)
+        datatype = next((each for each in DATATYPES if each.code == dtype), None)
+        if operation and datatype and operation.takes(datatype):
+            self.tester.profile.require(operation, datatype)
 
     def probe(self, bit: int, position: int, token: int = 77, **ceth: Any) -> None:
         """PROBE of a child."""
@@ -97,7 +124,7 @@ class Job:
 
     def to(self, bit: int, code: Opcode, payload: Any = b"", *, address: str = "", **ceth: Any) -> Expected:
         """A packet to a child."""
-        values = {"jid": self.jid, "key": self.key, "source": bit} | ceth
+        values = {"jid": self.jid, "key": self.key, "source": bit, "lane": self.lane} | ceth
         return Expected(address or self.addresses[bit], code, values, payload)
 
     def joined(self, bit: int, **ceth: Any) -> Expected:

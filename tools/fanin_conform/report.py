@@ -29,6 +29,7 @@ def as_dict(verdicts: list[Verdict], target: str, seed: int) -> dict[str, Any]:
             "outcome": verdict.outcome,
             "failed_clauses": list(verdict.clauses),
             "text": verdict.text,
+            "left_out": list(verdict.left_out),
             "packets": list(verdict.log),
             "again": command(verdict, target, seed),
             "seconds": round(verdict.seconds, 4),

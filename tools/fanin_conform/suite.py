@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from fanin_conform import scripts as _all_scripts
+from fanin_conform.profile import EVERYTHING, LeftOut, Profile
 from fanin_conform.script import SCRIPTS, Script
 from fanin_conform.targets.target import Target
 from fanin_conform.tester import Tester
@@ -18,7 +19,11 @@ ADDRESSES = 4  # of the tester: as many as the largest script needs
 
 
 class Verdict(NamedTuple):
-    """What became of a script. log: its packets; `text` says what was expected and seen, or why it was not run."""
+    """What became of a script.
+
+    text: what was expected and seen, or why it was not run. log: its packets.
+    left_out: parts of it that were not run.
+    """
 
     script: Script
     outcome: str
@@ -26,6 +31,7 @@ class Verdict(NamedTuple):
     clauses: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     seconds: float = 0.0
+    left_out: tuple[str, ...] = ()
 
 
 def chosen(patterns: Iterable[str]) -> list[Script]:
@@ -34,8 +40,14 @@ def chosen(patterns: Iterable[str]) -> list[Script]:
     return [each for each in SCRIPTS.values() if not wanted or any(pattern in each.name for pattern in wanted)]
 
 
-def run(target: Target, scripts: list[Script], seed: int, say: Callable[[Verdict], None]) -> list[Verdict]:
-    """Run scripts one after the other.
+def run(
+    target: Target,
+    scripts: list[Script],
+    seed: int,
+    say: Callable[[Verdict], None],
+    profile: Profile = EVERYTHING,
+) -> list[Verdict]:
+    """Run scripts one after the other; what the profile does not have is left out.
 
     Returns:
         The verdicts.
@@ -45,33 +57,36 @@ def run(target: Target, scripts: list[Script], seed: int, say: Callable[[Verdict
     """
     verdicts = []
     for script in scripts:
-        verdict = _run_one(target, script, seed)
+        verdict = _run_one(target, script, seed, profile)
         say(verdict)
         verdicts.append(verdict)
     return verdicts
 
 
-def _run_one(target: Target, script: Script, seed: int) -> Verdict:
+def _run_one(target: Target, script: Script, seed: int, profile: Profile) -> Verdict:
     if "port" in script.needs and not target.has_port:
         return Verdict(script, NOT_RUN, "the target has no port of its own: no ICRC, no UDP")
     for _ in range(TRIES - 1):
-        verdict, stalled = _play(target, script, seed)
+        verdict, stalled = _play(target, script, seed, profile)
         if verdict.outcome == PASSED or not stalled:
             return verdict
-    return _play(target, script, seed)[0]
+    return _play(target, script, seed, profile)[0]
 
 
-def _play(target: Target, script: Script, seed: int) -> tuple[Verdict, bool]:
+def _play(target: Target, script: Script, seed: int, profile: Profile) -> tuple[Verdict, bool]:
     """The verdict, and whether the tester stood still meanwhile: then a failure may be its own."""
     begun = time.monotonic()
-    tester = Tester(target, seed)
+    tester = Tester(target, seed, profile)
     tester.join_fence()
     verdict = Verdict(script, PASSED)
     try:
         script.play(tester)
+    except LeftOut as lacking:
+        verdict = Verdict(script, NOT_RUN, f"the device has no {lacking}")
     except AssertionError as wrong:
         clauses = getattr(wrong, "clauses", ()) or script.clauses
         verdict = Verdict(script, FAILED, str(wrong), clauses, tuple(tester.log))
     finally:
         tester.close()
-    return verdict._replace(seconds=time.monotonic() - begun), tester.stalled
+    verdict = verdict._replace(seconds=time.monotonic() - begun, left_out=tuple(tester.left_out))
+    return verdict, tester.stalled

@@ -14,6 +14,7 @@ from scapy.packet import Packet
 
 from fanin_conform import datagram
 from fanin_conform.datagram import Dissected
+from fanin_conform.profile import EVERYTHING, Profile
 from fanin_conform.targets.target import Frame, Target
 from fanin_wire import fields
 from fanin_wire.abi import Route
@@ -87,10 +88,16 @@ class Expected(NamedTuple):
 
 
 class Tester:
-    """See above. log: every packet of the script, as text, without the fence. stalled: it stood still for long."""
+    """See above.
 
-    def __init__(self, target: Target, seed: int) -> None:
-        self.target, self.random = target, random.Random(seed)
+    log: every packet of the script, as text, without the fence.
+    stalled: it stood still for long.
+    left_out: parts of the script that the device does not implement.
+    """
+
+    def __init__(self, target: Target, seed: int, profile: Profile = EVERYTHING) -> None:
+        self.target, self.random, self.profile = target, random.Random(seed), profile
+        self.left_out: list[str] = []
         self.addresses = target.addresses
         self.log: list[str] = []
         self._senders: dict[str, None] = {}
@@ -197,7 +204,7 @@ class Tester:
                 if tokens:
                     raise Mismatch("the device does not answer QUERY any more", ("10.8-2",))
                 break
-            packet = self._checked(frame)
+            packet = self.checked(frame)
             if packet.ceth["jid"] == self._fence_jid:
                 if packet.opcode == Opcode.STATUS:
                     tokens.pop(packet.ceth["token"], None)
@@ -206,7 +213,7 @@ class Tester:
                 seen.append((frame.destination, packet))
         return seen
 
-    def _checked(self, frame: Frame) -> Dissected:
+    def checked(self, frame: Frame) -> Dissected:
         """What every packet of a device must be."""
         packet = datagram.dissect(frame.data)
         if packet is None or packet.opcode not in list(Opcode):

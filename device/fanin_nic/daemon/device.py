@@ -23,6 +23,7 @@ from fanin_nic.engine.engine import Engine, Limits, Timing
 from fanin_nic.engine.records.tables import BUFFER_OVERHEAD
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import DeviceLimits
+from fanin_nic.hostif.remote.service import RemoteService
 from fanin_nic.hostif.server import ControlServer
 from fanin_nic.port.opening import open_ports
 from fanin_nic.port.port import Port
@@ -96,7 +97,10 @@ class Device:
             path_mtu=ordinary.path_mtu if ordinary else 0,
             detection_ms=bound,
         )
-        return ControlServer(settings.socket, status, self.host, offer, profile=status.profile, transport=ordinary)
+        remote = RemoteService(settings.rdma, settings.token_file, settings.detection) if settings.rdma else None
+        return ControlServer(
+            settings.socket, status, self.host, offer, profile=status.profile, transport=ordinary, remote=remote
+        )
 
     def _deliver(self, lane: int, notices: list[np.void]) -> None:
         """Take the notices of another lane than 0, in the thread of that lane."""

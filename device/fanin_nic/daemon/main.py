@@ -55,11 +55,12 @@ def serve(kind: str, device_settings: DeviceSettings, log_level: str = "warning"
     )
     from fanin_nic.daemon.device import Device  # loads the compiled code: not for --help
     from fanin_nic.hostif.listener import SocketInUse
+    from fanin_nic.hostif.remote.service import RemoteFailed
     from fanin_nic.port.port import PortError
 
     try:
         device = Device(device_settings, is_switch=kind == "switch")
-    except (PortError, SocketInUse, OSError) as error:
+    except (PortError, SocketInUse, RemoteFailed, OSError) as error:
         print(f"fanin-{kind}: {device_settings.name}: {error}", file=sys.stderr)
         return 1
     signal.set_wakeup_fd(device.wake_writer)

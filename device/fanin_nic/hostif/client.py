@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -50,7 +49,8 @@ class SendQueue(NamedTuple):
 
 
 class Client:
-    """State of one attached process. `index` is its number; `eventfd` wakes the device. Owns `memory_fd`."""
+    """State of one attached process. `index` is its number; `doorbell_fd` becomes readable when it wakes the device.
+    Owns `memory_fd`."""
 
     def __init__(
         self,
@@ -70,12 +70,16 @@ class Client:
             self.region = ControlRegion(limits.max_qp, limits.max_cq, limits.max_ordinary_qp, limits.max_shared_queues)
             undo.callback(self.region.close)
             self.region.announce(limits.detection_ms)
-            self.eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-            undo.callback(os.close, self.eventfd)
-            engine.attach(index, memory_fd)
+            self._connect(undo, memory_fd)
             self._resources = undo.pop_all()
         has_cq = self._completion_queues.__contains__
         self._ordinary = OrdinaryClient(index, transport, self.region, has_cq, memory_fd != NO_FD)
+
+    def _connect(self, undo: ExitStack, memory_fd: int) -> None:
+        """Make what wakes the device, and show the client to the engine."""
+        self.doorbell_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        undo.callback(os.close, self.doorbell_fd)
+        self._engine.attach(self.index, memory_fd)
 
     def attach_reply(self, head: np.void) -> bytes:
         """Answer to ATTACH, sent with the descriptors of the region and of the eventfd."""
@@ -95,10 +99,15 @@ class Client:
         message_type = int(messages.head_of(record)["type"])
         if ordinary := self._ordinary.handler(message_type):
             return ordinary(record)
-        handler = _HANDLERS.get(message_type)
+        handler = self._handler(message_type)
         if handler is None:
-            raise Refused(Status["INVALID_REQUEST"], "attached already")
-        return handler(self, record, descriptors)
+            raise Refused(Status["INVALID_REQUEST"], "attached already, or not a request of such a client")
+        reply: bytes | None = getattr(self, handler)(record, descriptors)
+        return reply
+
+    def _handler(self, message_type: int) -> str | None:
+        """Name of the method that carries out a request of this type."""
+        return _HANDLERS.get(message_type)
 
     def _register(self, record: np.void, descriptors: list[int]) -> bytes:
         is_ordinary = int(record["access"]) & ORDINARY != 0
@@ -130,8 +139,11 @@ class Client:
         ordinary traffic can have."""
         while True:
             lkey = secrets.randbits(30) | 1 << 30
-            if lkey not in self._regions:
+            if not self._is_known(lkey):
                 return lkey
+
+    def _is_known(self, lkey: int) -> bool:
+        return lkey in self._regions
 
     def _deregister(self, record: np.void, _descriptors: list[int]) -> bytes:
         lkey = int(record["lkey"])
@@ -174,12 +186,16 @@ class Client:
         if cq not in self._completion_queues:
             raise Refused(Status["INVALID_REQUEST"], f"no completion queue {cq}")
         qp = _lowest_free(self._queues, self._limits.max_qp)
-        rings = self.region.send_ring(qp), self.region.completion_ring(cq), self.region.arrival_ring(qp)
+        rings = self.region.send_ring(qp), self.region.completion_ring(cq), self._arrivals(qp)
         self.region.clear_ring(self.region.send_ring(qp))
         self.region.clear_ring(self.region.arrival_ring(qp))
         self._queues[qp] = SendQueue(self._engine.create_queue(self.index, qp, cq, *rings), cq)
         record["qp"] = qp
         return record.tobytes()
+
+    def _arrivals(self, qp: int) -> int:
+        """Address of the ring for early data; 0: there is none."""
+        return self.region.arrival_ring(qp)
 
     def _destroy_qp(self, record: np.void, _descriptors: list[int]) -> bytes:
         self._engine.destroy_queue(self._queue_of(record), flush=True)
@@ -224,16 +240,9 @@ def accept_process_memory(descriptors: list[int]) -> int:
     return os.dup(descriptors[0])
 
 
-Handler = Callable[[Client, np.void, list[int]], bytes | None]
-_HANDLERS: dict[int, Handler] = {
-    int(MessageType["REGISTER"]): Client._register,
-    int(MessageType["DEREGISTER"]): Client._deregister,
-    int(MessageType["CREATE_CQ"]): Client._create_cq,
-    int(MessageType["DESTROY_CQ"]): Client._destroy_cq,
-    int(MessageType["CREATE_QP"]): Client._create_qp,
-    int(MessageType["DESTROY_QP"]): Client._destroy_qp,
-    int(MessageType["JOIN"]): Client._join,
-    int(MessageType["LEAVE"]): Client._leave,
+_HANDLERS: dict[int, str] = {
+    int(MessageType[name]): f"_{name.lower()}"
+    for name in ("REGISTER", "DEREGISTER", "CREATE_CQ", "DESTROY_CQ", "CREATE_QP", "DESTROY_QP", "JOIN", "LEAVE")
 }
 
 

@@ -32,14 +32,16 @@ class EnginePort(Protocol):
     All calls but detach, deregister and destroy_queue may raise Refused.
     """
 
-    def attach(self, client: int, memory_fd: int) -> None:
-        """Attach a client. memory_fd: its process memory, by virtual address; -1: none. Valid until detach."""
+    def attach(self, client: int, memory_fd: int, remote: int = 0) -> None:
+        """Attach a client. memory_fd: its process memory, by virtual address; -1: none. remote: address of its REMOTE
+        record, if it comes over RDMA; 0: it does not. Both are valid until detach."""
 
     def detach(self, client: int) -> None:
         """Detach a client. Its queues and regions were destroyed before."""
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
-        """Register `length` bytes of a client from `start` on, which are mapped here at `device_address`."""
+        """Register `length` bytes of a client from `start` on, which are mapped here at `device_address`; 0: they are
+        reached by RDMA."""
 
     def deregister(self, client: int, lkey: int) -> None:
         """Forget a region. The engine does not use it after the return."""

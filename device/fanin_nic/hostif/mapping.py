@@ -80,6 +80,7 @@ class ControlRegion:
     srq_stride = _pages(SHARED_BYTES)
 
     def __init__(self, max_qp: int, max_cq: int, max_ordinary_qp: int = 0, max_shared_queues: int = 0) -> None:
+        self.max_qp, self.max_cq = max_qp, max_cq
         self.max_ordinary_qp, self.max_shared_queues = max_ordinary_qp, max_shared_queues
         self.cq_offset = self.sq_offset + max_qp * self.sq_stride
         self.aq_offset = self.cq_offset + max_cq * self.cq_stride

@@ -18,6 +18,8 @@ MAX_STATUS_BYTES = 160 * 1024  # a message must fit into the socket's send buffe
 
 REQUESTS = {
     int(MessageType["ATTACH"]): abi.MESSAGE,
+    int(MessageType["ATTACH_RDMA"]): abi.ATTACH_RDMA,
+    int(MessageType["MIRROR"]): abi.MIRROR,
     int(MessageType["STATUS"]): abi.MESSAGE,
     int(MessageType["PROFILE"]): abi.MESSAGE,
     int(MessageType["REGISTER"]): abi.REGISTER,

@@ -24,6 +24,9 @@ from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import Client, DeviceLimits, accept_process_memory
 from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
 from fanin_nic.hostif.listener import Listener, peer_is_trusted
+from fanin_nic.hostif.remote.client import RemoteClient
+from fanin_nic.hostif.remote.service import RemoteService
+from fanin_nic.hostif.remote.stream import MessageReader, StreamListener, send_message
 from fanin_nic.hostif.transport_port import TransportPort
 from fanin_wire.abi import MessageType, Status
 
@@ -45,13 +48,28 @@ class Connection:
         self.client: Client | None = None
         self.profiles = False
 
+    def receive(self) -> tuple[bytes | None, list[int]]:
+        """One message, b"" at the end, and its descriptors. None: it has not come yet. Raises OSError."""
+        descriptors: list[int] = []
+        try:
+            data, descriptors, flags, _ = socket.recv_fds(self.socket, MAX_MESSAGE, MAX_FDS, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return None, []
+        if flags & socket.MSG_CTRUNC:
+            close_all(descriptors)
+            return data, []
+        return data, descriptors
+
     def send(self, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
         """Send. If the peer does not read, hang up; its end then comes as an event."""
         try:
-            socket.send_fds(self.socket, [data], descriptors)
+            self._send(data, descriptors)
         except OSError as error:
             log.info("a client does not take its replies: %s", error)
             self.hang_up()
+
+    def _send(self, data: bytes, descriptors: tuple[int, ...]) -> None:
+        socket.send_fds(self.socket, [data], descriptors)
 
     def hang_up(self) -> None:
         """End the conversation; the connection is closed when the event of it comes."""
@@ -59,12 +77,35 @@ class Connection:
             self.socket.shutdown(socket.SHUT_RDWR)
 
 
+class RemoteConnection(Connection):
+    """That of a client over RDMA, which is trusted when it has shown the token."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.socket = stream
+        self.trusted = False
+        self.client: Client | None = None
+        self.profiles = False
+        self._reader = MessageReader(MAX_MESSAGE)
+
+    def receive(self) -> tuple[bytes | None, list[int]]:
+        return self._reader.read(self.socket), []
+
+    def _send(self, data: bytes, descriptors: tuple[int, ...]) -> None:
+        send_message(self.socket, data)
+
+
+def close_all(descriptors: list[int]) -> None:
+    """Close descriptors that a message brought."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
 class ControlServer:
     """Serves the control socket at `path`.
 
     status: called for STATUS. profile: called when the first connection asks for PROFILE, and with False when the last
     of them has ended. engine: takes the requests of clients; None (a switch): only STATUS is served. transport: takes
-    those about ordinary traffic; None: they are refused.
+    those about ordinary traffic; None: they are refused. remote: serves clients over RDMA; None: there are none.
     Raises SocketInUse.
     """
 
@@ -76,12 +117,15 @@ class ControlServer:
         limits: DeviceLimits | None = None,
         profile: Callable[[bool], None] = lambda _begin: None,
         transport: TransportPort | None = None,
+        remote: RemoteService | None = None,
     ) -> None:
         self._status, self._engine, self._limits = status, engine, limits
-        self._profile, self._transport = profile, transport
+        self._profile, self._transport, self._remote = profile, transport, remote
         self._listener = Listener(path)
         self._epoll = select.epoll()
         self._epoll.register(self._listener.socket, select.EPOLLIN)
+        if remote:
+            self._epoll.register(remote.listener.socket, select.EPOLLIN)
         self.doorbell_events = select.epoll()  # the lane that polls it takes its events
         self._connections: dict[int, Connection] = {}
         self._attached: dict[int, Connection] = {}  # by client index
@@ -98,6 +142,7 @@ class ControlServer:
         get their turn.
         """
         end = time.monotonic() + LONGEST_SERVICE
+        self._drop_broken()
         while events := self._epoll.poll(0, 1):
             self._serve(events[0][0])
             if time.monotonic() > end:
@@ -106,7 +151,9 @@ class ControlServer:
     def _serve(self, descriptor: int) -> None:
         """One event."""
         if descriptor == self._listener.socket.fileno():
-            self._accept()
+            self._accept(self._listener, Connection)
+        elif self._remote and descriptor == self._remote.listener.socket.fileno():
+            self._accept(self._remote.listener, RemoteConnection)
         elif descriptor in self._connections:
             self._receive(self._connections[descriptor])
 
@@ -122,31 +169,36 @@ class ControlServer:
         self._epoll.close()
         self.doorbell_events.close()
         self._listener.close()
+        if self._remote:
+            self._remote.close()
 
-    def _accept(self) -> None:
+    def _drop_broken(self) -> None:
+        """Drop the clients over RDMA that can not be reached any more."""
+        for connection in list(self._attached.values()):
+            if isinstance(connection.client, RemoteClient) and connection.client.is_broken:
+                log.info("a client over RDMA is dropped: its queue pair has failed")
+                self._drop(connection)
+
+    def _accept(self, listener: Listener | StreamListener, kind: type[Connection]) -> None:
         """Accept one connection. If there are too many, the oldest unattached one is closed; at least half are
         unattached."""
-        accepted = self._listener.accept()
+        accepted = listener.accept()
         if accepted is None:
             return
         if len(self._connections) >= MAX_CONNECTIONS:
             self._drop(next(other for other in self._connections.values() if not other.client))
-        self._connections[accepted.fileno()] = Connection(accepted)
+        self._connections[accepted.fileno()] = kind(accepted)
         self._epoll.register(accepted, select.EPOLLIN | select.EPOLLRDHUP)
 
     def _receive(self, connection: Connection) -> None:
         """Receive one message. The next one is another event, so that no client delays the others."""
         descriptors: list[int] = []
         try:
-            data, descriptors, flags, _ = socket.recv_fds(
-                connection.socket, MAX_MESSAGE, MAX_FDS, socket.MSG_CMSG_CLOEXEC
-            )
-            if not data:
+            data, descriptors = connection.receive()
+            if data:
+                self._answer(connection, data, descriptors)
+            elif data is not None:
                 self._drop(connection)
-                return
-            self._answer(connection, data, [] if flags & socket.MSG_CTRUNC else descriptors)
-        except BlockingIOError:
-            return
         except (OSError, messages.Malformed) as error:
             log.info("a client is dropped: %s", error)
             self._drop(connection)
@@ -154,18 +206,21 @@ class ControlServer:
             log.exception("a client is dropped, for its request has met a fault of the device")
             self._drop(connection)
         finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            close_all(descriptors)
 
     def _answer(self, connection: Connection, data: bytes, descriptors: list[int]) -> None:
         head = messages.read_head(data)
         try:
-            if not connection.trusted:
-                raise Refused(Status["PERMISSION_DENIED"], "a client of another user")
+            if not connection.trusted and not self._shows_token(connection, head):
+                raise Refused(Status["PERMISSION_DENIED"], "a client of another user, or without a token")
             self._dispatch(connection, messages.read_request(data), descriptors)
         except Refused as refused:
             log.info("request of type %d refused: %s", head["type"], refused)
             connection.send(messages.refusal(head, refused.status))
+
+    def _shows_token(self, connection: Connection, head: np.void) -> bool:
+        """Whether a message is the one by which a client over RDMA becomes trusted, if its token is right."""
+        return isinstance(connection, RemoteConnection) and head["type"] == MessageType["ATTACH_RDMA"]
 
     def _dispatch(self, connection: Connection, record: np.void, descriptors: list[int]) -> None:
         head = messages.head_of(record)
@@ -176,6 +231,8 @@ class ControlServer:
             connection.send(messages.status_reply(head, self._status()))
         elif head["type"] == MessageType["ATTACH"] and connection.client is None:
             self._attach(connection, head, descriptors)
+        elif head["type"] == MessageType["ATTACH_RDMA"] and connection.client is None:
+            self._attach_remote(connection, record)
         elif connection.client is None:
             status = "INVALID_REQUEST" if self._engine else "NOT_SUPPORTED"
             raise Refused(Status[status], "not attached")
@@ -197,20 +254,46 @@ class ControlServer:
     def _attach(self, connection: Connection, head: np.void, descriptors: list[int]) -> None:
         if self._engine is None or self._limits is None:
             raise Refused(Status["NOT_SUPPORTED"], "a switch has no host interface")
-        index = next((number for number in range(MAX_CLIENTS) if number not in self._attached), None)
-        if index is None:
-            raise NoResources("clients")
+        if isinstance(connection, RemoteConnection):
+            raise Refused(Status["INVALID_REQUEST"], "ATTACH over TCP")
+        index = self._free_index()
         memory = accept_process_memory(descriptors)
         try:
             client = Client(index, self._engine, self._limits, memory, self._transport)
         except OSError as error:
             log.warning("there is no memory for a client: %s", error)
             raise NoResources(str(error)) from None
-        connection.client, self._attached[index] = client, connection
+        self._enter(connection, client)
+        connection.send(client.attach_reply(head), (client.region.descriptor, client.doorbell_fd))
+
+    def _attach_remote(self, connection: Connection, record: np.void) -> None:
+        if not isinstance(connection, RemoteConnection) or self._remote is None:
+            raise Refused(Status["INVALID_REQUEST"], "a client over RDMA on a UNIX socket")
+        if self._engine is None or self._limits is None:
+            raise Refused(Status["NOT_SUPPORTED"], "no clients over RDMA are served")
+        self._remote.check(record)
+        connection.trusted = True
+        try:
+            client = RemoteClient(self._free_index(), self._engine, self._limits, self._remote.device, record)
+        except OSError as error:
+            log.warning("there is no memory for a client: %s", error)
+            raise NoResources(str(error)) from None
+        self._enter(connection, client)
+        connection.send(client.attach_reply(record["head"]))
+
+    def _free_index(self) -> int:
+        """A number for a client. Raises NoResources."""
+        index = next((number for number in range(MAX_CLIENTS) if number not in self._attached), None)
+        if index is None:
+            raise NoResources("clients")
+        return index
+
+    def _enter(self, connection: Connection, client: Client) -> None:
+        """Serve a client from now on."""
+        connection.client, self._attached[client.index] = client, connection
         # Edge-triggered and never read: a client can make the read of its eventfd, which it shares, wait for ever.
-        self.doorbell_events.register(client.eventfd, select.EPOLLIN | select.EPOLLET)
+        self.doorbell_events.register(client.doorbell_fd, select.EPOLLIN | select.EPOLLET)
         self._refresh_tables()
-        connection.send(client.attach_reply(head), (client.region.descriptor, client.eventfd))
 
     def _drop(self, connection: Connection) -> None:
         self._epoll.unregister(connection.socket)
@@ -218,7 +301,7 @@ class ControlServer:
         if connection.profiles and not self._is_profiled():
             self._profile(False)
         if client := connection.client:
-            self.doorbell_events.unregister(client.eventfd)
+            self.doorbell_events.unregister(client.doorbell_fd)
             del self._attached[client.index]
             client.close()
             self._refresh_tables()

@@ -131,6 +131,8 @@ PORT = np.dtype(
         ("crc_low", "u8"),  # what stood before it (`offload_headers`)
         ("crc_high", "u8"),
         ("crc_payload", "u8"),  # address of the payload that was sent last in this batch; 0: none
+        ("collective_bytes", "u8"),  # of datagrams sent and received
+        ("ordinary_bytes", "u8"),  # the same of ordinary traffic
         ("profile", "u8"),  # address of a PROFILE while the device is profiled; else 0
         ("verbs", "u8"),  # address of a VERBS if the port is a queue pair of a verbs device; 0: it is sockets
         ("received_table", "u8"),  # engine.received.RECEIVED [RECEIVED_CAPACITY], valid until the next `receive`

@@ -128,5 +128,6 @@ def flush_frames(port):
     if filled:
         lap(port.profile, ENCAPSULATE)
     sent = send_batch(port, port.frame_message_table, port.frame_header_table, filled)
+    port.ordinary_bytes += uint64(port.frames_used)
     port.frame_messages = port.frames_used = 0
     return sent

@@ -172,7 +172,10 @@ def _split(port, message, destination, found):
             found += 1
             wire_bytes += uint64(size + IPV4_UDP_SIZE)
             payload_bytes += _payload_length(packet, size)
-            if not _is_offload(packet):
+            if _is_offload(packet):
+                port.collective_bytes += uint64(size)
+            else:
+                port.ordinary_bytes += uint64(size)
                 port.ordinary += 1
         else:
             port.dropped[verdict] += 1

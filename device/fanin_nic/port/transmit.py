@@ -115,6 +115,7 @@ def _flush(port):
     if filled:
         lap(port.profile, ENCAPSULATE)
     sent = send_batch(port, port.send_message_table, port.send_header_table, filled)
+    port.collective_bytes += uint64(port.send_length)
     port.send_filled = port.send_length = 0
     return sent
 

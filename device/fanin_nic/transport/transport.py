@@ -61,7 +61,7 @@ class Limits(NamedTuple):
     shared_depth: int = 4096
     regions: int = 1024
     actions: int = 4096
-    window: int = 128
+    window: int = 256
 
 
 def _rows(limits: Limits) -> dict[str, int]:

@@ -33,7 +33,7 @@ class DeviceAttributes(NamedTuple):
 
 
 class Context(Resource):
-    """Attach to the device whose control socket is at `socket_path`.
+    """Attach to the device whose control socket is at `socket_path`, or that is reached by RDMA at rdma://ADDRESS:PORT.
 
     Raises NoDevice, PermissionDenied, NoResources (too many clients), VersionMismatch or Timeout (it does not answer).
     In a forked child every context is closed: memory and queues belong to the parent.
@@ -117,7 +117,9 @@ def device_status(socket_path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _connect(socket_path: str) -> Any:
     handle = ffi.new("struct fanin_context **")
-    check(library().fanin_connect(os.fsencode(socket_path), handle), f"can not connect to {socket_path}")
+    status = library().fanin_connect(os.fsencode(socket_path), handle)
+    if status:
+        check(status, f"can not connect to {socket_path}{because()}")
     return handle[0]
 
 

@@ -1,7 +1,7 @@
 /* The objects behind the handles of verbs: each begins with what infiniband/verbs.h shows of it. */
 #ifndef FANIN_VERBS_OBJECTS_H
 #define FANIN_VERBS_OBJECTS_H
-#include "abi/ibv.h"
+#include "ibv.h"
 #include "events.h"
 #include "fanin.h"
 #include "registry.h"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanin_conform.job import Job, f32
+from fanin_conform.job import ALL, DATA, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import Tester
 
@@ -53,6 +53,30 @@ def violations_of_the_window(tester: Tester) -> None:
     tester.nothing("6-37")
     job.contribute(1, 0, f32(2))
     tester.expect(*(job.result(bit, 0, f32(3)) for bit in range(2)))
+    for bit in range(2):
+        job.contribute(bit, 2 * job.slots, f32(1))
+    tester.nothing("6-37")
+    for bit in range(2):
+        job.contribute(bit, job.slots, f32(1))
+    tester.expect(*(job.result(bit, job.slots, f32(2)) for bit in range(2)), clause="6-37")
+
+
+@script("7.1-1", "6-35")
+def nothing_is_left_of_the_position_before(tester: Tester) -> None:
+    """Data, wants, status and ranks of the position that a slot has served are forgotten."""
+    job = Job(tester)
+    for bit in range(2):
+        job.contribute(bit, 0, f32(5), contributions=9)
+    tester.expect(*(job.result(bit, 0, f32(10), contributions=18) for bit in range(2)))
+    for bit in range(2):
+        job.contribute(bit, 1, None, status=3, dtype=1)
+    tester.expect(*(job.result(bit, 1, None, status=3, dtype=1, contributions=0) for bit in range(2)))
+    for position in range(2, job.slots):
+        job.complete(position)
+    for place in (job.slots, job.slots + 1):
+        job.contribute(0, place, f32(1), flags=ALL | DATA)
+        job.contribute(1, place, f32(2), mid=3)
+        tester.expect(job.result(0, place, None, dtype=1), job.result(1, place, f32(3)), clause="7.1-1")
 
 
 @script("6-35", "6-21", "6-7")

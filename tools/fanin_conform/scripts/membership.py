@@ -7,8 +7,9 @@ from typing import Any
 from fanin_conform.job import Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import ANY, Tester
-from fanin_wire.abi import Status
+from fanin_wire.abi import Route, Status
 from fanin_wire.fields import WIRE_VERSION, Opcode
+from fanin_wire.layers import CONFIG, HOP
 
 
 @script("10.1-10", "10.1-22", "10.1-21", "10.2-1", "4-15")
@@ -72,7 +73,7 @@ def another_incarnation_is_refused(tester: Tester) -> None:
 @script("10.1-16", "11-19", "10.1-24")
 def members_that_differ(tester: Tester) -> None:
     """Another digest, chunk or mask ends the job with MEMBERS_MISMATCH, and all that have joined are told."""
-    for change in ({"digest_low": 9}, {"digest_high": 9}, {"chunk": 512}, {"hop": {"mask": 0b111}}):
+    for change in ({"digest_low": 9}, {"digest_high": 9}, {"chunk": 512}, {"flags": 2}, {"hop": {"mask": 0b111}}):
         job = Job(tester, 2, join=False)
         job.config(0)
         tester.expect(job.pending(0, [1]))
@@ -120,6 +121,8 @@ def leaving(tester: Tester) -> None:
     for _ in range(2):
         job.send(Opcode.LEAVE, 0)
         tester.expect(job.to(0, Opcode.LEAVE_ACK), clause="10.4-2")
+    job.send(Opcode.QUERY, 1, token=8)
+    tester.expect(job.to(1, Opcode.STATUS, token=8), clause="10.4-3")
     job.send(Opcode.LEAVE, 1)
     tester.expect(job.to(1, Opcode.LEAVE_ACK))
     tester.rest()
@@ -136,3 +139,89 @@ def leave_of_an_unknown_job_and_of_a_wrong_incarnation(tester: Tester) -> None:
     job.send(Opcode.LEAVE, 1, key=job.key ^ 1)
     tester.expect(job.to(1, Opcode.LEAVE_ACK, key=job.key ^ 1), clause="5-14")
     job.complete(0, f32(1))
+
+
+@script("10.1-8", "5-22")
+def config_with_numbers_that_can_not_be(tester: Tester) -> None:
+    """A bit that is not the source, slots that are no power of two, unknown flags, and hops that are not there."""
+    job = Job(tester, 2, join=False)
+    job.config(1, hop={"bit": 0})
+    for slots in (1, 3, 12):
+        job.config(0, slots=slots)
+    for flags in (8, 0x80, 0xFF):
+        job.config(0, flags=flags)
+    for hops in (0, 2, 9, 255):
+        job.config(0, hops=hops)
+    tester.nothing("10.1-8")
+    job.config(0)
+    tester.expect(job.pending(0, [1]), clause="5-22")
+
+
+@script("2.3-1", "2.3-2")
+def a_longer_body(tester: Tester) -> None:
+    """Bytes behind the body that a later version may have are left."""
+    job = Job(tester, 1, join=False)
+    hop = HOP(address=f"::ffff:{tester.target.address}", mask=1)
+    body = CONFIG(boot_id=job.token(0), slots=job.slots, window=4, chunk=job.chunk, route=int(Route.TREE), hop=[hop])
+    job.send(Opcode.CONFIG, 0, bytes(body) + b"later", token=job.token(0))
+    tester.expect(job.joined(0), clause="2.3-2")
+
+
+@script("10.1-11", "6-20")
+def more_than_a_device_has(tester: Tester) -> None:
+    """Chunks that no slot has room for, and fewer than four slots: NO_RESOURCES."""
+    changes: tuple[dict[str, Any], ...] = ({"chunk": 1 << 16}, {"slots": 2, "window": 1})
+    for change in changes:
+        job = Job(tester, 1, join=False)
+        job.config(0, **change)
+        tester.expect(job.refused(0, "NO_RESOURCES"), clause="10.1-11")
+
+
+@script("10.1-9", "6.1-12", "11-20", "4-15")
+def more_lanes_than_a_device_has(tester: Tester) -> None:
+    """TOO_FEW_LANES."""
+    job = Job(tester, 1, join=False)
+    job.config(0, last_lane=255)
+    tester.expect(job.refused(0, "TOO_FEW_LANES"))
+
+
+@script("10.4-8")
+def leaving_before_the_job_is_active(tester: Tester) -> None:
+    """It forms all the same. A position that needs the one that has left is ABORTED."""
+    job = Job(tester, join=False)
+    job.config(0)
+    tester.expect(job.pending(0, [1]))
+    job.send(Opcode.LEAVE, 0)
+    tester.expect(job.to(0, Opcode.LEAVE_ACK))
+    job.config(1)
+    tester.expect(job.joined(0), job.joined(1))
+    job.contribute(1, 0, f32(1))
+    tester.expect(job.aborted(1, "ABORTED", 0))
+
+
+@script("5-24", "5-18")
+def a_bit_that_is_no_childs(tester: Tester) -> None:
+    """LEAVE of a bit outside the mask is dropped; that of a child that has not joined ends the job by its status."""
+    job = Job(tester, join=False)
+    job.config(0)
+    tester.expect(job.pending(0, [1]))
+    job.send(Opcode.LEAVE, 7, source=tester.addresses[2], status=int(Status["TIMEOUT"]))
+    tester.nothing("5-24")
+    job.send(Opcode.LEAVE, 1, status=int(Status["TIMEOUT"]))
+    tester.expect(job.aborted(0, "TIMEOUT", 1), job.to(1, Opcode.LEAVE_ACK), clause="5-18")
+
+
+@script("5-18", "5-21")
+def packets_before_a_job_is_active(tester: Tester) -> None:
+    """A child that has not joined is not answered; a position can not be had yet."""
+    job = Job(tester, join=False)
+    job.config(0)
+    tester.expect(job.pending(0, [1]))
+    job.send(Opcode.QUERY, 1, token=3)
+    tester.nothing("5-18")
+    job.contribute(0, 0, f32(1))
+    job.probe(0, 0)
+    tester.nothing("5-21")
+    job.config(1)
+    tester.expect(job.joined(0), job.joined(1))
+    job.complete(0)

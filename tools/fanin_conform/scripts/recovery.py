@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanin_conform.job import Job, f32
+from fanin_conform.job import ALL, DATA, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.fields import WAIT_BODY, Opcode
@@ -54,3 +54,28 @@ def probe_that_is_stale_or_a_violation(tester: Tester) -> None:
     job.probe(0, 0)
     job.probe(0, 3 * job.slots)
     tester.nothing("8-21")
+
+
+@script("4-10", "5-21")
+def probe_with_fields_that_can_not_be(tester: Tester) -> None:
+    """A reserved class, a length above the chunk, or an op that there is not: dropped, as of a contribution."""
+    job = Job(tester)
+    job.probe(0, 0, flags=0x60)
+    job.probe(0, 0, flags=ALL | DATA, op=99, dtype=1)
+    job.send(Opcode.PROBE, 0, bytes(job.chunk + 4), token=7, **job.place(0))
+    tester.nothing("5-21")
+    job.probe(0, 0, flags=ALL, op=2, dtype=9, contributions=5, node_bitmap=1, rank_bitmap=1)
+    tester.expect(job.to(0, Opcode.NEED, token=77, **job.place(0)), clause="4-10")
+
+
+@script("8-18", "7.2-4")
+def probe_of_a_result_without_data(tester: Tester) -> None:
+    """The child does not want the data: the RESULT that answers it is a header."""
+    job = Job(tester)
+    job.contribute(0, 0, f32(1), flags=ALL | DATA)
+    job.contribute(1, 0, f32(2))
+    tester.expect(job.result(0, 0, None, dtype=1), job.result(1, 0, f32(3)))
+    job.probe(1, 1, token=4)
+    tester.expect(job.to(1, Opcode.NEED, token=4, **job.place(1)))
+    job.probe(0, 0, token=5)
+    tester.expect(job.result(0, 0, None, dtype=1, token=5))

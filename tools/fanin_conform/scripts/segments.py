@@ -5,7 +5,7 @@ from __future__ import annotations
 from fanin_conform.job import ALL, DATA, NONE, ONE, WANTS, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import Tester
-from fanin_wire.abi import Op
+from fanin_wire.abi import Op, Status
 
 
 @script("7.1-1", "7.1-12", "7.1-13", "7.2-1", "7.2-4", "4-9", "6-2")
@@ -116,3 +116,31 @@ def no_data_at_all(tester: Tester) -> None:
     for bit in range(2):
         job.contribute(bit, 0, None)
     tester.expect(*(job.aborted(bit, "OP_MISMATCH") for bit in range(2)))
+
+
+@script("11-6", "7.1-7")
+def a_poison_that_nobody_knows(tester: Tester) -> None:
+    """It counts as ABORTED, also where the greatest is looked for."""
+    job = Job(tester, 3)
+    for bit, status in enumerate((3, 200, 12)):
+        job.contribute(bit, 0, None, status=status, dtype=1)
+    tester.expect(*(job.result(bit, 0, None, status=12, dtype=1, contributions=0) for bit in range(3)))
+    for bit, status in enumerate((3, 200, 4)):
+        job.contribute(bit, 1, None, status=status, dtype=1)
+    aborted = int(Status["ABORTED"])
+    expected = [job.result(bit, 1, None, status=aborted, dtype=1, contributions=0) for bit in range(3)]
+    tester.expect(*expected, clause="11-6")
+
+
+@script("1-1", "1-3", "1-4")
+def bits_and_not_the_order_of_joining(tester: Tester) -> None:
+    """Children that join in another order have their bits all the same. One of them is the only one that wants."""
+    job = Job(tester, 3, join=False)
+    for bit, missing in ((2, (0, 1)), (0, (1,))):
+        job.config(bit)
+        tester.expect(job.pending(bit, missing))
+    job.config(1)
+    tester.expect(*(job.joined(bit) for bit in range(3)))
+    for bit in range(3):
+        job.contribute(bit, 0, f32(bit), flags=ALL | DATA | (WANTS if bit == 2 else 0))
+    tester.expect(job.result(0, 0, None, dtype=1), job.result(1, 0, None, dtype=1), job.result(2, 0, f32(3)))

@@ -18,7 +18,7 @@ from fanin_wire.limits import MAX_LANES
 
 def add_to(app: typer.Typer) -> None:
     """Add them to `app` as subcommands."""
-    for command in (streams, loss, engine, memory, port, floor, start):
+    for command in (streams, loss, fairness, engine, memory, port, floor, start):
         app.command(command.__name__)(command)
 
 
@@ -90,6 +90,51 @@ def loss(
         from rich.console import Console
 
         Console().print(loss_report.table(rows, length))
+
+
+@reporting
+def fairness(
+    route: Annotated[str, typer.Option(help="Of the allreduce: tree or ring.")] = "tree",
+    size: Annotated[str, typer.Option("--bytes", help="Length of the message of the allreduce.")] = "16M",
+    polling: Annotated[
+        bool, options.flag("--polling", help="The program of the stream polls, as perftest does: it takes a core.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(min=1, max=12, help="Turns of each kind of traffic, and of both.")] = 5,
+    netns: options.Netns = False,
+    name: options.Name = "fairness",
+    json_output: options.Json = False,
+) -> None:
+    """An allreduce of two hosts and a stream of RC WRITEs over the same two NICs: alone, and both at once."""
+    from fanin_tools.bench.fairness import NODES, Load, measure
+    from fanin_tools.fabric.generate import Plan
+    from fanin_tools.fabric.lease import leased
+
+    if route not in ("tree", "ring"):
+        raise UsageError(f"--route {route} has no port to share", "use tree or ring")
+    load, shape = Load(route, parse_size(size), polling), FabricOptions(NODES, 1, netns=netns).shape()
+    with leased(Plan(name, shape), print_progress) as running:
+        rows, uses = measure(running, load, rounds, print_progress)
+    if json_output:
+        print_json({"rows": rows, "cpu": uses})
+        return
+    print_table(
+        f"allreduce of {size} over a {route}, and RC WRITEs of 1 MiB",
+        ("kind", "alone", "both", "of alone", "in the worst round", "longest gap"),
+        [
+            (
+                row.kind,
+                *(f"{rate / 1e9:.2f} GB/s" for rate in (row.alone, row.together)),
+                *(f"{share:.0%}" for share in (row.share, row.least_share)),
+                f"{row.gap_ms:.0f} ms",
+            )
+            for row in rows
+        ],
+    )
+    print_table(
+        "CPU time in a second",
+        ("process", "allreduce", "RC WRITE", "both"),
+        [(use.process, *(f"{part:.2f} s" for part in (use.allreduce, use.write, use.both))) for use in uses],
+    )
 
 
 @reporting

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, print_table, reporting
@@ -15,10 +19,12 @@ from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.progress import print_progress
 
 if TYPE_CHECKING:
+    from fanin_conform.profile import Profile
     from fanin_conform.suite import Verdict
 
 
-SWITCH = "switch"
+SWITCH, REFERENCE = "switch", "reference"
+LANES = 2  # of both
 
 
 @contextlib.contextmanager
@@ -27,8 +33,30 @@ def own_switch() -> Iterator[str]:
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
 
-    with leased(Plan(private_name(), Shape(nodes=2, ranks_per_node=1)), print_progress) as running:
+    with leased(Plan(private_name(), Shape(nodes=2, ranks_per_node=1, lanes=LANES)), print_progress) as running:
         yield running.fabric.switches[0].address
+
+
+@contextlib.contextmanager
+def own_reference() -> Iterator[str]:
+    """The address of the switch in plain Python, as a process that runs for the time of the block."""
+    address = f"127.{160 + (os.getpid() >> 8) % 32}.{os.getpid() % 256}.100"
+    with subprocess.Popen(
+        [sys.executable, "-m", "fanin_reference", address, "--lanes", str(LANES)], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        try:
+            if not process.stdout.readline():
+                raise ToolError("DEVICE_LOST", "the reference switch ended while starting", f"free {address}")
+            yield address
+        finally:
+            process.terminate()
+
+
+def named_target(name: str, held: contextlib.ExitStack) -> str:
+    """A target as `open_target` takes it; a process of our own runs until `held` is closed."""
+    own = {SWITCH: own_switch, REFERENCE: own_reference}.get(name)
+    return f"udp://{held.enter_context(own())}" if own else name
 
 
 @reporting
@@ -38,11 +66,17 @@ def conform(
     ] = None,
     target: Annotated[
         str,
-        typer.Option(help="engine: in this process. switch: Fanin's, started for this run. udp://ADDRESS: a device."),
+        typer.Option(
+            help="engine: in this process. switch: Fanin's, started for this run. reference: the one in plain Python, "
+            "started for this run. udp://ADDRESS: a device."
+        ),
     ] = "engine",
     local: Annotated[
         str, typer.Option(metavar="ADDRESS", help="First address of the tester; it uses four. Default: on loopback.")
     ] = "",
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What the device implements, in TOML. Default: everything.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.")] = None,
     json_output: options.Json = False,
@@ -55,14 +89,15 @@ def conform(
     selected = suite.chosen(scripts or [])
     if not selected:
         raise UsageError(f"no script is called {' or '.join(scripts or [])}", "see docs/conformance.md for the names")
+    stated = _profile(profile, target)
     with contextlib.ExitStack() as held:
-        place = f"udp://{held.enter_context(own_switch())}" if target == SWITCH else target
         try:
+            place = named_target(target, held)
             opened = held.enter_context(contextlib.closing(open_target(place, local, suite.ADDRESSES)))
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
         try:
-            verdicts = suite.run(opened, selected, seed, lambda verdict: None)
+            verdicts = suite.run(opened, selected, seed, lambda verdict: None, stated)
         except NoFaninDevice as error:
             cause = f"no Fanin device answers at {error}"
             raise ToolError("NO_DEVICE", cause, "start the device, or correct the address") from None
@@ -77,6 +112,20 @@ def conform(
         names = ", ".join(verdict.script.name for verdict in failed)
         cause = f"{len(failed)} of {len(verdicts)} scripts failed: {names}"
         raise ToolError("NOT_CONFORMING", cause, "compare what was expected with what was seen, above")
+
+
+def _profile(file: Path | None, target: str) -> Profile:
+    from fanin_conform.profile import EVERYTHING, read
+    from fanin_wire.settings import InvalidSetting
+
+    if file is None:
+        return structs.replace(EVERYTHING, lanes=LANES) if target in (SWITCH, REFERENCE) else EVERYTHING
+    try:
+        return read(file.read_text())
+    except InvalidSetting as error:
+        raise UsageError(f"{file}: {error.place}: {error.cause}", error.remedy) from None
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}", "give a file in TOML") from None
 
 
 def _print(verdicts: list[Verdict], target: str, seed: int) -> None:
@@ -94,3 +143,5 @@ def _print(verdicts: list[Verdict], target: str, seed: int) -> None:
             print(f"\n{report.failure_text(verdict, target, seed)}")
         elif verdict.outcome == suite.NOT_RUN:
             print_progress(f"not run: {verdict.script.name}: {verdict.text}")
+        if verdict.left_out:
+            print_progress(f"not run: {verdict.script.name}: {', '.join(verdict.left_out)}")

@@ -22,6 +22,7 @@ from fanin_wire.settings import (
     VERBS_PREFIX,
     Detection,
     DeviceSlots,
+    HostName,
     InvalidSetting,
     Lanes,
     Mtu,
@@ -60,6 +61,8 @@ class Device(Settings, frozen=True, kw_only=True):
     offload: whether it computes; a plain switch only forwards, and no daemon runs for it
     group: multicast address of its results, for all devices below; "" for none
     port: what carries its packets: "udp", or "verbs://DEVICE" for a verbs device of its host that has its address
+    rdma: where clients on another host find it, "rdma://DEVICE@ADDRESS:PORT"; "": there are none
+    token_file: file with the token that they must show
     """
 
     kind: Literal["nic", "switch"]
@@ -71,6 +74,8 @@ class Device(Settings, frozen=True, kw_only=True):
     offload: bool = True
     group: OptionalMulticastAddress = ""
     port: PortName = "udp"
+    rdma: HostName = ""
+    token_file: str = ""
 
 
 class Link(Settings, frozen=True):

@@ -41,6 +41,8 @@ def device_settings(device: Device, fabric: Fabric, state: FabricState) -> Devic
         socket=str(state.socket(device.name)),
         mtu=fabric.path_mtu,
         port=device.port,
+        rdma=device.rdma,
+        token_file=device.token_file,
         slots=device.slots,
         lanes=fabric.lanes,
         detection=fabric.detection,

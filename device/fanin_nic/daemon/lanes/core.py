@@ -52,6 +52,7 @@ class LaneCore:
         record["completion_rings"] = self.host.completion_rings.ctypes.data
         record["arrival_rings"] = self.host.arrival_rings.ctypes.data
         record["memory_fds"] = self.host.memory_fds.ctypes.data
+        record["remotes"] = self.host.remotes.ctypes.data
         record["staging"] = self._staging.ctypes.data
         record["reads"] = self._reads.ctypes.data
         record["overrun"] = self.host.overrun.ctypes.data
@@ -89,6 +90,7 @@ class LaneCore:
         self._doorbells = np.array(list(doorbells), "u8")
         record = self._record[0]
         record["queues"] = self.engine.header["queue_end"] = self.host.queues_in_use
+        record["remote_end"], record["remote_broken"] = self.host.remote_end, 0
         record["ordinary_end"] = self.ordinary.end if self.ordinary else 0
         record["shared_end"] = self.ordinary.shared_end if self.ordinary else 0
         record["doorbells"], record["doorbell_count"] = self._doorbells.ctypes.data, len(self._doorbells)

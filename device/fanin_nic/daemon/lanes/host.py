@@ -32,8 +32,10 @@ class LanesHost:
         self._answers = Answers(len(cores))
         self._aborted = self._jobs_aborted()  # as known to all lanes
 
-    def attach(self, client: int, memory_fd: int) -> None:
-        """A client has attached, perhaps with its process memory."""
+    def attach(self, client: int, memory_fd: int, remote: int = 0) -> None:
+        """A client has attached, perhaps with its process memory. Those over RDMA need a device of one lane."""
+        if remote:
+            raise Refused(Status["NOT_SUPPORTED"], "a client over RDMA at a device of several lanes")
         with self._threads.held():
             for host in self._hosts:
                 host.attach(client, memory_fd)

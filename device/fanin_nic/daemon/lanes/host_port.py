@@ -33,8 +33,8 @@ class HostPort:
     """Queues, regions and memberships of the clients of one engine.
 
     For the compiled loop: by queue `send_rings`, `completion_rings` and `arrival_rings` (addresses) and `overrun` (1: a
-    completion had no room), by client `memory_fds` (descriptors of process memory). `lost_completions` counts
-    completions of flushed requests that had no room.
+    completion had no room), by client `memory_fds` (descriptors of process memory) and `remotes` (addresses of the
+    REMOTE records of clients over RDMA). `lost_completions` counts completions of flushed requests that had no room.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -45,12 +45,14 @@ class HostPort:
         self.arrival_rings = np.zeros(queues, np.uint64)
         self.overrun = np.zeros(queues, np.uint8)
         self.memory_fds = np.full(MAX_CLIENTS, -1, np.int32)
+        self.remotes = np.zeros(MAX_CLIENTS, np.uint64)
         self._queues = engine.tables["queues"]
         self.lost_completions = 0
 
-    def attach(self, client: int, memory_fd: int) -> None:
-        """A client has come, perhaps with its process memory."""
+    def attach(self, client: int, memory_fd: int, remote: int = 0) -> None:
+        """A client has come, perhaps with its process memory, or over RDMA with a REMOTE record."""
         self.memory_fds[client] = memory_fd
+        self.remotes[client] = remote
         if memory_fd >= 0:
             self._add(client, abi.LKEY_PROCESS, 0, WHOLE_ADDRESS_SPACE, ALL_ACCESS, 0)
 
@@ -58,6 +60,7 @@ class HostPort:
         """A client has gone."""
         events.remove_region(self.engine.base, client, abi.LKEY_PROCESS)
         self.memory_fds[client] = -1
+        self.remotes[client] = 0
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
         """Enter memory of a client, mapped at `device_address`. Room for the process memory of all clients is kept
@@ -169,6 +172,12 @@ class HostPort:
     def answer(self, _lane: int, notice: np.void) -> np.void | None:
         """The answer of the client to a JOIN or LEAVE: that of the engine."""
         return notice
+
+    @property
+    def remote_end(self) -> int:
+        """1 + the highest client over RDMA; 0: there is none."""
+        used = np.flatnonzero(self.remotes)
+        return int(used[-1]) + 1 if len(used) else 0
 
     @property
     def queues_in_use(self) -> int:

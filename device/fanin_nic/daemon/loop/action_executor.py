@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from fanin_nic.daemon.loop.dma import PEER_LOST, read_process, write_mapped, write_process
 from fanin_nic.daemon.loop.lane_record import CQE_SCRATCH, MAX_NOTICES
+from fanin_nic.daemon.loop.remote import end_read, give_read, remote_of, send_all, start_read
 from fanin_nic.daemon.splitter.doorbell import ring_doorbell
 from fanin_nic.engine import events
 from fanin_nic.engine.events import fail_write
 from fanin_nic.engine.records.accessors import U64, action_at, header_at
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.hostif.arrivals import store_arrival
+from fanin_nic.hostif.remote.records import remote_at
+from fanin_nic.hostif.remote.transfer import write as write_remote
 from fanin_nic.hostif.rings import store, wake
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, load_u8, load_u64, record_at, store_u8
@@ -138,7 +141,7 @@ def execute(lane, e, index, end):
         if not action.process:
             write_mapped(action)
             lane.streamed |= action.is_long
-        elif not write_process(lane.memory_fds, e, index, end):
+        elif not write_unmapped(lane, e, index, end):
             lane.dma_errors += U64(1)
             fail_write(e, index, end)
     elif action.kind == DMA_READ:
@@ -156,10 +159,37 @@ def execute(lane, e, index, end):
 
 
 @compiled
+def write_unmapped(lane, e, index, end):
+    """Write a result into the memory of a process, here or over RDMA. False: it may not be there."""
+    address = remote_of(lane, action_at(e, index).process)
+    if address:
+        return write_remote(remote_at(address), e, index, end)
+    return write_process(lane.memory_fds, e, index, end)
+
+
+@compiled
+def turn_remotes(lane, e, now):
+    """Clients over RDMA: data that have come into the engine, completions out. Returns how much there was."""
+    work = 0
+    for client in range(lane.remote_end):
+        address = load_u64(lane.remotes + U64(client) * U64(8))
+        while address and give_read(lane, address, now):
+            flush(lane, e, now)  # what the data have led to is read from their slot
+            end_read(lane, address, now)
+            work += 1
+    work += flush(lane, e, now) if work else 0
+    return work + send_all(lane)
+
+
+@compiled
 def finish_read(lane, number, now):
     """Perform a DMA read and give the event of its end. The death of the process ends its job instead of poisoning it:
     other members are told of a lost member, not of memory that can not be read."""
     action = read_at(lane.reads + U64(number) * ACTION_SIZE)
+    address = remote_of(lane, action.process)
+    if address:
+        start_read(lane, address, action, now)
+        return
     status = read_process(lane.memory_fds, action, lane.staging)
     lap(lane.profile, STAGE_READ)
     if status == PEER_LOST:

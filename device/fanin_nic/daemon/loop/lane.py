@@ -12,9 +12,11 @@ import enum
 
 from numba import int64
 
-from fanin_nic.daemon.loop.action_executor import fence_results, flush, watch_port
+from fanin_nic.daemon.loop.action_executor import fence_results, flush, turn_remotes, watch_port
+from fanin_nic.daemon.loop.fair_turns import collectives_held, share_port
 from fanin_nic.daemon.loop.lane_record import WQE_SCRATCH, lane_at
 from fanin_nic.daemon.loop.ordinary import take_ordinary, turn_ordinary
+from fanin_nic.daemon.loop.remote import take_messages
 from fanin_nic.daemon.loop.sleep import is_interrupted, is_only_port, sleep, wait
 from fanin_nic.daemon.splitter.merge import has_overruns, merge
 from fanin_nic.daemon.splitter.split import split
@@ -86,6 +88,8 @@ def work(lane):
             return ENDED
         if is_interrupted(lane):
             return INTERRUPTED
+        if lane.remote_broken:
+            return CONTROL
         if now >= lane.next_control:
             lane.next_control = now + U64(CONTROL_INTERVAL)
             beat(lane.doorbells, lane.doorbell_count, now // U64(CONTROL_INTERVAL))
@@ -122,10 +126,15 @@ def turn(lane, now):
     work."""
     e = engine_at(lane.engine)
     work = take_packets(lane, e, now)
+    if lane.remote_end:
+        work += take_messages(lane)
     if lane.splitter:
         work += split(lane.splitter)
     work += count_stage(lane, take_requests(lane, e, now), POST)
-    work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), READ_AND_REDUCE)
+    if lane.ordinary_end:
+        share_port(lane, now)
+    if not collectives_held(lane):
+        work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), READ_AND_REDUCE)
     work += flush(lane, e, now)
     if now >= e.next_deadline:
         if (
@@ -135,6 +144,8 @@ def turn(lane, now):
         events.tick(lane.engine, now)
         lap(lane.profile, TIMERS)
         work += 1 + flush(lane, e, now)
+    if lane.remote_end:
+        work += turn_remotes(lane, e, now)
     if lane.ordinary_end:
         work += turn_ordinary(lane, now)
     if lane.splitter:

@@ -11,6 +11,7 @@ from fanin_wire import abi
 
 MAX_NOTICES = 1024
 DESCRIPTORS = 6  # that a sleeping lane polls
+CLIENT_OF_PROCESS = 1  # `process` of an action is so much more than the number of its client
 
 # The rings of a queue pair of ordinary traffic, by address; 0: none.
 ORDINARY_RINGS = np.dtype([("send", "u8"), ("receive", "u8")])
@@ -23,6 +24,7 @@ LANE = np.dtype(
         ("completion_rings", "u8"),  # addresses of the completion rings by queue
         ("arrival_rings", "u8"),  # addresses of the arrival rings by queue; 0: none
         ("memory_fds", "u8"),  # int32 descriptors of process memory by client; -1: none
+        ("remotes", "u8"),  # addresses of REMOTE records by client; 0: it is on this host
         ("staging", "u8"),  # bytes read from process memory, before they are computed
         ("notices", "u8"),  # ACTION records for Python
         ("reads", "u8"),  # ACTION records of DMA reads that wait for room
@@ -42,6 +44,8 @@ LANE = np.dtype(
         ("ordinary_end", "u4"),  # 1 + highest row of a queue pair of ordinary traffic; 0: there is none
         ("ordinary_first", "u4"),  # whose requests are taken first
         ("shared_end", "u4"),  # 1 + highest row of a shared receive queue; 0: there is none
+        ("remote_end", "u4"),  # 1 + highest client over RDMA; 0: there is none
+        ("remote_broken", "u4"),  # 1: the queue pair of one of them has failed
         ("control_fd", "i4"),
         ("receive_fd", "i4"),
         ("group_fd", "i4"),
@@ -58,6 +62,13 @@ LANE = np.dtype(
         ("watch_port_until", "u8"),  # ns: so long the port is looked at in every turn
         ("cq_overflows", "u8"),
         ("dma_errors", "u8"),
+        # Fair turns: bytes of the port when they were last looked at, and credits; when a kind last had some, in ns.
+        ("collective_seen", "u8"),
+        ("ordinary_seen", "u8"),
+        ("collective_credit", "i8"),
+        ("ordinary_credit", "i8"),
+        ("collective_free", "u8"),
+        ("ordinary_free", "u8"),
         ("wqe", abi.WQE),
         ("cqe", abi.CQE),
         ("send_wqe", abi.SEND_WQE),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from numba import int64, uint32
 
+from fanin_nic.daemon.loop.fair_turns import ordinary_held
 from fanin_nic.daemon.loop.lane_record import ORDINARY_RINGS, RECEIVE_WQE_SCRATCH, SEND_WQE_SCRATCH
 from fanin_nic.daemon.loop.ordinary_actions import perform
 from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
@@ -67,7 +68,7 @@ def turn_ordinary(lane, now):
     """Requests in, turns of queue pairs, timers, actions out. Returns how much work there was."""
     t = transport_at(lane.transport)
     work = take_requests(lane, now)
-    served = events.serve(lane.transport, TURNS, now)
+    served = 0 if ordinary_held(lane) else events.serve(lane.transport, TURNS, now)
     if served:
         lap(lane.profile, ORDINARY)
         perform(lane, t, now)

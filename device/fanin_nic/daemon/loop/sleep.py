@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fanin_nic.daemon.loop.lane_record import DESCRIPTORS, INTERRUPT_FLAG, POLLFDS
 from fanin_nic.daemon.loop.ordinary import ordinary_waits
+from fanin_nic.daemon.loop.remote import remotes_wait
 from fanin_nic.daemon.splitter.doorbell import drain_doorbell
 from fanin_nic.daemon.splitter.merge import completions_wait
 from fanin_nic.daemon.splitter.split import requests_wait as clients_wait
@@ -32,7 +33,7 @@ def sleep(lane, now):
     """Sleep until something comes or a timer expires. False: there is something for Python."""
     set_sleeping(lane.doorbells, lane.doorbell_count, 1)
     woken = not is_interrupted(lane)  # a `wait` before may have drained its doorbell
-    longest = longest_sleep(lane.port) if woken and not requests_wait(lane) else U64(0)
+    longest = longest_sleep(lane.port) if woken and not something_waits(lane) else U64(0)
     if longest:
         deadline = min(engine_at(lane.engine).next_deadline, now + longest)
         if lane.ordinary_end:
@@ -41,6 +42,12 @@ def sleep(lane, now):
         woken = ready >= 0 and is_only_port(lane)
     set_sleeping(lane.doorbells, lane.doorbell_count, 0)
     return woken
+
+
+@compiled
+def something_waits(lane):
+    """Whether clients have something to do. Those over RDMA come first: what they have sent fills their rings."""
+    return (lane.remote_end != 0 and remotes_wait(lane)) or requests_wait(lane)
 
 
 @compiled

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from fanin_nic.engine.records.accessors import U64, ZERO, region_at
 from fanin_nic.native.compiled import internal
-from fanin_wire.abi import LKEY_PROCESS
 
 MAPPED = 0
 
@@ -24,16 +23,16 @@ def find_region(e, client, lkey, address, length, access):
 
 @internal
 def translate(e, region, address):
-    """Device address of a client's address: in the mapping of the region, or, in process memory, the address itself."""
-    if region.lkey == LKEY_PROCESS:
+    """Device address of a client's address: in the mapping of the region, or the address itself if there is none."""
+    if region.mapped == ZERO:
         return address
     return region.mapped + (address - region.start)
 
 
 @internal
 def process_of(region, client):
-    """The process of a region: 0 if it is mapped, else 1 + the client whose process memory it is."""
-    return client + 1 if region.lkey == LKEY_PROCESS else MAPPED
+    """The process of a region: 0 if it is mapped, else 1 + the client whose memory it is, here or by RDMA."""
+    return client + 1 if region.mapped == ZERO else MAPPED
 
 
 @internal

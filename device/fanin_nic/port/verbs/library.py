@@ -12,10 +12,13 @@ from ctypes import POINTER, Structure, c_char_p, c_int, c_size_t, c_uint8, c_uin
 from typing import Any
 
 NAME = "libibverbs.so.1"
-LOCAL_WRITE = 1  # IBV_ACCESS_LOCAL_WRITE
-UD = 4  # IBV_QPT_UD
+LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4  # enum ibv_access_flags
+RC, UD = 2, 4  # enum ibv_qp_type
 RESET, INIT, RTR, RTS = 0, 1, 2, 3  # enum ibv_qp_state
-STATE, P_KEY_INDEX, PORT, Q_KEY, SEND_PSN = 1, 1 << 4, 1 << 5, 1 << 6, 1 << 16  # enum ibv_qp_attr_mask
+# enum ibv_qp_attr_mask
+STATE, ACCESS_FLAGS, P_KEY_INDEX, PORT, Q_KEY, AV, PATH_MTU = 1, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8
+TIMEOUT, RETRIES, RNR_RETRIES, RECEIVE_PSN = 1 << 9, 1 << 10, 1 << 11, 1 << 12
+MOST_READS, RNR_TIMER, SEND_PSN, MOST_ANSWERED, OTHER_NUMBER = 1 << 13, 1 << 15, 1 << 16, 1 << 17, 1 << 20
 ROCE_V2 = 2  # IBV_GID_TYPE_ROCE_V2
 ACTIVE = 4  # IBV_PORT_ACTIVE
 
@@ -48,7 +51,13 @@ class DeviceAttributes(Structure):
         ("max_sge_rd", c_int),
         ("max_cq", c_int),
         ("max_cqe", c_int),
-        ("rest", c_uint8 * 91),
+        ("max_mr", c_int),
+        ("max_pd", c_int),
+        ("max_qp_rd_atom", c_int),
+        ("max_ee_rd_atom", c_int),
+        ("max_res_rd_atom", c_int),
+        ("max_qp_init_rd_atom", c_int),
+        ("rest", c_uint8 * 67),
         ("phys_port_cnt", c_uint8),
     )
 
@@ -129,10 +138,14 @@ class QueuePairAttributes(Structure):
         ("pkey_index", c_uint16),
         ("alt_pkey_index", c_uint16),
         ("sqd", c_uint8 * 2),
-        ("atomics", c_uint8 * 2),
+        ("max_rd_atomic", c_uint8),
+        ("max_dest_rd_atomic", c_uint8),
         ("min_rnr_timer", c_uint8),
         ("port_num", c_uint8),
-        ("rest", c_uint8 * 14),
+        ("timeout", c_uint8),
+        ("retry_cnt", c_uint8),
+        ("rnr_retry", c_uint8),
+        ("rest", c_uint8 * 11),
     )
 
 

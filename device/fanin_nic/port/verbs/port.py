@@ -10,7 +10,8 @@ import numpy as np
 from fanin_nic.engine.records.tables import BUFFER_OVERHEAD
 from fanin_nic.port.port import FIRST_SOURCE_PORT, Port, PortError
 from fanin_nic.port.tables import PortTables
-from fanin_nic.port.verbs.queue_pair import QueuePair, VerbsFailed
+from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_nic.port.verbs.queue_pair import QueuePair
 from fanin_nic.port.verbs.records import RECEIVE_BATCH
 from fanin_nic.port.verbs.resolver import Resolver
 from fanin_wire.fields import IPV4_UDP_SIZE

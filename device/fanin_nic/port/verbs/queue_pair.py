@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ipaddress
 import mmap
 import os
 from ctypes import byref, c_void_p, sizeof
@@ -15,62 +14,16 @@ from fanin_nic.native import shared_words
 from fanin_nic.port.descriptors import DESTINATION, PEER_SLOTS
 from fanin_nic.port.verbs import library as ibv
 from fanin_nic.port.verbs import records
-from fanin_nic.port.verbs.library import last_error, library
+from fanin_nic.port.verbs.library import library
+from fanin_nic.port.verbs.opening import VerbsFailed, checked, gid_of, open_device, zero
 from fanin_nic.port.verbs.records import COMPLETION, PIECE, RECEIVE_BATCH, RECEIVE_REQUEST, SEND_REQUEST, VERBS
 from fanin_nic.port.verbs.wake import BROKEN
 from fanin_wire.resolution import QUEUE_KEY
+from fanin_wire.settings import VERBS_PREFIX
 
 SEND_DEPTH = 1024  # requests
 RECEIVE_DEPTH = 4096
 HOP_LIMIT = 64
-MAPPED = b"\0" * 10 + b"\xff" * 2  # an IPv4 address as GID
-
-
-class VerbsFailed(Exception):
-    """A verbs device can not serve as port: cause, then remedy."""
-
-
-def _gid(address: str) -> bytes:
-    return MAPPED + ipaddress.IPv4Address(address).packed
-
-
-def _checked(result: Any, what: str, remedy: str = "see the cause") -> Any:
-    if not result:
-        raise VerbsFailed(f"cannot {what}: {last_error()}; {remedy}")
-    return result
-
-
-def _zero(error: int, what: str, remedy: str = "see the cause") -> None:
-    if error:
-        raise VerbsFailed(f"cannot {what}: {os.strerror(abs(error))}; {remedy}")
-
-
-def _open(name: str) -> int:
-    """The context of a device."""
-    try:
-        devices = library()
-    except OSError as error:
-        remedy = "install libibverbs (Debian: libibverbs1 and ibverbs-providers)"
-        raise VerbsFailed(f"port verbs://{name} needs libibverbs: {error}; {remedy}") from error
-    except AttributeError as error:
-        remedy = "use that of rdma-core 32 or later"
-        raise VerbsFailed(f"libibverbs is too old for port verbs://{name}: {error}; {remedy}") from error
-    names, count = [], ctypes.c_int()
-    found = devices.ibv_get_device_list(byref(count))
-    for index in range(count.value if found else 0):
-        names.append(devices.ibv_get_device_name(found[index]).decode())
-        if names[-1] == name:
-            context = devices.ibv_open_device(found[index])
-            cause = last_error()
-            devices.ibv_free_device_list(found)
-            if not context:
-                remedy = "give this user the right to /dev/infiniband"
-                raise VerbsFailed(f"cannot open verbs device {name}: {cause}; {remedy}")
-            return int(context)
-    if found:
-        devices.ibv_free_device_list(found)
-    remedy = f"use one of {', '.join(names)}" if names else "load the driver of an RDMA device (rdma link lists them)"
-    raise VerbsFailed(f"there is no verbs device {name}; {remedy}")
 
 
 class QueuePair:
@@ -88,7 +41,7 @@ class QueuePair:
         self.queue_pair: Any = None
         self._domain = 0
         self.handles: dict[str, int] = {}
-        self._context = _open(name)
+        self._context = open_device(name, f"port {VERBS_PREFIX}{name}")
         self._library = library()
         try:
             self._find_port()
@@ -101,12 +54,12 @@ class QueuePair:
 
     def _find_port(self) -> None:
         """The port and the place in its table of the GID that is `address` over RoCE v2."""
-        self._attributes, wanted = ibv.DeviceAttributes(), _gid(self.address)
-        _zero(self._library.ibv_query_device(self._context, byref(self._attributes)), f"query {self.name}")
+        self._attributes, wanted = ibv.DeviceAttributes(), gid_of(self.address)
+        zero(self._library.ibv_query_device(self._context, byref(self._attributes)), f"query {self.name}")
         for port in range(1, self._attributes.phys_port_cnt + 1):
             attributes, entry = ibv.PortAttributes(), ibv.GidEntry()
             error = self._library.ibv_query_port(self._context, port, byref(attributes))
-            _zero(error, f"query port {port} of {self.name}")
+            zero(error, f"query port {port} of {self.name}")
             for index in range(attributes.gid_tbl_len):
                 arguments = (self._context, port, index, byref(entry), 0, sizeof(entry))
                 if self._library._ibv_query_gid_ex(*arguments) == 0 and (bytes(entry.gid), entry.gid_type) == (
@@ -126,20 +79,20 @@ class QueuePair:
         self.receive_size = self.mtu + 64  # the header of 40 bytes, and so that buffers begin at a cache line
         self.send_depth = min(most, SEND_DEPTH)
         self.receive_depth = max(1, min(most, RECEIVE_DEPTH, receive_bytes // self.receive_size))
-        self._domain = _checked(self._library.ibv_alloc_pd(self._context), f"make a protection domain on {self.name}")
+        self._domain = checked(self._library.ibv_alloc_pd(self._context), f"make a protection domain on {self.name}")
         size = self.send_depth * self.mtu + self.receive_depth * self.receive_size
         self._memory = mmap.mmap(-1, size)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self._region = _checked(
+        self._region = checked(
             self._library.ibv_reg_mr(self._domain, self._start, size, ibv.LOCAL_WRITE),
             f"register {size >> 20} MiB with {self.name}",
             "raise the limit of locked memory (ulimit -l)",
         )
-        self._channel = _checked(self._library.ibv_create_comp_channel(self._context), "make a completion channel")
+        self._channel = checked(self._library.ibv_create_comp_channel(self._context), "make a completion channel")
         os.set_blocking(self.event_fd, False)
         for depth, channel in ((self.send_depth, None), (self.receive_depth, self._channel)):
             made = self._library.ibv_create_cq(self._context, depth, None, channel, 0)
-            self._queues.append(_checked(made, f"make a completion queue of {depth} entries on {self.name}"))
+            self._queues.append(checked(made, f"make a completion queue of {depth} entries on {self.name}"))
         wanted = ibv.QueuePairInit(
             None,
             *self._queues,
@@ -148,7 +101,7 @@ class QueuePair:
             ibv.UD,
             0,
         )
-        self.queue_pair = _checked(self._library.ibv_create_qp(self._domain, byref(wanted)), "make a UD queue pair")
+        self.queue_pair = checked(self._library.ibv_create_qp(self._domain, byref(wanted)), "make a UD queue pair")
 
     def _arrange(self) -> None:
         """The tables of the compiled code."""
@@ -219,7 +172,7 @@ class QueuePair:
     def _modify(self, state: int, mask: int) -> None:
         attributes = ibv.QueuePairAttributes(qp_state=state, qkey=QUEUE_KEY, port_num=self._port)
         error = self._library.ibv_modify_qp(self.queue_pair, byref(attributes), ibv.STATE | mask)
-        _zero(error, f"bring the queue pair on {self.name} into state {state}")
+        zero(error, f"bring the queue pair on {self.name} into state {state}")
 
     def bring_up(self) -> None:
         """From RESET to RTS, with all buffers posted. The compiled code must not run, or see it as broken."""
@@ -237,7 +190,7 @@ class QueuePair:
         post = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, c_void_p, c_void_p)(self._function(records.POST_RECEIVE))
         refused = c_void_p()
         error = post(int(self.record[0]["queue_pair"]), self._receive_requests.ctypes.data, ctypes.addressof(refused))
-        _zero(error, f"post {self.receive_depth} buffers to {self.name}")
+        zero(error, f"post {self.receive_depth} buffers to {self.name}")
         self._modify(ibv.RTR, 0)
         self._modify(ibv.RTS, ibv.SEND_PSN)
 
@@ -258,9 +211,9 @@ class QueuePair:
             attributes = ibv.AddressAttributes(
                 sgid_index=self._gid_index, hop_limit=HOP_LIMIT, is_global=1, port_num=self._port
             )
-            attributes.dgid[:] = _gid(address)
+            attributes.dgid[:] = gid_of(address)
             made = self._library.ibv_create_ah(self._domain, byref(attributes))
-            self.handles[address] = _checked(made, f"find the way from {self.address} on {self.name} to {address}")
+            self.handles[address] = checked(made, f"find the way from {self.address} on {self.name} to {address}")
         return self.handles[address]
 
     def close(self) -> None:

@@ -22,7 +22,8 @@ import numpy as np
 
 from fanin_nic.native import shared_words
 from fanin_nic.port.descriptors import DESTINATION, PEER_SLOTS
-from fanin_nic.port.verbs.queue_pair import QueuePair, VerbsFailed
+from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_nic.port.verbs.queue_pair import QueuePair
 from fanin_nic.port.verbs.wake import BROKEN, HANDLE, MARK, QUEUE_PAIR, WANTED
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 

@@ -228,12 +228,29 @@ void fanin_request_choose_way(struct fanin_request *request, struct fanin_wqe *w
     wqe->destination_lkey = destination->lkey;
 }
 
+/* A device over RDMA reaches registered memory only. */
+static enum fanin_status check_reach(const struct fanin_request *request)
+{
+    const struct side *source = &request->source, *destination = &request->destination;
+    int is_inline = source->length <= FANIN_MAX_INLINE && !(request->flags & FANIN_FENCE);
+
+    if (!request->stream->context->remote ||
+        ((source->way != WAY_DIRECT || source->lkey != FANIN_LKEY_PROCESS || is_inline) &&
+         (destination->way != WAY_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)))
+        return FANIN_SUCCESS;
+    fanin_complain("%s: a device over RDMA reaches registered memory alone, and this message goes through no buffer: "
+                   "it is behind a fence, or too long; use memory of fanin_allocate or Communicator.alloc",
+                   request->message.row->name);
+    return FANIN_NOT_SUPPORTED;
+}
+
 /* Decide how the data go. */
 static enum fanin_status place(struct fanin_request *request)
 {
     const struct terms *terms = &request->stream->terms;
     const struct message *message = &request->message;
     const struct collective_row *row = message->row;
+    enum fanin_status status;
 
     request->source.length = fanin_side_length(message, row->brings, terms->rank);
     request->destination.length = fanin_side_length(message, row->wants, terms->rank);
@@ -253,11 +270,12 @@ static enum fanin_status place(struct fanin_request *request)
     request->source.way = way_of(request, &request->source);
     request->destination.way = way_of(request, &request->destination);
     if (request->source.way == WAY_PIPELINED || request->destination.way == WAY_PIPELINED) {
-        enum fanin_status status = fill_window(request);
+        status = fill_window(request);
         if (status != FANIN_SUCCESS)
             return status;
     }
-    return bounce(request);
+    status = bounce(request);
+    return status == FANIN_SUCCESS ? check_reach(request) : status;
 }
 
 /* The message by which the ranks tell each other the sizes: of a scatter the root tells all, else each its own. */

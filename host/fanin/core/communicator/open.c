@@ -21,7 +21,8 @@ enum fanin_status fanin_open(const char *socket_path, struct fanin_context **con
     }
     status = fanin_connect(path, &opened);
     if (status != FANIN_SUCCESS) {
-        fanin_complain("no connection to %.200s", path);
+        if (!*fanin_complaint())
+            fanin_complain("no connection to %.200s", path);
         return status;
     }
     status = fanin_attach(opened, &limits);

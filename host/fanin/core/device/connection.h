@@ -9,12 +9,14 @@
 #define FANIN_SLICE_MS 100            /* the longest sleep without a look at the device's health */
 #define FANIN_REPLY_BYTES (192 * 1024) /* the longest message of a socket with the kernel's default buffer */
 #define FANIN_MAX_FDS 2
+#define FANIN_MAX_CQ 64               /* of a client over RDMA, likewise */
 #define FANIN_MAX_ORDINARY_QP 256     /* of a client, whatever the device offers */
 #define FANIN_MAX_SHARED_QUEUE 64     /* likewise */
 
 struct fanin_context {
     int socket;
     int doorbell_fd;
+    struct fanin_remote *remote;   /* device/remote.c; NULL: the device is on this host, and shares its memory */
     uint8_t *region;               /* control region: doorbell, send rings, completion rings */
     struct fanin_attach_reply limits;
     uint32_t device_version;       /* of the host interface, as the device's last reply says; 0: none yet */
@@ -84,14 +86,14 @@ enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, s
 
 /* health.c: whether the device is still there, and a ring of its doorbell. */
 int fanin_device_lost(struct fanin_context *context);
-void fanin_wake_device(const struct fanin_context *context);
+void fanin_wake_device(struct fanin_context *context);
 
 /* rings.c: as fanin_post and fanin_poll, for a caller whose own lock keeps other threads from the ring. */
 enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);
 enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes,
                                    uint32_t capacity, uint32_t *count, uint32_t *seen);
 /* Wake the device, if it sleeps, after something was stored in a ring. */
-void fanin_ring_doorbell(const struct fanin_context *context);
+void fanin_ring_doorbell(struct fanin_context *context);
 /* Sleep until as many completions have ever come as `target`, mod 2^32. */
 enum fanin_status fanin_await_completion(struct fanin_context *context, uint32_t cq, uint32_t target,
                                          uint32_t timeout_ms);
@@ -105,6 +107,8 @@ int fanin_take_arrival(struct fanin_context *context, uint32_t qp, const struct 
 enum fanin_status fanin_store_requests(struct fanin_context *context, size_t offset, uint32_t depth, const void *wqes,
                                        uint32_t count, size_t size);
 
+/* context.c: whether the rings of a region lie inside it, else we would write outside our mapping. */
+int fanin_rings_fit(const struct fanin_attach_reply *limits);
 /* context.c: close the socket and the mapping, and free the context. */
 void fanin_disconnect(struct fanin_context *context);
 

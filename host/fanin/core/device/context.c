@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "device/connection.h"
+#include "device/remote.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -56,8 +57,12 @@ static enum fanin_status open_socket(struct fanin_context *context, const char *
 enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **context)
 {
     struct fanin_context *connected = new_context();
-    enum fanin_status status = connected ? open_socket(connected, socket_path) : FANIN_NO_RESOURCES;
+    enum fanin_status status = FANIN_NO_RESOURCES;
 
+    fanin_forget_complaint();
+    if (connected)
+        status = fanin_is_remote_address(socket_path) ? fanin_remote_connect(connected, socket_path)
+                                                      : open_socket(connected, socket_path);
     if (status == FANIN_SUCCESS)
         *context = connected;
     else if (connected)
@@ -65,8 +70,7 @@ enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **
     return status;
 }
 
-/* The last ring must end inside the region, else we would write outside our mapping. */
-static int rings_fit(const struct fanin_attach_reply *limits)
+int fanin_rings_fit(const struct fanin_attach_reply *limits)
 {
     uint64_t sq_bytes = sizeof(struct fanin_ring) + FANIN_SQ_DEPTH * sizeof(struct fanin_wqe);
     uint64_t cq_bytes = sizeof(struct fanin_ring) + FANIN_CQ_DEPTH * sizeof(struct fanin_cqe);
@@ -93,7 +97,7 @@ static enum fanin_status map_region(struct fanin_context *context, int memfd)
     void *region;
 
     if (fstat(memfd, &file) < 0 || (uint64_t)file.st_size < context->limits.region_bytes ||
-        !rings_fit(&context->limits))
+        !fanin_rings_fit(&context->limits))
         return FANIN_VERSION_MISMATCH;
     region = mmap(NULL, context->limits.region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (region == MAP_FAILED)
@@ -146,6 +150,11 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
         return fanin_complain("the context is attached already");
     if (read_staging_limit(context) != FANIN_SUCCESS)
         return FANIN_INVALID_REQUEST;
+    if (context->remote) {
+        status = fanin_remote_attach(context);
+        *limits = context->limits;
+        return status;
+    }
     /* Where /proc forbids it the device refuses FANIN_LKEY_PROCESS; registered memory works all the same. */
     memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
     status = fanin_control_call(context, &request, &message, sizeof message, memory);
@@ -173,6 +182,8 @@ uint32_t fanin_device_version(const struct fanin_context *context)
 
 void fanin_disconnect(struct fanin_context *context)
 {
+    if (context->remote)
+        fanin_remote_close(context);
     if (context->region)
         munmap(context->region, context->limits.region_bytes);
     if (context->doorbell_fd >= 0)

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "device/connection.h"
+#include "device/remote.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -43,18 +44,25 @@ static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_M
     fanin_close_fds(fds);
 }
 
+static ssize_t receive(struct fanin_context *context, int fds[FANIN_MAX_FDS])
+{
+    if (context->remote)
+        return fanin_stream_receive(context->socket, context->reply, sizeof context->reply);
+    return fanin_receive_message(context->socket, context->reply, sizeof context->reply, fds);
+}
+
 /* Called with the lock held and `reading` clear; the lock is released while the socket is waited for. */
 static void read_for_all(struct fanin_context *context, uint64_t wait_ms)
 {
     struct pollfd descriptor = {.fd = context->socket, .events = POLLIN};
-    int fds[FANIN_MAX_FDS];
+    int fds[FANIN_MAX_FDS] = {-1, -1};
     ssize_t size = -1;
 
     context->reading = 1;
     pthread_mutex_unlock(&context->request_lock);
     errno = EAGAIN;
     if (poll(&descriptor, 1, (int)wait_ms) > 0)
-        size = fanin_receive_message(context->socket, context->reply, sizeof context->reply, fds);
+        size = receive(context, fds);
     int lost = size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
     pthread_mutex_lock(&context->request_lock);
     context->reading = 0;
@@ -90,7 +98,8 @@ enum fanin_status fanin_control_start(struct fanin_context *context, struct cont
     message->version = FANIN_ABI_VERSION;
     message->tag = request->tag;
     message->status = FANIN_SUCCESS;
-    status = fanin_send_message(context->socket, message, size, fd);
+    status = context->remote ? fanin_stream_send(context->socket, message, size)
+                             : fanin_send_message(context->socket, message, size, fd);
     if (status != FANIN_SUCCESS)
         unlink_request(context, request);
     pthread_mutex_unlock(&context->request_lock);

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "device/connection.h"
+#include "device/remote.h"
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -38,10 +39,14 @@ static int socket_hung_up(const struct fanin_context *context)
     return poll(&descriptor, 1, 0) > 0 && descriptor.revents;
 }
 
-void fanin_wake_device(const struct fanin_context *context)
+void fanin_wake_device(struct fanin_context *context)
 {
     uint64_t one = 1;
 
+    if (context->remote) {
+        fanin_remote_wake(context);
+        return;
+    }
     /* A full eventfd means that the device has a wake-up waiting already. */
     if (write(context->doorbell_fd, &one, sizeof one) < 0)
         return;
@@ -104,7 +109,7 @@ static int look(struct fanin_context *context)
     uint64_t now = coarse_now_ms(), checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
 
     __atomic_store_n(&context->health_checked_ms, now, __ATOMIC_RELAXED);
-    if (socket_hung_up(context))
+    if (socket_hung_up(context) || (context->remote && fanin_remote_is_broken(context)))
         return lose_device(context, 0);
     return stands_still(context, now, now - checked) ? lose_device(context, 1) : 0;
 }

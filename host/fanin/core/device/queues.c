@@ -1,5 +1,6 @@
 /* Making and freeing queues, joining and leaving jobs: requests about a queue. */
 #include "device/connection.h"
+#include "device/remote.h"
 #include <stdlib.h>
 
 static enum fanin_status ask(struct fanin_context *context, enum fanin_message_type type, struct fanin_queue *message)
@@ -12,6 +13,8 @@ enum fanin_status fanin_create_cq(struct fanin_context *context, uint32_t *cq)
     struct fanin_queue message = {0};
     enum fanin_status status = ask(context, FANIN_MSG_CREATE_CQ, &message);
 
+    if (status == FANIN_SUCCESS && context->remote)
+        fanin_remote_clear_cq(context, message.cq);
     if (status == FANIN_SUCCESS)
         *cq = message.cq;
     return status;
@@ -27,6 +30,8 @@ enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, ui
     struct fanin_queue message = {.cq = cq};
     enum fanin_status status = ask(context, FANIN_MSG_CREATE_QP, &message);
 
+    if (status == FANIN_SUCCESS && context->remote)
+        fanin_remote_clear_qp(context, message.qp);
     if (status == FANIN_SUCCESS)
         *qp = message.qp;
     return status;

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "device/connection.h"
+#include "device/remote.h"
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -41,7 +42,7 @@ static struct fanin_ring *completion_ring(const struct fanin_context *context, u
     return ring_at(context, cq, context->limits.max_cq, context->limits.cq_offset, context->limits.cq_stride);
 }
 
-void fanin_ring_doorbell(const struct fanin_context *context)
+void fanin_ring_doorbell(struct fanin_context *context)
 {
     const struct fanin_doorbell *doorbell = (const void *)context->region;
 
@@ -62,12 +63,16 @@ enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, c
     if (fanin_device_lost(context))
         return FANIN_DEVICE_LOST;
     producer = ring->producer;
+    if (producer - ring->consumer_seen >= FANIN_SQ_DEPTH && context->remote && fanin_remote_look(context, ring))
+        return FANIN_DEVICE_LOST;
     if (producer - ring->consumer_seen >= FANIN_SQ_DEPTH)
         ring->consumer_seen = __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE);
     if (producer - ring->consumer_seen >= FANIN_SQ_DEPTH)
         return FANIN_QUEUE_FULL;
     entries[producer % FANIN_SQ_DEPTH] = *wqe;
     __atomic_store_n(&ring->producer, producer + 1, __ATOMIC_RELEASE);
+    if (context->remote)
+        return fanin_remote_send(context, qp, &entries[producer % FANIN_SQ_DEPTH]);
     fanin_ring_doorbell(context);
     return FANIN_SUCCESS;
 }
@@ -112,6 +117,8 @@ enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, s
     *count = 0;
     if (!ring)
         return fanin_complain("there is no completion queue %u", cq);
+    if (context->remote)
+        fanin_remote_take(context);
     entries = (const void *)(ring + 1);
     consumer = ring->consumer;
     available = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE) - consumer;
@@ -119,6 +126,8 @@ enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, s
         cqes[taken] = entries[(consumer + taken) % FANIN_CQ_DEPTH];
     if (taken)
         __atomic_store_n(&ring->consumer, consumer + taken, __ATOMIC_RELEASE);
+    if (context->remote)
+        fanin_remote_consumed(context, cq, ring);
     *count = taken;
     *seen = consumer + taken;
     return available ? FANIN_SUCCESS : trouble(context, ring);
@@ -158,6 +167,14 @@ static int is_at(uint32_t counter, uint32_t target)
 static int has_reached(const struct fanin_ring *ring, uint32_t target)
 {
     return is_at(__atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE), target);
+}
+
+/* The same, after a look at the queue pair, if there is one. */
+static int has_come(struct fanin_context *context, const struct fanin_ring *ring, uint32_t target)
+{
+    if (context->remote)
+        fanin_remote_take(context);
+    return has_reached(ring, target);
 }
 
 /* Whether to yield for it. What is far takes long: then the cores are for others. */
@@ -205,7 +222,7 @@ static int look(struct fanin_context *context, const struct fanin_ring *ring, ui
     for (uint64_t until = now_ns() + LOOK; !found && now_ns() < until;)
         for (uint32_t looks = 0; !found && looks < LOOKS; looks++) {
             pause_core();
-            found = has_reached(ring, target);
+            found = has_come(context, ring, target);
         }
     if (found)
         credit = credit < MOST_CREDIT ? credit + 1 : MOST_CREDIT;
@@ -231,7 +248,7 @@ static int spin(struct fanin_context *context, const struct fanin_ring *ring, ui
     until = now_ns() + LEAST_SPIN;
     for (uint32_t yields = 0; !found && (yields < budget || now_ns() < until); yields++) {
         sched_yield();
-        found = has_reached(ring, target);
+        found = has_come(context, ring, target);
     }
     budget = !found ? budget / 2 : budget < MAX_SPIN_BUDGET / 2 ? budget * 2 : MAX_SPIN_BUDGET;
     __atomic_store_n(&context->spin_budget, budget, __ATOMIC_RELAXED);

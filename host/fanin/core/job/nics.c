@@ -1,5 +1,6 @@
 /* The NICs that a process may use when nobody has named one: see fanin_find_nics. */
 #define _GNU_SOURCE
+#include "device/remote.h"
 #include "fanin.h"
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -67,13 +68,16 @@ static struct fanin_place place_of(const char *socket)
 /* The NICs whose sockets are named. */
 static uint32_t read_sockets(const char *sockets, struct fanin_nic *nics)
 {
-    char *list = strdup(sockets), *rest;
     uint32_t count = 0;
+    size_t length;
 
-    for (char *word = list ? strtok_r(list, ":", &rest) : NULL; word; word = strtok_r(NULL, ":", &rest))
-        if (count < FANIN_MAX_NICS && snprintf(nics[count].socket, MAX_PATH, "%s", word) < (int)MAX_PATH)
-            nics[count++].place = place_of(word);
-    free(list);
+    for (const char *word = sockets; *word && count < FANIN_MAX_NICS; word += length + (word[length] == ':')) {
+        length = fanin_is_remote_address(word) ? fanin_remote_address_length(word) : strcspn(word, ":");
+        if (length && snprintf(nics[count].socket, MAX_PATH, "%.*s", (int)length, word) < (int)MAX_PATH) {
+            nics[count].place = place_of(nics[count].socket);
+            count++;
+        }
+    }
     return count;
 }
 

@@ -63,10 +63,12 @@ def run_ranks(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECO
     return [outcomes[rank] for rank in range(count)]
 
 
-def describe(running: Running, size: int, route: str, slots: int = DEFAULT_JOB_SLOTS) -> tuple[Placement, Job]:
-    """A new job of `size` ranks, placed as by `fanin run`."""
+def describe(
+    running: Running, size: int, route: str, slots: int = DEFAULT_JOB_SLOTS, **settings: Any
+) -> tuple[Placement, Job]:
+    """A new job of `size` ranks, placed as by `fanin run`; `settings` are other ones of `JobSettings`."""
     placement = place(running.fabric, size, route)
-    return placement, Job.from_dict(job_file.describe(running, placement, JobSettings(slots)))
+    return placement, Job.from_dict(job_file.describe(running, placement, JobSettings(slots, **settings)))
 
 
 def socket_of(running: Running, placement: Placement, rank: int) -> str:

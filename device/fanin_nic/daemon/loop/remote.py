@@ -1,0 +1,130 @@
+"""Clients over RDMA in the loop of a lane: their requests in, data that have come, completions out."""
+
+from __future__ import annotations
+
+from numba import uint32, uint64
+
+from fanin_nic.daemon.loop.lane_record import CLIENT_OF_PROCESS
+from fanin_nic.engine import events
+from fanin_nic.engine.records.accessors import U64, engine_at, job_at, queue_at
+from fanin_nic.engine.records.actions import ACTION
+from fanin_nic.hostif.remote.queue_pair import ask_for_event, reap
+from fanin_nic.hostif.remote.records import ACTION_BYTES, remote_at
+from fanin_nic.hostif.remote.transfer import (
+    PEER_LOST,
+    PENDING,
+    begin_read,
+    free_slot,
+    next_waiting,
+    post_read,
+    send_completions,
+    staging_of,
+)
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import load_u64, lowest_bit, record_at
+
+ACTION_SIZE = U64(ACTION_BYTES)
+ONE = uint64(1)
+
+action_at = record_at(ACTION)
+
+
+@compiled
+def remote_of(lane, process):
+    """Address of the REMOTE record of the client that an action's `process` names; 0: it is a process of this host."""
+    return load_u64(lane.remotes + U64(process - CLIENT_OF_PROCESS) * U64(8)) if lane.remote_end else U64(0)
+
+
+@compiled
+def start_read(lane, address, action, now):
+    """Begin a DMA_READ of a client over RDMA. `turn_remotes` ends it."""
+    action.jid = job_of(lane, action)
+    answer(lane, action, begin_read(remote_at(address), action), U64(0), now)
+
+
+@compiled
+def job_of(lane, action):
+    """The number of the job that the queue of an action is in; 0: none."""
+    e = engine_at(lane.engine)
+    queue = queue_at(e, action.queue)
+    return job_at(e, queue.job - 1).jid if queue.active and queue.job else uint32(0)
+
+
+@compiled
+def answer(lane, action, status, data, now):
+    """Tell the engine how a DMA_READ has ended, if it has."""
+    if status == PENDING:
+        return
+    if status == PEER_LOST:
+        events.fail(lane.engine, action.queue, PEER_LOST, now)
+        return
+    events.dma_done(
+        lane.engine,
+        action.queue,
+        action.position,
+        action.count,
+        action.address_index,
+        data,
+        status,
+        now,
+    )
+
+
+@compiled
+def take_messages(lane):
+    """Take what has come from all clients over RDMA. Returns how much."""
+    work = 0
+    for client in range(lane.remote_end):
+        address = load_u64(lane.remotes + U64(client) * U64(8))
+        if address:
+            work += reap(remote_at(address))
+    return work
+
+
+@compiled
+def give_read(lane, remote_address, now):
+    """Give the engine one run of data that has come. Returns whether there was any."""
+    remote = remote_at(remote_address)
+    if not remote.done_reads:
+        return False
+    slot = lowest_bit(remote.done_reads)
+    action = action_at(remote.reads + slot * ACTION_SIZE)
+    if action.jid == job_of(lane, action):  # else its queue is in another job by now, perhaps at the same position
+        answer(lane, action, 0, staging_of(remote, slot), now)
+    return True
+
+
+@compiled
+def end_read(lane, remote_address, now):
+    """What `give_read` has given has been used: the slot is free, for a READ that waits."""
+    remote = remote_at(remote_address)
+    free_slot(remote, lowest_bit(remote.done_reads))
+    waiting = next_waiting(remote)
+    if waiting:
+        action = action_at(waiting)
+        answer(lane, action, post_read(remote, action), U64(0), now)
+
+
+@compiled
+def send_all(lane):
+    """Send on the completions of all clients over RDMA, and notice those that are lost. Returns how many messages."""
+    work = 0
+    for client in range(lane.remote_end):
+        address = load_u64(lane.remotes + U64(client) * U64(8))
+        if address:
+            remote = remote_at(address)
+            work += send_completions(remote)
+            if remote.broken:
+                lane.remote_broken = 1
+    return work
+
+
+@compiled
+def remotes_wait(lane):
+    """Before sleep: ask each queue pair for an event. Returns whether something has come already."""
+    found = False
+    for client in range(lane.remote_end):
+        address = load_u64(lane.remotes + U64(client) * U64(8))
+        if address and ask_for_event(remote_at(address)):
+            found = True
+    return found

@@ -1,0 +1,22 @@
+"""The address at which a device serves clients over RDMA, as its settings write it: rdma://DEVICE@ADDRESS:PORT."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fanin_wire.settings import RDMA_PREFIX
+
+
+class HostAddress(NamedTuple):
+    """A verbs device, and the TCP address at which clients ask for its queue pair."""
+
+    device: str
+    address: str
+    port: int
+
+
+def parse(text: str) -> HostAddress:
+    """What a checked setting says."""
+    device, _, place = text.removeprefix(RDMA_PREFIX).partition("@")
+    address, _, port = place.partition(":")
+    return HostAddress(device, address, int(port))

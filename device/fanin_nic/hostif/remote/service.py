@@ -1,0 +1,47 @@
+"""What a device needs to serve clients over RDMA: a verbs device, a TCP socket, a token."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+
+from fanin_nic.hostif.engine_port import Refused
+from fanin_nic.hostif.remote import address
+from fanin_nic.hostif.remote.endpoint import VerbsDevice
+from fanin_nic.hostif.remote.stream import AddressInUse, StreamListener
+from fanin_nic.hostif.remote.token import BadToken, is_token, read_token
+from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_wire.abi import Status
+
+
+class RemoteFailed(Exception):
+    """Clients over RDMA can not be served: cause, then remedy."""
+
+
+class RemoteService:
+    """Serves clients at `place` (settings.rdma). Raises RemoteFailed."""
+
+    def __init__(self, place: str, token_file: str, detection: float) -> None:
+        where = address.parse(place)
+        if not token_file:
+            raise RemoteFailed(f"{place} without a token file; name one with --token-file")
+        try:
+            with ExitStack() as undo:
+                self._token = read_token(token_file)
+                self.device = VerbsDevice(where.device, where.address)
+                undo.callback(self.device.close)
+                self.listener = StreamListener(where, detection)
+                undo.callback(self.listener.close)
+                self._resources = undo.pop_all()
+        except (BadToken, VerbsFailed, AddressInUse) as error:
+            raise RemoteFailed(str(error)) from error
+
+    def check(self, request: np.void) -> None:
+        """Refuse a client whose record of abi.ATTACH_RDMA does not have the token."""
+        if not is_token(self._token, request["token"].tobytes()):
+            raise Refused(Status["PERMISSION_DENIED"], "a client over RDMA with a wrong token")
+
+    def close(self) -> None:
+        """Give all back."""
+        self._resources.close()

@@ -1,0 +1,123 @@
+"""The control connections of clients over RDMA: TCP, each message after its length (4 bytes, little-endian)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import math
+import os
+import socket
+import struct
+
+from fanin_nic.hostif.remote.address import HostAddress
+
+LENGTH = struct.Struct("<I")
+BACKLOG = 64
+SEND_BUFFER = 1 << 20  # a whole status fits
+PROBES = 3  # of a silent peer
+
+
+class AddressInUse(RuntimeError):
+    """The address of the TCP socket can not be had: cause, then remedy."""
+
+
+class StreamListener:
+    """Listens at an address. Raises AddressInUse."""
+
+    def __init__(self, place: HostAddress, detection: float) -> None:
+        self._detection = detection
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind((place.address, place.port))
+            self.socket.listen(BACKLOG)
+        except OSError as error:
+            self.socket.close()
+            cause = f"cannot listen at {place.address}:{place.port}: {error.strerror}"
+            raise AddressInUse(f"{cause}; use an address of this host, and a port that is free") from error
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def accept(self) -> socket.socket | None:
+        """The next connection, non-blocking; None if there is none, or no descriptor for it."""
+        try:
+            connection, _ = self.socket.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._turn_away()
+            return None
+        connection.setblocking(False)
+        watch(connection, self._detection)
+        return connection
+
+    def _turn_away(self) -> None:
+        """Close a connection for which there is no descriptor. If it waited on, it would keep the device awake."""
+        os.close(self._spare)
+        with contextlib.suppress(OSError):
+            self.socket.accept()[0].close()
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.socket.close()
+        os.close(self._spare)
+
+
+def watch(connection: socket.socket, detection: float) -> None:
+    """End a connection whose other side is silent for about the detection time: its host may be gone without a word."""
+    interval = max(1, math.ceil(detection / (PROBES + 1)))
+    options = {
+        socket.TCP_NODELAY: 1,
+        socket.TCP_KEEPIDLE: interval,
+        socket.TCP_KEEPINTVL: interval,
+        socket.TCP_KEEPCNT: PROBES,
+        socket.TCP_USER_TIMEOUT: round(detection * 1000),
+    }
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+    for option, value in options.items():
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class MessageReader:
+    """Takes messages out of a connection, never a byte of the next one: what is left there shows as an event."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._begun = bytearray()
+
+    def read(self, connection: socket.socket) -> bytes | None:
+        """The next message; b"" at the end of the connection. None: it has not come, or not wholly. Raises OSError."""
+        if (wanted := self._missing()) and not self._take(connection, wanted):
+            return b""
+        if (wanted := self._missing()) and len(self._begun) >= LENGTH.size and not self._take(connection, wanted):
+            return b""
+        if self._missing():
+            return None
+        message = bytes(self._begun[LENGTH.size :])
+        self._begun.clear()
+        return message
+
+    def _missing(self) -> int:
+        """Bytes to the end of the length, or of the message. Raises OSError if it is too long, or has none."""
+        if len(self._begun) < LENGTH.size:
+            return LENGTH.size - len(self._begun)
+        (length,) = LENGTH.unpack_from(self._begun)
+        if not 0 < length <= self._longest:
+            raise OSError(errno.EPROTO, f"a message of {length} bytes")
+        return LENGTH.size + length - len(self._begun)
+
+    def _take(self, connection: socket.socket, wanted: int) -> bool:
+        """Take what there is. False: the other side has closed."""
+        try:
+            data = connection.recv(wanted)
+        except BlockingIOError:
+            return True
+        self._begun += data
+        return bool(data)
+
+
+def send_message(connection: socket.socket, data: bytes) -> None:
+    """Send a message wholly. Raises OSError, also if the other side does not take it."""
+    framed = LENGTH.pack(len(data)) + data
+    if connection.send(framed, socket.MSG_NOSIGNAL) != len(framed):
+        raise OSError(errno.EAGAIN, "its connection is full")

@@ -1,0 +1,38 @@
+"""The token by which clients over RDMA show that they may use the device: 32 bytes, as 64 hexadecimal digits in a file.
+
+The file takes the place of the kernel's word about the peer of a UNIX socket: who can read it may use the device.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import stat
+from pathlib import Path
+
+from fanin_wire import abi
+
+
+class BadToken(Exception):
+    """A token file that can not serve: cause, then remedy."""
+
+
+def read_token(path: str) -> bytes:
+    """The token in a file that nobody but its owner can read or write. Raises BadToken."""
+    remedy = "make one with: (umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\n' > FILE)"
+    try:
+        with open(path, encoding="ascii") as file:
+            mode, text = os.fstat(file.fileno()).st_mode, file.read(4096).strip()
+        token = bytes.fromhex(text)
+    except (OSError, ValueError) as error:
+        raise BadToken(f"the token file {path} can not be read: {error}; {remedy}") from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise BadToken(f"others may read or write the token file {path}; chmod 600 {Path(path).name}")
+    if len(token) != abi.TOKEN_BYTES:
+        raise BadToken(f"the token in {path} has {len(token)} bytes, not {abi.TOKEN_BYTES}; {remedy}")
+    return token
+
+
+def is_token(token: bytes, given: bytes) -> bool:
+    """Whether what a client has given is the token, in a time that tells nothing of it."""
+    return hmac.compare_digest(token, given)

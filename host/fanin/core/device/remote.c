@@ -1,0 +1,429 @@
+/* Attaching to a device over RDMA, and what goes over its queue pair.
+ *
+ * The device's completions come with messages. A completion counts when its message has been taken: then RDMA has all
+ * in memory that was written before, the results included, while a word that is found in memory would say nothing of
+ * them. So `producer` of a completion ring is stored here, by the thread that takes the messages.
+ */
+#define _GNU_SOURCE
+#include "device/remote.h"
+#include "complaint.h"
+#include "rdma/queue_pair.h"
+#include <ctype.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SCHEME "rdma://"
+#define TELL_EVERY (FANIN_CQ_DEPTH / 8)  /* completions */
+#define DEFAULT_PATIENCE_MS 5000
+#define HALF_WORD 0xffffu
+
+struct kept_region {
+    struct kept_region *next;
+    struct ibv_mr *region;
+    uint32_t lkey;
+};
+
+struct fanin_remote {
+    struct rdma_queue_pair pair;
+    char device[64], host[256], port[8]; /* `device`: empty: the one that has the way to the host */
+    pid_t owner;                   /* a forked child has neither the thread nor the queue pair */
+    pthread_t thread;              /* takes messages while nobody else does */
+    int has_thread, stop_fd;
+    struct ibv_mr *region;         /* of the copy of the control region */
+    uint64_t device_region;        /* the device's own */
+    uint32_t device_rkey;
+    uint32_t told[FANIN_MAX_CQ];   /* `consumer` of completion rings, as the device knows it */
+    struct kept_region *kept;
+    pthread_mutex_t post_lock;     /* of requests */
+    pthread_mutex_t take_lock;     /* of messages */
+    pthread_mutex_t region_lock;   /* of `kept` */
+};
+
+int fanin_is_remote_address(const char *address)
+{
+    return strncmp(address, SCHEME, strlen(SCHEME)) == 0;
+}
+
+size_t fanin_remote_address_length(const char *list)
+{
+    size_t length = strlen(SCHEME) + strcspn(list + strlen(SCHEME), ":");
+
+    return list[length] ? length + 1 + strcspn(list + length + 1, ":") : length;
+}
+
+/* rdma://[VERBS-DEVICE@]HOST:PORT */
+static enum fanin_status parse(struct fanin_remote *remote, const char *address)
+{
+    const char *place = address + strlen(SCHEME), *at = strchr(place, '@'), *colon = strrchr(place, ':');
+
+    if (at) {
+        snprintf(remote->device, sizeof remote->device, "%.*s", (int)(at - place), place);
+        place = at + 1;
+    }
+    if (!colon || colon <= place || !isdigit((unsigned char)colon[1]) || strlen(colon + 1) > 5)
+        return fanin_complain("%.200s is no address; write rdma://ADDRESS:PORT", address);
+    snprintf(remote->host, sizeof remote->host, "%.*s", (int)(colon - place), place);
+    snprintf(remote->port, sizeof remote->port, "%.5s", colon + 1);
+    return FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_remote_connect(struct fanin_context *context, const char *address)
+{
+    struct fanin_remote *remote = calloc(1, sizeof *remote);
+    enum fanin_status status;
+
+    if (!remote)
+        return FANIN_NO_RESOURCES;
+    remote->stop_fd = -1;
+    remote->owner = getpid();
+    pthread_mutex_init(&remote->post_lock, NULL);
+    pthread_mutex_init(&remote->take_lock, NULL);
+    pthread_mutex_init(&remote->region_lock, NULL);
+    context->remote = remote;
+    status = parse(remote, address);
+    return status == FANIN_SUCCESS ? fanin_stream_connect(&context->socket, remote->host, remote->port) : status;
+}
+
+/* The token: 64 hexadecimal digits. */
+static enum fanin_status read_token(uint8_t token[FANIN_TOKEN_BYTES])
+{
+    const char *path = getenv("FANIN_TOKEN_FILE");
+    FILE *file = path ? fopen(path, "re") : NULL;
+    int read = 0;
+    unsigned byte;
+
+    if (!path)
+        return fanin_complain("a device over RDMA asks for a token; name its file in FANIN_TOKEN_FILE");
+    while (file && read < FANIN_TOKEN_BYTES && fscanf(file, "%2x", &byte) == 1)
+        token[read++] = (uint8_t)byte;
+    if (file)
+        fclose(file);
+    if (read < FANIN_TOKEN_BYTES)
+        return fanin_complain("FANIN_TOKEN_FILE %.200s can not be read, or has no %d hexadecimal digits; copy that of "
+                              "the device", path, 2 * FANIN_TOKEN_BYTES);
+    return FANIN_SUCCESS;
+}
+
+static enum fanin_status ask_to_attach(struct fanin_context *context, struct fanin_attach_rdma_reply *reply)
+{
+    struct fanin_attach_rdma message = {.head = {.type = FANIN_MSG_ATTACH_RDMA},
+                                        .endpoint = context->remote->pair.endpoint};
+    struct control_request request = {.reply = reply, .capacity = sizeof *reply};
+    enum fanin_status status = read_token(message.token);
+
+    if (status != FANIN_SUCCESS)
+        return status;
+    status = fanin_control_call(context, &request, &message.head, sizeof message, -1);
+    if (status == FANIN_PERMISSION_DENIED)
+        fanin_complain("the device has another token than FANIN_TOKEN_FILE; copy that of the device");
+    if (status == FANIN_NO_RESOURCES)
+        fanin_complain("the device has no room for another client, or no queue pair; its log names what it lacks");
+    if (status == FANIN_NOT_SUPPORTED)
+        fanin_complain("the device takes no clients over RDMA: it has several lanes; start it with --lanes 1");
+    if (status == FANIN_SUCCESS && (request.length < sizeof *reply || reply->attached.max_cq > FANIN_MAX_CQ))
+        return FANIN_VERSION_MISMATCH;
+    return status;
+}
+
+/* Where the copy lies in the device. */
+static uint64_t there(const struct fanin_context *context, const void *place)
+{
+    return context->remote->device_region + (uint64_t)((const uint8_t *)place - context->region);
+}
+
+static enum fanin_status post(struct fanin_context *context, int opcode, const void *place, uint32_t length,
+                              uint32_t immediate)
+{
+    struct fanin_remote *remote = context->remote;
+    const struct rdma_request request = {.opcode = opcode, .local = place, .length = length,
+                                         .lkey = remote->region->lkey, .address = there(context, place),
+                                         .rkey = remote->device_rkey, .immediate = immediate};
+
+    return fanin_rdma_post(&remote->pair, &request);
+}
+
+/* Memory of our own, in the shape of the device's region. */
+static enum fanin_status make_copy(struct fanin_context *context, const struct fanin_attach_rdma_reply *reply)
+{
+    struct fanin_remote *remote = context->remote;
+    struct fanin_mirror message = {{0}};
+    void *region = mmap(NULL, reply->attached.region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (region == MAP_FAILED)
+        return FANIN_NO_RESOURCES;
+    context->region = region;
+    ((struct fanin_doorbell *)region)->detection_ms = reply->detection_ms;
+    remote->region = remote->pair.library->reg_mr(remote->pair.domain, region, reply->attached.region_bytes,
+                                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (!remote->region) {
+        fanin_complain("the verbs device can not register %llu bytes; raise the limit of locked memory (ulimit -l)",
+                       (unsigned long long)reply->attached.region_bytes);
+        return FANIN_NO_RESOURCES;
+    }
+    remote->device_region = reply->region;
+    remote->device_rkey = reply->rkey;
+    message.region = (uintptr_t)region;
+    message.rkey = remote->region->rkey;
+    return fanin_exchange(context, FANIN_MSG_MIRROR, &message.head, sizeof message, -1);
+}
+
+static void wake_waiters(struct fanin_ring *ring, uint32_t producer)
+{
+    if (__atomic_load_n(&ring->waiting, __ATOMIC_RELAXED) &&
+        (int32_t)(producer - __atomic_load_n(&ring->wake_at, __ATOMIC_RELAXED)) >= 0)
+        syscall(SYS_futex, &ring->producer, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* A message: the number of a completion queue above, below how many completions it has brought. */
+static void take_message(struct fanin_context *context, uint32_t immediate)
+{
+    uint32_t cq = immediate >> 16, count = immediate & HALF_WORD, producer;
+    struct fanin_ring *ring;
+
+    if (cq >= context->limits.max_cq || count > FANIN_CQ_DEPTH)
+        return;
+    ring = (void *)(context->region + context->limits.cq_offset + (size_t)cq * context->limits.cq_stride);
+    producer = ring->producer + count;
+    __atomic_store_n(&ring->producer, producer, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    wake_waiters(ring, producer);
+}
+
+/* Who finds the lock taken finds the completions in their rings soon. */
+void fanin_remote_take(struct fanin_context *context)
+{
+    struct fanin_remote *remote = context->remote;
+    uint32_t immediates[RDMA_REAPED];
+    int count;
+
+    if (pthread_mutex_trylock(&remote->take_lock))
+        return;
+    do {
+        count = fanin_rdma_take(&remote->pair, immediates);
+        for (int i = 0; i < count; i++)
+            take_message(context, immediates[i]);
+    } while (count == RDMA_REAPED);
+    pthread_mutex_unlock(&remote->take_lock);
+}
+
+/* Asked for, then looked at once more: a message between the two makes no event. */
+static void *take_messages(void *argument)
+{
+    struct fanin_context *context = argument;
+    struct fanin_remote *remote = context->remote;
+    struct pollfd descriptors[] = {{.fd = remote->pair.channel->fd, .events = POLLIN},
+                                   {.fd = remote->stop_fd, .events = POLLIN}};
+
+    while (!descriptors[1].revents && !fanin_rdma_is_broken(&remote->pair)) {
+        fanin_rdma_take_events(&remote->pair);
+        fanin_rdma_ask_for_event(&remote->pair);
+        fanin_remote_take(context);
+        poll(descriptors, 2, FANIN_SLICE_MS);
+    }
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static enum fanin_status start_thread(struct fanin_context *context)
+{
+    struct fanin_remote *remote = context->remote;
+    sigset_t all, before;
+    int error;
+
+    remote->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (remote->stop_fd < 0)
+        return FANIN_NO_RESOURCES;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&remote->thread, NULL, take_messages, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    remote->has_thread = !error;
+    return error ? FANIN_NO_RESOURCES : FANIN_SUCCESS;
+}
+
+enum fanin_status fanin_remote_attach(struct fanin_context *context)
+{
+    struct fanin_remote *remote = context->remote;
+    struct fanin_attach_rdma_reply reply = {0};
+    uint32_t patience;
+    enum fanin_status status = fanin_rdma_open(&remote->pair, *remote->device ? remote->device : NULL,
+                                               fanin_stream_own_address(context->socket));
+
+    if (status == FANIN_SUCCESS)
+        status = ask_to_attach(context, &reply);
+    if (status != FANIN_SUCCESS)
+        return status;
+    patience = reply.detection_ms ? reply.detection_ms : DEFAULT_PATIENCE_MS;
+    status = fanin_rdma_connect(&remote->pair, &reply.endpoint, patience);
+    if (status == FANIN_SUCCESS && !fanin_rings_fit(&reply.attached))
+        status = FANIN_VERSION_MISMATCH;
+    context->limits = reply.attached;
+    if (status == FANIN_SUCCESS)
+        status = make_copy(context, &reply);
+    return status == FANIN_SUCCESS ? start_thread(context) : status;
+}
+
+/* In a forked child all this is the parent's. */
+void fanin_remote_close(struct fanin_context *context)
+{
+    struct fanin_remote *remote = context->remote;
+
+    if (remote->owner != getpid())
+        return;
+    if (remote->has_thread) {
+        eventfd_write(remote->stop_fd, 1);
+        pthread_join(remote->thread, NULL);
+    }
+    if (remote->stop_fd >= 0)
+        close(remote->stop_fd);
+    if (remote->pair.qp) { /* first: then the device reaches none of the memory */
+        remote->pair.library->destroy_qp(remote->pair.qp);
+        remote->pair.qp = NULL;
+    }
+    while (remote->kept)
+        fanin_remote_forget(context, remote->kept->lkey);
+    if (remote->region)
+        remote->pair.library->dereg_mr(remote->region);
+    if (remote->pair.library)
+        fanin_rdma_close(&remote->pair);
+    free(remote);
+}
+
+enum fanin_status fanin_remote_send(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *stored)
+{
+    enum fanin_status status;
+
+    pthread_mutex_lock(&context->remote->post_lock);
+    status = post(context, FANIN_SEND_RDMA_WRITE_WITH_IMM, stored, sizeof *stored, qp << 16 | 1);
+    pthread_mutex_unlock(&context->remote->post_lock);
+    return status;
+}
+
+enum fanin_status fanin_remote_look(struct fanin_context *context, struct fanin_ring *ring)
+{
+    enum fanin_status status;
+
+    pthread_mutex_lock(&context->remote->post_lock);
+    status = post(context, FANIN_SEND_RDMA_READ, &ring->consumer, sizeof ring->consumer, 0);
+    if (status == FANIN_SUCCESS)
+        status = fanin_rdma_await_reads(&context->remote->pair);
+    pthread_mutex_unlock(&context->remote->post_lock);
+    return status;
+}
+
+void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fanin_ring *ring)
+{
+    uint32_t *told = &context->remote->told[cq];
+
+    if (ring->consumer - *told < TELL_EVERY)
+        return;
+    *told = ring->consumer;
+    pthread_mutex_lock(&context->remote->post_lock);
+    post(context, FANIN_SEND_RDMA_WRITE, &ring->consumer, sizeof ring->consumer, 0);
+    pthread_mutex_unlock(&context->remote->post_lock);
+}
+
+/* `device_gone` and `beat` lie side by side; `device_sleeping` is of no use here: each message wakes the device. */
+void fanin_remote_wake(struct fanin_context *context)
+{
+    struct fanin_doorbell *doorbell = (void *)context->region;
+    const size_t length = offsetof(struct fanin_doorbell, detection_ms) - offsetof(struct fanin_doorbell, device_gone);
+
+    pthread_mutex_lock(&context->remote->post_lock);
+    post(context, FANIN_SEND_RDMA_WRITE_WITH_IMM, doorbell, 0, 0);
+    post(context, FANIN_SEND_RDMA_READ, &doorbell->device_gone, (uint32_t)length, 0);
+    pthread_mutex_unlock(&context->remote->post_lock);
+}
+
+int fanin_remote_is_broken(const struct fanin_context *context)
+{
+    return fanin_rdma_is_broken(&context->remote->pair);
+}
+
+void fanin_remote_clear_cq(struct fanin_context *context, uint32_t cq)
+{
+    const struct fanin_attach_reply *limits = &context->limits;
+
+    if (cq >= limits->max_cq)
+        return;
+    context->remote->told[cq] = 0;
+    memset(context->region + limits->cq_offset + (size_t)cq * limits->cq_stride, 0, sizeof(struct fanin_ring));
+}
+
+void fanin_remote_clear_qp(struct fanin_context *context, uint32_t qp)
+{
+    const struct fanin_attach_reply *limits = &context->limits;
+
+    if (qp < limits->max_qp)
+        memset(context->region + limits->sq_offset + (size_t)qp * limits->sq_stride, 0, sizeof(struct fanin_ring));
+}
+
+enum fanin_status fanin_remote_register(struct fanin_context *context, void *address, uint64_t length, uint32_t access,
+                                        void **region, uint32_t *rkey)
+{
+    struct rdma_queue_pair *pair = &context->remote->pair;
+    int rights = (access & FANIN_ACCESS_READ ? IBV_ACCESS_REMOTE_READ : 0) |
+                 (access & FANIN_ACCESS_WRITE ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0);
+    struct ibv_mr *made;
+
+    if (access & FANIN_ACCESS_ORDINARY) {
+        fanin_complain("a device over RDMA has no ordinary traffic; use the verbs device itself");
+        return FANIN_NOT_SUPPORTED;
+    }
+    made = pair->library->reg_mr(pair->domain, address, length, rights);
+    if (!made) {
+        fanin_complain("the verbs device can not register %llu bytes; raise the limit of locked memory (ulimit -l)",
+                       (unsigned long long)length);
+        return FANIN_NO_RESOURCES;
+    }
+    *region = made;
+    *rkey = made->rkey;
+    return FANIN_SUCCESS;
+}
+
+void fanin_remote_keep(struct fanin_context *context, void *region, const uint32_t *lkey)
+{
+    struct fanin_remote *remote = context->remote;
+    struct kept_region *kept = lkey ? calloc(1, sizeof *kept) : NULL;
+
+    if (lkey && !kept)
+        return; /* it stays registered to the end */
+    if (!lkey) {
+        remote->pair.library->dereg_mr(region);
+        return;
+    }
+    kept->region = region;
+    kept->lkey = *lkey;
+    pthread_mutex_lock(&remote->region_lock);
+    kept->next = remote->kept;
+    remote->kept = kept;
+    pthread_mutex_unlock(&remote->region_lock);
+}
+
+void fanin_remote_forget(struct fanin_context *context, uint32_t lkey)
+{
+    struct fanin_remote *remote = context->remote;
+    struct kept_region *found;
+
+    pthread_mutex_lock(&remote->region_lock);
+    for (struct kept_region **link = &remote->kept; (found = *link); link = &found->next)
+        if (found->lkey == lkey) {
+            *link = found->next;
+            break;
+        }
+    pthread_mutex_unlock(&remote->region_lock);
+    if (!found)
+        return;
+    remote->pair.library->dereg_mr(found->region);
+    free(found);
+}

@@ -1,0 +1,92 @@
+/* The control connection to a device over RDMA: TCP, each message after its length (4 bytes, little-endian). */
+#define _GNU_SOURCE
+#include "complaint.h"
+#include "device/remote.h"
+#include <endian.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static enum fanin_status open_stream(int *descriptor, const struct addrinfo *place)
+{
+    struct timeval limit = {.tv_sec = FANIN_REQUEST_TIMEOUT_MS / 1000};
+    int one = 1;
+
+    *descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (*descriptor < 0)
+        return fanin_status_of_errno(errno);
+    setsockopt(*descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    setsockopt(*descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(*descriptor, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(*descriptor, place->ai_addr, place->ai_addrlen) == 0)
+        return FANIN_SUCCESS;
+    return errno == EINPROGRESS || errno == EHOSTUNREACH || errno == ENETUNREACH ? FANIN_NO_DEVICE
+                                                                                 : fanin_status_of_errno(errno);
+}
+
+enum fanin_status fanin_stream_connect(int *descriptor, const char *host, const char *port)
+{
+    struct addrinfo wanted = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+    enum fanin_status status;
+
+    if (getaddrinfo(host, port, &wanted, &found)) {
+        fanin_complain("there is no host %.200s; write rdma://ADDRESS:PORT", host);
+        return FANIN_NO_DEVICE;
+    }
+    status = open_stream(descriptor, found);
+    freeaddrinfo(found);
+    return status;
+}
+
+uint32_t fanin_stream_own_address(int descriptor)
+{
+    struct sockaddr_in name = {0};
+    socklen_t length = sizeof name;
+
+    return getsockname(descriptor, (struct sockaddr *)&name, &length) ? 0 : ntohl(name.sin_addr.s_addr);
+}
+
+enum fanin_status fanin_stream_send(int descriptor, const void *message, size_t size)
+{
+    uint32_t length = htole32((uint32_t)size);
+    struct iovec parts[] = {{&length, sizeof length}, {(void *)message, size}};
+    struct msghdr header = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t sent;
+
+    do
+        sent = sendmsg(descriptor, &header, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent == (ssize_t)(sizeof length + size))
+        return FANIN_SUCCESS;
+    if (sent < 0)
+        return fanin_status_of_errno(errno);
+    shutdown(descriptor, SHUT_RDWR); /* half a message: nobody can read on */
+    return FANIN_DEVICE_LOST;
+}
+
+/* A device sends each message at once: where its length is, the rest is on its way. */
+ssize_t fanin_stream_receive(int descriptor, void *buffer, size_t capacity)
+{
+    uint32_t length;
+    ssize_t seen = recv(descriptor, &length, sizeof length, MSG_PEEK | MSG_DONTWAIT);
+
+    if (seen <= 0)
+        return seen;
+    if (seen < (ssize_t)sizeof length) {
+        errno = EAGAIN;
+        return -1;
+    }
+    length = le32toh(length);
+    if (recv(descriptor, &(uint32_t){0}, sizeof length, MSG_WAITALL) != sizeof length || length > capacity ||
+        recv(descriptor, buffer, length, MSG_WAITALL) != (ssize_t)length) {
+        errno = EPROTO;
+        return -1;
+    }
+    return (ssize_t)length;
+}

@@ -1,0 +1,72 @@
+"""What a device does not implement, by its profile, is not run, and is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fanin_conform import suite
+from fanin_conform.profile import read
+from fanin_conform.targets.reference import ReferenceTarget
+from fanin_tools.cli.app import app
+from fanin_wire.settings import InvalidSetting
+
+SMALL = """
+role = "switch"
+operations = ["SUM", "MAX"]
+types = ["f32", "i32", "i8"]
+children = 8
+wide = false
+reproducible = false
+"""
+
+
+def verdicts(text: str, lanes: int = 1) -> dict[str, suite.Verdict]:
+    target = ReferenceTarget(suite.ADDRESSES, lanes=lanes)
+    found = suite.run(target, suite.chosen([]), 1, lambda verdict: None, read(text))
+    assert [(each.script.name, each.text) for each in found if each.outcome == suite.FAILED] == []
+    return {each.script.name: each for each in found}
+
+
+def test_a_small_device() -> None:
+    found = verdicts(SMALL)
+    for name, lacks in (
+        ("arithmetic/prod", "PROD"),
+        ("arithmetic/wide_partials", "wide jobs"),
+        ("arithmetic/the_order_of_the_bits", "reproducible jobs"),
+        ("limits/sixty_four_children", "64 children"),
+        ("lanes/the_last_lane", "2 lanes"),
+        ("segments/the_mean_is_divided_by_the_ranks", "MEAN of f32"),
+    ):
+        assert (found[name].outcome, found[name].text) == (suite.NOT_RUN, f"the device has no {lacks}")
+    assert found["arithmetic/sum"].outcome == suite.PASSED
+    assert {"f64", "f16", "c64"} < set(found["arithmetic/sum"].left_out)
+    assert "f32" not in found["arithmetic/sum"].left_out
+    assert found["duplicates/stale_positions"].outcome == suite.PASSED
+
+
+def test_lanes_are_tried_where_there_are_any() -> None:
+    found = verdicts("lanes = 3", lanes=3)
+    assert {each.outcome for each in found.values()} == {suite.PASSED}
+
+
+@pytest.mark.parametrize("text", ['role = "nic"', "lanes = 0", 'types = ["f31"]', 'operations = ["sum"]', "x = 1", "?"])
+def test_what_is_no_profile(text: str) -> None:
+    with pytest.raises(InvalidSetting):
+        read(text)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    done = CliRunner().invoke(app, ["conform", "--profile", str(file), "--json", "arithmetic"])
+    assert done.exit_code == 0
+    outcomes = {each["script"]: each for each in json.loads(done.stdout)["scripts"]}
+    assert outcomes["arithmetic/prod"]["outcome"] == "not run"
+    assert "u64" in outcomes["arithmetic/max"]["left_out"]
+    file.write_text("types = 3")
+    for wrong in (str(file), str(tmp_path / "none.toml")):
+        assert CliRunner().invoke(app, ["conform", "--profile", wrong]).exit_code == 2

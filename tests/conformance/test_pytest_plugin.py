@@ -1,0 +1,64 @@
+"""The scripts as tests of pytest, in a project of somebody else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+ROOT = Path(__file__).parents[2]
+PLUGIN = "fanin_conform.pytest_plugin"
+TEST = """
+def test_conformance(fanin_script):
+    fanin_script()
+"""
+FAULTY = """
+import pytest
+
+from fanin_conform import suite
+from fanin_conform.profile import read
+from fanin_conform.targets.reference import ReferenceTarget
+from fanin_conform.wrong_lines import WRONG_LINES, faulty_switch
+
+@pytest.fixture(scope="session")
+def fanin_target():
+    with faulty_switch(next(fault for fault in WRONG_LINES if fault.clause == "7.1-5")) as kind:
+        yield ReferenceTarget(suite.ADDRESSES, kind)
+
+@pytest.fixture(scope="session")
+def fanin_profile():
+    return read("reproducible = false")
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_device.py").write_text(TEST)
+    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-rs", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def test_a_device_by_its_name(tmp_path: Path) -> None:
+    done = run(tmp_path, "--fanin-target", "engine", "-k", "recovery or flipped")
+    assert done.returncode == 0, done.stdout
+    assert "6 passed, 1 skipped" in done.stdout
+    assert "the target has no port of its own" in done.stdout
+    wrong = run(tmp_path, "--fanin-target", "nonsense", "-k", "recovery")
+    assert "is no target; use engine, or udp://" in wrong.stdout
+    assert wrong.returncode != 0
+
+
+def test_a_device_of_a_fixture(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(FAULTY)
+    done = run(tmp_path, "-k", "duplicate_while or wait_names or order_of_the_bits")
+    assert "1 failed, 1 passed, 1 skipped" in done.stdout
+    for part in ("demands: 7.1-5", "expected nothing more", "> device: CONTRIBUTION", "no reproducible jobs"):
+        assert part in done.stdout
+
+
+def test_pip_installs_it_for_pytest() -> None:
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
+    assert points == {PLUGIN: PLUGIN}

@@ -1,0 +1,39 @@
+"""The switch in plain Python, written from SPEC.md alone, passes the suite."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fanin_conform import suite
+from fanin_conform.script import SCRIPTS
+from fanin_conform.targets.reference import ReferenceTarget
+from fanin_reference import spec
+from fanin_tools.cli.app import app
+from fanin_wire import fields
+
+
+def test_it_passes_in_this_process() -> None:
+    verdicts = suite.run(ReferenceTarget(suite.ADDRESSES), suite.chosen([]), 2, lambda verdict: None)
+    assert [(each.script.name, each.outcome, each.text) for each in verdicts if each.outcome != suite.PASSED] == []
+    assert len(verdicts) == len(SCRIPTS)
+
+
+@pytest.mark.process
+def test_it_passes_over_udp() -> None:
+    done = CliRunner().invoke(app, ["conform", "--target", "reference", "--json"])
+    entries = json.loads(done.stdout)["scripts"]
+    assert [(entry["script"], entry["text"]) for entry in entries if entry["outcome"] != "passed"] == []
+    assert done.exit_code == 0
+    assert len(entries) == len(SCRIPTS)
+
+
+def test_the_text_has_the_layouts() -> None:
+    """What the reference reads in SPEC.md are the fields that all others have from the definitions."""
+    for name, header in (("BTH", fields.BTH), ("CETH", fields.CETH)):
+        read = spec.header(name)
+        assert read.size == header.size
+        places = {f.name: (header.size * 8 - f.offset - f.bits, f.bits) for f in header.fields}
+        assert read.fields == places

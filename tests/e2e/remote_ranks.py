@@ -1,0 +1,46 @@
+"""Rank processes that reach their devices at addresses of their own, and what they are asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.launch import job_file
+from fanin_tools.launch.collective_call import COLLECTIVES, CollectiveCall
+from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.stress.faults.rank_threads import describe
+
+
+class Pool(WorkerPool):
+    """Rank processes, each with an address of its own."""
+
+    def join_at(self, job: dict[str, object], addresses: Sequence[str]) -> None:
+        """Let all ranks join a job."""
+        path = job_file.write(self.running, job)
+        for rank, address in enumerate(addresses):
+            self._send(rank, {"do": "join", "job": str(path), "number": rank, "socket": address})
+        self._replies(range(len(addresses)))
+
+
+def calls(sizes: Sequence[int]) -> list[CollectiveCall]:
+    """Every collective with each number of elements, in registered and in ordinary memory."""
+    return [
+        CollectiveCall(collective, elements, registered=bool(number % 2), in_place=number % 3 == 0)
+        for collective in COLLECTIVES
+        for number, elements in enumerate(sizes)
+    ]
+
+
+def failures(running: Running, route: str, sizes: Sequence[int], addresses: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Make all calls on a new job, and say what is wrong. addresses: for the ranks of each node, in turn."""
+    size = sum(map(len, addresses))
+    placement, job = describe(running, size, route, 8)
+    free = [list(of_node) for of_node in addresses]
+    with Pool(running, size) as pool:
+        pool.join_at(job.to_dict(), [free[placement.node_of(rank)].pop(0) for rank in range(size)])
+        made = calls(sizes)
+        for rank, reply in enumerate(pool.call(size, "try", calls=[call.as_dict() for call in made])):
+            if reply["stopped"] is not None:
+                yield f"rank {rank}: {made[reply['stopped'][0]]}: {reply['stopped'][1]}"
+            yield from (f"rank {rank}: {made[number]}: {wrong}" for number, wrong in reply["wrong"])
+        pool.call(size, "leave")

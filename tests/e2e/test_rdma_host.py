@@ -1,0 +1,224 @@
+"""Ranks that reach their device by RDMA: right results on every route, named refusals, and ends that are noticed.
+
+The verbs devices are NICs of another fabric, by the preloaded verbs library: one for the host of each node, and one for
+its device. `FANIN_TEST_RDMA_HOST=all` tries more calls, and 20 kills.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from fanin.verbs_lib import library_path
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.stress.faults.process_faults import kill_device
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released, silent
+from tests.e2e.members import describe
+from tests.e2e.remote_ranks import failures
+
+NODES, RANKS_OF_NODE = 2, 2
+PROGRAM = Path(__file__).with_name("rdma_rank.py")
+IS_WHOLE = os.environ.get("FANIN_TEST_RDMA_HOST") == "all"
+SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2, 70_001]
+KILLS = 20 if IS_WHOLE else 1
+
+
+@dataclass
+class Hosts:
+    """A fabric of NODES NICs below a switch, each with the verbs device of its host, and its own."""
+
+    running: Running
+    carriers: Running
+    ports: list[int]
+    token: Path
+
+    def address(self, node: int) -> str:
+        """Where the ranks of a node find their NIC."""
+        return f"rdma://{self.host_device(node)}@127.0.0.1:{self.ports[node]}"
+
+    @staticmethod
+    def host_device(node: int) -> str:
+        return f"fanin{NODES + node}"
+
+    def variables(self) -> dict[str, str]:
+        """Of a rank."""
+        return dict(os.environ) | {"FANIN_TOKEN_FILE": str(self.token)}
+
+
+@pytest.fixture(scope="module")
+def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_token(tmp_path_factory.mktemp("token") / "token", secrets.token_hex(32))
+
+
+def write_token(path: Path, text: str, mode: int = 0o600) -> Path:
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hosts(bench: Bench, token: Path) -> Iterator[Hosts]:
+    """All processes that are started find the verbs devices."""
+    carriers = bench.up(Shape(2 * NODES, 1, direct=True, lanes=1))
+    sockets = ":".join(str(carriers.state.socket(nic.name)) for nic in carriers.fabric.nics)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FANIN_SOCKET", sockets)
+        patch.setenv("LD_PRELOAD", str(library_path()))
+        patch.setenv("FANIN_TOKEN_FILE", str(token))
+        fabric = bench.describe(Shape(NODES, 2 * RANKS_OF_NODE, lanes=1))
+        ports = free_ports(NODES)
+        places = {nic.name: f"rdma://fanin{node}@127.0.0.1:{ports[node]}" for node, nic in enumerate(fabric.nics)}
+        devices = [
+            replace(device, rdma=places[device.name], token_file=str(token)) if device.name in places else device
+            for device in fabric.devices
+        ]
+        yield Hosts(bench.build(replace(fabric, devices=tuple(devices))), carriers, ports, token)
+
+
+def free_ports(count: int) -> list[int]:
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+@pytest.mark.parametrize(("route", "ranks"), [("local", [3]), ("tree", [2, 2]), ("ring", [2, 2])])
+def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
+    """Every bit of every result is right. Beside those over RDMA, one rank shares memory with its device."""
+    addresses = [[hosts.address(node)] * count for node, count in enumerate(ranks)]
+    addresses[0][0] = str(hosts.running.state.socket(hosts.running.fabric.nics[0].name))
+    assert list(failures(hosts.running, route, SIZES, addresses)) == []
+    assert_released(hosts.running)
+
+
+class Ranks:
+    """Processes of rdma_rank.py; of the tree, two on each node."""
+
+    def __init__(self, hosts: Hosts, folder: Path, what: str = "work", route: str = "tree", size: int = 4) -> None:
+        self.placement, job = describe(hosts.running, size, route, 8)
+        path = folder / "job"
+        path.write_text(job.to_text())
+        self.processes = []
+        for rank in range(size):
+            line = [sys.executable, PROGRAM, path, str(rank), hosts.address(self.placement.node_of(rank)), what]
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(line, env=hosts.variables(), stdout=pipe, stderr=pipe, text=True)
+            self.processes.append(process)
+
+    def await_work(self) -> None:
+        for process in self.processes:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line == "ready\n", line + process.stderr.read()  # type: ignore[union-attr]
+
+    def ends(self) -> list[str]:
+        """The last line of each rank: the name of its error."""
+        found = []
+        for process in self.processes:
+            output, errors = process.communicate(timeout=2 * BOUND_S)
+            assert "Traceback" not in errors, errors
+            found.append((output.splitlines() or [""])[-1])
+        return found
+
+
+def test_rank_that_dies(hosts: Hosts, tmp_path: Path) -> None:
+    """The others are told of a lost member, and the device gives back what it held."""
+    choose = random.Random(1)
+    for _ in range(KILLS):
+        ranks = Ranks(hosts, tmp_path)
+        ranks.await_work()
+        victim = choose.randrange(len(ranks.processes))
+        ranks.processes[victim].send_signal(signal.SIGKILL)
+        ends = ranks.ends()
+        assert [end.partition(" ")[0] for rank, end in enumerate(ends) if rank != victim] == ["PeerLost"] * 3, ends
+        assert_released(hosts.running)
+
+
+def test_device_that_dies(hosts: Hosts, tmp_path: Path) -> None:
+    """Its ranks are told that it is lost, the others that members are. A device in its place serves those of the next
+    test."""
+    for _ in range(KILLS):
+        ranks = Ranks(hosts, tmp_path)
+        ranks.await_work()
+        lost = ranks.placement.nics[0].name
+        kill_device(hosts.running, lost)
+        ends = [end.partition(" ")[0] for end in ranks.ends()]
+        assert ends == ["DeviceLost"] * RANKS_OF_NODE + ["PeerLost"] * RANKS_OF_NODE, ends
+        lifecycle.restart(hosts.running.fabric.name, lost, silent)
+
+
+def test_rings_that_are_filled(hosts: Hosts, tmp_path: Path) -> None:
+    """More than they hold goes through, since each side learns how far the other one is."""
+    assert Ranks(hosts, tmp_path, "many", "local", 2).ends() == ["ready"] * 2
+
+
+def test_refusals(hosts: Hosts, tmp_path: Path) -> None:
+    """Memory that the device can not reach is refused by name, and the job goes on."""
+    ranks = Ranks(hosts, tmp_path, "refused")
+    for process in ranks.processes:
+        output, errors = process.communicate(timeout=2 * BOUND_S)
+        assert output.splitlines()[-1:] == ["ready"], output + errors
+        assert output.startswith("NotSupported "), output
+        assert "a device over RDMA reaches registered memory alone" in output
+
+
+def say_of(hosts: Hosts, folder: Path, address: str, **variables: str) -> str:
+    """What one rank says that can not attach."""
+    _, job = describe(hosts.running, 1, "local", 8)
+    path = folder / "job"
+    path.write_text(job.to_text())
+    line = [sys.executable, PROGRAM, path, "0", address, "work"]
+    done = subprocess.run(line, env=hosts.variables() | variables, capture_output=True, text=True, timeout=2 * BOUND_S)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
+    """Each says what to do."""
+    address = hosts.address(0)
+    other = write_token(tmp_path / "other", secrets.token_hex(32))
+    short = write_token(tmp_path / "short", "0011")
+    (free,) = free_ports(1)
+    expected = {
+        ("PermissionDenied", "the device has another token"): say_of(
+            hosts, tmp_path, address, FANIN_TOKEN_FILE=str(other)
+        ),
+        ("", "has no 64 hexadecimal digits"): say_of(hosts, tmp_path, address, FANIN_TOKEN_FILE=str(short)),
+        ("NoDevice", "can not connect to"): say_of(hosts, tmp_path, f"rdma://127.0.0.1:{free}"),
+        ("NoDevice", "verbs device nothing is not there"): say_of(
+            hosts, tmp_path, address.replace(hosts.host_device(0), "nothing")
+        ),
+        ("NoDevice", "no verbs device has the address 127.0.0.1"): say_of(
+            hosts, tmp_path, f"rdma://127.0.0.1:{hosts.ports[0]}"
+        ),
+        ("", "write rdma://ADDRESS:PORT"): say_of(hosts, tmp_path, "rdma://127.0.0.1"),
+    }
+    for (name, text), said in expected.items():
+        assert said.startswith(name), said
+        assert text in said
+
+
+def test_device_that_can_not_serve(bench: Bench, hosts: Hosts) -> None:
+    """It says why, as it does for the other reasons of tests/host/test_remote.py."""
+    fabric = bench.describe(Shape(1, 1, direct=True, lanes=1))
+    (nic,) = fabric.devices
+    nic = replace(nic, rdma=f"rdma://nothing@127.0.0.1:{free_ports(1)[0]}", token_file=str(hosts.token))
+    with pytest.raises(ToolError) as refusal:
+        bench.build(replace(fabric, devices=(nic,)))
+    assert refusal.value.name == "DEVICE_LOST"
+    assert "there is no verbs device nothing; use one of fanin0, fanin1, " in refusal.value.cause

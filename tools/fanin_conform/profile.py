@@ -1,0 +1,83 @@
+"""What a device implements, as its maker states it: a file in TOML. The rest is not run, and is named."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from fanin_wire.abi import MAX_CHILDREN
+from fanin_wire.datatypes import DATATYPES, DataType
+from fanin_wire.operations import OPERATIONS, Operation
+from fanin_wire.settings import InvalidSetting, Settings, convert
+
+TYPES = tuple(each.name for each in DATATYPES)
+NAMES = tuple(each.name for each in OPERATIONS)
+FEATURES = {1: "wide", 2: "reproducible", 4: "reproducible"}  # by flag of CONFIG
+
+
+class LeftOut(Exception):
+    """A script needs what the device does not implement; the argument says what."""
+
+
+class Profile(Settings, frozen=True):
+    """A device under test.
+
+    role: what it is in a job. There are scripts for a switch that is the top of its tree.
+    operations, types: names as in SPEC.md; those that it computes with.
+    children: how many it can have. lanes: how many it has.
+    wide: whether partials of f16 and bf16 may travel as f32. reproducible: whether it folds in the order of the bits.
+    """
+
+    role: Literal["switch"] = "switch"
+    operations: tuple[str, ...] = NAMES
+    types: tuple[str, ...] = TYPES
+    children: Annotated[int, Meta(ge=3, le=MAX_CHILDREN)] = MAX_CHILDREN
+    lanes: Annotated[int, Meta(ge=1, le=256)] = 1
+    wide: bool = True
+    reproducible: bool = True
+
+    def has(self, operation: Operation, datatype: DataType) -> bool:
+        """Whether the device computes an operation with a type."""
+        return operation.name in self.operations and datatype.name in self.types
+
+    def require(self, operation: Operation, datatype: DataType) -> None:
+        """Raises LeftOut if the device does not compute an operation with a type."""
+        if not self.has(operation, datatype):
+            raise LeftOut(f"{operation.name} of {datatype.name}")
+
+    def require_flags(self, flags: int) -> None:
+        """Raises LeftOut if the device has no jobs with these flags of CONFIG."""
+        for flag, feature in FEATURES.items():
+            if flags & flag and not getattr(self, feature):
+                raise LeftOut(f"{feature} jobs")
+
+    def require_children(self, children: int) -> None:
+        """Raises LeftOut if the device can not have so many."""
+        if children > self.children:
+            raise LeftOut(f"{children} children")
+
+    def require_lanes(self, lanes: int) -> None:
+        """Raises LeftOut if the device has fewer."""
+        if lanes > self.lanes:
+            raise LeftOut(f"{lanes} lanes")
+
+
+EVERYTHING = Profile()
+
+
+def read(text: str) -> Profile:
+    """The profile of a file in TOML.
+
+    Raises:
+        InvalidSetting: it is none.
+    """
+    try:
+        profile = convert(tomllib.loads(text), Profile)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidSetting("profile", str(error), "write it in TOML, as docs/conformance.md shows") from None
+    for place, given, names in (("operations", profile.operations, NAMES), ("types", profile.types, TYPES)):
+        if unknown := sorted(set(given) - set(names)):
+            raise InvalidSetting(place, f"{unknown[0]!r} is none", f"name some of {', '.join(names)}")
+    return profile

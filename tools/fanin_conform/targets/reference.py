@@ -1,0 +1,41 @@
+"""The switch in plain Python in this process, in virtual time."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from fanin_conform.datagram import DEVICE_PORT, TESTER_PORT
+from fanin_conform.targets.target import Frame
+from fanin_reference.switch import Switch
+
+ADDRESS, TICK_S = "10.0.0.1", 0.05
+
+
+class ReferenceTarget:
+    """See `target.Target`. kind: another class of switch than the sound one."""
+
+    name, address, has_port = "reference", ADDRESS, True
+
+    def __init__(self, count: int, kind: type[Switch] = Switch, lanes: int = 1) -> None:
+        self.addresses = [f"10.0.1.{1 + number}" for number in range(count)]
+        self._switch, self._now = kind(ADDRESS, lanes), 1.0
+        self._waiting: deque[Frame] = deque()
+
+    def send(self, source: str, data: bytes) -> None:
+        """At once."""
+        self._take(self._switch.receive(data, source, TESTER_PORT, self._now))
+
+    def receive(self, seconds: float) -> Frame | None:
+        """What waits; else time passes, at most so much."""
+        end = self._now + seconds
+        while not self._waiting and self._now < end:
+            self._now = min(end, self._now + TICK_S)
+            self._take(self._switch.tick(self._now))
+        return self._waiting.popleft() if self._waiting else None
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _take(self, packets: list[tuple[str, int, bytes]]) -> None:
+        for to, lane, data in packets:
+            self._waiting.append(Frame(to, ADDRESS, DEVICE_PORT + lane, data))

@@ -1,0 +1,1 @@
+"""A switch in plain Python, written from SPEC.md alone: slow, and without any code of Fanin's devices."""

@@ -1,0 +1,60 @@
+"""`python -m fanin_reference ADDRESS`: the switch at an address of this host, until it is told to end."""
+
+from __future__ import annotations
+
+import argparse
+import select
+import socket
+import time
+
+from fanin_reference import packets
+from fanin_reference.switch import Switch
+
+IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h: don't fragment, and identification 0 ([3-9])
+BUFFER, LARGEST, BATCH, TICK_S = 1 << 21, 1 << 16, 1000, 0.05
+
+
+def opened(address: str, port: int) -> socket.socket:
+    """A UDP socket."""
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+    udp.bind((address, port))
+    return udp
+
+
+def send(ports: list[socket.socket], out: list[tuple[str, int, bytes]]) -> None:
+    """Send each from the port of its lane. What the kernel does not take is lost."""
+    for to, lane, data in out:
+        try:
+            ports[lane].sendto(data, (to, packets.PORT))
+        except OSError:
+            continue
+
+
+def main() -> None:
+    """Run."""
+    parser = argparse.ArgumentParser(prog="python -m fanin_reference", description=__doc__)
+    parser.add_argument("address", help="IPv4 address of the switch; its UDP ports 4791 and 49152 must be free")
+    parser.add_argument("--lanes", type=int, default=1)
+    asked = parser.parse_args()
+    inbox = opened(asked.address, packets.PORT)
+    ports = [opened(asked.address, packets.FIRST_SOURCE_PORT + lane) for lane in range(asked.lanes)]
+    buffer = inbox.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+    switch = Switch(asked.address, asked.lanes, buffer)
+    print(f"a switch at {asked.address}", flush=True)
+    next_tick = time.monotonic()
+    while True:
+        select.select([inbox], [], [], max(0.0, next_tick - time.monotonic()))
+        for _ in range(BATCH):
+            if not select.select([inbox], [], [], 0)[0]:
+                break
+            data, (source, port) = inbox.recvfrom(LARGEST)
+            send(ports, switch.receive(data, source, port, time.monotonic()))
+        if time.monotonic() >= next_tick:
+            send(ports, switch.tick(time.monotonic()))
+            next_tick = time.monotonic() + TICK_S
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""What a device holds and sends: jobs, and packets out. Sockets and the clock are the caller's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from fanin_reference import packets
+from fanin_reference.job import Job
+from fanin_reference.packets import Packet
+
+Fields = Mapping[str, int]  # of the CETH
+NO_FIELDS: Fields = {}
+Outgoing = tuple[str, int, bytes]  # destination, lane, datagram
+
+
+class Device:
+    """address: IPv4. lanes: how many. buffer: bytes that may wait at the port. drops: packets by demand."""
+
+    def __init__(self, address: str, lanes: int = 1, buffer: int = 1 << 20) -> None:
+        self.address, self.lanes, self.buffer = address, lanes, buffer
+        self.jobs: dict[tuple[int, int], Job] = {}
+        self.drops: Counter[str] = Counter()
+        self.now = 0.0
+        self._out: list[Outgoing] = []
+
+    def answer(self, packet: Packet, opcode: str, ceth: Fields = NO_FIELDS, payload: bytes = b"") -> None:
+        """A packet back to where one came from."""
+        alike = {name: packet.ceth[name] for name in ("jid", "key", "lane", "source")}
+        self._send(packet.address, opcode, payload, {**alike, **ceth})
+
+    def to_child(self, job: Job, bit: int, opcode: str, ceth: Fields = NO_FIELDS, payload: bytes = b"") -> None:
+        """A packet to a child that has joined."""
+        child = job.children[bit]
+        child.sent = self.now
+        alike = {"jid": job.jid, "key": job.key, "lane": job.lane, "source": bit}
+        self._send(child.address, opcode, payload, {**alike, **ceth})
+
+    def _send(self, to: str, opcode: str, payload: bytes, ceth: dict[str, int]) -> None:
+        self._out.append((to, ceth["lane"], packets.build(opcode, self.address, to, payload, **ceth)))
+
+    def outgoing(self) -> list[Outgoing]:
+        """What is to be sent, once."""
+        out, self._out = self._out, []
+        return out

@@ -1,0 +1,6 @@
+"""The times of section 14."""
+
+DETECTION_S, AGEING_S = 5.0, 60.0
+KEEPALIVE_S = DETECTION_S / 10
+NAK_S = 0.001  # [5-12]
+JUST_SENT_S = 0.020 / 4  # [8-18]: a quarter of the first reorder time
