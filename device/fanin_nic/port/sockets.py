@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import ipaddress
 import logging
 import os
@@ -69,6 +70,22 @@ def set_buffer(udp: socket.socket, forced: int, limited: int, size: int) -> int:
     except PermissionError:
         udp.setsockopt(socket.SOL_SOCKET, limited, size)
     return udp.getsockopt(socket.SOL_SOCKET, limited) // 2  # the kernel doubles it for its own overhead
+
+
+@functools.cache
+def _warn_of_uncounted() -> None:
+    log.warning("this system does not tell what receive buffers drop (SO_MEMINFO): drop_receive_buffer stays 0")
+
+
+def dropped_at(udp: socket.socket) -> int:
+    """Packets for which the receive buffer of a socket had no room. 0, and a warning once in a process, where the
+    system gives less than the kernel does: qemu-user answers with 4 bytes."""
+    size, place = 4 * (SK_MEMINFO_DROPS + 1), 4 * SK_MEMINFO_DROPS
+    memory = udp.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, size)
+    if len(memory) < size:
+        _warn_of_uncounted()
+        return 0
+    return struct.unpack_from("I", memory, place)[0]
 
 
 def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.socket:
@@ -176,10 +193,8 @@ class UdpPort(Port):
     def _dropped_by_kernel(self) -> int:
         """Packets (super-packets count as one) for which the receive buffer had no room. Packets to a group count only
         in a device of one lane, because the kernel counts packets of other lanes among them."""
-        size, place = 4 * (SK_MEMINFO_DROPS + 1), 4 * SK_MEMINFO_DROPS
         receivers = self._receivers if self._is_alone else (self._receiver,)
-        memories = (receiver.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, size) for receiver in receivers)
-        return sum(struct.unpack_from("I", memory, place)[0] for memory in memories)
+        return sum(map(dropped_at, receivers))
 
     def close(self) -> None:
         """Close the sockets. `state` must not be used any more."""
