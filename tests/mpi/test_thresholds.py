@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -25,6 +26,14 @@ def counts(mpi: Mpi, fabrics: Fabrics, thresholds: str, ranks: int = 3, route: s
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "BAD_SETTING" not in ended.stderr
     return {name for name, (done, _) in offloaded(ended.stderr).items() if done}
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_group_for_more_ranks_than_cpus(mpi: Mpi, fabrics: Fabrics, ranks: int) -> None:
+    thresholds = "all=off, bcast=0-; crowded: bcast=off, reduce=0-"
+    is_crowded = ranks > os.sysconf("SC_NPROCESSORS_ONLN")
+    assert counts(mpi, fabrics, thresholds, ranks) == {"Reduce" if is_crowded else "Bcast"}
 
 
 @pytest.mark.parametrize(

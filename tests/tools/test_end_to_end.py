@@ -190,6 +190,18 @@ communicator.allreduce(numpy.ones(10))
     assert "fanin: PROGRAM_FAILED: rank 1 ended with exit code 5; " in result.stderr
 
 
+def test_interpreter_without_fanin_is_named(running: Running, tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    python.chmod(0o755)
+    command = [*FANIN, "run", "--name", NAME, "-n", "1", "--", str(python), "-c"]
+    result = subprocess.run([*command, "import fanin"], capture_output=True, text=True)
+    remedy = f"{python} has no fanin: activate its environment, or give the path: {sys.executable}"
+    assert remedy in result.stderr
+    result = subprocess.run([*command[:-2], sys.executable, "-c", "exit(3)"], capture_output=True, text=True)
+    assert "has no fanin" not in result.stderr
+
+
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [*FANIN, "run", "--name", NAME, "-n", str(RANKS), *arguments, "--", sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ)

@@ -66,7 +66,7 @@ static uint32_t choice_of(const char *variable, const struct choice *choices, co
 /* Append thresholds, which come from `source`, to others, if they can be read. */
 static void append(char *thresholds, const char *text, const char *source)
 {
-    const struct setting any = {FANIN_ROUTE_AUTO, 0, 0};
+    const struct setting any = {FANIN_ROUTE_AUTO, 0, 0, 0};
     struct range ranges[FUNCTION_COUNT];
     size_t length = strlen(thresholds);
     const char *wrong;

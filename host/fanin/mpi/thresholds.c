@@ -18,8 +18,10 @@ const struct choice shim_routes[] = {{"auto", FANIN_ROUTE_AUTO}, {"local", FANIN
 const char shim_shipped_thresholds[] =
     "all=off\n"
     "local 2: allreduce=2m-, reduce_scatter=16m-, reduce_scatter_block=16m-\n"
-    "local 4: allreduce=4k-, reduce=2m-, reduce_scatter=32k-, reduce_scatter_block=32k-, bcast=16m-, allgather=16m-\n"
-    "mpich local 4: allreduce=512-, reduce=4k-32k, reduce_scatter=16m-, reduce_scatter_block=16m-, allgather=off,"
+    "local 4: allreduce=4m-, reduce=256k-, reduce_scatter=4m-, reduce_scatter_block=4m-, bcast=4m-\n"
+    "crowded local 4: allreduce=4k-, reduce=2m-, reduce_scatter=32k-, reduce_scatter_block=32k-, bcast=16m-,"
+    " allgather=16m-\n"
+    "mpich crowded local 4: allreduce=512-, reduce=4k-32k, reduce_scatter=16m-, reduce_scatter_block=16m-, allgather=off,"
     " allgatherv=16m-, barrier=0-\n"
     "tree 2: allreduce=16m-\n"
     "tree 4: allreduce=32k-, reduce=32k-, reduce_scatter=4k-, reduce_scatter_block=4k-, bcast=256k-, allgather=256k-,"
@@ -83,6 +85,8 @@ static int read_head(const char *text, const char *end, const struct setting *se
             *holds &= setting->route == route->value;
         else if (is_word(text, length, "one-host"))
             *holds &= setting->on_one_host;
+        else if (is_word(text, length, "crowded"))
+            *holds &= setting->is_crowded;
         else if (shim_is_family(text, length))
             *holds &= is_word(text, length, shim_abi->name);
         else if (strspn(text, "0123456789") >= length)

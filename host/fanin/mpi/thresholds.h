@@ -5,6 +5,7 @@
  *     all=off, allreduce=4k-64m                   for every communicator
  *     open-mpi local 4: bcast=256k-, barrier=off  for those of four ranks and more below one NIC, with Open MPI
  *     one-host tree: all=off                      for those below several NICs of one machine
+ *     crowded local: allreduce=4k-                where a host has more ranks than CPUs
  *
  * A later group overrides an earlier one. "#" begins a comment.
  */
@@ -30,10 +31,11 @@ struct setting {
     uint32_t route;            /* enum fanin_route; FANIN_ROUTE_AUTO: of none */
     uint32_t ranks;
     int on_one_host;           /* all NICs have loopback addresses: they are processes of one machine */
+    int is_crowded;            /* a host of its ranks has more ranks than CPUs: those of an MPI wait for each other */
 };
 
-/* The defaults. Measured by `fanin tune` on two hosts with 2 cores, and over four network namespaces. Sizes that the
- * devices do faster on one of them only stay with the MPI. */
+/* The defaults. Measured by `fanin tune` on two hosts with 2 cores, and over four network namespaces; with cores for all
+ * ranks, by Open MPI on a host of 16. Sizes that the devices do faster on one of them only stay with the MPI. */
 extern const char shim_shipped_thresholds[];
 
 /* Read the groups of a text that hold for `setting` into `ranges`; those of the functions that it does not name stay.

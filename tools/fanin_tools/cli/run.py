@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -75,7 +76,12 @@ def run(
             code, shown["failed_rank"] = outcome.exit_code, outcome.failed_rank
             failed = "" if outcome.failed_rank is None else str(outcome)
     if failed:
-        failure = ToolError("PROGRAM_FAILED", failed, "see its error output above")
+        remedy = "see its error output above"
+        if mpi and mpi_launcher.refuses_root(mpirun):
+            remedy += f'; to root, Open MPI asks for --mpirun "{mpirun} {mpi_launcher.ALLOWS_ROOT}"'
+        if not mpi and launcher.lacks_fanin(command[0]):
+            remedy += f"; {command[0]} has no fanin: activate its environment, or give the path: {sys.executable}"
+        failure = ToolError("PROGRAM_FAILED", failed, remedy)
         print_progress(f"fanin: {failure}")
         shown["error"] = failure.as_dict()
     if json_output:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import select
 import shutil
 import signal
@@ -32,6 +33,7 @@ from fanin_wire.settings import JobSettings
 
 GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
+LOOK_SECONDS = 30.0  # whether an interpreter has fanin
 ERROR_OUTPUT = 2  # descriptor
 WITHDRAWN = "-"  # in the file of exit causes: the rank goes on in a job formed anew
 
@@ -168,6 +170,19 @@ def require_program(program: str) -> None:
         found = Path(program).exists()
         cause = f"{program} can not be started: {'it is not executable' if found else 'there is no such program'}"
         raise UsageError(cause, "give the path of a program behind --", name="NO_PROGRAM")
+
+
+def lacks_fanin(program: str) -> bool:
+    """Whether `program` is a Python interpreter that has no fanin, such as that of the system beside an environment. A
+    folder of that name, which a clone may have, passes for an empty package."""
+    path = shutil.which(program)
+    if path is None or not re.fullmatch(r"python[\d.]*", Path(program).name):
+        return False
+    line = [path, "-c", "import fanin; fanin.Communicator"]
+    try:
+        return subprocess.run(line, capture_output=True, stdin=subprocess.DEVNULL, timeout=LOOK_SECONDS).returncode != 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _spawn(line: list[str], environment: dict[str, str], output: Output) -> subprocess.Popen[bytes]:

@@ -17,6 +17,8 @@ from fanin_tools.launch.launcher import TO_STANDARD_OUTPUT, Output
 from fanin_tools.launch.placement import Placement
 
 LAUNCHER = "mpirun"
+ALLOWS_ROOT = "--allow-run-as-root"
+LOOK_SECONDS = 30.0  # for a version
 NAMESPACES = "let an mpirun enter them (fanin mpi-lib --launch-agent, docs/mpi.md), or leave out --netns"
 
 
@@ -56,6 +58,18 @@ def launcher_words(launcher: str) -> list[str]:
         remedy = "install an MPI, or name its launcher with --mpirun"
         raise UsageError(f"there is no program {launcher!r}", remedy, name="NO_PROGRAM")
     return words
+
+
+def refuses_root(launcher: str) -> bool:
+    """Whether this process is root and the launcher one of Open MPI, which then starts nothing unless it is told to."""
+    words = launcher_words(launcher)
+    if os.geteuid() or ALLOWS_ROOT in words or "OMPI_ALLOW_RUN_AS_ROOT" in os.environ:
+        return False
+    try:
+        said = subprocess.run([words[0], "--version"], capture_output=True, text=True, timeout=LOOK_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "Open MPI" in said.stdout
 
 
 def environment(running: Running, placement: Placement) -> dict[str, str]:

@@ -25,6 +25,7 @@
     X(Comm_call_errhandler, (handle, int))                                                                          \
     X(Add_error_code, (int, int *))                                                                                 \
     X(Add_error_string, (int, const char *))                                                                        \
+    X(Error_string, (int, char *, int *))                                                                           \
     X(Iprobe, (int, int, handle, int *, void *))                                                                    \
     X(Type_size, (handle, int *))                                                                                   \
     X(Type_size_x, (handle, int64_t *))                                                                             \

@@ -52,7 +52,7 @@ void shim_communicators_begin(void)
 /* What the thresholds of a job depend on. A job that its devices would refuse has no route. */
 static struct setting setting_of(const struct plan *plan, int rank)
 {
-    struct setting setting = {FANIN_ROUTE_AUTO, plan->job.ranks, plan->is_on_one_host};
+    struct setting setting = {FANIN_ROUTE_AUTO, plan->job.ranks, plan->is_on_one_host, plan->is_crowded};
     struct fanin_join join;
 
     if (fanin_describe(&plan->job, (uint32_t)rank, &join) == FANIN_SUCCESS)

@@ -15,6 +15,8 @@ struct member {
     struct fanin_place place;
     uint32_t chunk;            /* the longest that its device can have */
     uint32_t host;             /* tells machines apart that have the same loopback addresses */
+    uint32_t cpus;             /* of its host */
+    int is_crowded;            /* its host has more ranks than CPUs. Not told: each rank counts */
 };
 
 static struct member *members;
@@ -41,9 +43,34 @@ static uint32_t longest_chunk(void)
     return chunk;
 }
 
+/* The CPUs that are online, wherever the ranks may run: launchers bind them in many ways. */
+static uint32_t cpus_of_host(void)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return cpus > 0 ? (uint32_t)cpus : 1;
+}
+
+/* Ranks of a host mostly follow each other. */
+static void find_crowded(void)
+{
+    for (int rank = 0; rank < member_count; rank++) {
+        struct member *member = &members[rank];
+        uint32_t ranks = 0;
+        if (rank && member[-1].host == member->host) {
+            member->is_crowded = member[-1].is_crowded;
+            continue;
+        }
+        for (int other = 0; other < member_count; other++)
+            ranks += members[other].host == member->host;
+        member->is_crowded = ranks > member->cpus;
+    }
+}
+
 void shim_exchange_members(enum fanin_status status, int ranks)
 {
-    struct member mine = {.status = status, .place = shim_device.place, .host = host_number()};
+    struct member mine = {.status = status, .place = shim_device.place, .host = host_number(),
+                          .cpus = cpus_of_host()};
 
     if (status == FANIN_SUCCESS)
         mine.chunk = longest_chunk();
@@ -53,6 +80,7 @@ void shim_exchange_members(enum fanin_status status, int ranks)
     if (!members || pmpi.Allgather(&mine, sizeof mine, shim_handle(TYPE_BYTE), members, sizeof mine,
                                    shim_handle(TYPE_BYTE), shim_handle(COMM_WORLD)))
         abort();
+    find_crowded();
     pmpi.Comm_group(shim_handle(COMM_WORLD), &world_group);
     world_group = load_handle(&world_group);
 }
@@ -119,6 +147,7 @@ static void plan_places(const int *world_ranks, struct fanin_place *places, stru
             job->chunk = member->chunk;
         plan->is_reachable &= can_reach(first, member);
         plan->is_on_one_host &= shim_is_loopback(member->place.address);
+        plan->is_crowded |= member->is_crowded;
     }
     if (is_local) { /* segments need not fit into packets, and longer ones need fewer slots */
         ask_for_fewer_slots(job);

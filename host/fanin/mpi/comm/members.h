@@ -11,6 +11,7 @@ struct plan {
     int is_of_world;           /* MPI_COMM_WORLD has all its ranks. Others have agreed on nothing with this one */
     int is_reachable;          /* no nodes have loopback addresses of different machines */
     int is_on_one_host;        /* all nodes have loopback addresses: they are processes of one machine */
+    int is_crowded;            /* a host of its ranks has more ranks of MPI_COMM_WORLD than CPUs */
 };
 
 /* All ranks of MPI_COMM_WORLD call it. status: of this rank's device. */

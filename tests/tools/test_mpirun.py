@@ -1,0 +1,45 @@
+"""The launcher of an MPI: that of Open MPI refuses root, and the user is told how to go on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.launch import mpirun
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> Path:
+    path = tmp_path / "mpirun"
+    path.write_text("#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("user", "options", "version", "refuses"),
+    [
+        (0, "--oversubscribe", "", True),
+        (0, "--allow-run-as-root", "", False),
+        (0, "", "HYDRA build details", False),
+        (1000, "", "", False),
+    ],
+)
+def test_root_is_refused(
+    launcher: Path, monkeypatch: pytest.MonkeyPatch, user: int, options: str, version: str, refuses: bool
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.delenv("OMPI_ALLOW_RUN_AS_ROOT", raising=False)
+    if version:
+        launcher.write_text(f"#!/bin/sh\necho '{version}'\n")
+    assert mpirun.refuses_root(f"{launcher} {options}") is refuses
+
+
+def test_root_that_has_allowed_itself(launcher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+    assert not mpirun.refuses_root(str(launcher))
