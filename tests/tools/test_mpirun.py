@@ -9,8 +9,6 @@ import pytest
 
 from fanin_tools.launch import mpirun
 
-pytestmark = pytest.mark.unit
-
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Path:
