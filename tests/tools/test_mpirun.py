@@ -9,6 +9,8 @@ import pytest
 
 from fanin_tools.launch import mpirun
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Path:
