@@ -18,7 +18,7 @@ FILLERS = {"rest", "padding", "guids", "vendor", "sqd", "atomics"}  # runs of me
 STRUCTURES = {  # by the name in C; whole: whether the size is the same, too
     "ibv_gid_entry": (library.GidEntry, True),
     "ibv_device_attr": (library.DeviceAttributes, True),
-    "ibv_port_attr": (library.PortAttributes, True),
+    "ibv_port_attr": (library.PortAttributes, False),  # longer in newer versions
     "ibv_qp_cap": (library.Capabilities, True),
     "ibv_qp_init_attr": (library.QueuePairInit, True),
     "ibv_ah_attr": (library.AddressAttributes, True),
