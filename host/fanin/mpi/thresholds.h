@@ -34,8 +34,8 @@ struct setting {
     int is_crowded;            /* a host of its ranks has more ranks than CPUs: those of an MPI wait for each other */
 };
 
-/* The defaults. Measured by `fanin tune` on two hosts with 2 cores, and over four network namespaces; with cores for all
- * ranks, by Open MPI on a host of 16. Sizes that the devices do faster on one of them only stay with the MPI. */
+/* The defaults. Measured by `fanin tune` on two hosts with 2 cores, and over four network namespaces; with a core for
+ * each rank, with Open MPI on a host of 16. Sizes that the devices do faster on one of them only stay with the MPI. */
 extern const char shim_shipped_thresholds[];
 
 /* Read the groups of a text that hold for `setting` into `ranges`; those of the functions that it does not name stay.
