@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import socket
 import stat
 import struct
 from pathlib import Path
+
+from fanin_nic.hostif.accepting import Accepting
 
 BACKLOG = 64
 OWNER_ONLY = 0o600
@@ -18,46 +18,27 @@ class SocketInUse(RuntimeError):
     """Another device answers at the path, or something that is not a socket lies there."""
 
 
-class Listener:
+class Listener(Accepting):
     """Listens at `path`. Replaces a socket that a dead device has left there. Raises SocketInUse if the device is
     alive."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         try:
             _remove_stale(self.path)
-            self.socket.bind(str(self.path))
+            listening.bind(str(self.path))
             os.chmod(self.path, OWNER_ONLY)
-            self.socket.listen(BACKLOG)
+            listening.listen(BACKLOG)
         except BaseException:
-            self.socket.close()
+            listening.close()
             raise
+        super().__init__(listening)
         self._inode = os.stat(self.path).st_ino
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-
-    def accept(self) -> socket.socket | None:
-        """The next connection, non-blocking; None if there is none, or no descriptor for it."""
-        try:
-            connection, _ = self.socket.accept()
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._turn_away()
-            return None
-        connection.setblocking(False)
-        return connection
-
-    def _turn_away(self) -> None:
-        """Close a connection for which there is no descriptor. If it waited on, it would keep the device awake."""
-        os.close(self._spare)
-        with contextlib.suppress(OSError):
-            self.socket.accept()[0].close()
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Stop listening and remove the socket, unless it was replaced by another one."""
-        self.socket.close()
-        os.close(self._spare)
+        super().close()
         try:
             if os.stat(self.path).st_ino == self._inode:
                 self.path.unlink()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
-import os
 import socket
 import struct
 
+from fanin_nic.hostif.accepting import Accepting
 from fanin_nic.hostif.remote.address import HostAddress
 
 LENGTH = struct.Struct("<I")
@@ -21,45 +20,28 @@ class AddressInUse(RuntimeError):
     """The address of the TCP socket can not be had: cause, then remedy."""
 
 
-class StreamListener:
+class StreamListener(Accepting):
     """Listens at an address. Raises AddressInUse."""
 
     def __init__(self, place: HostAddress, detection: float) -> None:
         self._detection = detection
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.socket.bind((place.address, place.port))
-            self.socket.listen(BACKLOG)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((place.address, place.port))
+            listening.listen(BACKLOG)
         except OSError as error:
-            self.socket.close()
+            listening.close()
             cause = f"cannot listen at {place.address}:{place.port}: {error.strerror}"
             raise AddressInUse(f"{cause}; use an address of this host, and a port that is free") from error
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        super().__init__(listening)
 
     def accept(self) -> socket.socket | None:
-        """The next connection, non-blocking; None if there is none, or no descriptor for it."""
-        try:
-            connection, _ = self.socket.accept()
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._turn_away()
-            return None
-        connection.setblocking(False)
-        watch(connection, self._detection)
+        """As Accepting; a silent host ends the connection."""
+        connection = super().accept()
+        if connection is not None:
+            watch(connection, self._detection)
         return connection
-
-    def _turn_away(self) -> None:
-        """Close a connection for which there is no descriptor. If it waited on, it would keep the device awake."""
-        os.close(self._spare)
-        with contextlib.suppress(OSError):
-            self.socket.accept()[0].close()
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-
-    def close(self) -> None:
-        """Stop listening."""
-        self.socket.close()
-        os.close(self._spare)
 
 
 def watch(connection: socket.socket, detection: float) -> None:
