@@ -30,6 +30,13 @@ def test_calls_that_were_left_have_a_star_and_a_remark() -> None:
     assert streams.remarks(ROWS)[0] in streams.markdown(ROWS)
 
 
+def test_with_default_settings_a_column_has_the_ratio_of_times() -> None:
+    columns, lines = streams.cells(ROWS, forced=False)
+    assert columns == (*streams.COLUMNS, "Open MPI", "with Fanin", "time", "MPICH", "with Fanin", "time")
+    assert lines[0] == ("Bcast", "8 B", "4", "4,000", "667", "6.00", "50.0", "800", "0.06")
+    assert "`fanin bench streams --default-settings --into`" in streams.markdown(ROWS, forced=False)
+
+
 def test_the_page_says_where_the_ranks_are() -> None:
     assert "\nOne node; " in streams.markdown(ROWS)
     assert "\nA rank on each of several hosts; " in streams.markdown(ROWS, hosts=4)

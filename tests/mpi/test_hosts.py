@@ -83,7 +83,7 @@ def test_streams_between_hosts(mpi: Mpi, hosts: Running, tmp_path: Path) -> None
     (tmp_path / mpi.family).symlink_to(mpi.folder)
     before = counter(statuses(hosts), "tx_RESULT")
     rows = streams.measure(hosts, tmp_path, [HOSTS], [8], ignore)
-    assert len(rows) == 8
+    assert len(rows) == 9
     assert all(row.alone > 0 and row.with_fanin > 0 and row.left == "" for row in rows)
     assert counter(statuses(hosts), "tx_RESULT") > before
 

@@ -1,14 +1,24 @@
-"""`fanin bench streams`: every call of every collective is on Fanin, and both contenders are timed."""
+"""`fanin bench streams`: every call of every collective is on Fanin, unless the default settings decide, and both
+contenders are timed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from fanin_tools.bench import streams
+from fanin_tools.bench import mpi_shim, streams
 from tests.fabric.fixtures import ignore
 from tests.mpi.conftest import Fabrics, Mpi
 
-COLLECTIVES = ["Bcast", "Reduce", "Allreduce", "Reduce_scatter_block", "Scatter", "Gather", "Allgather"]
+COLLECTIVES = [
+    "Bcast",
+    "Bcast, root moves on",
+    "Reduce",
+    "Allreduce",
+    "Reduce_scatter_block",
+    "Scatter",
+    "Gather",
+    "Allgather",
+]
 
 
 def test_streams(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
@@ -18,4 +28,15 @@ def test_streams(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
         ("Barrier", 0),
         *((collective, 8) for collective in COLLECTIVES),
     ]
+    assert all(row.alone > 0 and row.with_fanin > 0 and row.left == "" for row in rows)
+
+
+def test_default_settings_are_those_of_any_program(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
+    assert not {mpi_shim.THRESHOLDS, mpi_shim.JOIN} & set(
+        mpi_shim.environment(fabrics.running, 2, "local", forced=False)
+    )
+    assert {mpi_shim.THRESHOLDS, mpi_shim.JOIN} <= set(mpi_shim.environment(fabrics.running, 2, "local"))
+    (tmp_path / mpi.family).symlink_to(mpi.folder)
+    rows = streams.measure(fabrics.running, tmp_path, [2], [8], ignore, forced=False)
+    assert len(rows) == 1 + len(COLLECTIVES)
     assert all(row.alone > 0 and row.with_fanin > 0 and row.left == "" for row in rows)

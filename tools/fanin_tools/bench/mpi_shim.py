@@ -35,13 +35,15 @@ class Calls:
     left: dict[str, int]
 
 
-def environment(running: Running, ranks: int, route: str) -> dict[str, str]:
-    """Environment variables of every rank: the shim, its devices, the report at the end."""
-    return mpirun.environment(running, place(running.fabric, ranks, route)) | {
-        REPORT: "1",
-        THRESHOLDS: os.environ.get(THRESHOLDS, EVERYTHING),
-        JOIN: os.environ.get(JOIN, FROM_THE_START),
-    }
+def environment(running: Running, ranks: int, route: str, forced: bool = True) -> dict[str, str]:
+    """Environment variables of every rank: the shim, its devices, the report at the end.
+
+    Args:
+        forced: offload every call from the first one on, unless the environment has settings of its own.
+    """
+    variables = mpirun.environment(running, place(running.fabric, ranks, route)) | {REPORT: "1"}
+    settings = {THRESHOLDS: EVERYTHING, JOIN: FROM_THE_START} if forced else {}
+    return variables | {name: os.environ.get(name, value) for name, value in settings.items()}
 
 
 def calls_left(report: str) -> dict[str, str]:

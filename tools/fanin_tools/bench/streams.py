@@ -51,10 +51,18 @@ def check_sizes(sizes: Sequence[int]) -> None:
 
 
 def measure(
-    running: Running, folder: Path, ranks: Sequence[int], sizes: Sequence[int], progress: ProgressCallback
+    running: Running,
+    folder: Path,
+    ranks: Sequence[int],
+    sizes: Sequence[int],
+    progress: ProgressCallback,
+    forced: bool = True,
 ) -> list[Row]:
     """Measure every collective with every MPI that is installed in `folder`, over TCP where the hosts of the fabric
     are namespaces.
+
+    Args:
+        forced: with every call on the devices, in place of those that the default settings choose.
 
     Raises:
         UsageError: NO_PEERS if no MPI is installed there.
@@ -70,15 +78,15 @@ def measure(
             program = mpi_compiler.build(str(binaries / "mpiexec"), SOURCE, Path(place) / "program", remedy)
             for count in ranks:
                 progress(f"{peer.title}, {counted(count, 'rank')} ...")
-                rows += _measure(running, peer, binaries, program, count, sizes)
+                rows += _measure(running, peer, binaries, program, count, sizes, forced)
     return rows
 
 
 def _measure(
-    running: Running, peer: Peer, binaries: Path, program: Path, ranks: int, sizes: Sequence[int]
+    running: Running, peer: Peer, binaries: Path, program: Path, ranks: int, sizes: Sequence[int], forced: bool
 ) -> list[Row]:
     route = "tree" if running.fabric.netns else "local"
-    variables = mpi_shim.environment(running, ranks, route) | YIELDING
+    variables = mpi_shim.environment(running, ranks, route, forced) | YIELDING
     line = [str(program), *map(str, sizes)]
     command = peer.command(binaries, ranks, running.fabric, program.parent, line, variables)
     title = f"{peer.title}, {counted(ranks, 'rank')}"
@@ -95,30 +103,38 @@ def _measure(
         raise ToolError("PROGRAM_FAILED", f"{title}: {said}", "see what it says")
     left = mpi_shim.calls_left(done.stdout + done.stderr)
     rows = []
-    for words in map(str.split, done.stdout.splitlines()):
-        if len(words) == 4 and words[1].isdecimal():
-            why = left.get(words[0], "there is nothing to offload")
-            rows.append(Row(peer.title, ranks, words[0], int(words[1]), float(words[2]), float(words[3]), why))
+    for words in (line.split("\t") for line in done.stdout.splitlines()):
+        if len(words) == 4:
+            name, size, alone, with_fanin = words
+            why = left.get(name.split(",")[0], "there is nothing to offload") if forced else ""
+            rows.append(Row(peer.title, ranks, name, int(size), float(alone), float(with_fanin), why))
     return rows
 
 
-def cells(rows: Sequence[Row]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The columns, and for each collective, length and number of ranks the operations a second of each MPI."""
+def cells(rows: Sequence[Row], forced: bool = True) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The columns, and for each collective, length and number of ranks the operations a second of each MPI; without
+    `forced` also the time with Fanin as a multiple of that without."""
     titles = tuple(dict.fromkeys(row.mpi for row in rows))
-    columns = (*COLUMNS, *(column for title in titles for column in (title, "with Fanin")))
+    of_each = ("with Fanin",) if forced else ("with Fanin", "time")
+    columns = (*COLUMNS, *(column for title in titles for column in (title, *of_each)))
     lines: dict[tuple[str, int, int], dict[str, Row]] = {}
     for row in rows:
         lines.setdefault((row.collective, row.bytes, row.ranks), {})[row.mpi] = row
+    width = 1 + len(of_each)
     return columns, [
-        (collective, render_size(size), str(ranks), *(cell for title in titles for cell in _cells(found.get(title))))
+        (
+            *(collective, render_size(size), str(ranks)),
+            *(cell for title in titles for cell in _cells(found.get(title))[:width]),
+        )
         for (collective, size, ranks), found in lines.items()
     ]
 
 
-def _cells(row: Row | None) -> tuple[str, str]:
+def _cells(row: Row | None) -> tuple[str, str, str]:
     if row is None:
-        return "", ""
-    return _thousands(row.alone), f"{_thousands(row.with_fanin)}{'*' if row.left else ''}"
+        return "", "", ""
+    with_fanin = f"{_thousands(row.with_fanin)}{'*' if row.left else ''}"
+    return _thousands(row.alone), with_fanin, f"{row.with_fanin / row.alone:.2f}"
 
 
 def _thousands(microseconds: float) -> str:
@@ -131,14 +147,18 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     return [f"* {mpi}, {counted(ranks, 'rank')}: calls were left to the MPI: {why}" for mpi, ranks, why in found]
 
 
-def markdown(rows: Sequence[Row], hosts: int = 1) -> str:
+def markdown(rows: Sequence[Row], hosts: int = 1, forced: bool = True) -> str:
     """The table for the documentation. hosts: nodes of the fabric."""
-    columns, lines = cells(rows)
+    columns, lines = cells(rows, forced)
     table = [columns, ("---",) * len(columns), *lines]
     where, given = ("One node", "") if hosts == 1 else ("A rank on each of several hosts", f" --nodes {hosts}")
+    settings = " --default-settings" * (not forced)
     heading = (
         "# Streams of short operations\n\nOperations a second, in thousands: a rank calls one after the other, as fast "
-        f"as it can.\n{where}; bytes are those of a rank's block. Made by `fanin bench streams{given} --into`.\n\n"
+        f"as it can.\n{where}; bytes are those of a rank's block. "
+        f"Made by `fanin bench streams{given}{settings} --into`.\n\n"
     )
+    if not forced:
+        heading += "Fanin has its default settings. *time*: with Fanin, as a multiple of that of the MPI alone.\n\n"
     notes = "".join(f"\n{remark}\n" for remark in remarks(rows))
     return heading + "".join(f"| {' | '.join(line)} |\n" for line in table) + notes

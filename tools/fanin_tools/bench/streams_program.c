@@ -1,6 +1,6 @@
 /* Streams of short collectives: microseconds of an operation, of the MPI alone (PMPI_) and with Fanin (MPI_) in turns,
  * so that both see the same machine. Arguments: the bytes of a rank's block, each a multiple of 8. A line for each
- * collective and length: its name, the bytes, both times.
+ * collective and length: its name, the bytes, both times, with tabs between them.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -9,9 +9,21 @@
 enum { LONGEST = 1 << 20, TURNS = 5, FEWEST = 32 };
 static const double TURN_SECONDS = 0.03;
 
-enum collective { BARRIER, BCAST, REDUCE, ALLREDUCE, REDUCE_SCATTER, SCATTER, GATHER, ALLGATHER, COLLECTIVES };
-static const char *const names[] = {"Barrier", "Bcast",  "Reduce",    "Allreduce", "Reduce_scatter_block",
-                                    "Scatter", "Gather", "Allgather"};
+enum collective {
+    BARRIER,
+    BCAST,
+    BCAST_MOVING,
+    REDUCE,
+    ALLREDUCE,
+    REDUCE_SCATTER,
+    SCATTER,
+    GATHER,
+    ALLGATHER,
+    COLLECTIVES
+};
+static const char *const names[] = {"Barrier",   "Bcast",                "Bcast, root moves on", "Reduce",
+                                    "Allreduce", "Reduce_scatter_block", "Scatter",              "Gather",
+                                    "Allgather"};
 
 struct functions {
     int (*barrier)(MPI_Comm);
@@ -32,14 +44,17 @@ static const struct functions contenders[] = {
 enum { CONTENDERS = sizeof contenders / sizeof *contenders };
 
 static double *in, *out;
+static int ranks;
 
-static void call(const struct functions *f, enum collective collective, int count)
+/* The call of this number in the stream. */
+static void call(const struct functions *f, enum collective collective, int count, int number)
 {
     const MPI_Comm world = MPI_COMM_WORLD;
 
     switch (collective) {
     case BARRIER: f->barrier(world); break;
     case BCAST: f->bcast(out, count, MPI_DOUBLE, 0, world); break;
+    case BCAST_MOVING: f->bcast(out, count, MPI_DOUBLE, number % ranks, world); break;
     case REDUCE: f->reduce(in, out, count, MPI_DOUBLE, MPI_SUM, 0, world); break;
     case ALLREDUCE: f->allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, world); break;
     case REDUCE_SCATTER: f->reduce_scatter(in, out, count, MPI_DOUBLE, MPI_SUM, world); break;
@@ -58,7 +73,7 @@ static double time_stream(const struct functions *functions, enum collective col
     PMPI_Barrier(MPI_COMM_WORLD);
     start = PMPI_Wtime();
     for (int i = 0; i < calls; i++)
-        call(functions, collective, count);
+        call(functions, collective, count, i);
     PMPI_Barrier(MPI_COMM_WORLD);
     return PMPI_Wtime() - start;
 }
@@ -100,14 +115,14 @@ static void measure(enum collective collective, int bytes, int rank)
     for (int i = 0; i < CONTENDERS; i++)
         qsort(times[i], TURNS, sizeof *times[i], compare);
     if (rank == 0) {
-        printf("%s %d %.4f %.4f\n", names[collective], bytes, times[0][TURNS / 2], times[1][TURNS / 2]);
+        printf("%s\t%d\t%.4f\t%.4f\n", names[collective], bytes, times[0][TURNS / 2], times[1][TURNS / 2]);
         fflush(stdout);
     }
 }
 
 int main(int count, char **arguments)
 {
-    int rank, ranks;
+    int rank;
 
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

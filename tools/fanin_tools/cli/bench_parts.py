@@ -29,6 +29,9 @@ def streams(
         int | None, typer.Option(min=2, help="Hosts, a namespace and a rank each, in place of one node. Needs root.")
     ] = None,
     sizes: Annotated[str, typer.Option(help="Bytes of a rank's block, as in 8,512,4K.")] = "8,64,512,4K",
+    default_settings: Annotated[
+        bool, options.flag("--default-settings", help="Fanin takes the calls that it takes of any program, not all.")
+    ] = False,
     into: Annotated[Path | None, typer.Option(help="Write the table into this file as well.")] = None,
     peers: Annotated[Path, typer.Option(help="Folder of the peers' environments (make peers makes it).")] = Path(
         ".bench"
@@ -44,17 +47,18 @@ def streams(
 
     counts, lengths = (nodes,) if nodes else _rank_counts(ranks), setups.parse_sizes(sizes)
     bench_streams.check_sizes(lengths)
+    forced = not default_settings
     if into is not None:
         _check_writable(into)
     fabric = FabricOptions(nodes, 1, netns=True) if nodes else FabricOptions(1, max(counts))
     with leased(Plan(name, fabric.shape()), print_progress) as running:
-        rows = bench_streams.measure(running, peers, counts, lengths, print_progress)
+        rows = bench_streams.measure(running, peers, counts, lengths, print_progress, forced)
     if into is not None:
-        into.write_text(bench_streams.markdown(rows, nodes or 1))
+        into.write_text(bench_streams.markdown(rows, nodes or 1, forced))
     if json_output:
         print_json({"rows": rows})
         return
-    columns, cells = bench_streams.cells(rows)
+    columns, cells = bench_streams.cells(rows, forced)
     print_table("operations a second, in thousands", columns, cells)
     for remark in bench_streams.remarks(rows):
         typer.echo(remark)

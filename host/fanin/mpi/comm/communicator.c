@@ -5,6 +5,7 @@
 #include "abi/pmpi.h"
 #include "settings.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* Calls, or bytes of calls, that take an MPI some milliseconds, as forming a job does. */
 #define WORTH_CALLS 64
@@ -61,6 +62,21 @@ static struct setting setting_of(const struct plan *plan, int rank)
     return setting;
 }
 
+/* The sizes to offload in a setting. Programs that make many communicators make them alike, and reading the text takes
+ * longer than all else that a new one needs. */
+static void find_ranges(const struct setting *setting, struct range *ranges)
+{
+    static __thread struct setting last;
+    static __thread struct range found[FUNCTION_COUNT];
+
+    if (!last.ranks || memcmp(setting, &last, sizeof last)) {
+        memset(found, 0, sizeof found);
+        shim_read_thresholds(shim_settings.thresholds, setting, found);
+        last = *setting;
+    }
+    memcpy(ranges, found, sizeof found);
+}
+
 /* Which job a communicator would have. */
 static void plan(struct communicator *communicator)
 {
@@ -70,7 +86,7 @@ static void plan(struct communicator *communicator)
     communicator->reason = plan.is_of_world ? REASON_NOT_JOINED : REASON_OTHER_WORLD;
     if (plan.is_of_world) {
         communicator->setting = setting_of(&plan, communicator->rank);
-        shim_read_thresholds(shim_settings.thresholds, &communicator->setting, communicator->ranges);
+        find_ranges(&communicator->setting, communicator->ranges);
     }
     free((void *)plan.job.places);
 }
