@@ -31,14 +31,31 @@ def calls(sizes: Sequence[int]) -> list[CollectiveCall]:
     ]
 
 
-def failures(running: Running, route: str, sizes: Sequence[int], addresses: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Make all calls on a new job, and say what is wrong. addresses: for the ranks of each node, in turn."""
+def long_calls(elements: int) -> list[CollectiveCall]:
+    """A few collectives with one long message, from registered memory and in parts from ordinary memory."""
+    return [
+        CollectiveCall("allreduce", elements, registered=True, in_place=True),
+        CollectiveCall("allreduce", elements, registered=False, form="repeated"),
+        CollectiveCall("broadcast", elements, registered=True),
+        CollectiveCall("reduce", elements, dtype="i32", op="max", registered=False),
+    ]
+
+
+def failures(
+    running: Running,
+    route: str,
+    sizes: Sequence[int],
+    addresses: Sequence[Sequence[str]],
+    more: Sequence[CollectiveCall] = (),
+) -> Iterator[str]:
+    """Make all calls, and `more`, on a new job, and say what is wrong. addresses: for the ranks of each node, in
+    turn."""
     size = sum(map(len, addresses))
     placement, job = describe(running, size, route, 8)
     free = [list(of_node) for of_node in addresses]
     with Pool(running, size) as pool:
         pool.join_at(job.to_dict(), [free[placement.node_of(rank)].pop(0) for rank in range(size)])
-        made = calls(sizes)
+        made = [*calls(sizes), *more]
         for rank, reply in enumerate(pool.call(size, "try", calls=[call.as_dict() for call in made])):
             if reply["stopped"] is not None:
                 yield f"rank {rank}: {made[reply['stopped'][0]]}: {reply['stopped'][1]}"

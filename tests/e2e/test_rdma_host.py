@@ -6,10 +6,9 @@ its device. `FANIN_TEST_RDMA_HOST=all` tries more calls, and 20 kills.
 
 from __future__ import annotations
 
+import json
 import os
-import random
 import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -22,20 +21,17 @@ from msgspec.structs import replace
 
 from fanin.verbs_lib import library_path
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import kill_device
-from tests.e2e.fabrics import BOUND_S, Bench, assert_released, silent
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released
 from tests.e2e.members import describe
+from tests.e2e.rank_processes import PROGRAM, ROOT, Kills, Ranks
 from tests.e2e.remote_ranks import failures
 
 NODES, RANKS_OF_NODE = 2, 2
-PROGRAM = [sys.executable, "-m", "tests.e2e.rdma_rank"]
-ROOT = Path(__file__).parents[2]
 IS_WHOLE = os.environ.get("FANIN_TEST_RDMA_HOST") == "all"
 SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2, 70_001]
-KILLS = 20 if IS_WHOLE else 1
+ROUTES_OF_KILLS = ["tree", "ring", "local", "tree"] * 5 if IS_WHOLE else ["tree"]  # one each
 
 
 @dataclass
@@ -46,6 +42,11 @@ class Hosts:
     carriers: Running
     ports: list[int]
     token: Path
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where the ranks of each node find their NIC."""
+        return [self.address(node) for node in range(NODES)]
 
     def address(self, node: int) -> str:
         """Where the ranks of a node find their NIC."""
@@ -98,6 +99,11 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def start(hosts: Hosts, folder: Path, what: str = "work", route: str = "tree") -> Ranks:
+    """The ranks of a job, all over RDMA."""
+    return Ranks(hosts.running, hosts.addresses, hosts.variables(), folder, what, route)
+
+
 @pytest.mark.parametrize(("route", "ranks"), [("local", [3]), ("tree", [2, 2]), ("ring", [2, 2])])
 def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
     """Every bit of every result is right. Beside those over RDMA, one rank shares memory with its device."""
@@ -107,70 +113,29 @@ def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
     assert_released(hosts.running)
 
 
-class Ranks:
-    """Processes of rdma_rank.py; of the tree, two on each node."""
-
-    def __init__(self, hosts: Hosts, folder: Path, what: str = "work", route: str = "tree", size: int = 4) -> None:
-        self.placement, job = describe(hosts.running, size, route, 8)
-        path = folder / "job"
-        path.write_text(job.to_text())
-        self.processes = []
-        for rank in range(size):
-            line = [*PROGRAM, path, str(rank), hosts.address(self.placement.node_of(rank)), what]
-            pipe = subprocess.PIPE
-            process = subprocess.Popen(line, cwd=ROOT, env=hosts.variables(), stdout=pipe, stderr=pipe, text=True)
-            self.processes.append(process)
-
-    def await_work(self) -> None:
-        for process in self.processes:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line == "ready\n", line + process.stderr.read()  # type: ignore[union-attr]
-
-    def ends(self) -> list[str]:
-        """The last line of each rank: the name of its error."""
-        found = []
-        for process in self.processes:
-            output, errors = process.communicate(timeout=2 * BOUND_S)
-            assert "Traceback" not in errors, errors
-            found.append((output.splitlines() or [""])[-1])
-        return found
-
-
 def test_rank_that_dies(hosts: Hosts, tmp_path: Path) -> None:
     """The others are told of a lost member, and the device gives back what it held."""
-    choose = random.Random(1)
-    for _ in range(KILLS):
-        ranks = Ranks(hosts, tmp_path)
-        ranks.await_work()
-        victim = choose.randrange(len(ranks.processes))
-        ranks.processes[victim].send_signal(signal.SIGKILL)
-        ends = ranks.ends()
-        assert [end.partition(" ")[0] for rank, end in enumerate(ends) if rank != victim] == ["PeerLost"] * 3, ends
-        assert_released(hosts.running)
+    kills = Kills(hosts.running, lambda route: start(hosts, tmp_path, route=route), seed=1)
+    for route in ROUTES_OF_KILLS:
+        kills.kill_rank(route)
 
 
 def test_device_that_dies(hosts: Hosts, tmp_path: Path) -> None:
     """Its ranks are told that it is lost, the others that members are. A device in its place serves those of the next
-    test."""
-    for _ in range(KILLS):
-        ranks = Ranks(hosts, tmp_path)
-        ranks.await_work()
-        lost = ranks.placement.nics[0].name
-        kill_device(hosts.running, lost)
-        ends = [end.partition(" ")[0] for end in ranks.ends()]
-        assert ends == ["DeviceLost"] * RANKS_OF_NODE + ["PeerLost"] * RANKS_OF_NODE, ends
-        lifecycle.restart(hosts.running.fabric.name, lost, silent)
+    kill, and of the next test."""
+    kills = Kills(hosts.running, lambda route: start(hosts, tmp_path, route=route), seed=2)
+    for route in ROUTES_OF_KILLS:
+        kills.kill_device(route)
 
 
 def test_rings_that_are_filled(hosts: Hosts, tmp_path: Path) -> None:
     """More than they hold goes through, since each side learns how far the other one is."""
-    assert Ranks(hosts, tmp_path, "many", "local", 2).ends() == ["ready"] * 2
+    assert start(hosts, tmp_path, "many", "local").ends() == ["ready"] * 2
 
 
 def test_refusals(hosts: Hosts, tmp_path: Path) -> None:
     """Memory that the device can not reach is refused by name, and the job goes on."""
-    ranks = Ranks(hosts, tmp_path, "refused")
+    ranks = start(hosts, tmp_path, "refused")
     for process in ranks.processes:
         output, errors = process.communicate(timeout=2 * BOUND_S)
         assert output.splitlines()[-1:] == ["ready"], output + errors
@@ -220,6 +185,20 @@ def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     for (name, text), said in expected.items():
         assert said.startswith(name), said
         assert text in said
+
+
+def test_doctor(hosts: Hosts) -> None:
+    """It makes a request of the device by RDMA, and leaves nothing there."""
+    reached = hosts.address(0)
+    nowhere = reached.replace(hosts.host_device(0), "nothing")
+    variables = hosts.variables() | {"FANIN_SOCKET": ":".join([os.environ["FANIN_SOCKET"], reached, nowhere])}
+    line = [str(Path(sys.executable).with_name("fanin")), "doctor", "--json"]
+    said = subprocess.run(line, env=variables, capture_output=True, text=True, timeout=2 * BOUND_S)
+    found = {row["subject"]: row for row in json.loads(said.stdout)}
+    assert (said.returncode, found[reached]["level"], found[nowhere]["level"]) == (1, "ok", "broken"), said
+    assert found[reached]["detail"].startswith("a request and its completion took ")
+    assert "verbs device nothing is not there" in found[nowhere]["detail"]
+    assert_released(hosts.running)
 
 
 def test_device_that_can_not_serve(bench: Bench, hosts: Hosts) -> None:

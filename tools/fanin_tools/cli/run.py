@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +52,7 @@ def run(
     from fanin_tools.launch.placement import check_route, place
 
     check_route(route)
+    _refuse_remote_devices()
     settings = options.job_settings(slots, reproducible, wide)
     core_binding.check(bind_to)
     if mpi:
@@ -87,6 +89,18 @@ def run(
     if json_output:
         print_json({"exit_code": code, **shown})
     raise typer.Exit(code)
+
+
+def _refuse_remote_devices() -> None:
+    """The ranks would run on devices of this host, and get their sockets, whatever FANIN_SOCKET says."""
+    from fanin_tools.remote_addresses import remote_addresses
+
+    if addresses := remote_addresses(os.environ.get("FANIN_SOCKET", "")):
+        cause = f"FANIN_SOCKET is {addresses[0]}, and fanin run starts ranks on devices of this host alone"
+        remedy = (
+            "start an MPI program with mpirun and LD_PRELOAD=$(fanin mpi-lib) (docs/host-over-rdma.md); or unset it"
+        )
+        raise UsageError(cause, remedy, "NOT_SUPPORTED")
 
 
 def _refuse_beside_mpi(given: list[str]) -> None:

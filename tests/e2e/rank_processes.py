@@ -1,0 +1,116 @@
+"""Processes of rdma_rank.py, in one job, and kills of them and of their devices at random moments."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.stress.faults.process_faults import kill_device
+from tests.e2e.fabrics import BOUND_S, assert_released, silent
+from tests.e2e.members import describe
+
+PROGRAM = [sys.executable, "-m", "tests.e2e.rdma_rank"]
+ROOT = Path(__file__).parents[2]
+SIZES = {"local": 2, "tree": 4, "ring": 4}  # ranks of a job, by its route
+MOST_CALLS = 20  # before a kill
+LONGEST_PAUSE = 0.03  # s: so that it is in any part of a call
+
+
+class Ranks:
+    """The ranks of a job, started. addresses: of their device, by node; variables: their environment."""
+
+    def __init__(
+        self,
+        running: Running,
+        addresses: Sequence[str],
+        variables: Mapping[str, str],
+        folder: Path,
+        what: str = "work",
+        route: str = "tree",
+    ) -> None:
+        self.placement, job = describe(running, SIZES[route], route, 8)
+        path = folder / "job"
+        path.write_text(job.to_text())
+        self.processes = []
+        for rank in range(SIZES[route]):
+            line = [*PROGRAM, str(path), str(rank), addresses[self.placement.node_of(rank)], what]
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(line, cwd=ROOT, env=variables, stdout=pipe, stderr=pipe, text=True)
+            self.processes.append(process)
+
+    def await_work(self, calls: int = 1) -> None:
+        """Wait until each has made so many calls."""
+        for process in self.processes:
+            assert process.stdout is not None
+            for _ in range(calls):
+                line = process.stdout.readline()
+                assert line == "ready\n", line + process.stderr.read()  # type: ignore[union-attr]
+
+    def ends(self, seconds: float = 2 * BOUND_S) -> list[str]:
+        """The last line of each rank: the name of its error."""
+        found = []
+        for process in self.processes:
+            output, errors = process.communicate(timeout=seconds)
+            assert "Traceback" not in errors, errors
+            found.append((output.splitlines() or [""])[-1])
+        return found
+
+    def names(self, seconds: float = 2 * BOUND_S) -> list[str]:
+        """The name of the error of each rank; "" of one that was killed."""
+        return [
+            "" if process.returncode == -signal.SIGKILL else end.partition(" ")[0]
+            for process, end in zip(self.processes, self.ends(seconds), strict=True)
+        ]
+
+
+class Kills:
+    """Kills of ranks and devices, one after the other, each in a new job, by the choices of a seed.
+
+    start: starts the ranks of a job on a route. seconds: the time within which ranks must have ended.
+    """
+
+    def __init__(self, running: Running, start: Callable[[str], Ranks], seed: int, seconds: float = BOUND_S) -> None:
+        self._running, self._start, self._seconds = running, start, seconds
+        self._choose = random.Random(seed)
+
+    def kill_rank(self, route: str) -> str:
+        """The others are told of a lost member. Returns what was killed. Raises AssertionError, also if a device still
+        holds something."""
+        ranks, victim = self._at_work(route), self._choose.randrange(SIZES[route])
+        ranks.processes[victim].send_signal(signal.SIGKILL)
+        expected = ["" if rank == victim else "PeerLost" for rank in range(SIZES[route])]
+        self._check(f"rank {victim} of {route}", ranks, expected)
+        return f"rank {victim} of {route}"
+
+    def kill_device(self, route: str) -> str:
+        """Its ranks are told that it is lost, the others that members are. Another takes its place. As `kill_rank`."""
+        ranks = self._at_work(route)
+        node = self._choose.randrange(len(ranks.placement.nics))
+        lost = ranks.placement.nics[node].name
+        kill_device(self._running, lost)
+        nodes = map(ranks.placement.node_of, range(SIZES[route]))
+        expected = ["DeviceLost" if other == node else "PeerLost" for other in nodes]
+        try:
+            self._check(f"{lost} of {route}", ranks, expected)
+        finally:
+            lifecycle.restart(self._running.fabric.name, lost, silent)
+        return f"{lost} of {route}"
+
+    def _at_work(self, route: str) -> Ranks:
+        """The moment is random, so this is a pause, not a wait for something."""
+        ranks = self._start(route)
+        ranks.await_work(self._choose.randint(1, MOST_CALLS))
+        time.sleep(self._choose.uniform(0, LONGEST_PAUSE))
+        return ranks
+
+    def _check(self, what: str, ranks: Ranks, expected: list[str]) -> None:
+        found = ranks.names(self._seconds)
+        assert found == expected, f"{what} killed: the ranks say {found}, not {expected}"
+        assert_released(self._running, self._seconds)

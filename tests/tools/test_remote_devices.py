@@ -1,0 +1,49 @@
+"""What the command says where FANIN_SOCKET names devices on other hosts. tests/e2e/test_rdma_host.py has those that
+answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanin_tools.cli.run import _refuse_remote_devices
+from fanin_tools.doctor import remote
+from fanin_tools.doctor.check import Level
+from fanin_tools.errors import UsageError
+from fanin_tools.remote_addresses import remote_addresses
+
+ADDRESS = "rdma://mlx5_0@192.168.100.2:4792"
+
+
+@pytest.mark.parametrize(
+    ("sockets", "addresses"),
+    [
+        ("", []),
+        ("/run/nic0.sock:/run/nic1.sock", []),
+        (ADDRESS, [ADDRESS]),
+        (f"/run/nic0.sock:{ADDRESS}:/run/nic1.sock", [ADDRESS]),
+        (f"{ADDRESS}:rdma://10.0.0.1:1", [ADDRESS, "rdma://10.0.0.1:1"]),
+        ("rdma://10.0.0.1", ["rdma://10.0.0.1"]),
+        ("/run/rdma://nic0", []),
+    ],
+)
+def test_addresses_in_a_list(sockets: str, addresses: list[str]) -> None:
+    assert remote_addresses(sockets) == addresses
+
+
+def test_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would use other devices than those that the user has named."""
+    monkeypatch.setenv("FANIN_SOCKET", ADDRESS)
+    with pytest.raises(
+        UsageError, match=f"FANIN_SOCKET is {ADDRESS}, and fanin run starts ranks on devices of this"
+    ) as refusal:
+        _refuse_remote_devices()
+    assert refusal.value.name == "NOT_SUPPORTED"
+
+
+def test_device_that_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No device is asked about one of this host."""
+    monkeypatch.setenv("FANIN_SOCKET", "/run/nic0.sock:rdma://10.0.0.1")
+    (found,) = remote.run_checks()
+    assert (found.subject, found.level) == ("rdma://10.0.0.1", Level.BROKEN)
+    assert "write rdma://ADDRESS:PORT" in found.detail
+    assert found.remedy
