@@ -28,7 +28,7 @@ help:
 	@echo "make conform the conformance suite against the switch's engine, a switch over UDP, and the one in plain Python"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
-	@echo "make rdma    ordinary RDMA traffic against the kernel's RoCE in a virtual machine, every case (minutes; Debian)"
+	@echo "make rdma    RDMA against the kernel's RoCE in a virtual machine, ranks over RDMA: every case (minutes; Debian)"
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
@@ -93,7 +93,7 @@ models: $(VENV)/.tested
 	@$(BIN)/python -m tests.sim.model_check.models
 
 rdma: $(VENV)/.tested
-	@FANIN_TEST_RDMA=all $(BIN)/python -m pytest tests/rdma $(PYTEST_FLAGS)
+	@FANIN_TEST_RDMA=all $(BIN)/python -m pytest tests/rdma tests/e2e/test_rdma_host.py $(PYTEST_FLAGS)
 
 hostile: $(VENV)/.installed
 	@$(BIN)/python -m fanin_sim.hostile --seconds $$((60 * $(MINUTES))) --processes 2 $(HOSTILE_FLAGS)

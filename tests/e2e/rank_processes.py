@@ -1,30 +1,48 @@
-"""Processes of rdma_rank.py, in one job, and kills of them and of their devices at random moments."""
+"""Ranks in processes of their own, in one job, and kills of them and of their devices at random moments."""
 
 from __future__ import annotations
 
+import os
 import random
+import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import fanin
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import BOUND_S, assert_released, silent
 from tests.e2e.members import describe
 
-PROGRAM = [sys.executable, "-m", "tests.e2e.rdma_rank"]
+PACKAGE = Path(fanin.__file__).parent
+WORKING_RANK = Path(__file__).with_name("programs") / "working_rank.c"
+FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 ROOT = Path(__file__).parents[2]
 SIZES = {"local": 2, "tree": 4, "ring": 4}  # ranks of a job, by its route
 MOST_CALLS = 20  # before a kill
 LONGEST_PAUSE = 0.03  # s: so that it is in any part of a call
 
 
+def build_working_rank(folder: Path) -> Path:
+    """A program in C, since it starts at once on any machine."""
+    program = folder / WORKING_RANK.stem
+    link = [f"-I{PACKAGE / 'include'}", f"-L{PACKAGE}", "-l:libfanin.so", f"-Wl,-rpath,{PACKAGE}"]
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    subprocess.run([*compiler, *FLAGS, str(WORKING_RANK), "-o", str(program), *link], check=True)
+    return program
+
+
 class Ranks:
-    """The ranks of a job, started. addresses: of their device, by node; variables: their environment."""
+    """The ranks of a job, started.
+
+    addresses: of their device, by node
+    variables: their environment
+    program: gets the file of the job, its rank and the address of its device, and then `arguments`
+    """
 
     def __init__(
         self,
@@ -32,15 +50,16 @@ class Ranks:
         addresses: Sequence[str],
         variables: Mapping[str, str],
         folder: Path,
-        what: str = "work",
-        route: str = "tree",
+        route: str,
+        program: Sequence[str | Path],
+        *arguments: str,
     ) -> None:
         self.placement, job = describe(running, SIZES[route], route, 8)
         path = folder / "job"
         path.write_text(job.to_text())
         self.processes = []
         for rank in range(SIZES[route]):
-            line = [*PROGRAM, str(path), str(rank), addresses[self.placement.node_of(rank)], what]
+            line = [*program, path, str(rank), addresses[self.placement.node_of(rank)], *arguments]
             pipe = subprocess.PIPE
             process = subprocess.Popen(line, cwd=ROOT, env=variables, stdout=pipe, stderr=pipe, text=True)
             self.processes.append(process)
@@ -54,7 +73,7 @@ class Ranks:
                 assert line == "ready\n", line + process.stderr.read()  # type: ignore[union-attr]
 
     def ends(self, seconds: float = 2 * BOUND_S) -> list[str]:
-        """The last line of each rank: the name of its error."""
+        """The last line of each rank."""
         found = []
         for process in self.processes:
             output, errors = process.communicate(timeout=seconds)
@@ -65,7 +84,7 @@ class Ranks:
     def names(self, seconds: float = 2 * BOUND_S) -> list[str]:
         """The name of the error of each rank; "" of one that was killed."""
         return [
-            "" if process.returncode == -signal.SIGKILL else end.partition(" ")[0]
+            "" if process.returncode == -signal.SIGKILL else end
             for process, end in zip(self.processes, self.ends(seconds), strict=True)
         ]
 
@@ -85,7 +104,7 @@ class Kills:
         holds something."""
         ranks, victim = self._at_work(route), self._choose.randrange(SIZES[route])
         ranks.processes[victim].send_signal(signal.SIGKILL)
-        expected = ["" if rank == victim else "PeerLost" for rank in range(SIZES[route])]
+        expected = ["" if rank == victim else "PEER_LOST" for rank in range(SIZES[route])]
         self._check(f"rank {victim} of {route}", ranks, expected)
         return f"rank {victim} of {route}"
 
@@ -96,7 +115,7 @@ class Kills:
         lost = ranks.placement.nics[node].name
         kill_device(self._running, lost)
         nodes = map(ranks.placement.node_of, range(SIZES[route]))
-        expected = ["DeviceLost" if other == node else "PeerLost" for other in nodes]
+        expected = ["DEVICE_LOST" if other == node else "PEER_LOST" for other in nodes]
         try:
             self._check(f"{lost} of {route}", ranks, expected)
         finally:

@@ -1,16 +1,14 @@
 """A rank over RDMA: `python -m tests.e2e.rdma_rank JOB RANK ADDRESS WHAT`.
 
-WHAT is `work`: allreduce after allreduce, each checked, until one fails; `refused`: calls that a device over RDMA can
-not serve; `many`: more requests than a send ring holds, then more completions than a completion ring does; `overrun`:
-the same with nobody who takes them, in a job of its own. Each line of output is "ready", or the name of an error with
-its text.
+WHAT is `refused`: calls that a device over RDMA can not serve; `many`: more requests than a send ring holds, then more
+completions than a completion ring does; `overrun`: the same with nobody who takes them, in a job of its own. Each line
+of output is "ready", or the name of an error with its text.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
-import time
 
 import numpy as np
 
@@ -21,16 +19,6 @@ from tests.host.work_requests import post_patiently, request_over
 
 ELEMENTS = 20_000
 SECONDS = 100.0
-
-
-def work(communicator: fanin.Communicator) -> None:
-    """Until a call fails."""
-    expected = np.arange(ELEMENTS, dtype="i8") * communicator.size
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        found = communicator.allreduce(np.arange(ELEMENTS, dtype="i8"))
-        assert np.array_equal(found, expected)
-        print("ready", flush=True)
 
 
 def refused(communicator: fanin.Communicator) -> None:
@@ -79,7 +67,7 @@ def main(job: str, rank: str, address: str, what: str) -> None:
         if what == "overrun":
             overrun(address)
         with fanin.Communicator(fanin.Job.from_file(job), int(rank), address) as communicator:
-            {"work": work, "refused": refused, "many": many}[what](communicator)
+            {"refused": refused, "many": many}[what](communicator)
     except fanin.FaninError as error:
         say(error)
 

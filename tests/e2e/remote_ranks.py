@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import COLLECTIVES, CollectiveCall
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.stress.faults.rank_threads import describe
+
+CALLS_PER_COMMAND = 8  # each command has a time limit, also on an emulated processor
+LONG = 1 << 20  # elements; such a call has a command of its own
 
 
 class Pool(WorkerPool):
@@ -41,23 +43,28 @@ def long_calls(elements: int) -> list[CollectiveCall]:
     ]
 
 
+def batches(made: Sequence[CollectiveCall]) -> Iterator[list[CollectiveCall]]:
+    """The calls of each command."""
+    batch: list[CollectiveCall] = []
+    for call in made:
+        if batch and (call.elements >= LONG or len(batch) == CALLS_PER_COMMAND):
+            yield batch
+            batch = []
+        batch.append(call)
+    yield batch
+
+
 def failures(
-    running: Running,
-    route: str,
-    sizes: Sequence[int],
-    addresses: Sequence[Sequence[str]],
-    more: Sequence[CollectiveCall] = (),
+    pool: Pool, route: str, made: Sequence[CollectiveCall], addresses: Sequence[Sequence[str]]
 ) -> Iterator[str]:
-    """Make all calls, and `more`, on a new job, and say what is wrong. addresses: for the ranks of each node, in
-    turn."""
+    """Make calls on a new job, and say what is wrong. addresses: for the ranks of each node, in turn."""
     size = sum(map(len, addresses))
-    placement, job = describe(running, size, route, 8)
+    placement, job = describe(pool.running, size, route, 8)
     free = [list(of_node) for of_node in addresses]
-    with Pool(running, size) as pool:
-        pool.join_at(job.to_dict(), [free[placement.node_of(rank)].pop(0) for rank in range(size)])
-        made = [*calls(sizes), *more]
-        for rank, reply in enumerate(pool.call(size, "try", calls=[call.as_dict() for call in made])):
+    pool.join_at(job.to_dict(), [free[placement.node_of(rank)].pop(0) for rank in range(size)])
+    for batch in batches(made):
+        for rank, reply in enumerate(pool.call(size, "try", calls=[call.as_dict() for call in batch])):
             if reply["stopped"] is not None:
-                yield f"rank {rank}: {made[reply['stopped'][0]]}: {reply['stopped'][1]}"
-            yield from (f"rank {rank}: {made[number]}: {wrong}" for number, wrong in reply["wrong"])
-        pool.call(size, "leave")
+                yield f"{route}, rank {rank}: {batch[reply['stopped'][0]]}: {reply['stopped'][1]}"
+            yield from (f"{route}, rank {rank}: {batch[number]}: {wrong}" for number, wrong in reply["wrong"])
+    pool.call(size, "leave")

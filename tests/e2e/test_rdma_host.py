@@ -1,7 +1,7 @@
 """Ranks that reach their device by RDMA: right results on every route, named refusals, and ends that are noticed.
 
 The verbs devices are NICs of another fabric, by the preloaded verbs library: one for the host of each node, and one for
-its device. `FANIN_TEST_RDMA_HOST=all` tries more calls, and 20 kills.
+its device. `FANIN_TEST_RDMA=all` (`make rdma`) tries more calls, up to 16 MiB, and 20 kills each of ranks and devices.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,13 +25,16 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
 from tests.e2e.members import describe
-from tests.e2e.rank_processes import PROGRAM, ROOT, Kills, Ranks
-from tests.e2e.remote_ranks import failures
+from tests.e2e.rank_processes import ROOT, Kills, Ranks, build_working_rank
+from tests.e2e.remote_ranks import Pool, calls, failures, long_calls
 
 NODES, RANKS_OF_NODE = 2, 2
-IS_WHOLE = os.environ.get("FANIN_TEST_RDMA_HOST") == "all"
+PROGRAM = [sys.executable, "-m", "tests.e2e.rdma_rank"]
+IS_WHOLE = os.environ.get("FANIN_TEST_RDMA") == "all"
 SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2, 70_001]
-ROUTES_OF_KILLS = ["tree", "ring", "local", "tree"] * 5 if IS_WHOLE else ["tree"]  # one each
+LONG = long_calls((16 << 20) // 4) if IS_WHOLE else []  # 16 MiB
+ROUTES_OF_KILLS = ["tree", "ring", "local", "tree"] if IS_WHOLE else ["tree"]  # one each
+SEEDS = range(5 if IS_WHOLE else 1)
 
 
 @dataclass
@@ -99,9 +102,14 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def start(hosts: Hosts, folder: Path, what: str = "work", route: str = "tree") -> Ranks:
+def start(hosts: Hosts, folder: Path, route: str, program: Sequence[str | Path], *arguments: str) -> Ranks:
     """The ranks of a job, all over RDMA."""
-    return Ranks(hosts.running, hosts.addresses, hosts.variables(), folder, what, route)
+    return Ranks(hosts.running, hosts.addresses, hosts.variables(), folder, route, program, *arguments)
+
+
+def kills(hosts: Hosts, folder: Path, seed: int) -> Kills:
+    program = build_working_rank(folder)
+    return Kills(hosts.running, lambda route: start(hosts, folder, route, [program]), seed)
 
 
 @pytest.mark.parametrize(("route", "ranks"), [("local", [3]), ("tree", [2, 2]), ("ring", [2, 2])])
@@ -109,33 +117,36 @@ def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
     """Every bit of every result is right. Beside those over RDMA, one rank shares memory with its device."""
     addresses = [[hosts.address(node)] * count for node, count in enumerate(ranks)]
     addresses[0][0] = str(hosts.running.state.socket(hosts.running.fabric.nics[0].name))
-    assert list(failures(hosts.running, route, SIZES, addresses)) == []
+    with Pool(hosts.running, sum(ranks)) as pool:
+        assert list(failures(pool, route, [*calls(SIZES), *LONG], addresses)) == []
     assert_released(hosts.running)
 
 
-def test_rank_that_dies(hosts: Hosts, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rank_that_dies(hosts: Hosts, tmp_path: Path, seed: int) -> None:
     """The others are told of a lost member, and the device gives back what it held."""
-    kills = Kills(hosts.running, lambda route: start(hosts, tmp_path, route=route), seed=1)
+    chosen = kills(hosts, tmp_path, seed)
     for route in ROUTES_OF_KILLS:
-        kills.kill_rank(route)
+        chosen.kill_rank(route)
 
 
-def test_device_that_dies(hosts: Hosts, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_device_that_dies(hosts: Hosts, tmp_path: Path, seed: int) -> None:
     """Its ranks are told that it is lost, the others that members are. A device in its place serves those of the next
     kill, and of the next test."""
-    kills = Kills(hosts.running, lambda route: start(hosts, tmp_path, route=route), seed=2)
+    chosen = kills(hosts, tmp_path, seed)
     for route in ROUTES_OF_KILLS:
-        kills.kill_device(route)
+        chosen.kill_device(route)
 
 
 def test_rings_that_are_filled(hosts: Hosts, tmp_path: Path) -> None:
     """More than they hold goes through, since each side learns how far the other one is."""
-    assert start(hosts, tmp_path, "many", "local").ends() == ["ready"] * 2
+    assert start(hosts, tmp_path, "local", PROGRAM, "many").ends() == ["ready"] * 2
 
 
 def test_refusals(hosts: Hosts, tmp_path: Path) -> None:
     """Memory that the device can not reach is refused by name, and the job goes on."""
-    ranks = start(hosts, tmp_path, "refused")
+    ranks = start(hosts, tmp_path, "tree", PROGRAM, "refused")
     for process in ranks.processes:
         output, errors = process.communicate(timeout=2 * BOUND_S)
         assert output.splitlines()[-1:] == ["ready"], output + errors
@@ -143,7 +154,7 @@ def test_refusals(hosts: Hosts, tmp_path: Path) -> None:
         assert "a device over RDMA reaches registered memory alone" in output
 
 
-def say_of(hosts: Hosts, folder: Path, address: str, what: str = "work", **variables: str) -> str:
+def say_of(hosts: Hosts, folder: Path, address: str, what: str = "many", **variables: str) -> str:
     """What one rank says."""
     _, job = describe(hosts.running, 1, "local", 8)
     path = folder / "job"

@@ -12,10 +12,13 @@ import pytest
 from fanin_wire.rocev2 import Transport as Service
 
 from .ends import Fanin, Rxe
+from .machine import programs
 from .machine.guest import Guest, running
 from .machine.image import Image, image
 from .machine.packages import PackagesMissing
 from .wire import Wire
+
+TC = "/usr/sbin/tc"
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +43,38 @@ def guests(guest_image: Image) -> Iterator[Callable[[], Guest]]:
             return last[0]
 
         yield current
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """Of programs in a guest with the files of this machine."""
+    try:
+        return programs.prepare()
+    except PackagesMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="package")
+def linked(guest_image: Image, environment: dict[str, str]) -> Iterator[Guest]:
+    """A guest with the files of this machine and a link with an rxe device at each end (guest/link.sh), which loses
+    nothing: `lossy` changes that."""
+    with running(guest_image, with_files=True) as machine:
+        programs.install_verbs(machine)
+        machine.call("run", command=["busybox", "sh", "/link.sh"])
+        yield machine
+
+
+@contextlib.contextmanager
+def lossy(machine: Guest, loss: str) -> Iterator[None]:
+    """Both ends of the link lose so many of the packets ("2%"); "": none."""
+    if loss:
+        for end in ("v0", "v1"):
+            machine.call("run", command=[TC, "qdisc", "add", "dev", end, "root", "netem", "loss", loss])
+    try:
+        yield
+    finally:
+        for end in ("v0", "v1") if loss else ():
+            machine.call("run", command=[TC, "qdisc", "del", "dev", end, "root"])
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def _measure(machine: Guest, environment: dict[str, str], kind: str) -> str:
         return programs.run_module(machine, environment, "tests.rdma.perftest_pair", [kind], SECONDS)
     ip = "/usr/sbin/ip"
     script = f"{ip} netns add {NAMESPACE} && {ip} -n {NAMESPACE} link set lo up"
-    script += f" && {ip} netns exec {NAMESPACE} {LINK} '' no-rxe"
+    script += f" && {ip} netns exec {NAMESPACE} {LINK} no-rxe"
     machine.call("run", command=["busybox", "sh", "-c", script])
     prefix = [ip, "netns", "exec", NAMESPACE]
     return programs.run_module(machine, environment, "tests.rdma.perftest_pair", [kind], SECONDS, prefix)

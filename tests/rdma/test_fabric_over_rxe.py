@@ -9,7 +9,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,10 +16,9 @@ import pytest
 from fanin_tools.launch.collective_call import COLLECTIVES
 from tests.verbs_lib import heat
 
+from .conftest import lossy
 from .machine import programs
-from .machine.guest import Guest, running
-from .machine.image import Image
-from .machine.packages import PackagesMissing
+from .machine.guest import Guest
 
 SECONDS = 1200  # a bound; an idle machine needs one
 PLACES = {
@@ -53,27 +51,16 @@ class Outcome(NamedTuple):
     lost: int
 
 
-@pytest.fixture(scope="module")
-def environment() -> dict[str, str]:
-    """Of programs in the guest."""
-    try:
-        return programs.prepare()
-    except PackagesMissing as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case[0] or "no loss")
-def outcome(request: pytest.FixtureRequest, guest_image: Image, environment: dict[str, str]) -> Iterator[Outcome]:
+def outcome(request: pytest.FixtureRequest, linked: Guest, environment: dict[str, str]) -> Outcome:
     """Of a fabric in a guest with the files of this machine."""
     loss, setups = request.param
     commands = [command for *command, _ in PROGRAMS.values()]
     wanted = {"places": PLACES, "setups": setups, "seed": 1, "programs": commands if HAS_PYVERBS else []}
-    with running(guest_image, with_files=True) as machine:
-        programs.install_verbs(machine)
-        machine.call("run", command=["busybox", "sh", "/link.sh", loss])
+    with lossy(linked, loss):
         arguments = [json.dumps(wanted)]
-        output = programs.run_module(machine, environment, "tests.rdma.fabric_over_rxe", arguments, SECONDS)
-        yield Outcome(bool(loss), json.loads(output), lost_packets(machine))
+        output = programs.run_module(linked, environment, "tests.rdma.fabric_over_rxe", arguments, SECONDS)
+        return Outcome(bool(loss), json.loads(output), lost_packets(linked))
 
 
 @pytest.mark.process

@@ -3,13 +3,15 @@ answer."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
-from fanin_tools.cli.run import _refuse_remote_devices
 from fanin_tools.doctor import remote
 from fanin_tools.doctor.check import Level
-from fanin_tools.errors import UsageError
-from fanin_tools.remote_addresses import remote_addresses
+from fanin_tools.fabric.remote_addresses import remote_addresses
 
 ADDRESS = "rdma://mlx5_0@192.168.100.2:4792"
 
@@ -30,14 +32,14 @@ def test_addresses_in_a_list(sockets: str, addresses: list[str]) -> None:
     assert remote_addresses(sockets) == addresses
 
 
-def test_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.process
+def test_run_is_refused() -> None:
     """It would use other devices than those that the user has named."""
-    monkeypatch.setenv("FANIN_SOCKET", ADDRESS)
-    with pytest.raises(
-        UsageError, match=f"FANIN_SOCKET is {ADDRESS}, and fanin run starts ranks on devices of this"
-    ) as refusal:
-        _refuse_remote_devices()
-    assert refusal.value.name == "NOT_SUPPORTED"
+    line = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()", "run", "--", "true"]
+    refused = subprocess.run(line, env=os.environ | {"FANIN_SOCKET": ADDRESS}, capture_output=True, text=True)
+    assert refused.returncode == 2
+    cause = f"FANIN_SOCKET is {ADDRESS}, and fanin run starts ranks on devices of this host alone"
+    assert refused.stderr.startswith(f"fanin: NOT_SUPPORTED: {cause}; ")
 
 
 def test_device_that_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ FOLDER = "guest-cpu"  # beside the compiled code for this machine
 LIBRARIES = "/run/verbs"  # libibverbs with rxe's provider, of the guest's packages
 PYVERBS = "/run/guest/lib/python3/dist-packages"  # of the guest's packages, for its Python
 PYVERBS_VERSION = (3, 11)
+# Before a program of the guest's packages, below /run/guest, that a program of this machine starts there
+GUEST_PROGRAM = ("/run/guest/lib64/ld-linux-x86-64.so.2", "--library-path", "/run/guest/lib/x86_64-linux-gnu")
 COPIED = ("libibverbs.so.1*", "librdmacm.so.1*", "libnl-3.so*", "libnl-route-3.so*", "libibverbs/librxe-rdmav*.so")
 ANSWER_SECONDS = 60  # for the agent, beyond the program's own time
 

@@ -93,7 +93,7 @@ def run(
 
 def _refuse_remote_devices() -> None:
     """The ranks would run on devices of this host, and get their sockets, whatever FANIN_SOCKET says."""
-    from fanin_tools.remote_addresses import remote_addresses
+    from fanin_tools.fabric.remote_addresses import remote_addresses
 
     if addresses := remote_addresses(os.environ.get("FANIN_SOCKET", "")):
         cause = f"FANIN_SOCKET is {addresses[0]}, and fanin run starts ranks on devices of this host alone"

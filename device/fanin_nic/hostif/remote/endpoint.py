@@ -35,7 +35,7 @@ from fanin_nic.port.verbs.records import RECEIVE_REQUEST
 
 HOP_LIMIT = 64
 READS_IN_FLIGHT = 16  # on one queue pair; of a device that has fewer, those
-RETRIES = 7
+RETRIES = 6  # the most that ends: rxe takes 7 for "without end"
 ANY_NUMBER = 7  # retries while the other side has no buffer: for ever
 NO_BUFFER_TIMER = 1  # 10 us
 TICK = 4.096e-6  # s: the time-out of a queue pair is 2^n of them

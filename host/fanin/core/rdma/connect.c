@@ -15,7 +15,8 @@ enum {
     RTS_ATTRIBUTES = FANIN_ATTR_STATE | FANIN_ATTR_TIMEOUT | FANIN_ATTR_RETRY_CNT | FANIN_ATTR_RNR_RETRY |
                      FANIN_ATTR_SQ_PSN | FANIN_ATTR_MAX_QP_RD_ATOMIC
 };
-enum { HOP_LIMIT = 64, RETRIES = 7, FOR_EVER = 7, NO_BUFFER_TIMER = 1 /* 10 us */, LONGEST_TIMEOUT = 18, READS = 16 };
+enum { HOP_LIMIT = 64, FOR_EVER = 7, NO_BUFFER_TIMER = 1 /* 10 us */, LONGEST_TIMEOUT = 18, READS = 16 };
+enum { RETRIES = 6 }; /* the most that ends: rxe takes 7 for "without end" */
 #define TICK_NS 4096ull /* the time-out of a queue pair is 2^n of them */
 #define WANTED_INLINE sizeof(struct fanin_wqe)
 

@@ -1,0 +1,148 @@
+"""A program for the guest: ranks at one end of the link, devices at the other, collectives by rdma://, and kills.
+
+`python -m tests.rdma.host_over_rxe '{"places": {"nic1": ["10.9.1.1", "rxe2"], ...}, "ranks_at": "rxe1", ...}'` prints
+what happened, as JSON: see `main`. The same program makes the same calls over the UNIX sockets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from fanin.mpi import library_path
+from fanin_tools.fabric import lifecycle
+from fanin_tools.fabric.checks import check
+from fanin_tools.fabric.description import Device, Fabric
+from fanin_tools.fabric.lifecycle import Running
+from tests.e2e.fabrics import eventually
+from tests.e2e.rank_processes import Kills, Ranks
+from tests.e2e.remote_ranks import Pool, calls, failures, long_calls
+from tests.rdma.fabric_over_rxe import SWITCH, say
+from tests.rdma.fabric_over_rxe import describe as over_rxe
+from tests.rdma.machine.programs import GUEST_PROGRAM
+
+PORT = 4792
+OFFLOAD_ALL = {  # and say what was
+    "FANIN_MPI_THRESHOLDS": "all=0-",
+    "FANIN_MPI_JOIN": "early",
+    "FANIN_MPI_STRICT": "1",
+    "FANIN_MPI_REPORT": "1",
+}
+SECONDS = 120.0  # for what takes 20 s where the processor is not emulated
+
+
+Objects = dict[str, dict[str, int]]  # of each verbs device: how many of each kind the kernel has
+
+
+def describe(places: dict[str, tuple[str, str]], port: int, token: Path) -> Fabric:
+    """NICs below a switch, all at one end of the link, which serve ranks by RDMA at their addresses and `port`. Their
+    packets go over verbs devices too: rxe has the UDP port of RoCE."""
+    fabric = over_rxe(places)
+
+    def with_rdma(device: Device) -> Device:
+        address, verbs_device = places[device.name]
+        return replace(device, rdma=f"rdma://{verbs_device}@{address}:{port}", token_file=str(token))
+
+    devices = tuple(with_rdma(device) if device.kind == "nic" else device for device in fabric.devices)
+    return check(replace(fabric, devices=devices), fabric.name)
+
+
+def objects() -> Objects:
+    """Of each rxe device: how many of each kind of verbs objects the kernel has."""
+    shown = subprocess.run([*GUEST_PROGRAM, "/run/guest/bin/rdma", "-j", "resource"], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    return {row["ifname"]: {kind: row[kind] for kind in ("pd", "cq", "qp", "mr")} for row in json.loads(shown.stdout)}
+
+
+def assert_given_back(before: Objects) -> None:
+    """No queue pair, memory region or other object of ranks that have ended is left, on either side."""
+    eventually(objects, lambda now: now == before, SECONDS)
+
+
+def addresses_of(wanted: dict[str, Any]) -> list[str]:
+    """Where the ranks of each node find their NIC: through the verbs device at their end of the link."""
+    nics = [address for name, (address, _) in wanted["places"].items() if name != SWITCH]
+    return [f"rdma://{wanted['ranks_at']}@{address}:{PORT}" for address in nics]
+
+
+def verified(running: Running, wanted: dict[str, Any]) -> list[str]:
+    """What is wrong with the collectives, over each interface (rdma or unix) and on each route."""
+    found = []
+    sockets = [str(running.state.socket(nic.name)) for nic in running.fabric.nics]
+    with Pool(running, max(map(sum, wanted["routes"].values()))) as pool:
+        for interface in wanted["interfaces"]:
+            addresses = addresses_of(wanted) if interface == "rdma" else sockets
+            for route, ranks in wanted["routes"].items():
+                say(f"{route} over {interface}")
+                of_nodes = [[address] * count for address, count in zip(addresses, ranks, strict=False)]
+                made = [
+                    *calls(wanted["sizes"]),
+                    *(long_calls(wanted["long"]) if route in wanted["long_routes"] else []),
+                ]
+                found += [f"{interface}, {each}" for each in failures(pool, route, made, of_nodes)]
+    return found
+
+
+def kill_all(running: Running, wanted: dict[str, Any], folder: Path, before: Objects) -> list[list[str]]:
+    """Kill ranks and devices. Returns what was killed: rank or device, and the route of its job."""
+
+    def start(route: str) -> Ranks:
+        ranks = Ranks(running, addresses_of(wanted), os.environ, folder, route, [wanted["working_rank"]])
+        eventually(objects, lambda now: now != before, SECONDS)
+        return ranks
+
+    kills, killed = Kills(running, start, wanted["seed"], SECONDS), []
+    for kind, route in (kill.split() for kill in wanted["kills"]):
+        victim = kills.kill_rank(route) if kind == "rank" else kills.kill_device(route)
+        say(f"killed {victim}")
+        assert_given_back(before)
+        killed.append([kind, route])
+    return killed
+
+
+def run_mpi(command: list[str], address: str) -> dict[str, Any]:
+    """An MPI program as it is, under the shim, with the address of a device in FANIN_SOCKET."""
+    say(" ".join(command))
+    variables = {"FANIN_SOCKET": address, "LD_PRELOAD": str(library_path()), **OFFLOAD_ALL}
+    assignments = [f"{name}={value}" for name, value in variables.items()]
+    launcher, options, program = command[0], command[1:-1], command[-1]
+    line = [launcher, *options, "env", *assignments, program]
+    ended = subprocess.run(line, capture_output=True, text=True, timeout=SECONDS)
+    return {"code": ended.returncode, "output": ended.stdout, "errors": ended.stderr}
+
+
+def main() -> None:
+    """Entry point. The result: `wrong`: what was wrong with the results; `mpi`: how the MPI program ended; `killed`:
+    what was killed, while ranks of the program `working_rank` worked. A kill that somebody has not noticed, or after
+    which something is left, is an error."""
+    wanted: dict[str, Any] = json.loads(sys.argv[1])
+    with tempfile.TemporaryDirectory(prefix="fanin-host-") as name:
+        token = Path(name) / "token"
+        token.write_text(secrets.token_hex(32))
+        token.chmod(0o600)
+        os.environ["FANIN_TOKEN_FILE"] = str(token)
+        say("fabric up")
+        running = lifecycle.up(describe(wanted["places"], PORT, token), say)
+        try:
+            before = objects()
+            wrong = verified(running, wanted)
+            assert_given_back(before)
+            mpi = run_mpi(wanted["mpi"], addresses_of(wanted)[0]) if wanted["mpi"] else None
+            assert_given_back(before)
+            killed = kill_all(running, wanted, Path(name), before)
+            print(json.dumps({"wrong": wrong, "killed": killed, "mpi": mpi}))
+            say("done")
+        finally:
+            lifecycle.down(running.fabric.name)
+
+
+if __name__ == "__main__":
+    main()
