@@ -30,7 +30,8 @@ from tests.rdma.fabric_over_rxe import describe as over_rxe
 from tests.rdma.machine.programs import GUEST_PROGRAM
 
 PORT = 4792
-OFFLOAD_ALL = {  # and say what was
+OF_MPI = {  # all is offloaded, and it says what was
+    "UCX_TLS": "self,sm,tcp",  # Debian's MPICH would take rxe for its own messages, and gives up there
     "FANIN_MPI_THRESHOLDS": "all=0-",
     "FANIN_MPI_JOIN": "early",
     "FANIN_MPI_STRICT": "1",
@@ -111,7 +112,7 @@ def kill_all(running: Running, wanted: dict[str, Any], folder: Path, before: Obj
 def run_mpi(command: list[str], address: str) -> dict[str, Any]:
     """An MPI program as it is, under the shim, with the address of a device in FANIN_SOCKET."""
     say(" ".join(command))
-    variables = {"FANIN_SOCKET": address, "LD_PRELOAD": str(library_path()), **OFFLOAD_ALL}
+    variables = {"FANIN_SOCKET": address, "LD_PRELOAD": str(library_path()), **OF_MPI}
     assignments = [f"{name}={value}" for name, value in variables.items()]
     launcher, options, program = command[0], command[1:-1], command[-1]
     line = [launcher, *options, "env", *assignments, program]
