@@ -137,7 +137,12 @@ LAYERS: dict[str, tuple[str, ...]] = {
 }
 # The modules of a package that modules outside of a folder may import from it.
 ENTRIES: dict[str, tuple[str, ...]] = {
-    "fanin_nic.engine": ("fanin_nic.engine.engine", "fanin_nic.engine.events", "fanin_nic.engine.records"),
+    "fanin_nic.engine": (
+        "fanin_nic.engine.engine",
+        "fanin_nic.engine.events",
+        "fanin_nic.engine.function_addresses",  # code for another processor has these as well
+        "fanin_nic.engine.records",
+    ),
     "fanin_nic.transport": (
         "fanin_nic.transport.transport",
         "fanin_nic.transport.events",

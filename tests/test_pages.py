@@ -32,6 +32,7 @@ FOREIGN = {
     "fanin.json",
     "program.py",
     "cost.py",
+    "cpu.json",
     "picture.png",
     "mpif.h",
     "infiniband/verbs.h",

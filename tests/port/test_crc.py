@@ -88,7 +88,6 @@ def test_barrett_constants_are_the_published_ones():
         ({"pclmul", "sse4.1", "avx2", "vpclmulqdq", "avx512f"}, "crc_clmul_512"),
         ({"pclmul", "sse4.1", "avx2", "vpclmulqdq"}, "crc_clmul_256"),
         ({"pclmul", "sse4.1", "avx2"}, "crc_clmul_128"),
-        ({"neon", "crc"}, "crc_slicing"),
         (set(), "crc_slicing"),
     ],
 )

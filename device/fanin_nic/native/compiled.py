@@ -14,6 +14,7 @@ from numba.np import numpy_support
 from fanin_nic.native.cache import choose_cache_folder, completion_mark
 from fanin_nic.native.cpu import use_wide_registers
 from fanin_nic.native.libraries import EntryCompiler, InternalCompiler
+from fanin_nic.native.target import take_recorded
 
 CACHE_FOLDER = choose_cache_folder()
 COMPLETE = completion_mark(CACHE_FOLDER)
@@ -22,7 +23,8 @@ config.CACHE_LOCATOR_CLASSES = ", ".join(
     ["fanin_nic.native.locator.PackageLocator", *(locator.__name__ for locator in CacheImpl._locator_classes)]
 )
 
-use_wide_registers()
+if not take_recorded(CACHE_FOLDER):
+    use_wide_registers()
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 

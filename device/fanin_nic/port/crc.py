@@ -17,11 +17,13 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.cpu import cpu_features
 from fanin_nic.native.libc import stack_bytes
 from fanin_nic.native.memory import load_u8, load_u32, load_u64, store_u64
+from fanin_nic.port.crc_instructions import ARM_CRC, crc_instructions, register_of
 from fanin_nic.port.folding import HEADER_BLOCKS, LANE_BYTES, behind, carryless_multiply, folded_headers, folded_with
 from fanin_nic.port.polynomial import BARRETT_POLYNOMIAL, BARRETT_QUOTIENT, byte_tables, multiplier
 
 START = 0xFFFF_FFFF
 HEADERS_SIZE = HEADER_BLOCKS * LANE_BYTES
+X86_CARRYLESS, ARM_CARRYLESS = frozenset(("pclmul",)), frozenset(("neon", "aes"))  # x86 has an "aes" as well
 
 TABLES = byte_tables(16)
 ONE_REGISTER, BYTE_REGISTER = 1 << 31, 1 << 23  # the polynomials 1 and x^8
@@ -72,14 +74,14 @@ def _reduce_96(low, high):
 
 
 @compiled
-def _reduce_128(low, high):
+def _barrett_128(low, high):
     """CRC register after the 16 message bytes (low, high) from a register of 0."""
     product = carryless_multiply(low, X96)
     return _reduce_96(product[0] ^ (high << uint64(32)), product[1] ^ (high >> uint64(32)))
 
 
 @compiled
-def _tail(state, address, length):
+def _barrett_tail(state, address, length):
     """The last 0 to 15 bytes."""
     if length & uint64(8):
         word = load_u64(address) ^ state
@@ -92,6 +94,9 @@ def _tail(state, address, length):
         byte = (state ^ load_u8(address + i)) & uint32(0xFF)
         state = uint32((state >> 8) ^ _reduce_64(uint64(byte) << uint64(24)))
     return state
+
+
+_reduce_128, _tail = (register_of, crc_instructions) if cpu_features() >= ARM_CRC else (_barrett_128, _barrett_tail)
 
 
 @compiled
@@ -126,7 +131,7 @@ def _clmul_512(low, high, address, length):
 
 @compiled
 def crc_clmul_128(state, address, length):
-    """Folding with `pclmulqdq`: 16 bytes an instruction."""
+    """Folding with `pclmulqdq`, or Arm's `pmull`: 16 bytes at once."""
     if length < LANE_BYTES:
         return _tail(state, address, length)
     return _clmul_128(uint64(state), uint64(0), address, length)
@@ -182,6 +187,8 @@ REQUIREMENTS = (
     (crc_clmul_512, ("vpclmulqdq", "avx512f", "pclmul")),
     (crc_clmul_256, ("vpclmulqdq", "avx2", "pclmul")),
     (crc_clmul_128, ("pclmul", "sse4.1")),
+    (crc_clmul_128, ARM_CARRYLESS),
+    (crc_instructions, ARM_CRC),
     (crc_slicing, ()),
 )
 
@@ -193,6 +200,7 @@ def available_variants(features: frozenset[str]) -> dict:
 
 VARIANTS = available_variants(cpu_features())
 crc_update = next(iter(VARIANTS.values()))
+_update_serial = crc_instructions if cpu_features() >= ARM_CRC else crc_slicing
 _update_behind = {crc_clmul_512: _clmul_512, crc_clmul_256: _clmul_256}.get(crc_update, _clmul_128)
 
 
@@ -204,13 +212,13 @@ def headers_clmul(state, words, address):
 
 
 @compiled
-def headers_slicing(state, words, address):
+def headers_serial(state, words, address):
     """As `headers_clmul`, for every CPU. `low` is the register."""
     memory, size = stack_bytes(HEADERS_SIZE), uint64(8 * len(words))
     for i in range(len(words)):
         store_u64(memory + uint64(8 * i), words[i])
-    state = crc_slicing(uint32(state), memory, size)
-    return uint64(crc_slicing(state, uint64(address), uint64(HEADERS_SIZE) - size)), uint64(0)
+    state = _update_serial(uint32(state), memory, size)
+    return uint64(_update_serial(state, uint64(address), uint64(HEADERS_SIZE) - size)), uint64(0)
 
 
 @compiled
@@ -223,14 +231,14 @@ def behind_headers_clmul(low, high, address, length):
 
 
 @compiled
-def behind_headers_slicing(low, high, address, length):
+def behind_headers_serial(low, high, address, length):
     """The same for every CPU."""
-    return crc_slicing(uint32(low), address, length)
+    return _update_serial(uint32(low), address, length)
 
 
-HEADERS = {"slicing": (headers_slicing, behind_headers_slicing)}
+HEADERS = {"serial": (headers_serial, behind_headers_serial)}
 MULTIPLICATIONS = [multiply_bitwise]
-crc_headers, crc_behind_headers, crc_multiply = headers_slicing, behind_headers_slicing, multiply_bitwise
-if "pclmul" in cpu_features():
+crc_headers, crc_behind_headers, crc_multiply = headers_serial, behind_headers_serial, multiply_bitwise
+if cpu_features() >= X86_CARRYLESS or cpu_features() >= ARM_CARRYLESS:
     HEADERS["clmul"] = crc_headers, crc_behind_headers = headers_clmul, behind_headers_clmul
     MULTIPLICATIONS.append(crc_multiply := multiply_clmul)

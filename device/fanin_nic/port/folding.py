@@ -1,4 +1,4 @@
-"""CRC-32 of long messages by carry-less multiplication, as LLVM vector code.
+"""CRC-32 of long messages by carry-less multiplication, as LLVM vector code: `pclmulqdq` of x86, `pmull` of Arm.
 
 A message is read as a polynomial. An accumulator of 128 bits stands for the part that was read. To move it on by D bits
 it is multiplied by x^D modulo the polynomial, which takes two carry-less products, and the next 128 bits are added.
@@ -22,9 +22,20 @@ LANE_BYTES = 16
 HEADER_BLOCKS = 6  # of IPv4, UDP, BTH and CETH
 
 
+def _arm_product(builder, left, right, selector: int):
+    """The product of one lane. LLVM makes `pmull2` of the high words without moving them."""
+    words = [builder.extract_element(vector, ir.IntType(32)(selector & 1)) for vector in (left, right)]
+    function_type = ir.FunctionType(ir.VectorType(ir.IntType(8), LANE_BYTES), [WORD, WORD])
+    function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.aarch64.neon.pmull64")
+    return builder.bitcast(builder.call(function, words), left.type)
+
+
 def _product(builder, left, right, selector: int):
     """Carry-less products of the low (selector 0x00) or high (0x11) words of each lane."""
     bits = left.type.count * 64
+    if builder.module.triple.startswith("aarch64"):
+        assert bits == LANE_BITS, "Arm has registers of one lane"
+        return _arm_product(builder, left, right, selector)
     name = "llvm.x86.pclmulqdq" + (f".{bits}" if bits > LANE_BITS else "")
     function_type = ir.FunctionType(left.type, [left.type, left.type, ir.IntType(8)])
     function = cgutils.get_or_insert_function(builder.module, function_type, name)

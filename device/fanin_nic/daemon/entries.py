@@ -1,0 +1,49 @@
+"""The entries that a device runs, with the types of their arguments: all that has machine code in the cache.
+
+The list is what `precompile` has compiled or loaded in this process, so there is no second one to keep.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from typing import NamedTuple
+
+from numba import types
+
+from fanin_nic.daemon.precompile import precompile
+from fanin_nic.native.compiled import Compiled
+
+
+class Entry(NamedTuple):
+    """A compiled function, by module and name, and the types of its arguments."""
+
+    module: str
+    name: str
+    arguments: tuple[types.Type, ...]
+
+    def compile(self) -> None:
+        """Make its machine code in this process, or load it from the cache."""
+        getattr(import_module(self.module), self.name).compile(self.arguments)
+
+
+def entries() -> list[Entry]:
+    """The entries of a device. Those that the cache lacks are compiled, for this processor."""
+    precompile()
+    functions = dict.fromkeys(_compiled_functions())
+    return sorted(
+        (
+            Entry(function.__module__, function.__name__, kinds)
+            for function in functions
+            for kinds in function.overloads
+        ),
+        key=str,
+    )
+
+
+def _compiled_functions() -> Iterator[Compiled]:
+    """All compiled functions of the modules that are loaded; one that several modules import comes several times."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "fanin_nic":
+            yield from (value for value in vars(module).values() if isinstance(value, Compiled))

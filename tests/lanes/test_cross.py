@@ -1,0 +1,117 @@
+"""Device code that another machine has compiled: the list of entries is all that a device loads, the code is that
+processor's, and a processor that lacks something does not take it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numba import config
+from numba import types as numba_types
+
+from fanin_nic.daemon import cross
+from fanin_nic.daemon.entries import Entry, entries
+from fanin_nic.engine import function_addresses
+from fanin_nic.native import target
+from fanin_nic.native.cache import completion_mark
+from fanin_nic.native.compiled import CACHE_FOLDER
+
+pytestmark = pytest.mark.process
+
+SECONDS = 300
+ELF, MACHINE, AARCH64 = b"\x7fELF", slice(18, 20), 183  # elf.h: EM_AARCH64
+SOME = Entry("fanin_nic.native.shared_words", "load_acquire", (numba_types.int64,))
+C_FUNCTIONS = {f"{function_addresses.__name__}.{name}" for name in ("_abort", "_proceed")}
+LOADS = "from fanin_nic.daemon.precompile import precompile; precompile()"
+
+
+def files_of(name: str) -> list[Path]:
+    """The files of a function in the cache of this machine: module and name give folder and start."""
+    module, _, function = name.rpartition(".")
+    package, _, file = module.rpartition(".")
+    return list((CACHE_FOLDER / package).glob(f"{file}.{function}-*"))
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Every file, not the folders: numba makes these for functions that it does not compile, too."""
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
+def test_the_entries_are_all_that_a_device_loads(tmp_path: Path) -> None:
+    """With their files alone a device compiles nothing more: no file is added."""
+    names = {f"{entry.module}.{entry.name}" for entry in entries()} | C_FUNCTIONS
+    folder = tmp_path / CACHE_FOLDER.name
+    for file in [file for name in names for file in files_of(name)]:
+        copy = folder / file.relative_to(CACHE_FOLDER)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    completion_mark(folder).touch()
+    before = files_below(folder)
+    environment = os.environ | {"FANIN_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", LOADS], env=environment, check=True, timeout=SECONDS)
+    assert len(before) > len(names)
+    assert files_below(folder) == before
+
+
+def test_code_is_for_the_target(tmp_path: Path) -> None:
+    folder = cross.compile_for("arm64", tmp_path, [SOME])
+    (code,) = folder.rglob("*.nbc")
+    content = code.read_bytes()
+    header = content[content.index(ELF) :]
+    assert int.from_bytes(header[MACHINE], "little") == AARCH64
+    assert json.loads((folder / target.CPU_FILE).read_text()) == target.TARGETS["arm64"]._asdict()
+    assert not completion_mark(folder).exists()
+
+
+def test_folder_that_can_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(cross.CompilationFailed, match="can not be written"):
+        cross.compile_for("arm64", tmp_path / "file", [SOME])
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Arm processor without instructions for CRC."""
+    monkeypatch.setattr(config, "CPU_NAME", None)
+    monkeypatch.setattr(config, "CPU_FEATURES", None)
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    monkeypatch.setattr(target, "get_host_cpu_features", lambda: "+fp-armv8,+neon,-aes,-crc")
+
+
+@pytest.mark.usefixtures("host")
+def test_processor_that_has_all_takes_the_code(tmp_path: Path) -> None:
+    target.record(target.TARGETS["arm64-base"], tmp_path)
+    assert target.take_recorded(tmp_path)
+    assert target.TARGETS["arm64-base"][2:] == (config.CPU_NAME, config.CPU_FEATURES)
+
+
+@pytest.mark.usefixtures("host")
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"\xff", b"[]"])
+def test_folder_without_a_readable_file(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / target.CPU_FILE).write_bytes(content)
+    assert not target.take_recorded(tmp_path)
+    assert config.CPU_NAME is None
+
+
+@pytest.mark.usefixtures("host")
+def test_processor_that_lacks_something_says_what(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    target.record(target.TARGETS["arm64"], tmp_path)
+    assert not target.take_recorded(tmp_path)
+    assert "needs aes, crc, sha2, which is not here" in caplog.text
+    assert config.CPU_NAME is None
+
+
+@pytest.mark.usefixtures("host")
+def test_another_machine_does_not_take_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    target.record(target.TARGETS["arm64-base"], tmp_path)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    assert not target.take_recorded(tmp_path)
+    assert "the machine aarch64" in caplog.text
