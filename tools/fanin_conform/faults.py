@@ -49,6 +49,11 @@ def setting(code: Opcode, field: str, value: int) -> Change:
     return lambda data: put(data, field, value) if data[0] == code and len(data) >= TRANSPORT_SIZE else data
 
 
+def _without(code: Opcode, flag: int) -> Change:
+    """Packets of an opcode lack a flag."""
+    return lambda data: put(data, "flags", get(data, "flags") & ~flag) if data[0] == code else data
+
+
 def losing(code: Opcode) -> Change:
     """Packets of an opcode are lost."""
     return lambda data: None if data[0] == code else data
@@ -115,6 +120,22 @@ FAULTS = (
     Fault("a status does not poison", "7.1-7", inward=setting(Opcode.CONTRIBUTION, "status", 0)),
     Fault("mid is not compared", "7.1-6", inward=setting(Opcode.CONTRIBUTION, "mid", 3)),
     Fault("a LEAVE has never a status", "11-3", inward=setting(Opcode.LEAVE, "status", 0)),
+    # Below another switch
+    Fault("the CONFIG has no token", "4-14", outward=setting(Opcode.CONFIG, "token", 0)),
+    Fault("a partial never wants the result", "7.1-14", outward=_without(Opcode.CONTRIBUTION, Flag.WANTS_RESULT)),
+    Fault("members above are not counted anew", "4-24", outward=setting(Opcode.ABORT, "seg", 1)),
+    Fault("the parent's NEED is not looked at", "8-22", inward=losing(Opcode.NEED)),
+    Fault("the parent's WAIT is not looked at", "11-22", inward=losing(Opcode.WAIT)),
+    Fault("a question above has no token", "8-14", outward=setting(Opcode.PROBE, "token", 0)),
+    Fault("the parent is not told of the end", "10.4-3", outward=losing(Opcode.LEAVE)),
+    # Groups, data ahead, silence
+    Fault("HEARS_GROUP is not looked at", "7.4-2", inward=_without(Opcode.CONTRIBUTION, Flag.HEARS_GROUP)),
+    Fault("nobody is invited to the group", "7.4-8", outward=losing(Opcode.KEEPALIVE)),
+    Fault("an invitation names one child", "4-22", outward=setting(Opcode.KEEPALIVE, "node_bitmap", 1)),
+    Fault("nothing goes ahead", "7.5-4", inward=_without(Opcode.CONTRIBUTION, Flag.EARLY)),
+    Fault("EARLY is not passed on", "7.5-3", outward=_without(Opcode.CONTRIBUTION, Flag.EARLY)),
+    Fault("no keep-alives are sent", "10.5-1", outward=losing(Opcode.KEEPALIVE)),
+    Fault("the lost device is not named", "11-15", outward=setting(Opcode.ABORT, "rank_bitmap", 0)),
 )
 
 
@@ -124,6 +145,7 @@ class FaultyTarget:
     def __init__(self, sound: Target, fault: Fault) -> None:
         self.name, self.address, self.addresses = fault.name, sound.address, sound.addresses
         self.has_port, self._sound, self._fault = sound.has_port, sound, fault
+        self.is_virtual, self.group = sound.is_virtual, sound.group
 
     def send(self, source: str, data: bytes) -> None:
         """A packet whose ICRC is wrong goes on as it is."""
@@ -145,6 +167,10 @@ class FaultyTarget:
             whole = bytes(changed) + bytes(ICRC_SIZE)
             return frame._replace(data=datagram.with_icrc(frame.source, frame.destination, frame.source_port, whole))
         return None
+
+    def now(self) -> float:
+        """The time of the sound target."""
+        return self._sound.now()
 
     def close(self) -> None:
         """Close the sound target."""

@@ -59,6 +59,7 @@ class Job:
         self.jid: int = like.jid if like else tester.number(32)
         self.key: int = like.key if like else tester.number(32)
         self.addresses = tester.addresses[:size]
+        self.above: list[Packet] = []  # entries of the path above the device
         tester.jobs.append(self)
         if join:
             for bit in range(size - 1):
@@ -90,7 +91,7 @@ class Job:
         first = {"address": f"::ffff:{self.tester.target.address}", "bit": bit, "mask": (1 << self.size) - 1}
         values: dict[str, Any] = {"boot_id": self.token(bit), "digest_high": 1, "digest_low": 2, "slots": self.slots}
         values |= {"window": self.slots // 2, "chunk": self.chunk, "route": int(Route.TREE)}
-        values |= {"hop": [HOP(**(first | (hop or {})))], "last_lane": self.last_lane} | body
+        values |= {"hop": [HOP(**(first | (hop or {}))), *self.above], "last_lane": self.last_lane} | body
         self.tester.profile.require_flags(values.get("flags", 0))
         self.send(Opcode.CONFIG, bit, CONFIG(**values), source=source, **({"token": self.token(bit)} | (ceth or {})))
 

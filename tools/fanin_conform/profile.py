@@ -24,9 +24,11 @@ class LeftOut(Exception):
 class Profile(Settings, frozen=True):
     """A device under test.
 
-    role: what it is in a job. There are scripts for a switch that is the top of its tree.
+    role: what it is in a job. There are scripts for a switch.
     operations, types: names as in SPEC.md; those that it computes with.
     children: how many it can have. lanes: how many it has.
+    middle: whether it may stand below another switch. ahead: whether it sends data ahead of the result.
+    detection_s, ageing_s: its times. Where time is real, what takes longer than 10 s is not run.
     wide: whether partials of f16 and bf16 may travel as f32. reproducible: whether it folds in the order of the bits.
     """
 
@@ -35,6 +37,10 @@ class Profile(Settings, frozen=True):
     types: tuple[str, ...] = TYPES
     children: Annotated[int, Meta(ge=3, le=MAX_CHILDREN)] = MAX_CHILDREN
     lanes: Annotated[int, Meta(ge=1, le=256)] = 1
+    middle: bool = True
+    ahead: bool = True
+    detection_s: Annotated[float, Meta(gt=0)] = 5.0
+    ageing_s: Annotated[float, Meta(gt=0)] = 60.0
     wide: bool = True
     reproducible: bool = True
 
@@ -57,6 +63,16 @@ class Profile(Settings, frozen=True):
         """Raises LeftOut if the device can not have so many."""
         if children > self.children:
             raise LeftOut(f"{children} children")
+
+    def require_middle(self) -> None:
+        """Raises LeftOut if the device can be a top only."""
+        if not self.middle:
+            raise LeftOut("place below another switch")
+
+    def require_ahead(self) -> None:
+        """Raises LeftOut if the device sends nothing ahead of the result."""
+        if not self.ahead:
+            raise LeftOut("data ahead of the result")
 
     def require_lanes(self, lanes: int) -> None:
         """Raises LeftOut if the device has fewer."""

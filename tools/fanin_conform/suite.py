@@ -76,7 +76,7 @@ def _run_one(target: Target, script: Script, seed: int, profile: Profile) -> Ver
 def _play(target: Target, script: Script, seed: int, profile: Profile) -> tuple[Verdict, bool]:
     """The verdict, and whether the tester stood still meanwhile: then a failure may be its own."""
     begun = time.monotonic()
-    tester = Tester(target, seed, profile)
+    tester = Tester(target, f"{seed} {script.name}", profile)  # no script meets the jobs of another
     tester.join_fence()
     verdict = Verdict(script, PASSED)
     try:

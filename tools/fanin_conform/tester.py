@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scapy.packet import Packet
 
 from fanin_conform import datagram
 from fanin_conform.datagram import Dissected
-from fanin_conform.profile import EVERYTHING, Profile
+from fanin_conform.profile import EVERYTHING, LeftOut, Profile
 from fanin_conform.targets.target import Frame, Target
 from fanin_wire import fields
 from fanin_wire.abi import Route
@@ -25,6 +27,8 @@ PATIENCE_S = 10.0  # an upper bound for what must come "at once"
 ANY = object()  # an expected field that may have any value
 FENCE_LEASE = 4
 NAK_S = 0.003
+LONGEST_S = 10.0  # that a script may spend where time is real
+SHORTEST_S = 1e-6  # of a wait: below the resolution of clocks
 STALL_S = 1.0  # a tester that stood still so long may have been taken for lost
 # Fields of the CETH that section 4 of SPEC.md names, by opcode; all others must be 0.
 PLACE = {"position", "seg", "mid", "sid"}
@@ -46,7 +50,8 @@ NAMED = {
     Opcode.NAK: {"status"},
     Opcode.KEEPALIVE: {"node_bitmap"},
 }
-UPWARD = (Opcode.CONFIG, Opcode.QUERY, Opcode.CONTRIBUTION)  # a switch without a parent sends none of these
+UPWARD = (Opcode.CONFIG, Opcode.QUERY, Opcode.CONTRIBUTION)  # a switch that is the top sends none of these
+REPEATED = (Opcode.CONFIG, Opcode.LEAVE)  # a device sends them until they are answered
 ALWAYS = {"version", "jid", "key", "source", "lane", "length", "segment_index"}
 CONSTANT = {"solicited": 0, "migreq": 0, "version": 0, "pkey": fields.DEFAULT_PKEY, "fecn": 0, "becn": 0, "resv6": 0}
 CONSTANT |= {"dqpn": fields.COLLECTIVE_QPN, "ackreq": 0, "resv7": 0}
@@ -93,9 +98,11 @@ class Tester:
     log: every packet of the script, as text, without the fence.
     stalled: it stood still for long.
     left_out: parts of the script that the device does not implement.
+    repeats: copies of CONFIG and LEAVE that the device has sent.
+    kept_alive, invited: number of its KEEPALIVEs, and their (source, node_bitmap), by receiver and jid.
     """
 
-    def __init__(self, target: Target, seed: int, profile: Profile = EVERYTHING) -> None:
+    def __init__(self, target: Target, seed: int | str, profile: Profile = EVERYTHING) -> None:
         self.target, self.random, self.profile = target, random.Random(seed), profile
         self.left_out: list[str] = []
         self.addresses = target.addresses
@@ -105,6 +112,10 @@ class Tester:
         self._fence_jid, self._fence_key = self.number(32), self.number(32)
         self.jobs: list[Any] = []
         self._early: list[Frame] = []
+        self.repeats: Counter[Opcode] = Counter()
+        self.kept_alive: Counter[tuple[str, int]] = Counter()
+        self.invited: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+        self._asked: set[tuple[str, str]] = set()
         self.stalled, self._heard = False, time.monotonic()
 
     def number(self, bits: int) -> int:
@@ -191,8 +202,9 @@ class Tester:
             packet = datagram.dissect(frame.data)
             if packet and packet.opcode == code and packet.ceth["jid"] == self._fence_jid:
                 return packet
-            if code == Opcode.CONFIG_ACK and (packet is None or packet.opcode in UPWARD):
-                return None  # an echo
+            echoed = packet is None or (packet.opcode in UPWARD and packet.ceth["jid"] == self._fence_jid)
+            if code == Opcode.CONFIG_ACK and echoed:
+                return None
         return None
 
     def _until_fences(self, wanted: int) -> list[tuple[str, Dissected]]:
@@ -212,10 +224,52 @@ class Tester:
             if packet.ceth["jid"] == self._fence_jid:
                 if packet.opcode == Opcode.STATUS:
                     tokens.pop(packet.ceth["token"], None)
-            elif packet.opcode != Opcode.KEEPALIVE:
+            elif self._is_new(frame.destination, packet):
                 self.log.append(f"device > {frame.destination}: {packet}")
                 seen.append((frame.destination, packet))
         return seen
+
+    def _is_new(self, to: str, packet: Dissected) -> bool:
+        """Whether a script must expect a packet: no KEEPALIVE, and no copy of a CONFIG or LEAVE of the device."""
+        if packet.opcode == Opcode.KEEPALIVE:
+            self.kept_alive[to, packet.ceth["jid"]] += 1
+            self.invited[to, packet.ceth["jid"]].append((packet.ceth["source"], packet.ceth["node_bitmap"]))
+            return False
+        if packet.opcode not in REPEATED:
+            return True
+        if all(packet.ceth["jid"] != job.jid for job in self.jobs):
+            return False  # of a script before
+        if (to, str(packet)) in self._asked:
+            self.repeats[Opcode(packet.opcode)] += 1
+            return False
+        self._asked.add((to, str(packet)))
+        return True
+
+    def spend(self, seconds: float, alive: Iterable[tuple[Any, int]] = (), step: float = 0.25) -> list[Any]:
+        """Time passes. The fence and the children `alive`, (job, bit), send KEEPALIVE; all others are silent.
+
+        Returns:
+            What has come, as `everything` does.
+
+        Raises:
+            LeftOut: time is real, and this is long.
+        """
+        if not self.target.is_virtual and seconds > LONGEST_S:
+            raise LeftOut(f"time below {LONGEST_S:.0f} s for this: {seconds:.0f} s")
+        seen, living = [], list(alive)
+        for _ in range(round(seconds / step)):
+            for address in self._fence:
+                self._send_fence(Opcode.KEEPALIVE, address, 0)
+            for job, bit in living:
+                job.send(Opcode.KEEPALIVE, bit)
+            end = self.target.now() + step
+            while (left := end - self.target.now()) > SHORTEST_S:
+                if frame := self._receive(left):
+                    packet = self.checked(frame)
+                    if packet.ceth["jid"] != self._fence_jid and self._is_new(frame.destination, packet):
+                        self.log.append(f"device > {frame.destination}: {packet}")
+                        seen.append((frame.destination, packet))
+        return seen + self._until_fences(0)
 
     def checked(self, frame: Frame) -> Dissected:
         """What every packet of a device must be."""

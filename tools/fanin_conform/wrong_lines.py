@@ -300,7 +300,14 @@ WRONG_LINES = (
         'job.slots = min(job.slots, body["slots"])',
         'job.slots = max(job.slots, body["slots"])',
     ),
-    WrongLine("the mask is not looked at", "10.1-8", "membership", ' or not hop["mask"] >> hop["bit"] & 1', ""),
+    WrongLine("the mask is not looked at", "10.1-8", "membership", ' or not each["mask"] >> each["bit"] & 1', ""),
+    WrongLine(
+        "the address of a HOP may be any of IPv6",
+        "10.1-8",
+        "membership",
+        '    wrong |= any(each["address"] >> 32 != MAPPED >> 32 for each in hops)\n',
+        "",
+    ),
     WrongLine(
         "a job ends when one has left",
         "10.4-3",

@@ -64,10 +64,13 @@ def _parsed(device: Device, packet: Packet) -> tuple[dict[str, int], dict[str, i
     """The body of a CONFIG and its first HOP; [10.1-8]."""
     body = spec.CONFIG.unpack(packet.payload)
     size = spec.CONFIG.size + body["hops"] * spec.HOP.size
-    hop = spec.HOP.unpack(packet.payload[spec.CONFIG.size :])
-    wrong = not 0 < body["hops"] <= spec.CONSTANTS["HOP entries of a CONFIG, at most"] or len(packet.payload) < size
-    wrong |= hop["address"] != MAPPED | int(ipaddress.IPv4Address(device.address))
-    wrong |= hop["bit"] != packet.source or hop["bit"] > 63 or not hop["mask"] >> hop["bit"] & 1
+    hops = [spec.HOP.unpack(packet.payload[at:]) for at in range(spec.CONFIG.size, size, spec.HOP.size)]
+    if not 0 < body["hops"] <= spec.CONSTANTS["HOP entries of a CONFIG, at most"] or len(packet.payload) < size:
+        raise Dropped("10.1-8")
+    hop = hops[0]
+    wrong = any(each["bit"] > 63 or not each["mask"] >> each["bit"] & 1 for each in hops)
+    wrong |= any(each["address"] >> 32 != MAPPED >> 32 for each in hops)
+    wrong |= hop["address"] & 0xFFFFFFFF != int(ipaddress.IPv4Address(device.address)) or hop["bit"] != packet.source
     wrong |= 0 in (body["window"], body["chunk"]) or body["route"] != TREE or body["flags"] > WIDE | IN_PATH | IN_SHAPE
     wrong |= body["slots"] < 2 or body["slots"] & body["slots"] - 1 != 0
     if wrong:

@@ -32,7 +32,7 @@ def abort_of_a_child(tester: Tester) -> None:
     tester.expect(*expected)
 
 
-@script("11-7", "11-1", "5-16")
+@script("11-7", "11-1", "5-16", "10.1-15")
 def a_tombstone_answers(tester: Tester) -> None:
     """All that asks something gets ABORT with the status; LEAVE gets LEAVE_ACK."""
     job = ended(tester)

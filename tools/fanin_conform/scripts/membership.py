@@ -48,6 +48,8 @@ def config_that_is_not_for_this_device(tester: Tester) -> None:
     """A CONFIG with a field that can not be is dropped: it begins no job."""
     job = Job(tester, 2, join=False)
     job.config(0, hop={"address": "::ffff:192.0.2.1"})
+    for prefix in ("::", "::fffe:", "::1:ffff:", "2001:db8::ffff:"):
+        job.config(0, hop={"address": f"{prefix}{tester.target.address}"})
     job.config(0, hop={"mask": 0b10})
     for field in ("slots", "window", "chunk", "route"):
         zero: dict[str, Any] = {field: 0}

@@ -12,6 +12,7 @@ from fanin_sim.fabric.device import Device, Packet
 from fanin_wire.fields import ICRC_SIZE, Opcode
 
 ADDRESS, FIRST = "10.0.0.1", ipaddress.IPv4Address("10.0.1.1")
+GROUP = "239.0.0.1"
 LIMITS = Limits(jobs=16, slots=1024, queues=1, requests=8, regions=1, actions=512, max_chunk=4096, max_lease=256)
 START_NS = 10**9
 
@@ -19,11 +20,11 @@ START_NS = 10**9
 class EngineTarget:
     """See `target.Target`."""
 
-    name, address, has_port = "engine", ADDRESS, False
+    name, address, has_port, is_virtual, group = "engine", ADDRESS, False, True, GROUP
 
     def __init__(self, count: int) -> None:
         self.addresses = [str(FIRST + number) for number in range(count)]
-        self._device = Device(ADDRESS, is_switch=True, limits=LIMITS, timing=Timing())
+        self._device = Device(ADDRESS, is_switch=True, group=GROUP, limits=LIMITS, timing=Timing())
         self._now = START_NS
         self._waiting: deque[Frame] = deque()
 
@@ -47,6 +48,10 @@ class EngineTarget:
             return self._waiting.popleft()
         self._now = end
         return None
+
+    def now(self) -> float:
+        """Seconds."""
+        return self._now / 1e9
 
     def close(self) -> None:
         """Nothing is open."""

@@ -14,7 +14,7 @@ ADDRESS, TICK_S = "10.0.0.1", 0.05
 class ReferenceTarget:
     """See `target.Target`. kind: another class of switch than the sound one."""
 
-    name, address, has_port = "reference", ADDRESS, True
+    name, address, has_port, is_virtual, group = "reference", ADDRESS, True, True, ""
 
     def __init__(self, count: int, kind: type[Switch] = Switch, lanes: int = 1) -> None:
         self.addresses = [f"10.0.1.{1 + number}" for number in range(count)]
@@ -32,6 +32,10 @@ class ReferenceTarget:
             self._now = min(end, self._now + TICK_S)
             self._take(self._switch.tick(self._now))
         return self._waiting.popleft() if self._waiting else None
+
+    def now(self) -> float:
+        """Seconds."""
+        return self._now
 
     def close(self) -> None:
         """Nothing is open."""

@@ -22,18 +22,25 @@ class Target(Protocol):
     addresses: those of the tester. Each plays one child of the device.
     has_port: whether the ICRC and UDP belong to the device. Else the target computes and checks them itself, and
         scripts about them are not run.
+    is_virtual: whether time passes only in `receive`.
+    group: the multicast address at which the device sends results to all its children; "" if it has none.
     """
 
     name: str
     address: str
     addresses: list[str]
     has_port: bool
+    is_virtual: bool
+    group: str
 
     def send(self, source: str, data: bytes) -> None:
         """Send a datagram to the device: BTH to ICRC."""
 
     def receive(self, seconds: float) -> Frame | None:
         """The next datagram from the device; None if none comes for so long."""
+
+    def now(self) -> float:
+        """Seconds, from any beginning."""
 
     def close(self) -> None:
         """Give everything back."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import select
 import socket
+import time
 
 from fanin_conform.targets.target import Frame
 from fanin_wire.fields import UDP_PORT
@@ -21,7 +22,7 @@ class UdpTarget:
         OSError: an address is not one of this host, or its port 4791 is in use.
     """
 
-    has_port = True
+    has_port, is_virtual, group = True, False, ""
 
     def __init__(self, address: str, first: str, count: int) -> None:
         self.name, self.address = f"udp://{address}", address
@@ -56,6 +57,10 @@ class UdpTarget:
         own = self._by_descriptor[ready[0][0]]
         data, (source, port) = self._sockets[own].recvfrom(LARGEST)
         return Frame(own, source, port, data)
+
+    def now(self) -> float:
+        """Seconds."""
+        return time.monotonic()
 
     def close(self) -> None:
         """Close the sockets."""

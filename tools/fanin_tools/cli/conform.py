@@ -139,7 +139,8 @@ def _profile(file: Path | None, target: str) -> Profile:
     from fanin_wire.settings import InvalidSetting
 
     if file is None:
-        return structs.replace(EVERYTHING, lanes=LANES) if target in (SWITCH, REFERENCE) else EVERYTHING
+        own = {SWITCH: {"lanes": LANES}, REFERENCE: {"lanes": LANES, "middle": False, "ahead": False}}
+        return structs.replace(EVERYTHING, **own.get(target, {}))
     try:
         return read(file.read_text())
     except InvalidSetting as error:

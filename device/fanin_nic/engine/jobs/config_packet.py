@@ -41,6 +41,13 @@ def hop_address(body, level):
 
 
 @internal
+def is_ipv4(body, level):
+    """Whether the address of a device of the path is a v4-mapped one."""
+    place = hop(body, level) + HOP_ADDRESS
+    return load_be64(place) == ZERO and load_be32(place + 8) == V4_MAPPED
+
+
+@internal
 def hop_mask(body, level):
     """Bitmap of the children that a device of the path waits for."""
     return load_be64(hop(body, level) + HOP_MASK)
@@ -110,6 +117,8 @@ def is_valid(e, header, body, length):
         return False
     for level in range(hops):
         if hop_bit(body, level) >= MAX_CHILDREN or hop_mask(body, level) & bit_of(hop_bit(body, level)) == ZERO:
+            return False
+        if not is_ipv4(body, level):
             return False
     if not TREE <= load_u8(body + ROUTE) <= RING:
         return False
