@@ -108,6 +108,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "wrong_lines",
         "tester",
         "job",
+        "below",
         "script",
         "scripts",
         "suite",

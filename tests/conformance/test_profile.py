@@ -21,6 +21,8 @@ role = "switch"
 operations = ["SUM", "MAX"]
 types = ["f32", "i32", "i8"]
 children = 8
+middle = false
+ahead = false
 wide = false
 reproducible = false
 """
@@ -51,8 +53,8 @@ def test_a_small_device() -> None:
 
 
 def test_lanes_are_tried_where_there_are_any() -> None:
-    found = verdicts("lanes = 3", lanes=3)
-    assert {each.outcome for each in found.values()} == {suite.PASSED}
+    found = verdicts("lanes = 3\nmiddle = false\nahead = false", lanes=3)
+    assert {each.outcome for name, each in found.items() if name.startswith("lanes/")} == {suite.PASSED}
 
 
 @pytest.mark.parametrize("text", ['role = "nic"', "lanes = 0", 'types = ["f31"]', 'operations = ["sum"]', "x = 1", "?"])

@@ -239,10 +239,11 @@ class Tester:
             return True
         if all(packet.ceth["jid"] != job.jid for job in self.jobs):
             return False  # of a script before
-        if (to, str(packet)) in self._asked:
+        same = to, str(packet._replace(ceth=packet.ceth | {"segment_index": 0}))  # it may share a super-packet
+        if same in self._asked:
             self.repeats[Opcode(packet.opcode)] += 1
             return False
-        self._asked.add((to, str(packet)))
+        self._asked.add(same)
         return True
 
     def spend(self, seconds: float, alive: Iterable[tuple[Any, int]] = (), step: float = 0.25) -> list[Any]:

@@ -37,15 +37,15 @@ def children_that_fall_silent(tester: Tester) -> None:
     alive = [(one, 0), (one, 1), (two, 0), (forming, 0), (living, 0), (living, 1)]
     tester.kept_alive.clear()
     seen = tester.spend(tester.profile.detection_s * 1.2, alive)
-    for job, silent, address in (
-        (one, 4, number(one.addresses[2])),
-        (two, 6, 0),
-        (forming, 2, number(one.addresses[1])),
-    ):
+    for job, silent in ((one, 0b100), (two, 0b110), (forming, 0b010)):
         ends = told(seen, job)
         assert job.addresses[0] in ends, f"nobody is told that {silent:#b} are silent"
         end = ends[job.addresses[0]]
-        assert (end["status"], end["seg"], end["node_bitmap"]) == (LOST, 1, silent), f"{end}"
+        bits = end["node_bitmap"]
+        assert (end["status"], end["seg"]) == (LOST, 1), f"{end}"
+        # Where time is real, one may be noticed before the other.
+        assert bits == silent or (not tester.target.is_virtual and bits and not bits & ~silent), f"named are {bits:#b}"
+        address = 0 if bits & bits - 1 else number(job.addresses[bits.bit_length() - 1])
         assert end["rank_bitmap"] == address, f"the lost device is {end['rank_bitmap']:#x}"
     assert not told(seen, living), "a live child that has not contributed counts as lost"
     for bit in range(2):
