@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import structs
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SWITCH, REFERENCE = "switch", "reference"
 LANES = 2  # of both
+DETECTION_S = 3.0  # of the switch: the scripts of silence wait for it
 
 
 @contextlib.contextmanager
@@ -34,7 +35,8 @@ def own_switch() -> Iterator[str]:
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
 
-    with leased(Plan(private_name(), Shape(nodes=2, ranks_per_node=1, lanes=LANES)), print_progress) as running:
+    shape = Shape(nodes=2, ranks_per_node=1, lanes=LANES, detection=DETECTION_S)
+    with leased(Plan(private_name(), shape), print_progress) as running:
         yield running.fabric.switches[0].address
 
 
@@ -139,7 +141,10 @@ def _profile(file: Path | None, target: str) -> Profile:
     from fanin_wire.settings import InvalidSetting
 
     if file is None:
-        own = {SWITCH: {"lanes": LANES}, REFERENCE: {"lanes": LANES, "middle": False, "ahead": False}}
+        own: dict[str, dict[str, Any]] = {
+            SWITCH: {"lanes": LANES, "detection_s": DETECTION_S},
+            REFERENCE: {"lanes": LANES, "middle": False, "ahead": False},
+        }
         return structs.replace(EVERYTHING, **own.get(target, {}))
     try:
         return read(file.read_text())
