@@ -104,6 +104,9 @@ class MembersMismatch(FaninError): ...
 class CqOverrun(FaninError): ...
 
 
+class Draining(FaninError): ...
+
+
 class DriverMissing(NotSupported):
     """The driver core (a shared library) is not built or can not be loaded."""
 

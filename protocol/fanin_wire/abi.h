@@ -51,7 +51,8 @@ enum fanin_status {
     FANIN_PERMISSION_DENIED = 18,
     FANIN_MEMBERS_MISMATCH = 19,
     FANIN_CQ_OVERRUN = 20,
-    FANIN_TOO_FEW_LANES = 21
+    FANIN_TOO_FEW_LANES = 21,
+    FANIN_DRAINING = 22
 };
 
 enum fanin_op {

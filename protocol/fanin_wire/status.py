@@ -142,6 +142,11 @@ _ROWS = (
         "A switch of the path has fewer lanes than the NICs of the job.",
         "Start every switch with at least as many lanes as the NICs have (--lanes), or the NICs with fewer.",
     ),
+    (
+        "DRAINING",
+        "A device of the path takes no new job, because it ends when the jobs that run on it have ended.",
+        "Wait until the device is up again, or start the program where the devices take jobs.",
+    ),
 )
 
 STATUSES: dict[int, StatusEntry] = {

@@ -32,7 +32,8 @@ NOT_RUN = {  # reason in the title of a block -> what the block must have
     "needs pyverbs": r"\bfanin verbs-lib\b.* python\b|\bpython examples/verbs/",
     "needs a device of yours": r"--(fanin-)?target udp://",
     "needs Wireshark": r"\btshark\b",
-    "needs root": r"--netns|ip netns|/dev/infiniband",
+    "needs root": r"--netns|ip netns|/dev/infiniband|/etc/|systemctl|/opt/",
+    "needs a DPU": r"mlxconfig|mlnx|kubectl|mlxdevm",
     "changes the checkout": r"\bgit |\bmake install|pip install|pre-commit|fanin_wire\.(?:c_)?tables",
 }
 

@@ -27,6 +27,7 @@ def answer(name: str, address: str) -> bytes:
         "slots": {"total": 4096, "leased": 0, "high_water": 0},
         "jobs": [],
         "links": {},
+        "draining": False,
         "counters": {},
     }
     return head.tobytes() + json.dumps(status).encode()

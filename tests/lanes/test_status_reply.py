@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fanin_nic.daemon.drain import Drain
 from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.status import DeviceStatus
@@ -37,7 +38,8 @@ def test_page_lists_the_fields(lanes: SteppedLanes, monkeypatch: pytest.MonkeyPa
     lanes.cores[0].ordinary = OrdinaryHost("127.0.0.1", mtu=1500)
     watch = Watch(SimpleNamespace(name="rxe1"))  # what a verbs device would have said
     monkeypatch.setattr(lanes.cores[0].port, "verbs", watch.status)
-    reply = DeviceStatus("nic0", lanes.cores, LaneThreads(lanes.cores, lambda *_: None), lanes.splitter)()
+    drain = Drain(lanes.cores, wake_writer=-1)
+    reply = DeviceStatus("nic0", lanes.cores, LaneThreads(lanes.cores, lambda *_: None), lanes.splitter, drain)()
     section = PAGE.read_text().partition("### What a device says of itself")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.M)
     listed = [field for row in rows for field in re.findall(r"`([^`]+)`", row)]

@@ -282,6 +282,15 @@ def _(_nic: Path) -> Status:
     return Status(reply.ceth["status"])
 
 
+@provokes("DRAINING")
+def _(_nic: Path) -> Status:
+    rig = SwitchRig(join=False)
+    rig.engine.header["draining"] = 1
+    (reply,) = rig.join(0)
+    assert reply.opcode == Opcode.CONFIG_ACK
+    return Status(reply.ceth["status"])
+
+
 def overflows(nic: Path) -> int:
     """Completions that a NIC had no room for, ever."""
     return int(device_query.query_status(nic)["counters"]["cq_overflows"])

@@ -174,7 +174,7 @@ def test_without_a_command_the_help_is_shown() -> None:
     assert "fanin: " not in result.stderr
 
 
-STATUS_WITHOUT_JOBS = {"slots": {"leased": 0, "total": 4096}, "jobs": [], "links": {}}
+STATUS_WITHOUT_JOBS = {"slots": {"leased": 0, "total": 4096}, "jobs": [], "links": {}, "draining": False}
 
 
 def test_status_table_fits_80_columns_and_cuts_nothing(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +182,7 @@ def test_status_table_fits_80_columns_and_cuts_nothing(state_root: Path, monkeyp
         "slots": {"leased": 256, "total": 4096},
         "jobs": [{}],
         "links": {"a": {"tx_bytes": 1023 << 20, "rx_bytes": 98765}},
+        "draining": False,
     }
     rows = [
         {"name": "nic10", "address": "127.177.100.254", "pid": 1234567, "offload": True, "answer": busy},

@@ -7,10 +7,12 @@ import ipaddress
 import logging
 import os
 import secrets
+from collections.abc import Callable
 from queue import SimpleQueue
 
 import numpy as np
 
+from fanin_nic.daemon.drain import Drain
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.daemon.lanes.host_port import HostPort
@@ -35,6 +37,8 @@ from fanin_wire.settings import DeviceSettings
 
 log = logging.getLogger(__name__)
 
+WAKES = 4096  # bytes: of wake-ups that are taken at once
+
 
 def largest_chunk(mtu: int) -> int:
     """The largest power of two whose packets fit the path MTU, between 256 and 8192 bytes."""
@@ -46,14 +50,18 @@ def largest_chunk(mtu: int) -> int:
 
 
 class Device:
-    """A NIC or a switch. `run` serves until `stop` is called (from a signal handler), or a port fails.
+    """A NIC or a switch. `run` serves until `stop` is called (from a signal handler), a drain is done, or a port fails.
 
     failure: why a port has failed, and what to do; "" if none has
+    tell: called with what a drain waits for, when that has changed
     """
 
-    def __init__(self, settings: DeviceSettings, *, is_switch: bool) -> None:
+    def __init__(
+        self, settings: DeviceSettings, *, is_switch: bool, tell: Callable[[str], None] = lambda _text: None
+    ) -> None:
         self._is_switch = is_switch
-        self._stopping = False
+        self._stopping = self._drain_wanted = False
+        self._tell, self._told = tell, ""
         self.failure = ""
         self._wake, self.wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._inbox: SimpleQueue[tuple[int, np.void]] = SimpleQueue()
@@ -61,6 +69,7 @@ class Device:
         precompile()
         self._splitter = self._connect_lanes() if settings.lanes > 1 else None
         self._threads = LaneThreads(self._cores, self._deliver)
+        self._drain = Drain(self._cores, self.wake_writer)
         self.host: HostPort | LanesHost = self._cores[0].host
         if self._splitter is not None:
             self.host = LanesHost(self._cores, self._splitter, self._threads)
@@ -90,7 +99,7 @@ class Device:
         return splitter
 
     def _open_server(self, settings: DeviceSettings) -> ControlServer:
-        status = DeviceStatus(settings.name, self._cores, self._threads, self._splitter)
+        status = DeviceStatus(settings.name, self._cores, self._threads, self._splitter, self._drain)
         tap = DeviceTap(settings.name, self._cores, self._threads)
         if self._is_switch:
             return ControlServer(settings.socket, status, profile=status.profile, tap=tap)
@@ -125,7 +134,7 @@ class Device:
         self._cores[0].interrupt()
 
     def run(self) -> None:
-        """Serve until `stop`, or until a port fails."""
+        """Serve until `stop`, until a drain is done, or until a port fails."""
         first = self._cores[0]
         self._threads.start()
         while not self._stopping:
@@ -134,11 +143,31 @@ class Device:
             first.resume()
             self._give_notice()  # before `service`, which may give a queue to another client
             self.server.service()
+            if self._drain_wanted:
+                self._progress_drain()
+
+    def _progress_drain(self) -> None:
+        """Begin to drain, or see what is left. Nothing is left: the device ends."""
+        with self._threads.held():
+            if not self._drain.begun:
+                self._drain.begin()
+            left = self._drain.holdings()
+        with contextlib.suppress(BlockingIOError):  # else what woke the loop would wake it for ever
+            os.read(self._wake, WAKES)
+        told = "draining: " + ", ".join(f"{count} {kind}" for kind, count in left.items())
+        if left and told != self._told:
+            self._tell(told)
+        self._told, self._stopping = told, self._stopping or not left
 
     def stop(self) -> None:
         """Leave `run`. May be called by a signal handler. The signal must also write to `wake_writer`
         (signal.set_wakeup_fd), because Python runs the handler only after the compiled loop has returned."""
         self._stopping = True
+
+    def drain(self) -> None:
+        """Take no new job, and leave `run` when those that run have ended. May be called by a signal handler, as
+        `stop`."""
+        self._drain_wanted = True
 
     def _fail(self, failure: str) -> None:
         """Leave `run`, since a port has failed. May be called by any thread."""
@@ -149,6 +178,7 @@ class Device:
     def close(self) -> None:
         """Detach the clients and give the sockets back."""
         self._threads.stop()
+        self._drain.end()
         self.server.close()
         for core in self._cores:
             core.close()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fanin_nic.daemon.drain import Drain
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.splitter.splitter import Splitter
@@ -69,8 +70,10 @@ def busiest(links: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
 class DeviceStatus:
     """Collects the status of a device's lanes."""
 
-    def __init__(self, name: str, cores: list[LaneCore], threads: LaneThreads, splitter: Splitter | None) -> None:
-        self.name, self._cores, self._threads, self._splitter = name, cores, threads, splitter
+    def __init__(
+        self, name: str, cores: list[LaneCore], threads: LaneThreads, splitter: Splitter | None, drain: Drain
+    ) -> None:
+        self.name, self._cores, self._threads, self._splitter, self._drain = name, cores, threads, splitter, drain
         self._profiled = False
         self._started = time.monotonic()
         self._version = version()  # now: it opens files, for which there may be no descriptors later
@@ -88,6 +91,7 @@ class DeviceStatus:
             "address": port.address,
             "pid": os.getpid(),
             "version": self._version,
+            "draining": self._drain.begun,
             "uptime_s": round(time.monotonic() - self._started, 3),
             "mtu": port.mtu,
             "lanes": len(self._cores),

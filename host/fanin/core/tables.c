@@ -121,4 +121,7 @@ const struct status_row fanin_statuses[STATUS_COUNT] = {
     [21] = {"TOO_FEW_LANES",
         "A switch of the path has fewer lanes than the NICs of the job.",
         "Start every switch with at least as many lanes as the NICs have (--lanes), or the NICs with fewer."},
+    [22] = {"DRAINING",
+        "A device of the path takes no new job, because it ends when the jobs that run on it have ended.",
+        "Wait until the device is up again, or start the program where the devices take jobs."},
 };

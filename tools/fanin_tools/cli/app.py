@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fanin_tools.cli import bench, fabric, output
+from fanin_tools.cli import bench, device, fabric, output
 from fanin_tools.cli.capture import capture
 from fanin_tools.cli.conform import conform
 from fanin_tools.cli.demo import demo
@@ -31,6 +31,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.add_typer(fabric.app, name="fabric")
+app.add_typer(device.app, name="device")
 app.command()(run)
 app.command()(mpi_lib)
 app.command()(verbs_lib)

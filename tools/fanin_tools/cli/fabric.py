@@ -1,4 +1,4 @@
-"""`fanin fabric up|status|restart|down`."""
+"""`fanin fabric up|status|restart|drain|down`."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     slots, links = answer["slots"], answer["links"].values()
     traffic = [sum(link[key] for link in links) for key in ("tx_bytes", "rx_bytes")]
     leased = f"{slots['leased']}/{slots['total']}"
-    return ["ready", leased, str(len(answer["jobs"])), *map(render_size, traffic)]
+    return ["drains" if answer["draining"] else "ready", leased, str(len(answer["jobs"])), *map(render_size, traffic)]
 
 
 @app.command()
@@ -131,6 +131,27 @@ def restart(
         print_json({"name": name, "device": device, "pid": process.pid})
     else:
         print(f"device {device} of fabric {name} is up again (pid {process.pid})")
+
+
+@app.command()
+@reporting
+def drain(
+    device: Annotated[str | None, typer.Argument(help="Name of a NIC or switch. Default: all, then `down`.")] = None,
+    name: options.Name = "default",
+    timeout: options.Timeout = None,
+    json_output: options.Json = False,
+) -> None:
+    """Take no new job, wait until the present ones have ended, and end the devices. One alone: `restart` brings it
+    back."""
+    from fanin_tools.fabric import drain
+
+    devices = drain.drain(name, device, timeout)
+    if json_output:
+        print_json({"name": name, "devices": devices})
+    elif device:
+        print(f"device {device} of fabric {name} is drained, and has ended")
+    else:
+        print(f"fabric {name} is drained, and down")
 
 
 @app.command()

@@ -49,6 +49,10 @@ Detection = Annotated[float, typer.Option(metavar="SECONDS", help="Silence after
 Multicast = Annotated[
     bool, flag("--multicast/--no-multicast", help="The only switch over namespaces multicasts results.")
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", min=0, help="Longest wait. Default: as long as it takes.", show_default=False),
+]
 Route = Annotated[str, typer.Option(help="Route of the job: tree, ring, local, auto.")]
 BindTo = Annotated[str, typer.Option(help="core: bind each rank to one core, in turn; none.")]
 Slots = Annotated[

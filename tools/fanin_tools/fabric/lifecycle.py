@@ -56,7 +56,7 @@ def up(
                 return running
             _refuse_incomplete(folder)
             progress(f"fabric {wanted.name}: cleaning up after a crash")
-            _clean(folder)
+            remove(folder)
         with _addressed(wanted) as fabric:
             if fabric.netns:
                 namespaces.require()
@@ -64,7 +64,7 @@ def up(
             try:
                 _bring_up(fabric, folder, progress, start, leaseholder)
             except BaseException:
-                _clean(folder)
+                remove(folder)
                 raise
     return Running(fabric, folder, fresh=True)
 
@@ -103,7 +103,7 @@ def release(name: str, leaseholder: ProcessIdentity) -> bool:
         if left:
             folder.set_leaseholders(left)
         else:
-            _clean(folder)
+            remove(folder)
     return not left
 
 
@@ -114,7 +114,7 @@ def clean_up(progress: ProgressCallback) -> None:
             leaseholders = folder.leaseholders
             if leaseholders is not None and not any(leaseholder.alive for leaseholder in leaseholders):
                 progress(f"fabric {folder.name}: cleaning up after a command that was killed")
-                _clean(folder)
+                remove(folder)
 
 
 def _bring_up(
@@ -205,12 +205,12 @@ def down(name: str) -> bool:
     folder = FabricState(name)
     with state.locked():
         present = folder.exists
-        _clean(folder)
+        remove(folder)
     return present
 
 
-def _clean(folder: FabricState) -> None:
-    """End its processes, delete its namespaces, remove its files."""
+def remove(folder: FabricState) -> None:
+    """End its processes, delete its namespaces, remove its files. The caller holds `state.locked`."""
     if not folder.exists:
         return
     terminate(list(folder.processes().values()), TERMINATE_SECONDS)

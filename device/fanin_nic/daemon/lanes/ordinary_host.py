@@ -56,6 +56,7 @@ class OrdinaryHost:
         self.rings = np.zeros(self.transport.limits.queue_pairs, ORDINARY_RINGS)
         self.shared_rings = np.zeros(self.transport.limits.shared_queues, np.uint64)
         self.completion_rings = np.zeros(MAX_CLIENTS * MAX_CQ, np.uint64)
+        self.draining = False
 
     @property
     def end(self) -> int:
@@ -102,7 +103,9 @@ class OrdinaryHost:
         self.completion_rings[_completion_queue(client, cq)] = ring
 
     def create(self, client: int, wanted: OrdinaryQueuePair) -> tuple[int, int]:
-        """Make a queue pair; its row and its number on the wire."""
+        """Make a queue pair; its row and its number on the wire. `draining`: none is made."""
+        if self.draining:
+            raise Refused(Status["DRAINING"], "a queue pair of ordinary traffic")
         self._check_share("queue pairs", "qpn", client)
         try:
             row = self.transport.create_queue_pair(

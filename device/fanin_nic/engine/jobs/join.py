@@ -23,6 +23,7 @@ JOIN = int(MessageType.JOIN)
 FREE, JOINING, ABORTED = int(JobState.FREE), int(JobState.JOINING), int(JobState.ABORTED)
 INVALID_REQUEST, JID_IN_USE = int(Status.INVALID_REQUEST), int(Status.JID_IN_USE)
 MEMBERS_MISMATCH, NO_RESOURCES = int(Status.MEMBERS_MISMATCH), int(Status.NO_RESOURCES)
+DRAINING = int(Status.DRAINING)
 KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE | JobFlag.FIXED_START)
 FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 MIN_SLOTS = 4
@@ -111,7 +112,8 @@ def replace_tombstone(e, queue_index, job, request):
 
 @internal
 def create_job(e, queue_index, request):
-    """The first rank of this node: make the job and lease its slots."""
+    """The first rank of this node: make the job and lease its slots. A device that drains takes none; one that has
+    begun to form is no new one, so its other ranks are let in."""
     made = new_job(e, request.jid, request.key, queue_at(e, queue_index).client + 1)
     if not made:
         refuse_join(e, queue_index, NO_RESOURCES, 0)
@@ -119,12 +121,12 @@ def create_job(e, queue_index, request):
     job = job_at(e, made - 1)
     describe_job(e, job, request)
     job.state = JOINING
-    if lease(e, job, request.slots):
+    if not e.draining and lease(e, job, request.slots):
         job.offered_window = member_window(e, job)
         enter_job(e, queue_index, job, request)
     else:  # the other members must learn of it
         bind_queue(e, queue_index, queue_at(e, queue_index), job, request.rank_bitmap)
-        abort(e, job, NO_RESOURCES, 0, ZERO)
+        abort(e, job, DRAINING if e.draining else NO_RESOURCES, 0, ZERO)
 
 
 @internal

@@ -48,6 +48,7 @@ ABORTED, LEAVING = int(JobState.ABORTED), int(JobState.LEAVING)
 SUCCESS, PENDING, JID_IN_USE = int(Status.SUCCESS), int(Status.PENDING), int(Status.JID_IN_USE)
 NO_RESOURCES, MEMBERS_MISMATCH = int(Status.NO_RESOURCES), int(Status.MEMBERS_MISMATCH)
 PEER_LOST, TOO_FEW_LANES = int(Status.PEER_LOST), int(Status.TOO_FEW_LANES)
+DRAINING = int(Status.DRAINING)
 LOCAL, RING, TREE = int(Route.LOCAL), int(Route.RING), int(Route.TREE)
 DROP_CONFIG, DROP_SENDER = int(Counter.DROP_CONFIG), int(Counter.DROP_SENDER)
 DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
@@ -211,6 +212,9 @@ def create_switch_job(e, header, body, source):
         return 0
     if packet_form.last_lane(body) > e.last_lane:  # packets in higher lanes would never arrive
         refuse_config(e, header, source, TOO_FEW_LANES, 0)
+        return 0
+    if e.draining:
+        refuse_config(e, header, source, DRAINING, 0)
         return 0
     made = new_job(e, header.jid, header.key, source)
     if not made:

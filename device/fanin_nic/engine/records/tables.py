@@ -109,6 +109,7 @@ ENGINE = np.dtype(
         ("group", "u4"),  # IPv4 of the multicast group that its results go to; 0: none
         ("group_size", "u4"),  # devices that listen to it; 0: not known
         ("shared", "u4"),  # 1: jobs and slots are shared out (`jobs.quota`)
+        ("draining", "u4"),  # 1: no new job is taken
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: first reorder time (`segments.rto`)
         ("lateness", "u8"),  # ns: how late the device's own timers run

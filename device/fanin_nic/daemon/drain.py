@@ -1,0 +1,69 @@
+"""Drain: a device takes no new job, lets those that run end, and then ends itself.
+
+What is counted as running: a job that has not ended here, a queue pair of a client (its rank has yet to hear of the end
+of its job), and a queue pair of ordinary traffic. A job of which a member has joined here is no new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from fanin_nic.daemon.lanes.core import LaneCore
+from fanin_nic.engine.records.tables import JobState
+
+LOOK_SECONDS = 0.1  # no event tells of a job that ends, on a switch for example
+ENDED = (JobState.FREE, JobState.ABORTED)
+
+
+class Drain:
+    """The drain of a device with the lanes `cores`. wake_writer: what makes the loop of lane 0 return.
+
+    The methods are for lane 0's thread, `begin` and `holdings` while all lanes are held.
+    """
+
+    def __init__(self, cores: Sequence[LaneCore], wake_writer: int) -> None:
+        self._cores, self._wake_writer = cores, wake_writer
+        self._ended = threading.Event()
+        self._clock = threading.Thread(target=self._tick, name="drain", daemon=True)
+        self.begun = False
+
+    def begin(self) -> None:
+        """Take no new job, and no new queue pair of ordinary traffic, from now on."""
+        self.begun = True
+        for core in self._cores:
+            core.engine.header["draining"] = 1
+            if core.ordinary is not None:
+                core.ordinary.draining = True
+        self._clock.start()
+
+    def _tick(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            with contextlib.suppress(BlockingIOError):  # it is full: the loop will wake
+                os.write(self._wake_writer, b"\0")
+
+    def holdings(self) -> dict[str, int]:
+        """How much of each kind still runs; what has ended is left out."""
+        jobs = {int(jid) for core in self._cores for jid in _running(core)}
+        ordinary = self._cores[0].ordinary
+        found = {
+            "jobs": len(jobs),
+            "queue pairs": int(np.count_nonzero(self._cores[0].engine.tables["queues"]["active"])),
+            "queue pairs of ordinary traffic": ordinary.holdings()["queue_pairs"] if ordinary else 0,
+        }
+        return {kind: count for kind, count in found.items() if count}
+
+    def end(self) -> None:
+        """The loop has ended: nothing is to be woken any more."""
+        self._ended.set()
+        if self._clock.ident is not None:
+            self._clock.join()
+
+
+def _running(core: LaneCore) -> np.ndarray:
+    jobs = core.engine.tables["jobs"][:-1]
+    return jobs["jid"][~np.isin(jobs["state"], ENDED)]

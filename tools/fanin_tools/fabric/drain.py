@@ -1,0 +1,123 @@
+"""Drain devices: they take no new job, and end when those that run have ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from fanin_tools.errors import ToolError, UsageError
+from fanin_tools.fabric import device_query, lifecycle, state
+from fanin_tools.fabric.state import FabricState
+
+CREDENTIALS = "3i"  # struct ucred of socket(7): pid, uid, gid
+ASK_SECONDS = 5.0
+
+
+def drain(name: str, device: str | None, seconds: float | None) -> list[str]:
+    """Drain the fabric `name`, or one daemon of it, and wait until it has ended. A whole fabric is then taken down.
+
+    Args:
+        seconds: to wait at most; None: as long as it takes.
+
+    Returns:
+        The names of the devices.
+
+    Raises:
+        ToolError: NO_FABRIC; TIMEOUT if jobs run on, and the devices go on draining; as `drain_devices`.
+        UsageError: NO_DEVICE if there is no such daemon.
+    """
+    folder = FabricState(name)
+    fabric = folder.description()
+    if fabric is None:
+        raise ToolError("NO_FABRIC", f"there is no fabric {name}", "fanin fabric up")
+    names = [each.name for each in fabric.daemons]
+    if device is not None and device not in names:
+        cause = f"fabric {name} has no daemon {device!r}"
+        raise UsageError(cause, f"name one of {', '.join(names)}", name="NO_DEVICE")
+    wanted = [device] if device else names
+    processes = folder.processes()
+    running = {each: folder.socket(each) for each in wanted if each in processes and processes[each].alive}
+    drain_devices(running, seconds)
+    if device is None:
+        with state.locked():
+            if folder.processes() == processes:  # else another one of this name has come up meanwhile
+                lifecycle.remove(folder)
+    return wanted
+
+
+def drain_devices(sockets: Mapping[str, Path], seconds: float | None) -> None:
+    """Drain the devices with these control sockets, by name, and wait until all have ended.
+
+    All are told before the first is waited for: a job that forms meanwhile is refused by each of them.
+
+    Raises:
+        ToolError: NO_DEVICE, PERMISSION_DENIED, or TIMEOUT with what still runs.
+    """
+    end = None if seconds is None else time.monotonic() + seconds
+    descriptors = {}
+    try:
+        for name, path in sockets.items():
+            descriptors[name] = _ask(path)
+        for name, descriptor in descriptors.items():
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if not select.select([descriptor], [], [], left)[0]:
+                raise _unfinished(name, sockets[name], seconds)
+    finally:
+        for descriptor in descriptors.values():
+            os.close(descriptor)
+
+
+def _ask(path: Path) -> int:
+    """Tell the device at a socket to drain. Returns a descriptor that is readable when its process has ended.
+
+    The kernel names the process that listens there. So no other one can be meant, also in a container, where the device
+    has another number.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(ASK_SECONDS)
+        try:
+            connection.connect(str(path))
+        except OSError as error:
+            raise _absent(path, error) from error
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(CREDENTIALS))
+        pid = struct.unpack(CREDENTIALS, credentials)[0]
+        try:
+            descriptor = os.pidfd_open(pid)
+        except (OSError, ValueError) as error:  # 0: the process is in a container that can not be seen from here
+            cause = f"the process of the device at {path} can not be reached from here"
+            raise ToolError("NO_DEVICE", cause, "call the command where the device runs") from error
+        try:
+            signal.pidfd_send_signal(descriptor, signal.SIGUSR1)
+        except ProcessLookupError:
+            pass  # it has just ended
+        except PermissionError as error:
+            os.close(descriptor)
+            cause = f"the device at {path} runs as another user"
+            raise ToolError("PERMISSION_DENIED", cause, "run as that user, or as root") from error
+        return descriptor
+
+
+def _absent(path: Path, error: OSError) -> ToolError:
+    cause = f"{path}: {error.strerror or error}"
+    if isinstance(error, PermissionError):
+        return ToolError("PERMISSION_DENIED", cause, "run as the user of the device, or as root")
+    return ToolError("NO_DEVICE", cause, "give the path of the control socket of a running device")
+
+
+def _unfinished(name: str, path: Path, seconds: float | None) -> ToolError:
+    try:
+        jobs = len(device_query.query_status(path)["jobs"])
+    except ToolError as error:
+        jobs_text = f"it does not say what runs ({error.name})"
+    else:
+        jobs_text = f"it has {jobs} jobs"
+    cause = f"{name} has not ended within {seconds:g} s: {jobs_text}"
+    return ToolError(
+        "TIMEOUT", cause, "it still drains: wait again with the same command, or end it at once by SIGTERM"
+    )
