@@ -33,6 +33,7 @@ FOREIGN = {
     "program.py",
     "cost.py",
     "cpu.json",
+    "nic0.toml",
     "picture.png",
     "mpif.h",
     "infiniband/verbs.h",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -42,8 +43,12 @@ def drain(name: str, device: str | None, seconds: float | None) -> list[str]:
         raise UsageError(cause, f"name one of {', '.join(names)}", name="NO_DEVICE")
     wanted = [device] if device else names
     processes = folder.processes()
-    running = {each: folder.socket(each) for each in wanted if each in processes and processes[each].alive}
-    drain_devices(running, seconds)
+    descriptors = {}
+    for each in wanted:
+        if each in processes and processes[each].alive:
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                descriptors[each] = os.pidfd_open(processes[each].pid)
+    _drain(descriptors, {each: folder.socket(each) for each in descriptors}, seconds)
     if device is None:
         with state.locked():
             if folder.processes() == processes:  # else another one of this name has come up meanwhile
@@ -54,16 +59,29 @@ def drain(name: str, device: str | None, seconds: float | None) -> list[str]:
 def drain_devices(sockets: Mapping[str, Path], seconds: float | None) -> None:
     """Drain the devices with these control sockets, by name, and wait until all have ended.
 
-    All are told before the first is waited for: a job that forms meanwhile is refused by each of them.
-
     Raises:
         ToolError: NO_DEVICE, PERMISSION_DENIED, or TIMEOUT with what still runs.
     """
-    end = None if seconds is None else time.monotonic() + seconds
-    descriptors = {}
+    descriptors: dict[str, int] = {}
     try:
         for name, path in sockets.items():
-            descriptors[name] = _ask(path)
+            descriptors[name] = _process_at(path)
+    except ToolError:
+        for descriptor in descriptors.values():
+            os.close(descriptor)
+        raise
+    _drain(descriptors, sockets, seconds)
+
+
+def _drain(descriptors: Mapping[str, int], sockets: Mapping[str, Path], seconds: float | None) -> None:
+    """Drain processes, by descriptors that are closed then.
+
+    All are told before the first is waited for: a job that forms meanwhile is refused by each of them.
+    """
+    end = None if seconds is None else time.monotonic() + seconds
+    try:
+        for name, descriptor in descriptors.items():
+            _tell(descriptor, sockets[name])
         for name, descriptor in descriptors.items():
             left = None if end is None else max(0.0, end - time.monotonic())
             if not select.select([descriptor], [], [], left)[0]:
@@ -73,8 +91,8 @@ def drain_devices(sockets: Mapping[str, Path], seconds: float | None) -> None:
             os.close(descriptor)
 
 
-def _ask(path: Path) -> int:
-    """Tell the device at a socket to drain. Returns a descriptor that is readable when its process has ended.
+def _process_at(path: Path) -> int:
+    """A descriptor of the device at a socket: it is readable when its process has ended.
 
     The kernel names the process that listens there. So no other one can be meant, also in a container, where the device
     has another number.
@@ -88,19 +106,21 @@ def _ask(path: Path) -> int:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(CREDENTIALS))
         pid = struct.unpack(CREDENTIALS, credentials)[0]
         try:
-            descriptor = os.pidfd_open(pid)
+            return os.pidfd_open(pid)
         except (OSError, ValueError) as error:  # 0: the process is in a container that can not be seen from here
             cause = f"the process of the device at {path} can not be reached from here"
             raise ToolError("NO_DEVICE", cause, "call the command where the device runs") from error
-        try:
-            signal.pidfd_send_signal(descriptor, signal.SIGUSR1)
-        except ProcessLookupError:
-            pass  # it has just ended
-        except PermissionError as error:
-            os.close(descriptor)
-            cause = f"the device at {path} runs as another user"
-            raise ToolError("PERMISSION_DENIED", cause, "run as that user, or as root") from error
-        return descriptor
+
+
+def _tell(descriptor: int, path: Path) -> None:
+    """Have a device drain. path: its control socket."""
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGUSR1)
+    except ProcessLookupError:
+        pass  # it has just ended
+    except PermissionError as error:
+        cause = f"the device at {path} runs as another user"
+        raise ToolError("PERMISSION_DENIED", cause, "run as that user, or as root") from error
 
 
 def _absent(path: Path, error: OSError) -> ToolError:
