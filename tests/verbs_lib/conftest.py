@@ -57,10 +57,10 @@ class Programs:
             timeout=BOUND_S,
         )
 
-    def started(self, *command: str | Path) -> subprocess.Popen[str]:
+    def started(self, *command: str | Path, variables: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """A program that goes on, with pipes."""
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=self.variables(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        pipe, environment = subprocess.PIPE, variables or self.variables()
+        return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def run_pair(self, *command: str) -> tuple[Ended, Ended]:
         """The server of a test program on fanin0, its client on fanin1; they talk over a port of this machine."""
@@ -116,6 +116,6 @@ def build(name: str, folder: Path, link: Sequence[str] = ("-libverbs",)) -> Path
     if not HEADER.exists():
         pytest.skip(f"{HEADER} (Debian: libibverbs-dev)")
     target = folder / Path(name).stem
-    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic"]
     subprocess.run([require("cc"), *flags, PROGRAMS / name, "-o", target, *link], check=True)
     return target

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.verbs_lib.conftest import BOUND_S, Programs, build
 
 
-def test_a_program_hears_of_it(programs: Programs, tmp_path: Path) -> None:
-    with programs.started(build("async_events.c", tmp_path), "lost") as process:
+@pytest.mark.parametrize(("number", "waiters"), [(0, "lost"), (1, "two threads")])
+def test_a_program_hears_of_it(programs: Programs, tmp_path: Path, number: int, waiters: str) -> None:
+    nic = programs.running.fabric.nics[number].name
+    variables = programs.variables() | {"FANIN_SOCKET": str(programs.running.state.socket(nic))}
+    with programs.started(build("async_events.c", tmp_path), waiters, variables=variables) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
-        kill_device(programs.running, programs.running.fabric.nics[0].name)
+        kill_device(programs.running, nic)
         _, complaint = process.communicate(timeout=BOUND_S)
     assert process.returncode == 0, complaint

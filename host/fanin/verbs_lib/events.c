@@ -1,8 +1,10 @@
 /* An eventfd counts the events, and a list says which they are. A reader takes one from the count, then one from the
- * list. If an event is forgotten between the two, the reader finds none, and reads again. */
+ * list. If an event is forgotten between the two, the reader finds none, and reads again. Of one queue, readers wait in
+ * the descriptor, or they never do: a queue has either `our_take_event` or `our_take_ready_event`. */
 #include "events.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -52,20 +54,17 @@ void our_put_event(struct our_events *events, struct our_event *event)
     pthread_mutex_unlock(&events->lock);
 }
 
-/* One that is pending more than once goes to the end, behind the others. */
+/* With the lock held. One that is pending more than once goes to the end, behind the others. */
 static struct our_event *take_first(struct our_events *events)
 {
-    struct our_event *event;
+    struct our_event *event = events->first;
 
-    pthread_mutex_lock(&events->lock);
-    event = events->first;
     if (event) {
         unlink_at(events, &events->first);
         event->taken++;
         if (--event->pending)
             append(events, event);
     }
-    pthread_mutex_unlock(&events->lock);
     return event;
 }
 
@@ -86,15 +85,31 @@ struct our_event *our_take_event(struct our_events *events)
     uint64_t one;
 
     while (!event) {
-        if (read(events->fd, &one, sizeof one) >= 0)
+        if (read(events->fd, &one, sizeof one) >= 0) {
+            pthread_mutex_lock(&events->lock);
             event = take_first(events);
-        else if (errno != EAGAIN)
+            pthread_mutex_unlock(&events->lock);
+        } else if (errno != EAGAIN)
             return NULL;
         else if (our_is_nonblocking(events)) {
             errno = EAGAIN;
             return NULL;
         }
     }
+    return event;
+}
+
+/* All readers hold the lock, so the read finds what the poll has found. */
+struct our_event *our_take_ready_event(struct our_events *events)
+{
+    struct pollfd ready = {.fd = events->fd, .events = POLLIN};
+    struct our_event *event = NULL;
+    uint64_t one;
+
+    pthread_mutex_lock(&events->lock);
+    if (poll(&ready, 1, 0) > 0 && read(events->fd, &one, sizeof one) >= 0)
+        event = take_first(events);
+    pthread_mutex_unlock(&events->lock);
     return event;
 }
 

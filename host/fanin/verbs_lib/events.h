@@ -25,6 +25,8 @@ void our_put_event(struct our_events *events, struct our_event *event);
 /* Take the first. Waits, unless the program has made the descriptor non-blocking. NULL with errno: there is none, or a
  * signal has come. */
 struct our_event *our_take_event(struct our_events *events);
+/* Take the first, and wait in no case: other threads may take it first. NULL: there is none. */
+struct our_event *our_take_ready_event(struct our_events *events);
 /* Forget an event that is pending, as often as it is; how often the program has taken it. */
 uint32_t our_forget_event(struct our_events *events, struct our_event *event);
 /* Whether the program wants no waiting. */

@@ -72,19 +72,54 @@ void our_note_completions(struct ibv_context *context, const struct ibv_wc *wcs,
     pthread_mutex_unlock(&ours->owners_lock);
 }
 
-/* The queue pairs whose completions a queue had no room for are in error. */
-static void report_failed(struct our_context *context, const struct ibv_cq *cq)
+/* A queue pair while the lock is not held. It may go meanwhile, and its place be another's; numbers come again late. */
+struct suspect {
+    uint32_t place;           /* at the device */
+    uint32_t number;          /* on the wire */
+};
+
+/* The queue pairs of a completion queue, as far as there is room. Returns how many it has. */
+static uint32_t find_users(struct our_context *context, const struct ibv_cq *cq, struct suspect *found, uint32_t room)
 {
-    struct fanin_qp_attributes found;
+    uint32_t count = 0;
 
     pthread_mutex_lock(&context->owners_lock);
     for (uint32_t i = 0; i < OUR_OWNERS; i++)
         for (struct our_qp *qp = context->owners[i]; qp; qp = qp->next_owner)
-            if ((qp->base.qp_base.send_cq == cq || qp->base.qp_base.recv_cq == cq) &&
-                fanin_query_ordinary_qp(context->fanin, qp->number, &found) == FANIN_SUCCESS &&
-                found.state == FANIN_QP_ERR)
-                our_report(&context->base.context, &qp->failed, IBV_EVENT_QP_FATAL, qp);
+            if ((qp->base.qp_base.send_cq == cq || qp->base.qp_base.recv_cq == cq) && count++ < room)
+                found[count - 1] = (struct suspect){qp->number, qp->base.qp_base.qp_num};
     pthread_mutex_unlock(&context->owners_lock);
+    return count;
+}
+
+static int is_in_error(const struct our_context *context, uint32_t place)
+{
+    struct fanin_qp_attributes found;
+
+    return fanin_query_ordinary_qp(context->fanin, place, &found) == FANIN_SUCCESS && found.state == FANIN_QP_ERR;
+}
+
+static void report_failure_of(struct our_context *context, uint32_t number)
+{
+    struct our_qp *qp;
+
+    pthread_mutex_lock(&context->owners_lock);
+    for (qp = *place_of(context, number); qp; qp = qp->next_owner)
+        if (qp->base.qp_base.qp_num == number)
+            our_report(&context->base.context, &qp->failed, IBV_EVENT_QP_FATAL, qp);
+    pthread_mutex_unlock(&context->owners_lock);
+}
+
+/* The queue pairs whose completions a queue had no room for are in error. The device is asked for their states with no
+ * lock held: its answer may take long, and every thread that takes completions needs the lock. */
+static void report_failed(struct our_context *context, const struct ibv_cq *cq)
+{
+    struct suspect suspects[OUR_OWNERS]; /* a device has no more queue pairs for a process */
+    uint32_t count = find_users(context, cq, suspects, OUR_OWNERS);
+
+    for (uint32_t i = 0; i < count && i < OUR_OWNERS; i++)
+        if (is_in_error(context, suspects[i].place))
+            report_failure_of(context, suspects[i].number);
 }
 
 int our_outcome_of(struct ibv_cq *cq, enum fanin_status status)

@@ -28,19 +28,27 @@ int our_outcome(struct ibv_context *context, enum fanin_status status)
     return our_errno(status);
 }
 
-/* Wait until there is an event; 0: a signal has come. A program that wants no waiting finds out by itself. */
-static int await_event(struct ibv_context *context)
+/* Several threads may wait: one takes the event, and the others go on looking for a device that is lost. NULL with
+ * errno: a signal has come, or the program wants no waiting. */
+static struct our_async_event *await_event(struct ibv_context *context)
 {
     struct our_events *events = &our_context(context)->events;
     struct pollfd ready = {.fd = events->fd, .events = POLLIN};
-    int found;
+    struct our_event *event;
 
-    do {
+    for (;;) {
         if (fanin_device_is_lost(our_fanin(context)))
             our_report_loss(context);
-        found = our_is_nonblocking(events) ? 1 : poll(&ready, 1, LOOK_MS);
-    } while (found == 0);
-    return found > 0;
+        event = our_take_ready_event(events);
+        if (event)
+            return (struct our_async_event *)event;
+        if (our_is_nonblocking(events)) {
+            errno = EAGAIN;
+            return NULL;
+        }
+        if (poll(&ready, 1, LOOK_MS) < 0)
+            return NULL;
+    }
 }
 
 EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -51,9 +59,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
         return NEXT(ibv_get_async_event, "IBVERBS_1.1")(context, event);
     if (our_is_inherited(context))
         return our_minus_one(EIO);
-    if (!await_event(context))
-        return -1;
-    taken = (struct our_async_event *)our_take_event(&our_context(context)->events);
+    taken = await_event(context);
     if (!taken)
         return -1;
     *event = (struct ibv_async_event){.element = taken->element, .event_type = taken->type};
