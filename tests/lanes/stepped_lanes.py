@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
+from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.loop.lane import Reason
 from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
@@ -28,12 +29,16 @@ JOIN = int(MessageType["JOIN"])
 
 
 class SteppedLanes:
-    """A splitter and its lanes on `ports`, with one client that has one queue pair."""
+    """A splitter and its lanes on `ports`, with one client that has one queue pair. ordinary: the ordinary traffic of
+    lane 0."""
 
-    def __init__(self, ports: list[UdpPort]) -> None:
+    def __init__(self, ports: Sequence[UdpPort], ordinary: OrdinaryHost | None = None) -> None:
         lanes = len(ports)
         engines = [Engine(port.address, lanes=lanes, limits=LIMITS) for port in ports]
-        self.cores = [LaneCore(number, *parts) for number, parts in enumerate(zip(engines, ports, strict=True))]
+        self.cores = [
+            LaneCore(number, *parts, None if number else ordinary)
+            for number, parts in enumerate(zip(engines, ports, strict=True))
+        ]
         doorbells = np.array([core.make_doorbell() for core in self.cores], LANE_DOORBELL)
         self.splitter = Splitter(lanes, LIMITS.queues, doorbells)
         for core in self.cores:
