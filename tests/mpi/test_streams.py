@@ -31,12 +31,7 @@ def test_streams(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
     assert all(row.alone > 0 and row.with_fanin > 0 and row.left == "" for row in rows)
 
 
-def test_default_settings_are_those_of_any_program(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
-    assert not {mpi_shim.THRESHOLDS, mpi_shim.JOIN} & set(
-        mpi_shim.environment(fabrics.running, 2, "local", forced=False)
-    )
-    assert {mpi_shim.THRESHOLDS, mpi_shim.JOIN} <= set(mpi_shim.environment(fabrics.running, 2, "local"))
-    (tmp_path / mpi.family).symlink_to(mpi.folder)
-    rows = streams.measure(fabrics.running, tmp_path, [2], [8], ignore, forced=False)
-    assert len(rows) == 1 + len(COLLECTIVES)
-    assert all(row.alone > 0 and row.with_fanin > 0 and row.left == "" for row in rows)
+def test_default_settings_are_those_of_any_program(fabrics: Fabrics) -> None:
+    settings = {mpi_shim.THRESHOLDS, mpi_shim.JOIN}
+    assert not settings & set(mpi_shim.environment(fabrics.running, 2, "local", forced=False))
+    assert settings <= set(mpi_shim.environment(fabrics.running, 2, "local"))
