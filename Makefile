@@ -72,7 +72,7 @@ demo: $(VENV)/.installed
 	@$(BIN)/fanin demo $(DEMO_FLAGS)
 
 test: $(VENV)/.tested
-	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	@.ci/tests $(PYTEST_FLAGS)
 
 test-quick: $(VENV)/.tested
 	@$(BIN)/python -m pytest -m quick --numprocesses 2 --dist loadgroup $(PYTEST_FLAGS)

@@ -20,6 +20,7 @@ MARKERS = {
     "quick": "belongs to `make test-quick`",
 }
 NEEDS = ("unit", "process", "netns", "mpi")
+PARTS = ("unit", "process")  # of a whole run: `.ci/tests`
 FIXTURES = {  # fixture -> what it needs
     "bench": "process",
     "compiler_says": "process",
@@ -61,6 +62,10 @@ STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.sys
 current: list[str] = []  # the unit test that runs, if one does
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", choices=PARTS, help="of the selected tests, only those that have this marker")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
@@ -85,6 +90,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         # Tests with processes run one after the other, since some measure time or look for what is left behind.
         group = "process" if "process" in needs else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the tests of the other part."""
+    part = config.getoption("--part")
+    if part is None:
+        return
+    others = [item for item in items if item.get_closest_marker(part) is None]
+    items[:] = [item for item in items if item.get_closest_marker(part) is not None]
+    config.hook.pytest_deselected(items=others)
 
 
 def needs_of(item: pytest.Item) -> set[str]:
