@@ -92,6 +92,13 @@ def _fixed_slot(data: bytearray) -> bytearray:
     return data
 
 
+def _bytes_of_class_one(data: bytearray) -> bytearray:
+    flags, classes = get(data, "flags"), CLASS_MASK << CLASS_SHIFT
+    if data[0] == Opcode.CONTRIBUTION and flags & Flag.HAS_DATA and get(data, "dtype") == DType["NONE"]:
+        put(data, "flags", flags & ~classes | ContributorClass["ONE"] << CLASS_SHIFT)
+    return data
+
+
 def _class_of_four(data: bytearray) -> bytearray:
     flags, classes = get(data, "flags"), CLASS_MASK << CLASS_SHIFT
     if data[0] == Opcode.CONTRIBUTION and flags & classes == classes:
@@ -117,6 +124,7 @@ FAULTS = (
     Fault("the version is not looked at", "5-6", inward=_fixed_version),
     Fault("seg is not looked at", "5-21", inward=_fixed_slot),
     Fault("the reserved class counts as ALL", "5-21", inward=_class_of_four),
+    Fault("bytes of any class count as ONE", "12-34", inward=_bytes_of_class_one),
     Fault("a status does not poison", "7.1-7", inward=setting(Opcode.CONTRIBUTION, "status", 0)),
     Fault("mid is not compared", "7.1-6", inward=setting(Opcode.CONTRIBUTION, "mid", 3)),
     Fault("a LEAVE has never a status", "11-3", inward=setting(Opcode.LEAVE, "status", 0)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanin_conform.below import JobBelow
-from fanin_conform.job import DATA, ONE, WANTS, Job
+from fanin_conform.job import DATA, ONE, WANTS, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire.abi import Status
@@ -138,3 +138,59 @@ def what_comes_ahead_too_late(tester: Tester) -> None:
     tester.expect(*(ended(job, bit, 0, data=True) for bit in range(2)))
     job.total(0, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1)
     tester.nothing("7.5-10")
+
+
+@script("7.5-12", "7.5-9", "7.5-10")
+def data_from_above_wait_for_the_children(tester: Tester) -> None:
+    """A slot that has served p - N takes data for p when all children have contributed to p - N + W, and not before."""
+    tester.profile.require_ahead()
+    job = JobBelow(tester, slots=8)
+    window, size = job.slots // 2, job.slots
+    for position in range(window):
+        job.complete(position)
+
+    def ahead() -> None:
+        job.total(size, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1)
+
+    job.contribute(0, window, f32(1))
+    ahead()
+    tester.nothing("7.5-12")
+    job.contribute(1, window, f32(1))
+    tester.expect(job.partial(window, f32(2)))
+    ahead()
+    passed_on = [early(job, bit, size) for bit in range(2)]
+    tester.expect(*(each._replace(ceth=each.ceth | {"contributions": ANY}) for each in passed_on), clause="7.5-12")
+
+
+@script("7.5-21", "7.1-17", "7.2-7")
+def a_status_after_the_data(tester: Tester) -> None:
+    """The position fails only for the child that brought the status."""
+    tester.profile.require_ahead()
+    job = Job(tester, 3)
+    bring(job, 1, 0)
+    tester.expect(early(job, 0, 0), early(job, 2, 0))
+    status = int(Status["LOCAL_PROTECTION_ERROR"])
+    job.contribute(0, 0, None, flags=ONE | WANTS, op=0, sid=0, status=status)
+    tester.nothing()
+    want(job, 2, 0, ONE)
+    failed = ended(job, 0, 0)
+    failed = failed._replace(ceth=failed.ceth | {"status": ANY})  # the child knows it
+    tester.expect(failed, ended(job, 1, 0), ended(job, 2, 0), clause="7.5-21")
+
+
+@script("7.5-21", "7.1-17")
+def a_status_after_the_data_from_above(tester: Tester) -> None:
+    """It stays below: the device contributes with success."""
+    tester.profile.require_ahead()
+    job = JobBelow(tester)
+    want(job, 1, 0)
+    job.total(0, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1)
+    passed_on = [early(job, bit, 0) for bit in range(2)]
+    tester.expect(*(each._replace(ceth=each.ceth | {"contributions": ANY}) for each in passed_on))
+    status = int(Status["LOCAL_PROTECTION_ERROR"])
+    job.contribute(0, 0, None, flags=ONE | WANTS, op=0, sid=0, status=status)
+    tester.expect(job.partial(0, None, flags=ONE, op=0, sid=0), clause="7.5-21")
+    job.total(0, None, flags=ONE, op=0, sid=0, contributions=1)
+    failed = ended(job, 0, 0)
+    failed = failed._replace(ceth=failed.ceth | {"status": ANY})  # the child knows it
+    tester.expect(failed, ended(job, 1, 0), clause="7.5-21")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanin_conform.job import Job, f32
+from fanin_conform.job import DATA, ONE, WANTS, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import Tester
 from fanin_wire.abi import Status
@@ -80,6 +80,21 @@ def operations_that_there_are_not(tester: Tester) -> None:
         job.contribute(1, 0, f32(9), op=op, dtype=dtype)
     tester.nothing("5-21")
     completes(tester, job)
+
+
+@script("12-34", "12-33", "5-21")
+def bytes_are_not_computed_with(tester: Tester) -> None:
+    """Data of dtype 0 that are of class ALL, with an op or without, are dropped; those of class ONE are taken."""
+    job = half(tester)
+    for op in range(14):
+        job.contribute(1, 0, b"bytes", op=op, dtype=0)
+    tester.nothing("12-34")
+    completes(tester, job)
+    told = {"op": 0, "flags": ONE | DATA, "contributions": 1}
+    job.contribute(0, 1, b"bytes", op=0, dtype=0, flags=ONE | DATA | WANTS)
+    tester.nothing()
+    job.contribute(1, 1, None, op=0, dtype=0, flags=ONE | WANTS)
+    tester.expect(*(job.result(bit, 1, b"bytes", **told) for bit in range(2)), clause="12-33")
 
 
 @script("5-23", "5-22")

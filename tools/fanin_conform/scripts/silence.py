@@ -99,6 +99,21 @@ def a_parent_that_falls_silent(tester: Tester) -> None:
             assert end["rank_bitmap"] == number(job.parent), f"the lost device is {end['rank_bitmap']:#x}"
 
 
+@script("10.4-5", "10.4-3", "10.3-4")
+def a_parent_that_does_not_let_go(tester: Tester) -> None:
+    """A LEAVE that is not acknowledged is sent five times or more; after the detection time the job is freed."""
+    job = JobBelow(tester)
+    for bit in range(2):
+        job.send(Opcode.LEAVE, bit)
+    tester.expect(*(job.to(bit, Opcode.LEAVE_ACK) for bit in range(2)), job.up(Opcode.LEAVE))
+    tester.repeats.clear()
+    tester.spend(tester.profile.detection_s * 1.3)
+    assert tester.repeats[Opcode.LEAVE] >= 4, f"LEAVE was sent again {tester.repeats[Opcode.LEAVE]} times only"
+    tester.rest()
+    job.probe(0, 0)
+    tester.expect(job.to(0, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="10.4-5")
+
+
 @script("10.5-8", "10.3-5", "11-8", "11-9")
 def jobs_age_out(tester: Tester) -> None:
     """A job whose children are all silent, or a tombstone, is freed after the ageing time: it is unknown."""
