@@ -45,6 +45,7 @@ REASONS = {
     WORDS: "2-6 2-9 2-10 2-15 5-1 5-8 5-13 5-20 6-27 6-28 6-29 6-34 7.5-1 7.5-13 7.5-28 8-25 10.8-4 10.8-5 11-14 11-17",
     "can not be demanded: a device need not do it": "7.5-5 10.8-6",
     "no script yet: the tester can not make a device stand still": "10.5-7",
+    "no script yet: the tester can not make a device drain": "10.1-26 10.1-27",
     "no script yet: the tester would have to fill the device": "10.7-1 10.7-2 10.7-3 10.7-4 10.2-4",
 }
 CAN_NOT = {number: why for why, numbers in REASONS.items() for number in numbers.split()}
