@@ -139,6 +139,21 @@ def test_the_command() -> None:
         assert CliRunner().invoke(app, ["conform", *wrong]).exit_code == 2, wrong
 
 
+@pytest.mark.parametrize(
+    ("name", "group", "cause", "remedy"),
+    [
+        ("tcp://127.0.0.1", "", "no target", "udp://"),
+        ("udp://127.0.0", "", "4 octets", "192.0.2.1"),
+        ("udp://192.0.2.1", "", "not on this host", "--local"),
+        ("udp://127.0.0.1", "10.0.0.1", "no multicast address", "--group"),
+    ],
+)
+def test_a_target_that_can_not_be_opened(name: str, group: str, cause: str, remedy: str) -> None:
+    with pytest.raises(opening.TargetInvalid, match=cause) as raised:
+        opening.open_target(name, "", suite.ADDRESSES, group)
+    assert remedy in raised.value.remedy
+
+
 def test_a_script_names_demands_that_there_are() -> None:
     with pytest.raises(UnknownClause):
         script("5-99")

@@ -28,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fanin", "conformance of a Fanin device")
     group.addoption("--fanin-target", default="engine", help="engine, or udp://ADDRESS")
     group.addoption("--fanin-local", default="", help="first address of the tester")
+    group.addoption("--fanin-group", default="", help="multicast address of the device's results, if it has one")
     group.addoption("--fanin-profile", default="", help="what the device implements, a file in TOML")
     group.addoption("--fanin-seed", type=int, default=1, help="seed of all random numbers")
 
@@ -49,7 +50,7 @@ def fanin_target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
     options = request.config.option
     try:
-        target = open_target(options.fanin_target, options.fanin_local, suite.ADDRESSES)
+        target = open_target(options.fanin_target, options.fanin_local, suite.ADDRESSES, options.fanin_group)
     except TargetInvalid as error:
         raise pytest.UsageError(f"{error}; {error.remedy}") from None
     yield target

@@ -19,12 +19,13 @@ class TargetInvalid(ValueError):
         self.remedy = remedy
 
 
-def open_target(name: str, local: str, count: int) -> Target:
+def open_target(name: str, local: str, count: int, group: str = "") -> Target:
     """Open "engine" or "udp://ADDRESS".
 
     Args:
         local: first address of the tester; "": one of the loopback network that nobody else is likely to use.
         count: addresses of the tester, from `local` on.
+        group: the multicast address at which the device sends results to all its children; "" if it has none.
 
     Raises:
         TargetInvalid: there is no such target, or an address can not be used.
@@ -38,7 +39,13 @@ def open_target(name: str, local: str, count: int) -> Target:
     try:
         address = ipaddress.IPv4Address(name.removeprefix(PREFIX))
         first = ipaddress.IPv4Address(local) if local else _loopback(address)
-        return UdpTarget(str(address), str(first), count)
+        if group and not ipaddress.IPv4Address(group).is_multicast:
+            raise TargetInvalid(
+                f"{group} is no multicast address", "use one from 224.0.0.0 to 239.255.255.255 (--group)"
+            )
+        return UdpTarget(str(address), str(first), count, group)
+    except TargetInvalid:
+        raise
     except ValueError as error:
         raise TargetInvalid(str(error), "write four numbers, as in 192.0.2.1") from None
     except OSError as error:

@@ -19,31 +19,41 @@ class UdpTarget:
     """See `target.Target`.
 
     Raises:
-        OSError: an address is not one of this host, or its port 4791 is in use.
+        OSError: an address is not one of this host, or its port 4791 is in use, or `group` is no multicast address.
     """
 
-    has_port, is_virtual, group = True, False, ""
+    has_port, is_virtual = True, False
 
-    def __init__(self, address: str, first: str, count: int) -> None:
-        self.name, self.address = f"udp://{address}", address
+    def __init__(self, address: str, first: str, count: int, group: str = "") -> None:
+        self.name, self.address, self.group = f"udp://{address}", address, group
         self.addresses = [str(ipaddress.IPv4Address(first) + number) for number in range(count)]
         self._sockets: dict[str, socket.socket] = {}
         self._poll = select.poll()
         self._by_descriptor: dict[int, str] = {}
         try:
+            if group:  # first: what a device sends to the group before its STATUS is taken before it
+                self._join(group)
             for own in self.addresses:
                 self._open(own)
         except OSError:
             self.close()
             raise
 
-    def _open(self, own: str) -> None:
+    def _join(self, group: str) -> None:
+        joined = self._open(group)
+        membership = socket.inet_aton(group) + socket.inet_aton(self.addresses[0])
+        joined.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+
+    def _open(self, own: str) -> socket.socket:
         opened = self._sockets[own] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         opened.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        if own == self.group:  # the devices that listen to it have sockets like this one
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((own, UDP_PORT))
         self._poll.register(opened, select.POLLIN)
         self._by_descriptor[opened.fileno()] = own
+        return opened
 
     def send(self, source: str, data: bytes) -> None:
         """Send a datagram from one of the addresses."""

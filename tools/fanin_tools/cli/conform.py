@@ -30,19 +30,20 @@ DETECTION_S = 3.0  # of the switch: the scripts of silence wait for it
 
 
 @contextlib.contextmanager
-def own_switch() -> Iterator[str]:
-    """The address of a switch that runs for the time of the block, in a fabric of its own."""
+def own_switch() -> Iterator[tuple[str, str]]:
+    """The address and the group of a switch that runs for the time of the block, in a fabric of its own."""
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
 
-    shape = Shape(nodes=2, ranks_per_node=1, lanes=LANES, detection=DETECTION_S)
+    shape = Shape(nodes=2, ranks_per_node=1, lanes=LANES, detection=DETECTION_S, loopback_group=True)
     with leased(Plan(private_name(), shape), print_progress) as running:
-        yield running.fabric.switches[0].address
+        switch = running.fabric.switches[0]
+        yield switch.address, switch.group
 
 
 @contextlib.contextmanager
-def own_reference() -> Iterator[str]:
-    """The address of the switch in plain Python, as a process that runs for the time of the block."""
+def own_reference() -> Iterator[tuple[str, str]]:
+    """The address of the switch in plain Python, as a process that runs for the time of the block. It has no group."""
     address = f"127.{160 + (os.getpid() >> 8) % 32}.{os.getpid() % 256}.100"
     with subprocess.Popen(
         [sys.executable, "-m", "fanin_reference", address, "--lanes", str(LANES)], stdout=subprocess.PIPE
@@ -51,15 +52,18 @@ def own_reference() -> Iterator[str]:
         try:
             if not process.stdout.readline():
                 raise ToolError("DEVICE_LOST", "the reference switch ended while starting", f"free {address}")
-            yield address
+            yield address, ""
         finally:
             process.terminate()
 
 
-def named_target(name: str, held: contextlib.ExitStack) -> str:
-    """A target as `open_target` takes it; a process of our own runs until `held` is closed."""
+def named_target(name: str, group: str, held: contextlib.ExitStack) -> tuple[str, str]:
+    """A target and its group, as `open_target` takes them; a process of our own runs until `held` is closed."""
     own = {SWITCH: own_switch, REFERENCE: own_reference}.get(name)
-    return f"udp://{held.enter_context(own())}" if own else name
+    if own is None:
+        return name, group
+    address, group = held.enter_context(own())
+    return f"udp://{address}", group
 
 
 @reporting
@@ -76,6 +80,9 @@ def conform(
     ] = "engine",
     local: Annotated[
         str, typer.Option(metavar="ADDRESS", help="First address of the tester; it uses four. Default: on loopback.")
+    ] = "",
+    group: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Multicast address of the device's results, if it has one.")
     ] = "",
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What the device implements, in TOML. Default: everything.")
@@ -98,8 +105,8 @@ def conform(
     stated = _profile(profile, target)
     with contextlib.ExitStack() as held:
         try:
-            place = named_target(target, held)
-            opened = held.enter_context(contextlib.closing(open_target(place, local, suite.ADDRESSES)))
+            place, address = named_target(target, group, held)
+            opened = held.enter_context(contextlib.closing(open_target(place, local, suite.ADDRESSES, address)))
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
         try:

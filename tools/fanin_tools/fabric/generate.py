@@ -31,6 +31,7 @@ class Shape:
     lanes: cores of each device; None: what serves best (`usual_lanes`)
     multicast: one switch over namespaces sends results to a group. Below several, the bridges would carry what one
         sends to the devices of all; a description may give each a group, for a network that keeps them apart
+    loopback_group: so does one switch on the loopback network, where it saves nothing
     """
 
     nodes: int = 4
@@ -45,6 +46,7 @@ class Shape:
     plain_leaves: bool = False
     detection: float = DEFAULT_DETECTION
     multicast: bool = True
+    loopback_group: bool = False
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -108,6 +110,7 @@ def _make(name: str, shape: Shape, prefix: str) -> Fabric:
         for node in range(shape.nodes)
     ]
     lowest = len(shape.levels) - 1
+    has_group = shape.multicast and (shape.netns or shape.loopback_group) and lowest == 0
     for place, address in zip(switches, switch_addresses, strict=True):
         plain = shape.plain_leaves and len(place) == lowest
         switch = _switch_name(place)
@@ -119,7 +122,7 @@ def _make(name: str, shape: Shape, prefix: str) -> Fabric:
                 address="" if plain else address,
                 slots=shape.slots,
                 offload=not plain,
-                group=_group(address) if shape.multicast and shape.netns and lowest == 0 and not plain else "",
+                group=_group(address) if has_group and not plain else "",
             )
         )
     ends = _cycle(shape.nodes) if shape.direct else _tree(shape.levels, switches)
