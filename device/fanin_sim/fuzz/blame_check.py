@@ -3,7 +3,9 @@
 A member may be reported if a fault has affected it. A fault affects a device when the device crashes, when one of its
 ranks dies or leaves before the others, or when the device is frozen or its links are down for more than half of the
 detection time. A link that is down affects both its ends, because neither can tell which one is at fault. A device
-whose child is affected may be reported through that child.
+whose child is affected may be reported through that child. A switch that was affected itself may report all that lies
+behind the device above it: the job may have ended there meanwhile, and a switch that is told that its job is unknown
+takes the device above for restarted.
 """
 
 from __future__ import annotations
@@ -81,11 +83,18 @@ def have_all_failed(w, rank, named):
 
 
 @internal
-def may_children_be_reported(w, scope, named):
-    """Whether all reported children may be reported. A report of all children may also mean the device above them."""
-    whole = named == ~ZERO >> (uint64(MAX_CHILDREN) - uint64(scope.count))
-    if whole and scope.parent >= 0 and may_be_reported(w, scope.parent):
+def may_all_be_reported(w, vertex, kind):
+    """Whether all members of a scope may be reported: because of the device above them, or of the one that reports."""
+    above = scope_row(vertex.scopes, kind - 1).parent
+    if above >= 0 and may_be_reported(w, above):
         return True
+    reporter = scope_row(vertex.scopes, kind - 2).parent if kind > 1 else -1
+    return reporter >= 0 and may_be_reported(w, reporter)
+
+
+@internal
+def may_children_be_reported(w, scope, named):
+    """Whether each reported child may be reported."""
     for bit in range(MAX_CHILDREN):
         if (named >> uint64(bit)) & ONE == ZERO:
             continue
@@ -105,7 +114,9 @@ def is_report_correct(w, rank, kind, named):
         return False
     if kind == 0:
         return have_all_failed(w, rank, named)
-    return may_children_be_reported(w, scope_row(vertex.scopes, kind - 1), named)
+    scope = scope_row(vertex.scopes, kind - 1)
+    is_whole = named == ~ZERO >> (uint64(MAX_CHILDREN) - uint64(scope.count))
+    return (is_whole and may_all_be_reported(w, vertex, kind)) or may_children_be_reported(w, scope, named)
 
 
 @internal
