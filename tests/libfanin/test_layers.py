@@ -28,7 +28,7 @@ def test_driver_includes_downwards(path: Path) -> None:
             assert CORE.index(room(included)) <= own, f"{path.name} includes {included}, of a room above its own"
 
 
-@pytest.mark.parametrize("folder", ["binding", "mpi", "verbs_lib"])
+@pytest.mark.parametrize("folder", ["binding", "mpi", "nccl_lib", "verbs_lib"])
 def test_bindings_use_the_public_header_only(folder: str) -> None:
     for path in sorted((HOST / folder).rglob("*.[ch]")):
         for included in INCLUDE.findall(path.read_text()):
@@ -37,7 +37,7 @@ def test_bindings_use_the_public_header_only(folder: str) -> None:
 
 
 def test_lines_have_at_most_120_columns() -> None:
-    others = [path for folder in ("binding", "mpi", "verbs_lib") for path in (HOST / folder).rglob("*.[ch]")]
+    others = [path for folder in ("binding", "mpi", "nccl_lib", "verbs_lib") for path in (HOST / folder).rglob("*.[ch]")]
     sources = [*others, *SOURCES]
     texts = {path: path.read_text() for path in sources if path.name != "tables.c"}
     assert [

@@ -18,6 +18,7 @@ from fanin_tools.cli.dissector import dissector
 from fanin_tools.cli.doctor import doctor
 from fanin_tools.cli.matrix import matrix
 from fanin_tools.cli.mpi_lib import mpi_lib
+from fanin_tools.cli.nccl_lib import nccl_lib
 from fanin_tools.cli.run import run
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
@@ -35,6 +36,7 @@ app.add_typer(device.app, name="device")
 app.command()(run)
 app.command()(mpi_lib)
 app.command()(verbs_lib)
+app.command()(nccl_lib)
 app.command()(dissector)
 app.command()(capture)
 app.command()(trace)

@@ -1,0 +1,312 @@
+/* A connection carries messages one way. Each has its length before it, 8 bytes in the order of the host. Nothing here
+ * waits: requests go on when NCCL tests them, in the order in which they were made.
+ *
+ * The address is that of the NIC where this host has it, as on the loopback network; else FANIN_NCCL_ADDRESS names one.
+ */
+#define _GNU_SOURCE
+#include "sockets.h"
+#include "fanin.h"
+#include "log.h"
+#include "nics.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+#define CONNECT_S 10
+#define MAX_TEXT 64
+static const char MARK[8] = "fanin-p";
+
+/* The first bytes of a connection, too: a stranger does not know the nonce. */
+struct handle {
+    char mark[8];
+    uint64_t nonce;
+    uint32_t address;         /* network order */
+    uint16_t port, reserved;
+};
+_Static_assert(sizeof(struct handle) <= NCCL_HANDLE_BYTES, "a handle is too long");
+
+struct listener {
+    int descriptor, pending;  /* pending: a connection that has not said its nonce yet; -1: none */
+    uint64_t nonce;
+};
+
+struct request {
+    struct connection *connection;
+    int is_used;
+    char *data;
+    uint64_t room, length;    /* length: of the message; its receiver learns it from the stream */
+    uint64_t moved;           /* of the 8 bytes before the message, and then of the message itself */
+};
+
+struct connection {
+    int descriptor, is_sender;
+    uint32_t first, count;    /* of the requests under way, a ring */
+    struct request requests[NCCL_MAX_REQUESTS];
+};
+
+static int complain(const char *what)
+{
+    nccl_say(NCCL_LOG_WARN, "Fanin: %s: %s", what, strerror(errno));
+    return NCCL_SYSTEM_ERROR;
+}
+
+static int own_address(int nic, struct in_addr *address)
+{
+    const char *named = getenv("FANIN_NCCL_ADDRESS");
+
+    if (named && inet_pton(AF_INET, named, address) != 1) {
+        nccl_say(NCCL_LOG_WARN, "Fanin: BAD_SETTING: FANIN_NCCL_ADDRESS is %s; write an IPv4 address of this host", named);
+        return NCCL_INVALID_USAGE;
+    }
+    if (!named) {
+        struct fanin_context *context;
+        enum fanin_status status = nccl_hold_nic(nic, &context);
+
+        if (status != FANIN_SUCCESS)
+            return nccl_failed(status, "the device of a connection", "");
+        address->s_addr = htonl(fanin_limits(context)->address);
+        nccl_release_nic(nic);
+    }
+    return NCCL_SUCCESS;
+}
+
+/* A socket that listens at the address, and its port. */
+static int open_listener(struct sockaddr_in *name)
+{
+    socklen_t length = sizeof *name;
+    int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (descriptor >= 0 && !bind(descriptor, (struct sockaddr *)name, length) && !listen(descriptor, BACKLOG) &&
+        !getsockname(descriptor, (struct sockaddr *)name, &length))
+        return descriptor;
+    if (descriptor >= 0)
+        close(descriptor);
+    return -1;
+}
+
+int socket_listen(int nic, void *handle, void **made)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    struct handle own = {.reserved = 0};
+    struct listener *listener;
+    int result = own_address(nic, &name.sin_addr);
+
+    if (result != NCCL_SUCCESS)
+        return result;
+    listener = malloc(sizeof *listener);
+    if (!listener || getrandom(&own.nonce, sizeof own.nonce, 0) != sizeof own.nonce) {
+        free(listener);
+        return NCCL_SYSTEM_ERROR;
+    }
+    listener->descriptor = open_listener(&name);
+    if (listener->descriptor < 0) {
+        char text[MAX_TEXT] = "";
+
+        inet_ntop(AF_INET, &name.sin_addr, text, sizeof text);
+        nccl_say(NCCL_LOG_WARN, "Fanin: this host can not listen at %s (%s): name one of its addresses in "
+                 "FANIN_NCCL_ADDRESS", text, strerror(errno));
+        free(listener);
+        return NCCL_SYSTEM_ERROR;
+    }
+    listener->pending = -1;
+    listener->nonce = own.nonce;
+    memcpy(own.mark, MARK, sizeof MARK);
+    own.address = name.sin_addr.s_addr;
+    own.port = name.sin_port;
+    memset(handle, 0, NCCL_HANDLE_BYTES);
+    memcpy(handle, &own, sizeof own);
+    *made = listener;
+    return NCCL_SUCCESS;
+}
+
+int socket_close_listener(void *closed)
+{
+    struct listener *listener = closed;
+
+    if (listener->pending >= 0)
+        close(listener->pending);
+    close(listener->descriptor);
+    free(listener);
+    return NCCL_SUCCESS;
+}
+
+static struct connection *new_connection(int descriptor, int is_sender)
+{
+    struct connection *made = calloc(1, sizeof *made);
+    int yes = 1;
+
+    if (!made)
+        return NULL;
+    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    made->descriptor = descriptor;
+    made->is_sender = is_sender;
+    for (int i = 0; i < NCCL_MAX_REQUESTS; i++)
+        made->requests[i].connection = made;
+    return made;
+}
+
+/* The other side listens already, so this takes one round trip. */
+int socket_connect(int nic, void *handle, void **made)
+{
+    struct timeval patience = {.tv_sec = CONNECT_S};
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    struct handle other;
+    int descriptor, flags = MSG_NOSIGNAL;
+
+    (void)nic;
+    *made = NULL;
+    memcpy(&other, handle, sizeof other);
+    if (memcmp(other.mark, MARK, sizeof MARK)) {
+        nccl_say(NCCL_LOG_WARN, "Fanin: the other rank has another network plugin: give all ranks the same "
+                 "NCCL_NET_PLUGIN");
+        return NCCL_INVALID_USAGE;
+    }
+    name.sin_addr.s_addr = other.address;
+    name.sin_port = other.port;
+    descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0)
+        return complain("a socket");
+    setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    if (connect(descriptor, (struct sockaddr *)&name, sizeof name) ||
+        send(descriptor, &other, sizeof other, flags) != sizeof other ||
+        !(*made = new_connection(descriptor, 1))) {
+        complain("connecting to another rank");
+        close(descriptor);
+        return NCCL_REMOTE_ERROR;
+    }
+    return NCCL_SUCCESS;
+}
+
+int socket_accept(void *in, void **made)
+{
+    struct listener *listener = in;
+    struct handle said;
+    ssize_t length;
+
+    *made = NULL;
+    if (listener->pending < 0)
+        listener->pending = accept4(listener->descriptor, NULL, NULL, SOCK_CLOEXEC);
+    if (listener->pending < 0)
+        return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? NCCL_SUCCESS : complain("accepting a rank");
+    length = recv(listener->pending, &said, sizeof said, MSG_DONTWAIT | MSG_PEEK);
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return NCCL_SUCCESS;
+    if (length > 0 && length < (ssize_t)sizeof said)
+        return NCCL_SUCCESS;
+    if (length == (ssize_t)sizeof said && !memcmp(said.mark, MARK, sizeof MARK) && said.nonce == listener->nonce &&
+        recv(listener->pending, &said, sizeof said, 0) == (ssize_t)sizeof said)
+        *made = new_connection(listener->pending, 0);
+    if (!*made)               /* a stranger: the next one may be right */
+        close(listener->pending);
+    listener->pending = -1;
+    return NCCL_SUCCESS;
+}
+
+int socket_close(void *closed)
+{
+    struct connection *connection = closed;
+
+    close(connection->descriptor);
+    free(connection);
+    return NCCL_SUCCESS;
+}
+
+static int enqueue(struct connection *connection, void *data, size_t room, size_t length, void **made)
+{
+    struct request *request = &connection->requests[(connection->first + connection->count) % NCCL_MAX_REQUESTS];
+
+    *made = NULL;
+    if (request->is_used)     /* all are, or this one has ended and is not asked for yet: try again */
+        return NCCL_SUCCESS;
+    request->is_used = 1;
+    request->data = data;
+    request->room = room;
+    request->length = length;
+    request->moved = 0;
+    connection->count++;
+    *made = request;
+    return NCCL_SUCCESS;
+}
+
+int socket_send(void *connection, void *data, size_t bytes, void **request)
+{
+    return enqueue(connection, data, bytes, bytes, request);
+}
+
+int socket_receive(void *connection, void *data, size_t bytes, void **request)
+{
+    return enqueue(connection, data, bytes, 0, request);
+}
+
+static int is_ended(const struct request *request)
+{
+    return request->moved >= sizeof request->length && request->moved == sizeof request->length + request->length;
+}
+
+/* Moves what can be moved of one piece. Returns the bytes, 0: none at present, -1: the stream has ended. */
+static ssize_t move(struct connection *connection, char *data, size_t bytes)
+{
+    ssize_t moved = connection->is_sender ? send(connection->descriptor, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                          : recv(connection->descriptor, data, bytes, MSG_DONTWAIT);
+
+    if (moved > 0)
+        return moved;
+    if (moved < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (moved == 0)
+        errno = ECONNRESET;
+    return -1;
+}
+
+static int advance(struct request *request)
+{
+    while (!is_ended(request)) {
+        uint64_t at = request->moved, head = sizeof request->length;
+        ssize_t moved = at < head ? move(request->connection, (char *)&request->length + at, head - at)
+                                  : move(request->connection, request->data + at - head, request->length + head - at);
+
+        if (moved < 0) {
+            complain("the connection to another rank");
+            return NCCL_REMOTE_ERROR;
+        }
+        if (moved == 0)
+            return NCCL_SUCCESS;
+        request->moved += (uint64_t)moved;
+        if (request->moved >= head && request->length > request->room) {
+            nccl_say(NCCL_LOG_WARN, "Fanin: a message of %llu bytes has come where %llu were asked for",
+                     (unsigned long long)request->length, (unsigned long long)request->room);
+            return NCCL_INVALID_USAGE;
+        }
+    }
+    return NCCL_SUCCESS;
+}
+
+int socket_test(void *tested, int *done, int *bytes)
+{
+    struct request *request = tested;
+    struct connection *connection = request->connection;
+
+    *done = 0;
+    while (connection->count && !is_ended(request)) {
+        struct request *first = &connection->requests[connection->first];
+        int result = advance(first);
+
+        if (result != NCCL_SUCCESS)
+            return result;
+        if (!is_ended(first))
+            return NCCL_SUCCESS;
+        connection->first = (connection->first + 1) % NCCL_MAX_REQUESTS;
+        connection->count--;
+    }
+    *done = 1;
+    if (bytes)
+        *bytes = (int)request->length;
+    request->is_used = 0;
+    return NCCL_SUCCESS;
+}

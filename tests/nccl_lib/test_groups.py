@@ -1,0 +1,99 @@
+"""Collective groups of four processes, over a switch and within one node: right results, errors, nothing that grows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.e2e.fabrics import Bench
+from tests.fabric.fixtures import own_state_folder
+from tests.nccl_lib.plugin import VERSIONS
+
+pytestmark = pytest.mark.process
+ROOT = Path(__file__).parents[2]
+RANKS = 4
+BOUND_S = 120.0
+ITERATIONS = int(os.environ.get("FANIN_TEST_NCCL", "400"))
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    """Brings fabrics up that live until the last test of the file."""
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield Bench("nccl")
+
+
+@pytest.fixture(scope="module")
+def running(bench: Bench) -> Running:
+    """Four NICs below a switch."""
+    return bench.up(Shape(nodes=RANKS, ranks_per_node=RANKS))
+
+
+class Ranks:
+    """The processes of a group, each by a NIC of its own, or all by the first."""
+
+    def __init__(self, running: Running, version: int, program: str, *, together: bool = False) -> None:
+        self.processes = []
+        for rank in range(RANKS):
+            nic = running.fabric.nics[0 if together else rank]
+            environment = os.environ | {"FANIN_SOCKET": str(running.state.socket(nic.name))}
+            command = [sys.executable, "-m", "tests.nccl_lib.rank", str(version), str(rank), str(RANKS), program]
+            pipe = subprocess.PIPE
+            self.processes.append(
+                subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
+            )
+        handles = [self.line(rank) for rank in range(RANKS)]
+        self.tell(json.dumps(handles))
+
+    def line(self, rank: int) -> str:
+        """The next line of a rank."""
+        output = self.processes[rank].stdout
+        assert output is not None
+        return output.readline().strip()
+
+    def tell(self, text: str) -> None:
+        """A line for all ranks."""
+        for process in self.processes:
+            assert process.stdin is not None
+            print(text, file=process.stdin, flush=True)
+
+    def finish(self, *ranks: int) -> None:
+        """They end well."""
+        for rank in ranks or range(RANKS):
+            output, errors = self.processes[rank].communicate(timeout=BOUND_S)
+            assert (output.split()[-1:], errors) == (["ok"], ""), f"rank {rank}: {errors}"
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_collective(running: Running, version: int) -> None:
+    with Ranks(running, version, "collectives", together=version == VERSIONS[0]) as ranks:
+        ranks.finish()
+
+
+def test_nothing_grows(running: Running) -> None:
+    with Ranks(running, VERSIONS[-1], "many") as ranks:
+        ranks.tell(str(ITERATIONS))
+        ranks.finish()
+
+
+def test_a_rank_that_dies(running: Running) -> None:
+    with Ranks(running, VERSIONS[-1], "survivor") as ranks:
+        assert [ranks.line(rank) for rank in range(RANKS)] == ["ready"] * RANKS
+        ranks.processes[2].kill()
+        ranks.finish(0, 1, 3)
