@@ -13,8 +13,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*/exports.map) $(wildcard protocol/fanin_wire/*.h)
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
+NCCL_TAG := v2.30.7-1
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma hostile peers mpi4py-suite bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma hostile peers mpi4py-suite nccl bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +32,7 @@ help:
 	@echo "make rdma    RDMA against the kernel's RoCE in a virtual machine, ranks over RDMA: every case (minutes; Debian)"
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
+	@echo "make nccl    the tables and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -132,6 +134,14 @@ peers: $(PEERS:%=.bench/%/.installed) .bench/mpi4py/.installed
 
 mpi4py-suite: $(VENV)/.tested peers
 	@FANIN_TEST_MPI4PY=all $(BIN)/python -m pytest -s tests/mpi/test_mpi4py_suite.py $(PYTEST_FLAGS)
+
+.bench/nccl:
+	@echo "== fetching NCCL $(NCCL_TAG) into .bench/nccl"
+	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(NCCL_TAG) https://github.com/NVIDIA/nccl $@
+
+nccl: $(VENV)/.tested .bench/nccl
+	@$(BIN)/python -m tests.nccl_lib.headers .bench/nccl
+	@FANIN_TEST_NCCL=10000 $(BIN)/python -m pytest tests/nccl_lib $(PYTEST_FLAGS)
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

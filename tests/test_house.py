@@ -87,6 +87,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "api",
         "mpi",
         "verbs_lib",
+        "nccl_lib",
     ),
     "fanin_reference": (
         "spec",

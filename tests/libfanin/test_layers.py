@@ -10,6 +10,7 @@ import pytest
 HOST = Path(__file__).parents[2] / "host/fanin"
 # From the bottom up; "": tables and status.
 CORE = ["", "rdma", "device", "memory", "job", "collectives", "communicator"]
+OTHERS = ["binding", "mpi", "nccl_lib", "verbs_lib"]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 SOURCES = sorted((HOST / "core").rglob("*.[ch]"))
 
@@ -28,7 +29,7 @@ def test_driver_includes_downwards(path: Path) -> None:
             assert CORE.index(room(included)) <= own, f"{path.name} includes {included}, of a room above its own"
 
 
-@pytest.mark.parametrize("folder", ["binding", "mpi", "nccl_lib", "verbs_lib"])
+@pytest.mark.parametrize("folder", OTHERS)
 def test_bindings_use_the_public_header_only(folder: str) -> None:
     for path in sorted((HOST / folder).rglob("*.[ch]")):
         for included in INCLUDE.findall(path.read_text()):
@@ -37,7 +38,7 @@ def test_bindings_use_the_public_header_only(folder: str) -> None:
 
 
 def test_lines_have_at_most_120_columns() -> None:
-    others = [path for folder in ("binding", "mpi", "nccl_lib", "verbs_lib") for path in (HOST / folder).rglob("*.[ch]")]
+    others = [path for folder in OTHERS for path in (HOST / folder).rglob("*.[ch]")]
     sources = [*others, *SOURCES]
     texts = {path: path.read_text() for path in sources if path.name != "tables.c"}
     assert [

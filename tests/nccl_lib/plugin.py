@@ -16,10 +16,44 @@ POINTER, INT, SIZE, LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctype
 OUT = ctypes.POINTER(ctypes.c_void_p)
 LOGGER = ctypes.CFUNCTYPE(None, INT, ctypes.c_ulong, ctypes.c_char_p, INT, ctypes.c_char_p, ctypes.c_char_p)
 
-NET = """init devices getProperties listen connect accept regMr regMrDmaBuf deregMr isend irecv iflush test closeSend
-closeRecv closeListen getDeviceMr irecvConsumed""".split()
-COLLNET = """init devices getProperties listen connect reduceSupport regMr regMrDmaBuf deregMr iallreduce iallgather
-ireducescatter iflush test closeColl closeListen""".split()
+NET = [
+    "init",
+    "devices",
+    "getProperties",
+    "listen",
+    "connect",
+    "accept",
+    "regMr",
+    "regMrDmaBuf",
+    "deregMr",
+    "isend",
+    "irecv",
+    "iflush",
+    "test",
+    "closeSend",
+    "closeRecv",
+    "closeListen",
+    "getDeviceMr",
+    "irecvConsumed",
+]
+COLLNET = [
+    "init",
+    "devices",
+    "getProperties",
+    "listen",
+    "connect",
+    "reduceSupport",
+    "regMr",
+    "regMrDmaBuf",
+    "deregMr",
+    "iallreduce",
+    "iallgather",
+    "ireducescatter",
+    "iflush",
+    "test",
+    "closeColl",
+    "closeListen",
+]
 ADDED = {9: ["makeVDevice"], 10: [], 11: ["finalize"], 12: []}  # to both
 ADDED_TO_NET = {11: ["setNetAttr"]}
 

@@ -12,8 +12,8 @@ static int devices(int *count)
 {
     *count = nccl_nic_count();
     if (!*count)
-        nccl_say(NCCL_LOG_WARN, "Fanin: NO_DEVICE: no NIC of this host is found; bring a fabric up (fanin fabric up), or "
-                 "name the sockets of the NICs in FANIN_SOCKET");
+        nccl_say(NCCL_LOG_WARN, "Fanin: NO_DEVICE: no NIC of this host is found; bring a fabric up (fanin fabric up), "
+                 "or name the sockets of the NICs in FANIN_SOCKET");
     return NCCL_SUCCESS;
 }
 
@@ -161,7 +161,8 @@ static int allgather_8(void *group, void *source, int count, struct nccl_piece_v
     struct nccl_piece wide[MAX_PIECES_8];
     int result = widen(count, pieces, wide);
 
-    return result ? result : collective_allgather(group, source, count, wide, block, window, bytes, registration, request);
+    return result ? result
+                  : collective_allgather(group, source, count, wide, block, window, bytes, registration, request);
 }
 
 static int reduce_scatter_8(void *group, int count, struct nccl_piece_v8 *pieces, void *destination, size_t block,

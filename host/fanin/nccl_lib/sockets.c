@@ -61,7 +61,8 @@ static int own_address(int nic, struct in_addr *address)
     const char *named = getenv("FANIN_NCCL_ADDRESS");
 
     if (named && inet_pton(AF_INET, named, address) != 1) {
-        nccl_say(NCCL_LOG_WARN, "Fanin: BAD_SETTING: FANIN_NCCL_ADDRESS is %s; write an IPv4 address of this host", named);
+        nccl_say(NCCL_LOG_WARN, "Fanin: BAD_SETTING: FANIN_NCCL_ADDRESS is %s; write an IPv4 address of this host",
+                 named);
         return NCCL_INVALID_USAGE;
     }
     if (!named) {
