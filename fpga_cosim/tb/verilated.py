@@ -35,12 +35,12 @@ WRAPPER = """
 #include "Vdut.h"
 typedef Vdut Dut;
 
-static void tick(Dut *dut) {{ dut->clk = 1; dut->eval(); dut->clk = 0; dut->eval(); }}
+static void tick(Dut *dut) {{ {tick} dut->eval(); }}
 static void put(Dut *dut, const uint8_t *from) {{ {put} }}
 static void get(Dut *dut, uint8_t *to) {{ {get} }}
 
 extern "C" {{
-void *dut_new(void) {{ Dut *dut = new Dut; dut->clk = 0; dut->eval(); return dut; }}
+void *dut_new(void) {{ Dut *dut = new Dut; {low} dut->eval(); return dut; }}
 void dut_free(void *dut) {{ delete static_cast<Dut *>(dut); }}
 
 void dut_reset(void *any) {{
@@ -154,6 +154,8 @@ class Module:
         code = WRAPPER.format(
             put=_moves(self.inputs, "memcpy(&dut->{name}, from + {offset}, {size});"),
             get=_moves(self.outputs, "memcpy(to + {offset}, &dut->{name}, {size});"),
+            tick="dut->clk = 1; dut->eval(); dut->clk = 0;" if CLOCK in names else "",
+            low="dut->clk = 0;" if CLOCK in names else "",
             reset_on="dut->rst = 1;" if RESET in names else "",
             reset_off="dut->rst = 0;" if RESET in names else "",
             stream=STREAM.format(**sizes) if set(HANDSHAKE) <= names else "",
