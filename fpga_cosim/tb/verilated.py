@@ -1,7 +1,7 @@
 """A module of the RTL as a library: Verilator makes C++ of it, and numpy arrays are its ports.
 
-A record array has one record for each clock, or for each beat of a stream, and a field for each port. A whole array goes
-through the module in one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, lowest first.
+A record array has one record for each clock, or for each beat of a stream, and a field for each port. A whole array
+goes through the module in one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, lowest first.
 """
 
 from __future__ import annotations
@@ -141,11 +141,11 @@ class Module:
             *(rtl / f"{name}.v",),
         )
         header = (folder / "Vdut.h").read_text()
-        ports = [
-            (direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)
-        ]
+        ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
         own = (CLOCK, RESET, *HANDSHAKE)
-        self.inputs = np.dtype([(port, kind) for direction, port, kind in ports if direction == "IN" and port not in own])
+        self.inputs = np.dtype(
+            [(port, kind) for direction, port, kind in ports if direction == "IN" and port not in own]
+        )
         self.outputs = np.dtype(
             [(port, kind) for direction, port, kind in ports if direction == "OUT" and port not in own]
         )
@@ -199,7 +199,13 @@ class Module:
         out, when = np.zeros(2 * len(beats) + 8, self.outputs), np.zeros(2 * len(beats) + 8, np.uint32)
         came = self._library.dut_stream(
             *(self._dut, len(offer), self._bytes(offer), self._bytes(take)),
-            *(len(beats), self._bytes(beats), len(out), self._bytes(out), self._ffi.cast("uint32_t *", when.ctypes.data)),
+            *(
+                len(beats),
+                self._bytes(beats),
+                len(out),
+                self._bytes(out),
+                self._ffi.cast("uint32_t *", when.ctypes.data),
+            ),
         )
         return out[:came], when[:came]
 

@@ -1,7 +1,7 @@
 """The constants of the switch in Verilog, made from the definitions: `python -m fanin_wire.verilog_tables FOLDER`.
 
-It writes `fanin_constants.vh` into the folder; without an argument it prints the text. A test holds the file equal to the
-definitions. Offsets are in bits from the first bit of a header on the wire, the most significant bit first.
+It writes `fanin_constants.vh` into the folder; without an argument it prints the text. A test holds the file equal to
+the definitions. Offsets are in bits from the first bit of a header on the wire, the most significant bit first.
 """
 
 from __future__ import annotations
