@@ -1,7 +1,8 @@
 """A module of the RTL as a library: Verilator makes C++ of it, and numpy arrays are its ports.
 
 A record array has one record for each clock, or for each beat of a stream, and a field for each port. A whole array
-goes through the module in one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, lowest first.
+goes through the module in one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the
+lowest first.
 """
 
 from __future__ import annotations
