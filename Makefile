@@ -15,7 +15,7 @@ PEERS := openmpi mpich
 BENCH_FLAGS ?=
 NCCL_TAG := v2.30.7-1
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma hostile peers mpi4py-suite nccl bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma hostile cosim peers mpi4py-suite nccl bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make rdma    RDMA against the kernel's RoCE in a virtual machine, ranks over RDMA: every case (minutes; Debian)"
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
+	@echo "make cosim   modules of the switch in Verilog against numpy, under Verilator (COSIM_FLAGS=--vectors=N)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
@@ -58,6 +59,11 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml $(CORE)
 $(VENV)/.tested: $(VENV)/.installed
 	@echo "== installing what tests and lint need"
 	@$(PIP) install --editable '.[test,lint]'
+	@touch $@
+
+$(VENV)/.simulated: $(VENV)/.tested
+	@echo "== installing what the co-simulation needs"
+	@$(PIP) install --editable '.[cosim]'
 	@touch $@
 
 $(VENV)/.documented: $(VENV)/.installed
@@ -99,6 +105,9 @@ rdma: $(VENV)/.tested
 
 hostile: $(VENV)/.installed
 	@$(BIN)/python -m fanin_sim.hostile --seconds $$((60 * $(MINUTES))) --processes 2 $(HOSTILE_FLAGS)
+
+cosim: $(VENV)/.simulated
+	@$(BIN)/python -m pytest -q fpga_cosim/tb $(COSIM_FLAGS)
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

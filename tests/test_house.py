@@ -152,7 +152,7 @@ ENTRIES: dict[str, tuple[str, ...]] = {
     ),
 }
 SOURCES = [path for package in PACKAGES.values() for path in sorted(package.rglob("*.py"))]
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
+TESTS = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "fpga_cosim").rglob("*.py")])
 
 
 def module_of(path: Path, package: str) -> str:

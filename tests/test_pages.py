@@ -22,7 +22,7 @@ PAGES = [
 ]
 RECORDS = sorted((ROOT / "docs").glob("*/*.md"))  # dated: links hold, files and commands may be gone
 CODE = ("protocol", "device", "host", "tools")
-FOLDERS = (*CODE, "tests", "examples", "docs", ".ci")
+FOLDERS = (*CODE, "fpga_cosim", "tests", "examples", "docs", ".ci")
 ENDINGS = "py|c|h|f90|md|pml|toml|json|png|map"
 # The user's, or another software's
 FOREIGN = {

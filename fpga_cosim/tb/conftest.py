@@ -1,0 +1,32 @@
+"""Options of the tests of the RTL: how many random vectors, and from which seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fpga_cosim.tb.tools import missing
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--vectors", type=int, default=200_000, help="random operands of each arithmetic test")
+    parser.addoption("--seed", type=int, default=20261126, help="of everything random")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A missing tool is an error that names it, not a skip."""
+    if lacking := missing():
+        lines = "".join(f"\n  {tool}: {remedy}" for tool, remedy in lacking.items())
+        pytest.exit(f"fanin: NOT_SUPPORTED: this machine lacks tools of the co-simulation{lines}", returncode=1)
+
+
+@pytest.fixture
+def vectors(request: pytest.FixtureRequest) -> int:
+    """Random vectors of a test."""
+    return request.config.getoption("--vectors")
+
+
+@pytest.fixture
+def generator(request: pytest.FixtureRequest) -> np.random.Generator:
+    """The same random numbers in each run with one seed."""
+    return np.random.default_rng(request.config.getoption("--seed"))

@@ -1,0 +1,24 @@
+"""Minimum and maximum of f32, f16 and bf16 equal the oracles of MIN and MAX, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fanin_wire.datatypes import datatype_by_name
+from fanin_wire.operations import operation_by_name
+from fpga_cosim.tb.floats import operands
+from fpga_cosim.tb.verilated import Module
+
+
+@pytest.mark.parametrize(("name", "exponent", "fraction"), [("f32", 8, 23), ("f16", 5, 10), ("bf16", 8, 7)])
+def test_extremes(vectors: int, generator: np.random.Generator, name: str, exponent: int, fraction: int) -> None:
+    module = Module("float_extreme", {"EXPONENT": exponent, "FRACTION": fraction})
+    datatype = datatype_by_name(name)
+    a, b = operands(generator, vectors, exponent, fraction)
+    for is_maximum, operation in enumerate(("MIN", "MAX")):
+        inputs = np.zeros(len(a), module.inputs)
+        inputs["is_maximum"], inputs["a"], inputs["b"] = is_maximum, a, b
+        rows = np.stack([a, b]).view(datatype.numpy)
+        expected = operation_by_name(operation).oracle(rows, datatype).view(a.dtype)
+        assert (module.run(inputs)["extreme"] == expected).all()

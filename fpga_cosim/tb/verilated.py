@@ -1,0 +1,217 @@
+"""A module of the RTL as a library: Verilator makes C++ of it, and numpy arrays are its ports.
+
+A record array has one record for each clock, or for each beat of a stream, and a field for each port. A whole array
+goes through the module in one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the
+lowest first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cffi
+import numpy as np
+
+from fpga_cosim.tb.tools import BUILD, RTL, environment, run, verilator_root
+
+# Ports that the harness drives itself
+CLOCK, RESET = "clk", "rst"
+HANDSHAKE = ("s_axis_tvalid", "s_axis_tready", "m_axis_tvalid", "m_axis_tready")
+DECLARATIONS = """
+void *dut_new(void);
+void dut_free(void *dut);
+void dut_reset(void *dut);
+void dut_run(void *dut, size_t cycles, const uint8_t *in, uint8_t *out);
+size_t dut_stream(void *dut, size_t cycles, const uint8_t *offer, const uint8_t *take,
+                  size_t beats, const uint8_t *in, size_t room, uint8_t *out, uint32_t *when);
+"""
+WRAPPER = """
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include "Vdut.h"
+typedef Vdut Dut;
+
+static void tick(Dut *dut) {{ {tick} dut->eval(); }}
+static void put(Dut *dut, const uint8_t *from) {{ {put} }}
+static void get(Dut *dut, uint8_t *to) {{ {get} }}
+
+extern "C" {{
+void *dut_new(void) {{ Dut *dut = new Dut; {low} dut->eval(); return dut; }}
+void dut_free(void *dut) {{ delete static_cast<Dut *>(dut); }}
+
+void dut_reset(void *any) {{
+    Dut *dut = static_cast<Dut *>(any);
+    {reset_on} tick(dut); tick(dut); {reset_off} dut->eval();
+}}
+
+// One record in and one out a clock; the outputs are those before the edge.
+void dut_run(void *any, size_t cycles, const uint8_t *in, uint8_t *out) {{
+    Dut *dut = static_cast<Dut *>(any);
+    for (size_t i = 0; i < cycles; i++, in += {in_size}, out += {out_size}) {{
+        put(dut, in); dut->eval(); get(dut, out); tick(dut);
+    }}
+}}
+
+// A source that is valid, once it is, until its beat is taken, and a sink that is ready as `take` says. Returns the
+// number of beats that came out; when[i] is the clock of beat i.
+size_t dut_stream(void *any, size_t cycles, const uint8_t *offer, const uint8_t *take,
+                  size_t beats, const uint8_t *in, size_t room, uint8_t *out, uint32_t *when) {{
+    Dut *dut = static_cast<Dut *>(any);
+    size_t came = 0;
+    {stream}
+    return came;
+}}
+}}
+"""
+STREAM = """
+    size_t sent = 0;
+    bool offered = false;
+    for (size_t i = 0; i < cycles; i++) {{
+        offered = sent < beats && (offered || offer[i]);
+        dut->s_axis_tvalid = offered;
+        if (offered) put(dut, in + sent * {in_size});
+        dut->m_axis_tready = take[i];
+        dut->eval();
+        if (dut->m_axis_tvalid && take[i] && came < room) {{
+            get(dut, out + came * {out_size}); when[came++] = i;
+        }}
+        if (offered && dut->s_axis_tready) {{ sent++; offered = false; }}
+        tick(dut);
+    }}
+    dut->s_axis_tvalid = 0;
+"""
+_PORT = re.compile(r"VL_(IN|OUT)(8|16|64|W|)\(&?\(?(\w+)\)?,(\d+),(\d+)(?:,(\d+))?\)")
+
+
+def _type(kind: str, words: str) -> Any:
+    if kind == "W":
+        return ("u1", (4 * int(words),))
+    return {"8": "u1", "16": "u2", "": "u4", "64": "u8"}[kind]
+
+
+def _moves(ports: np.dtype, form: str) -> str:
+    assert ports.fields is not None
+    return " ".join(
+        form.format(name=name, offset=offset, size=field.itemsize) for name, (field, offset, *_) in ports.fields.items()
+    )
+
+
+@cache
+def _runtime(include: Path) -> tuple[Path, ...]:
+    """Verilator's own code, compiled once for all modules."""
+    objects = []
+    for name in ("verilated", "verilated_threads"):
+        target = BUILD / f"{name}.o"
+        if not target.exists() or target.stat().st_mtime < (include / f"{name}.cpp").stat().st_mtime:
+            run("c++", "-O1", "-fPIC", "-std=c++20", f"-I{include}", "-c", include / f"{name}.cpp", "-o", target)
+        objects.append(target)
+    return tuple(objects)
+
+
+def _include() -> Path:
+    root = verilator_root()
+    if root:
+        return root / "include"
+    printed = run("verilator", "--getenv", "VERILATOR_ROOT").strip() or environment().get("VERILATOR_ROOT", "")
+    return Path(printed) / "include"
+
+
+class Module:
+    """A module of the RTL, built with parameters, in reset state.
+
+    Args:
+        name: of the module and its file.
+        parameters: of the module.
+        rtl: the folder with its source and those of the modules in it.
+    """
+
+    def __init__(self, name: str, parameters: Mapping[str, int] | None = None, rtl: Path = RTL) -> None:
+        values = dict(parameters or {})
+        label = "-".join([name, *(f"{key}{value}" for key, value in values.items())])
+        folder = BUILD / (label if rtl == RTL else f"{label}.{rtl.name}")
+        folder.mkdir(parents=True, exist_ok=True)
+        generics = [f"-G{key}={value}" for key, value in values.items()]
+        run(
+            *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}", f"-I{RTL}"),
+            *("-Wall", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--noassert", *generics),
+            *(rtl / f"{name}.v",),
+        )
+        header = (folder / "Vdut.h").read_text()
+        ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
+        own = (CLOCK, RESET, *HANDSHAKE)
+        self.inputs = np.dtype(
+            [(port, kind) for direction, port, kind in ports if direction == "IN" and port not in own]
+        )
+        self.outputs = np.dtype(
+            [(port, kind) for direction, port, kind in ports if direction == "OUT" and port not in own]
+        )
+        names = {port for _, port, _ in ports}
+        sizes = {"in_size": self.inputs.itemsize, "out_size": self.outputs.itemsize}
+        code = WRAPPER.format(
+            put=_moves(self.inputs, "memcpy(&dut->{name}, from + {offset}, {size});"),
+            get=_moves(self.outputs, "memcpy(to + {offset}, &dut->{name}, {size});"),
+            tick="dut->clk = 1; dut->eval(); dut->clk = 0;" if CLOCK in names else "",
+            low="dut->clk = 0;" if CLOCK in names else "",
+            reset_on="dut->rst = 1;" if RESET in names else "",
+            reset_off="dut->rst = 0;" if RESET in names else "",
+            stream=STREAM.format(**sizes) if set(HANDSHAKE) <= names else "",
+            **sizes,
+        )
+        generated = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("Vdut*.cpp")))
+        (folder / "wrapper.cc").write_text(generated + code)
+        include = _include()
+        library = folder / "dut.so"
+        run(
+            *("c++", "-O1", "-fPIC", "-shared", "-std=c++20", "-pthread", f"-I{include}", f"-I{include}/vltstd"),
+            *(f"-I{folder}", folder / "wrapper.cc", *_runtime(include), "-o", library),
+        )
+        self._ffi = cffi.FFI()
+        self._ffi.cdef(DECLARATIONS)
+        self._library = self._ffi.dlopen(str(library))
+        self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
+        self.reset()
+
+    def _bytes(self, array: np.ndarray) -> Any:
+        return self._ffi.from_buffer(array.view(np.uint8).reshape(-1)) if array.size else self._ffi.NULL
+
+    def reset(self) -> None:
+        """Two clocks with rst, if the module has one."""
+        self._library.dut_reset(self._dut)
+
+    def run(self, inputs: np.ndarray) -> np.ndarray:
+        """The outputs in each clock, before its edge, of inputs of dtype `inputs`, one record a clock."""
+        inputs = np.ascontiguousarray(inputs, self.inputs)
+        outputs = np.zeros(len(inputs), self.outputs)
+        self._library.dut_run(self._dut, len(inputs), self._bytes(inputs), self._bytes(outputs))
+        return outputs
+
+    def stream(self, beats: np.ndarray, offer: np.ndarray, take: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Beats through an AXI-Stream; `offer` and `take` say for each clock whether the ends are valid and ready.
+
+        Returns the beats that came out, and the clock of each.
+        """
+        beats = np.ascontiguousarray(beats, self.inputs)
+        offer, take = np.ascontiguousarray(offer, np.uint8), np.ascontiguousarray(take, np.uint8)
+        out, when = np.zeros(2 * len(beats) + 8, self.outputs), np.zeros(2 * len(beats) + 8, np.uint32)
+        came = self._library.dut_stream(
+            *(self._dut, len(offer), self._bytes(offer), self._bytes(take)),
+            *(
+                len(beats),
+                self._bytes(beats),
+                len(out),
+                self._bytes(out),
+                self._ffi.cast("uint32_t *", when.ctypes.data),
+            ),
+        )
+        return out[:came], when[:came]
+
+
+def pipelined(module: Module, inputs: np.ndarray, latency: int) -> np.ndarray:
+    """The results of a module that takes and gives one record a clock, and has no handshake."""
+    padded = np.concatenate([inputs, np.repeat(inputs[-1:], latency)])
+    return module.run(padded)[latency:]

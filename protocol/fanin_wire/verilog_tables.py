@@ -1,0 +1,87 @@
+"""The constants of the switch in Verilog, made from the definitions: `python -m fanin_wire.verilog_tables FOLDER`.
+
+It writes `fanin_constants.vh` into the folder; without an argument it prints the text. A test holds the file equal to
+the definitions. Offsets are in bits from the first bit of a header on the wire, the most significant bit first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from fanin_wire import fields
+from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Status
+from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag, Header, Opcode
+
+NAME = "fanin_constants.vh"
+HEAD = "// Generated from fanin_wire by `python -m fanin_wire.verilog_tables`: do not edit.\n"
+HEADERS = (
+    fields.BTH,
+    fields.CETH,
+    fields.CONFIG_BODY,
+    fields.HOP_BODY,
+    fields.CONFIG_ACK_BODY,
+    fields.WAIT_BODY,
+)
+# Prefix of the names, width in bits, members
+ENUMERATIONS = (
+    ("OPCODE", 8, Opcode),
+    ("FLAG", fields.CETH.field("flags").bits, Flag),
+    ("OP", 8, Op),
+    ("DTYPE", 8, DType),
+    ("STATUS", 8, Status),
+    ("CLASS", CLASS_MASK.bit_length(), ContributorClass),
+    ("JOB", 8, JobFlag),
+)
+NUMBERS = {
+    "WIRE_VERSION": fields.WIRE_VERSION,
+    "UDP_PORT": fields.UDP_PORT,
+    "COLLECTIVE_QPN": fields.COLLECTIVE_QPN,
+    "DEFAULT_PKEY": fields.DEFAULT_PKEY,
+    "ICRC_BYTES": fields.ICRC_SIZE,
+    "CLASS_SHIFT": CLASS_SHIFT,
+    "CLASS_MASK": CLASS_MASK,
+}
+
+
+def _define(name: str, value: int, bits: int | None = None) -> str:
+    return f"`define FANIN_{name} " + (f"{bits}'d{value}" if bits else str(value)) + "\n"
+
+
+def _enumerations() -> Iterable[str]:
+    for prefix, bits, members in ENUMERATIONS:
+        yield "\n"
+        for member in members:
+            yield _define(f"{prefix}_{member.name}", int(member), bits)
+
+
+def _header(header: Header) -> Iterable[str]:
+    prefix = header.name.upper()
+    yield "\n"
+    yield _define(f"{prefix}_BYTES", header.size)
+    for field in header.fields:
+        name = f"{prefix}_{field.name.upper()}"
+        yield _define(f"{name}_OFFSET", field.offset)
+        yield _define(f"{name}_BITS", field.bits)
+
+
+def constants() -> str:
+    """The text of fanin_constants.vh."""
+    numbers = "".join(_define(name, value) for name, value in NUMBERS.items())
+    headers = "".join(line for header in HEADERS for line in _header(header))
+    guard = "FANIN_CONSTANTS_VH"
+    body = numbers + "".join(_enumerations()) + headers
+    return f"{HEAD}`ifndef {guard}\n`define {guard}\n\n{body}\n`endif\n"
+
+
+def main() -> None:
+    """Write the file into a folder, or print it."""
+    if len(sys.argv) == 1:
+        print(constants(), end="")
+    else:
+        Path(sys.argv[1], NAME).write_text(constants())
+
+
+if __name__ == "__main__":
+    main()

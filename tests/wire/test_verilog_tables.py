@@ -1,0 +1,29 @@
+"""The constants of the switch in Verilog are the definitions of fanin_wire."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fanin_wire import fields
+from fanin_wire.verilog_tables import NAME, constants
+
+FILE = Path(__file__).parents[2] / "fpga_cosim/rtl" / NAME
+
+
+def test_constants_are_the_definitions() -> None:
+    assert FILE.read_text() == constants(), "python -m fanin_wire.verilog_tables fpga_cosim/rtl"
+
+
+def test_values_fit_into_their_widths() -> None:
+    sized = re.findall(r"`define (\w+) (\d+)'d(\d+)$", constants(), re.M)
+    assert len(sized) > 50
+    for name, bits, value in sized:
+        assert int(value) < 1 << int(bits), name
+
+
+def test_names_are_given_once() -> None:
+    names = re.findall(r"`define (\w+)", constants())
+    assert len(names) == len(set(names))
+    position = fields.CETH.field("position")
+    assert f"`define FANIN_CETH_POSITION_OFFSET {position.offset}\n" in constants()
