@@ -25,10 +25,8 @@ from .packages import NotPossible, Selection
 SUITES = {(3, 11): "bookworm", (3, 13): "trixie"}  # releases of Debian, by their Python
 # 10.0: it tells programs of the processor's features; Debian 12's 7.2 does not.
 EMULATOR = Selection("trixie", "amd64", ("qemu-user",))
-# The older release's, which runs on both. The libraries of this machine's own C stay those of this machine.
-COMPILER = Selection(
-    "bookworm", "amd64", ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"), without=("libc6", "libgcc-s1")
-)
+# The older release's: what it makes runs on both.
+COMPILER = Selection("bookworm", "amd64", ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"), apart=("libc6",))
 ROOT = ("bash", "dash", "coreutils", "iproute2", "libstdc++6")  # and Python
 WHEELS = ("cffi", "hypothesis", "ml_dtypes", "msgspec", "numba", "numpy", "pytest", "rich", "scapy", "typer")
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
@@ -37,6 +35,21 @@ USERS = "root:x:0:0:root:/root:/bin/bash\n"
 HOSTS = "127.0.0.1 localhost\n"
 CHECKOUT = Path(__file__).parents[2]
 ELF_MACHINE, AARCH64 = slice(18, 20), 183  # elf.h: e_machine, EM_AARCH64
+
+TOOLS = {"cc": 'aarch64-linux-gnu-gcc --sysroot="$here"', "nm": "aarch64-linux-gnu-nm"}
+RUN_TOOL = """here=${{0%/*}}
+libraries=usr/lib/x86_64-linux-gnu
+path=$here/$libraries
+if [ /lib64/ld-linux-x86-64.so.2 -ef "$here/apart/$libraries/ld-linux-x86-64.so.2" ]; then
+  path=$path:$here/apart/$libraries
+fi
+LD_LIBRARY_PATH=$path exec "$here/usr/bin/"{tool} "$@"
+"""
+COMMANDS = {
+    "fanin": ("fanin_tools.cli.app", "main"),
+    "fanin-nic": ("fanin_nic.daemon.main", "nic"),
+    "fanin-switch": ("fanin_nic.daemon.main", "switch"),
+}
 
 Say = Callable[[str], None]
 
@@ -69,7 +82,7 @@ def image(say: Say) -> Image:
     if home is None:
         raise NotPossible("a home for the packages (set FANIN_CACHE_DIR)")
     constraints = _constraints()
-    recipe = repr((EMULATOR, COMPILER, ROOT, suite(), WHEELS, PLATFORMS, constraints))
+    recipe = repr((EMULATOR, COMPILER, ROOT, suite(), WHEELS, PLATFORMS, TOOLS, RUN_TOOL, COMMANDS, constraints))
     folder = home / f"arm64-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     if not folder.exists():
         packages.check_tools()
@@ -99,7 +112,7 @@ def _make(folder: Path, constraints: str, say: Say) -> None:
         for program in (made / "emulator/usr/bin").iterdir():
             if program.name != "qemu-aarch64":
                 program.unlink()  # half a gigabyte
-        _write_compiler(made / "compiler")
+        _write_commands(made, folder)
         (made / "root/etc/passwd").write_text(USERS)
         (made / "root/etc/hosts").write_text(HOSTS)
         for name in ("tmp", "proc", "dev", "root", "run", "sys"):
@@ -115,15 +128,23 @@ def _make(folder: Path, constraints: str, say: Say) -> None:
                 raise
 
 
-def _write_compiler(folder: Path) -> None:
-    """The command `cc`: the compiler with its own libraries, which finds itself wherever it lies."""
-    command = folder / "cc"
-    command.write_text(
-        '#!/bin/sh\nhere=$(dirname "$0")\n'
-        'LD_LIBRARY_PATH=$here/usr/lib/x86_64-linux-gnu exec "$here/usr/bin/aarch64-linux-gnu-gcc" '
-        '--sysroot="$here" "$@"\n'
-    )
-    command.chmod(0o755)
+def _write_commands(made: Path, folder: Path) -> None:
+    """The tools of the compiler, which tests call in the namespaces, too: there they run with a loader and a C library
+    of their own, and are not emulated. The commands of Fanin. folder: where all will lie."""
+    for name, tool in TOOLS.items():
+        _write_command(made / "compiler" / name, RUN_TOOL.format(tool=tool))
+    programs = made / "root/usr/bin"
+    for name, (module, function) in COMMANDS.items():
+        program = f"from {module} import {function}; {function}()"
+        _write_command(programs / name, f'exec python3 -c "{program}" "$@"\n')
+    (programs / "python3").symlink_to(f"python{sys.version_info[0]}.{sys.version_info[1]}")
+    loader = folder / "compiler/apart/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
+    (made / "root/usr/lib64" / loader.name).symlink_to(loader)
+
+
+def _write_command(path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}")
+    path.chmod(0o755)
 
 
 def _install_wheels(site: Path, constraints: str, work: Path) -> None:

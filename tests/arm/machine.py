@@ -1,4 +1,4 @@
-"""Programs for arm64 as processes of this kernel: each in a namespace (`namespace`), with the folders that they need."""
+"""Programs for arm64 as processes of this kernel: each in a `namespace`, with the folders that it needs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Machine:
             "FANIN_CACHE_DIR": str(self.code),
             "HOME": "/root",
             "LANG": "C.UTF-8",
-            "PATH": "/usr/bin:/usr/sbin",
+            "PATH": f"/usr/bin:/usr/sbin:{self.image.compiler.parent}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": f"{self.fanin}:{self.image.site}",
             "TMPDIR": "/tmp",
@@ -145,7 +145,7 @@ def last_lines(log: Path) -> str:
 def check_namespaces(work: Path) -> None:
     """Raises NotPossible where this kernel, or its settings, give no namespace that emulates."""
     empty = work / "empty"
-    empty.mkdir()
+    (empty / "tmp").mkdir(parents=True)
     root = namespace.Root(str(empty), sys.executable, [])  # any program: nothing is emulated
     command = namespace.command_in(root, work / "empty.json", ["/bin/true"], emulated=False)
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)

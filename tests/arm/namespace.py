@@ -1,4 +1,4 @@
-"""Programs for arm64 on another processor: private user, mount, PID and network namespaces in which qemu-user runs them.
+"""Programs for arm64 on another processor: private namespaces of users, mounts, PIDs and networks, and qemu-user.
 
 The kernel takes an interpreter for a kind of program from the file system binfmt_misc. Each user namespace can have its
 own (Linux 6.7), so nothing of the host changes, and all ends with the first process.
@@ -141,7 +141,11 @@ def main() -> int:
                 _first_process(root, where, command)
             os._exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) & 0xFF)
         except OSError as error:
-            print(f"NOT_SUPPORTED: no namespace for arm64 programs: {error}", file=sys.stderr, flush=True)
+            print(
+                f"a namespace for programs of arm64 ({error}); Linux 6.7, and leave to make user namespaces",
+                file=sys.stderr,
+                flush=True,
+            )
             os._exit(FAILED)
     os.close(unshared[1])
     if os.read(unshared[0], 1):

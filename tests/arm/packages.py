@@ -25,12 +25,15 @@ class NotPossible(Exception):
 
 
 class Selection(NamedTuple):
-    """Packages of a release of Debian, with all that they depend on but the packages of `without`."""
+    """Packages of a release of Debian, with all that they depend on.
+
+    apart: those that are unpacked into the folder `apart` of the target.
+    """
 
     suite: str
     architecture: str
     names: Sequence[str]
-    without: Sequence[str] = ()
+    apart: Sequence[str] = ()
 
 
 def output_of(command: Sequence[str | Path], what: str, environment: dict[str, str] | None = None) -> str:
@@ -85,20 +88,19 @@ def unpack(selection: Selection, target: Path, work: Path) -> list[str]:
     output_of([*apt, "update"], f"the list of Debian's packages ({selection.suite}, {selection.architecture})")
     fetch = [*apt, "--yes", "--no-install-recommends", "--download-only", "install"]
     output_of([*fetch, *selection.names], f"Debian's packages {' '.join(selection.names)}")
-    target.mkdir(parents=True)
-    for name in MERGED:
-        (target / "usr" / name).mkdir(parents=True)
-        (target / name).symlink_to(f"usr/{name}")
     files = sorted((work / "cache/archives").glob("*.deb"))
-    kept = [file for file in files if file.name.partition("_")[0] not in selection.without]
-    for file in kept:
-        _extract(file, target)
+    for file in files:
+        _extract(file, target / "apart" if file.name.partition("_")[0] in selection.apart else target)
     shutil.rmtree(work)
-    return [file.name for file in kept]
+    return [file.name for file in files]
 
 
 def _extract(package: Path, target: Path) -> None:
-    """Unpack a package. Links of `target` to folders stay."""
+    """Unpack a package into a folder, in which `/bin` and its like are links."""
+    for name in MERGED:
+        (target / "usr" / name).mkdir(parents=True, exist_ok=True)
+        if not (target / name).is_symlink():
+            (target / name).symlink_to(f"usr/{name}")
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as archive:
         extracted = subprocess.run(
             ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "--directory", target],

@@ -22,8 +22,6 @@ TARGET = "arm64"
 SECONDS = 3600.0  # a bound for one program; an idle machine needs a twentieth
 SHAPE = ("--nodes", "2", "--ranks-per-node", "2", "--lanes", "1")
 DEMO = ("--bytes", "64K", "--sections", "allreduce,collectives")
-COMMAND = "from fanin_tools.cli.app import main; main()"
-DEVICE = "from fanin_nic.daemon.main import nic; nic()"
 
 
 class Step(NamedTuple):
@@ -70,9 +68,9 @@ def ready(machine: Machine) -> str:
 
 def _seconds_to_ready(machine: Machine, name: str, *, emulated: bool) -> float:
     notices, control, log = (machine.work / f"{name}{ending}" for ending in (".notify", ".socket", ".log"))
-    interpreter = machine.python if emulated else sys.executable
+    folder = Path("/usr/bin") if emulated else Path(sys.executable).parent
     options = ["--name", name, "--address", "127.0.0.1", "--socket", str(control)]
-    command = ["/usr/bin/env", f"NOTIFY_SOCKET={notices}", interpreter, "-c", DEVICE, *options]
+    command = ["/usr/bin/env", f"NOTIFY_SOCKET={notices}", str(folder / "fanin-nic"), *options]
     with listening(str(notices)) as manager, log.open("wb") as output:
         begin = time.monotonic()
         device = machine.start(command, output, emulated=emulated)
@@ -103,16 +101,15 @@ def tests_of(part: selection.Part) -> Callable[[Machine], str]:
 
 def demo(machine: Machine) -> str:
     """`fanin demo`, wholly on arm64: devices, ranks, the driver and numpy."""
-    ended = machine.run("demo", [machine.python, "-c", COMMAND, "demo", "--json", *SHAPE, *DEMO], SECONDS)
+    ended = machine.run("demo", ["/usr/bin/fanin", "demo", "--json", *SHAPE, *DEMO], SECONDS)
     return _judged(json.loads(ended.output[ended.output.index("{\n") :]))
 
 
 def host_ranks(machine: Machine) -> str:
-    """Ranks of this processor on devices for arm64. All are processes of one kernel: sockets of the file system, rings and
-    the memory of ranks are shared between them."""
+    """Ranks of this processor on devices for arm64. All are processes of one kernel: sockets of the file system, rings
+    and the memory of ranks are shared between them."""
     wanted = {
         "root": machine.root.folder,
-        "python": machine.python,
         "environment": machine.environment(),
         "options": SHAPE,
         "demo": DEMO,

@@ -1,10 +1,10 @@
 """A program of this machine in the namespace: devices for arm64, and ranks of this machine on them.
 
-`python -m tests.arm.programs.host_ranks WANTED`, WANTED in JSON: `root`, the file system for arm64; `python`, its
-interpreter; `environment`, of its programs; `options`, of the fabric; `demo`, of the demonstration.
+`python -m tests.arm.programs.host_ranks WANTED`, WANTED in JSON: `root`, the file system for arm64; `environment`, of
+its programs; `options`, of the fabric; `demo`, of the demonstration.
 
-`fanin fabric up` for arm64 starts the devices; `fanin demo` of this machine starts the ranks. The last line of output is
-JSON: `devices`, what executes the process of each device; `demo`, what `fanin demo --json` says.
+`fanin fabric up` for arm64 starts the devices; `fanin demo` of this machine starts the ranks. The last line of output
+is JSON: `devices`, what executes the process of each device; `demo`, what `fanin demo --json` says.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from fanin_tools.fabric.state import FabricState
 from tests.arm import namespace
 
 NAME = "arm"
-COMMAND = "from fanin_tools.cli.app import main; main()"
 
 
 def main() -> None:
@@ -30,7 +29,7 @@ def main() -> None:
 
     def arm(*arguments: str) -> None:
         subprocess.run(
-            [wanted["python"], "-c", COMMAND, *arguments],
+            ["/usr/bin/fanin", *arguments],
             env=wanted["environment"],
             preexec_fn=lambda: namespace.enter(wanted["root"]),
             check=True,
@@ -41,7 +40,7 @@ def main() -> None:
     try:
         processes = FabricState(NAME).processes()
         devices = {name: Path(f"/proc/{each.pid}/exe").readlink().name for name, each in processes.items()}
-        demo = [sys.executable, "-c", COMMAND, "demo", "--json", *shape, *wanted["demo"]]
+        demo = [str(Path(sys.executable).with_name("fanin")), "demo", "--json", *shape, *wanted["demo"]]
         shown = subprocess.run(demo, stdout=subprocess.PIPE, text=True)
         print(json.dumps({"devices": devices, "demo": json.loads(shown.stdout)}))
     finally:

@@ -1,7 +1,7 @@
 """A program for arm64: what a device compiles when it loads its code.
 
-It prints JSON: `cpu`, LLVM's name of the processor; `compiled`, the functions that were compiled; `counted`, how many the
-same counter finds where one has to be compiled.
+It prints JSON: `cpu`, LLVM's name of the processor; `compiled`, the functions that were compiled; `counted`, how many
+the same counter finds where one has to be compiled.
 """
 
 from __future__ import annotations
