@@ -6,6 +6,7 @@ newer packages of Debian removes it. Fanin's own part is made in each run.
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import os
 import platform
@@ -64,6 +65,11 @@ class Image(NamedTuple):
     site: Path
 
 
+def python_name() -> str:
+    """The interpreter's program of this minor version."""
+    return f"python{sys.version_info[0]}.{sys.version_info[1]}"
+
+
 def suite() -> str:
     """The release of Debian whose Python is this one: compiled code is of one minor version. Raises NotPossible."""
     try:
@@ -95,7 +101,16 @@ def image(say: Say) -> Image:
 
 def _constraints() -> str:
     """The versions of all packages of this environment, one in a line."""
-    freeze = [sys.executable, "-m", "pip", "--disable-pip-version-check", "freeze", "--exclude-editable"]
+    freeze = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "freeze",
+        "--exclude-editable",
+        "--exclude",
+        "fanin",
+    ]
     return packages.output_of(freeze, "the versions of this environment")
 
 
@@ -105,7 +120,7 @@ def _make(folder: Path, constraints: str, say: Say) -> None:
         made = Path(temporary) / "made"
         work = Path(temporary) / "work"
         lists = {}
-        root = Selection(suite(), "arm64", (f"python{sys.version_info[0]}.{sys.version_info[1]}", *ROOT))
+        root = Selection(suite(), "arm64", (python_name(), *ROOT))
         for name, selection in {"emulator": EMULATOR, "compiler": COMPILER, "root": root}.items():
             say(f"fetching {name}: {' '.join(selection.names)} of Debian's {selection.suite}, {selection.architecture}")
             lists[name] = packages.unpack(selection, made / name, work)
@@ -117,6 +132,8 @@ def _make(folder: Path, constraints: str, say: Say) -> None:
         (made / "root/etc/hosts").write_text(HOSTS)
         for name in ("tmp", "proc", "dev", "root", "run", "sys"):
             (made / "root" / name).mkdir(exist_ok=True)
+        say("compiling the bytecode of Python's own modules")
+        compile_bytecode(made / "root/usr/lib" / python_name(), made / "root")
         say(f"fetching wheels for aarch64: {' '.join(WHEELS)}")
         _install_wheels(made / "site", constraints, Path(temporary))
         rows = [f"{part} {name}\n" for part, names in lists.items() for name in names]
@@ -137,7 +154,7 @@ def _write_commands(made: Path, folder: Path) -> None:
     for name, (module, function) in COMMANDS.items():
         program = f"from {module} import {function}; {function}()"
         _write_command(programs / name, f'exec python3 -c "{program}" "$@"\n')
-    (programs / "python3").symlink_to(f"python{sys.version_info[0]}.{sys.version_info[1]}")
+    (programs / "python3").symlink_to(python_name())
     loader = folder / "compiler/apart/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
     (made / "root/usr/lib64" / loader.name).symlink_to(loader)
 
@@ -169,10 +186,17 @@ def install_fanin(made: Image, target: Path) -> None:
         (wheel,) = built.glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(target)
+    compile_bytecode(target)
     for name in LIBRARIES:
         machine = int.from_bytes((target / "fanin" / name).read_bytes()[ELF_MACHINE], "little")
         if machine != AARCH64:
             raise NotPossible(f"{name} for aarch64: the compiler has made it for ELF's machine {machine}")
+
+
+def compile_bytecode(folder: Path, root: Path = Path("/")) -> None:
+    """Compile Python's modules here: an emulated Python would do it anew in each process. It is the same for all
+    processors. root: what the programs that use them see as `/`."""
+    compileall.compile_dir(folder, quiet=2, stripdir=root, prependdir="/", workers=0)
 
 
 def _copy_sources(target: Path) -> None:

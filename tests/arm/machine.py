@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 
 from . import namespace
-from .image import CHECKOUT, Image
+from .image import CHECKOUT, Image, python_name
 from .packages import NotPossible
 
 LAST_LINES = 15
@@ -57,7 +57,7 @@ class Machine:
     @property
     def python(self) -> str:
         """The interpreter for arm64."""
-        return f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
+        return f"/usr/bin/{python_name()}"
 
     @property
     def root(self) -> namespace.Root:
