@@ -3,7 +3,7 @@
 `python -m tests.arm.programs.host_ranks WANTED`, WANTED in JSON: `root`, the file system for arm64; `environment`, of
 its programs; `options`, of the fabric; `demo`, of the demonstration.
 
-`fanin fabric up` for arm64 starts the devices; `fanin demo` of this machine starts the ranks. The last line of output
+`fanin fabric up` for arm64 starts the devices; `fanin demo` of this machine starts the ranks. One line of output
 is JSON: `devices`, what executes the process of each device; `demo`, what `fanin demo --json` says.
 """
 
