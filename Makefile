@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 make ... chooses the interpreter;
-# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS, BENCH_FLAGS and SOAK_FLAGS are passed on.
+# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS, ARM_FLAGS, BENCH_FLAGS and SOAK_FLAGS are passed on.
 
 PYTHON ?= python3
 PYTEST_FLAGS ?=
@@ -15,7 +15,7 @@ PEERS := openmpi mpich
 BENCH_FLAGS ?=
 NCCL_TAG := v2.30.7-1
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma hostile cosim peers mpi4py-suite nccl bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm hostile cosim peers mpi4py-suite nccl bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make rdma    RDMA against the kernel's RoCE in a virtual machine, ranks over RDMA: every case (minutes; Debian)"
+	@echo "make arm     on emulated Arm: driver, device code, tests, a demonstration, ranks of x86 on it (minutes; Debian; ARM_FLAGS)"
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make cosim   modules of the switch in Verilog against numpy, under Verilator (COSIM_FLAGS=--vectors=N)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
@@ -102,6 +103,9 @@ models: $(VENV)/.tested
 
 rdma: $(VENV)/.tested
 	@FANIN_TEST_RDMA=all $(BIN)/python -m pytest tests/rdma tests/e2e/test_rdma_host.py $(PYTEST_FLAGS)
+
+arm: $(VENV)/.tested
+	@$(BIN)/python -m tests.arm $(ARM_FLAGS)
 
 hostile: $(VENV)/.installed
 	@$(BIN)/python -m fanin_sim.hostile --seconds $$((60 * $(MINUTES))) --processes 2 $(HOSTILE_FLAGS)

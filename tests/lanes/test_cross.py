@@ -91,11 +91,30 @@ def test_processor_that_has_all_takes_the_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("host")
-@pytest.mark.parametrize("content", [None, b"", b"{}", b"\xff", b"[]"])
-def test_folder_without_a_readable_file(tmp_path: Path, content: bytes | None) -> None:
-    if content is not None:
-        (tmp_path / target.CPU_FILE).write_bytes(content)
+def test_folder_without_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert not target.take_recorded(tmp_path)
+    assert caplog.text == ""
+    assert config.CPU_NAME is None
+
+
+@pytest.mark.usefixtures("host")
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b"[]", b"7", b"null", b"[" * 100_000])
+def test_file_that_is_no_record(tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
+    (tmp_path / target.CPU_FILE).write_bytes(content)
+    assert not target.take_recorded(tmp_path)
+    assert "cpu.json is not readable" in caplog.text
+    assert config.CPU_NAME is None
+
+
+@pytest.mark.usefixtures("host")
+@pytest.mark.parametrize("field", target.Target._fields)
+@pytest.mark.parametrize("value", [None, 7, ["+neon"], {}])
+def test_field_of_another_type(tmp_path: Path, caplog: pytest.LogCaptureFixture, field: str, value: object) -> None:
+    """It is no record: what would be done with the field later would fail."""
+    written = target.TARGETS["arm64-base"]._asdict() | {field: value}
+    (tmp_path / target.CPU_FILE).write_text(json.dumps(written))
+    assert not target.take_recorded(tmp_path)
+    assert f"not a string: {field}" in caplog.text
     assert config.CPU_NAME is None
 
 

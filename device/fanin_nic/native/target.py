@@ -59,14 +59,27 @@ def record(target: Target, folder: Path) -> None:
     (folder / CPU_FILE).write_text(json.dumps(target._asdict(), indent=1) + "\n")
 
 
+def _read(file: Path) -> Target:
+    """What `record` wrote. Raises OSError where there is no file, ValueError where it is not such a one."""
+    try:
+        fields = json.loads(file.read_text())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(fields, dict) or set(fields) != set(Target._fields):
+        raise ValueError(f"it is not an object of {', '.join(Target._fields)}")
+    if wrong := sorted(name for name, value in fields.items() if not isinstance(value, str)):
+        raise ValueError(f"not a string: {', '.join(wrong)}")
+    return Target(**fields)
+
+
 def take_recorded(folder: Path) -> bool:
     """Compile for the processor that a cache folder names, if it names one that this one can stand for. The settings
     NUMBA_CPU_NAME and NUMBA_CPU_FEATURES have the last word. Returns whether it is so."""
     try:
-        target = Target(**json.loads((folder / CPU_FILE).read_text()))
+        target = _read(folder / CPU_FILE)
     except FileNotFoundError:
         return False
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError) as error:
         log.warning("%s is not readable (%s): device code is compiled here", folder / CPU_FILE, error)
         return False
     if config.CPU_NAME is not None or config.CPU_FEATURES is not None:

@@ -1,0 +1,112 @@
+"""Debian packages of another release or processor, unpacked into a folder. Nothing is installed on this machine.
+
+apt runs with a state of its own, so that it knows of nothing but the release that is asked for. It checks the archive's
+signature, and by that the SHA-256 of each package.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+TOOLS = ("apt-get", "dpkg-deb", "tar")
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+ARCHIVE = "http://deb.debian.org/debian"  # of Debian; apt's settings may say how it is reached
+MERGED = ("bin", "lib", "lib64", "sbin")  # links to folders of the same name below /usr
+SECONDS = 900  # for one command
+
+
+class NotPossible(Exception):
+    """`make arm` can not run here. The message says what is missing."""
+
+
+class Selection(NamedTuple):
+    """Packages of a release of Debian, with all that they depend on.
+
+    apart: those that are unpacked into the folder `apart` of the target.
+    """
+
+    suite: str
+    architecture: str
+    names: Sequence[str]
+    apart: Sequence[str] = ()
+
+
+def output_of(command: Sequence[str | Path], what: str, environment: dict[str, str] | None = None) -> str:
+    """What a command prints. Raises NotPossible with `what` and its last line if it fails."""
+    variables = os.environ | (environment or {})
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=variables)
+    except FileNotFoundError:
+        raise NotPossible(f"{what}: there is no {command[0]}") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise NotPossible(f"{what}: {said[-1] if said else f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def check_tools() -> None:
+    """Raises NotPossible where Debian's packages can not be had."""
+    for tool in TOOLS:
+        if shutil.which(tool) is None:
+            raise NotPossible(f"{tool}, which fetches Debian's packages; use Debian, or a container of it")
+    if not KEYRING.exists():
+        raise NotPossible(f"{KEYRING}, which checks Debian's packages (Debian: debian-archive-keyring)")
+
+
+def unpack(selection: Selection, target: Path, work: Path) -> list[str]:
+    """Fetch packages, and unpack them into a folder, which is made. Returns the names of their files.
+
+    Args:
+        work: a folder for apt's state and the packages; made, and removed.
+
+    Raises:
+        NotPossible: they can not be fetched, or not be checked.
+    """
+    for folder in ("state/lists/partial", "cache/archives/partial"):
+        (work / folder).mkdir(parents=True)
+    (work / "status").touch()
+    options = f"[arch={selection.architecture} signed-by={KEYRING}]"
+    (work / "sources.list").write_text(f"deb {options} {ARCHIVE} {selection.suite} main\n")
+    apt = ["apt-get", "--quiet"]
+    for setting in (
+        f"Dir::State={work}/state",
+        f"Dir::State::status={work}/status",
+        f"Dir::Cache={work}/cache",
+        f"Dir::Etc::sourcelist={work}/sources.list",
+        "Dir::Etc::sourceparts=-",
+        f"APT::Architecture={selection.architecture}",
+        f"APT::Architectures={selection.architecture}",
+        "APT::Sandbox::User=root",  # the folder may be one that another user can not read
+        "APT::Update::Error-Mode=any",  # else an archive that is not reached is a warning
+    ):
+        apt += ["-o", setting]
+    output_of([*apt, "update"], f"the list of Debian's packages ({selection.suite}, {selection.architecture})")
+    fetch = [*apt, "--yes", "--no-install-recommends", "--download-only", "install"]
+    output_of([*fetch, *selection.names], f"Debian's packages {' '.join(selection.names)}")
+    files = sorted((work / "cache/archives").glob("*.deb"))
+    for file in files:
+        _extract(file, target / "apart" if file.name.partition("_")[0] in selection.apart else target)
+    shutil.rmtree(work)
+    return [file.name for file in files]
+
+
+def _extract(package: Path, target: Path) -> None:
+    """Unpack a package into a folder, in which `/bin` and its like are links."""
+    for name in MERGED:
+        (target / "usr" / name).mkdir(parents=True, exist_ok=True)
+        if not (target / name).is_symlink():
+            (target / name).symlink_to(f"usr/{name}")
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as archive:
+        extracted = subprocess.run(
+            ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "--directory", target],
+            stdin=archive.stdout,
+            capture_output=True,
+            text=True,
+        )
+    if archive.returncode or extracted.returncode:
+        raise NotPossible(f"{package.name} can not be unpacked: {extracted.stderr.strip()}")

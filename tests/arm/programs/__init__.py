@@ -1,0 +1,1 @@
+"""Programs that `make arm` runs in its namespaces."""

@@ -1,0 +1,43 @@
+"""A program for arm64: what a device compiles when it loads its code.
+
+It prints JSON: `cpu`, LLVM's name of the processor; `compiled`, the functions that were compiled; `counted`, how many
+the same counter finds where one has to be compiled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from numba import config, njit, types
+from numba.core import event
+
+
+def compilations(work: Callable[[], None]) -> list[str]:
+    """The functions that numba compiles during a call, and does not find in the cache."""
+    with event.install_recorder("numba:compile") as recorder:
+        work()
+    return [str(each.data["dispatcher"]) for _, each in recorder.buffer if each.is_start]
+
+
+def load() -> None:
+    """What a device does before it serves."""
+    from fanin_nic.daemon.precompile import precompile
+
+    precompile()
+
+
+def compile_one() -> None:
+    """Something that no cache has."""
+    njit(lambda number: number + 1).compile((types.int64,))
+
+
+def main() -> None:
+    """Entry point of the program."""
+    compiled = compilations(load)
+    counted = len(compilations(compile_one))
+    print(json.dumps({"cpu": config.CPU_NAME, "compiled": compiled, "counted": counted}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The steps of `make arm`. Each says in a few words what it found, or raises StepFailed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fanin_nic.native.cache import ENVIRONMENT_VARIABLE
+from fanin_nic.native.target import TARGETS
+from tests.deploy.manager import listening
+
+from . import image, selection
+from .machine import Machine, StepFailed, last_lines, stop
+
+TARGET = "arm64"
+SECONDS = 3600.0  # a bound for one program; an idle machine needs a twentieth
+SHAPE = ("--nodes", "2", "--ranks-per-node", "2", "--lanes", "1")
+DEMO = ("--bytes", "64K", "--sections", "allreduce,collectives")
+
+
+class Step(NamedTuple):
+    """A step, by its name on the command line."""
+
+    name: str
+    run: Callable[[Machine], str]
+
+
+def library(machine: Machine) -> str:
+    """The driver, the MPI shim, the verbs library and the binding, by the cross compiler."""
+    image.install_fanin(machine.image, machine.fanin)
+    return f"{', '.join(image.LIBRARIES)}: compiled here, for aarch64"
+
+
+def device_code(machine: Machine) -> str:
+    """The device code, by the module that an owner of cards would use."""
+    command = [sys.executable, "-m", "fanin_nic.daemon.cross", "--target", TARGET, str(machine.code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        raise StepFailed(done.stderr.strip())
+    return done.stdout.strip().splitlines()[-1] + ", compiled here"
+
+
+def files_of_code(machine: Machine) -> list[Path]:
+    """All files of the device code for arm64."""
+    return sorted(path for path in machine.code.rglob("*") if path.is_file())
+
+
+def nothing_compiled(machine: Machine) -> str:
+    """What a device compiles when it loads its code: nothing, and that is counted."""
+    shown = json.loads(machine.run("loaded", [machine.python, "-m", "tests.arm.programs.loaded"], SECONDS).output)
+    if shown["compiled"] or shown["counted"] != 1 or shown["cpu"] != TARGETS[TARGET].cpu:
+        raise StepFailed(str(shown))
+    return f"0 functions compiled, {len(files_of_code(machine))} files before and after, code for {shown['cpu']}"
+
+
+def ready(machine: Machine) -> str:
+    """From the start of a device to the moment at which it says that it is ready, emulated and on this processor."""
+    emulated = _seconds_to_ready(machine, "ready", emulated=True)
+    here = _seconds_to_ready(machine, "ready-here", emulated=False)
+    return f"{emulated:.1f} s emulated; the same device on this processor: {here:.1f} s"
+
+
+def _seconds_to_ready(machine: Machine, name: str, *, emulated: bool) -> float:
+    notices, control, log = (machine.work / f"{name}{ending}" for ending in (".notify", ".socket", ".log"))
+    folder = Path("/usr/bin") if emulated else Path(sys.executable).parent
+    options = ["--name", name, "--address", "127.0.0.1", "--socket", str(control)]
+    command = ["/usr/bin/env", f"NOTIFY_SOCKET={notices}", str(folder / "fanin-nic"), *options]
+    with listening(str(notices)) as manager, log.open("wb") as output:
+        begin = time.monotonic()
+        device = machine.start(command, output, emulated=emulated)
+        try:
+            manager.wait_for("READY=1")
+        except TimeoutError:
+            raise StepFailed(f"the device does not get ready; {last_lines(log)}") from None
+        finally:
+            stop(device)
+        return time.monotonic() - begin
+
+
+def tests_of(part: selection.Part) -> Callable[[Machine], str]:
+    """The step that runs the tests of a folder."""
+
+    def run(machine: Machine) -> str:
+        command = [machine.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *part.chosen]
+        command += [word for name in selection.LEFT_OUT for word in ("--deselect", name)]
+        for folder in machine.code.iterdir():
+            if not (machine.code_of_tests / folder.name).exists():
+                shutil.copytree(folder, machine.code_of_tests / folder.name)
+        variables = {ENVIRONMENT_VARIABLE: str(machine.code_of_tests)}
+        output = machine.run(f"tests-{part.name}", command, SECONDS, variables=variables).output
+        return f"{output.strip().splitlines()[-1]} ({', '.join(part.chosen)})"
+
+    return run
+
+
+def demo(machine: Machine) -> str:
+    """`fanin demo`, wholly on arm64: devices, ranks, the driver and numpy."""
+    # Not leased: qemu-user shows a process another start of itself than others see, and the lease would look orphaned.
+    shape = " ".join(("--name", "demo", *SHAPE))
+    script = f"fanin fabric up {shape} && fanin demo --json {shape} {' '.join(DEMO)} >&2"
+    ended = machine.run("demo", ["/bin/bash", "-c", script], SECONDS)
+    return _judged(json.loads(ended.output[ended.output.index("{\n") :]))
+
+
+def host_ranks(machine: Machine) -> str:
+    """Ranks of this processor on devices for arm64. All are processes of one kernel: sockets of the file system, rings
+    and the memory of ranks are shared between them."""
+    wanted = {
+        "root": machine.root.folder,
+        "environment": machine.environment(),
+        "options": SHAPE,
+        "demo": DEMO,
+    }
+    command = [sys.executable, "-m", "tests.arm.programs.host_ranks", json.dumps(wanted)]
+    ended = machine.run("host-ranks", command, SECONDS, emulated=False)
+    shown = json.loads(next(line for line in ended.output.splitlines() if line.startswith('{"devices"')))
+    if set(shown["devices"].values()) != {machine.image.emulator.name}:
+        raise StepFailed(f"devices are executed by {shown['devices']}")
+    return f"{len(shown['devices'])} emulated devices, ranks of this processor: {_judged(shown['demo'])}"
+
+
+def _judged(shown: dict[str, object]) -> str:
+    """What a demonstration has verified."""
+    if not shown["verified"]:
+        raise StepFailed(f"not verified: {json.dumps(shown)}")
+    routes, rows = shown["routes"], shown["collectives"]
+    assert isinstance(routes, list)
+    assert isinstance(rows, list)
+    if not routes or not rows:
+        raise StepFailed("the demonstration has shown nothing")
+    return f"{len(routes)} allreduces and {len(rows)} collectives verified"
+
+
+def on_shipped_code(step: Callable[[Machine], str]) -> Callable[[Machine], str]:
+    """A step whose programs compile nothing: the folder of the device code stays as it is."""
+
+    def run(machine: Machine) -> str:
+        before = files_of_code(machine)
+        found = step(machine)
+        if added := set(files_of_code(machine)) - set(before):
+            raise StepFailed(f"device code was compiled: {', '.join(sorted(path.name for path in added))}")
+        return found
+
+    return run
+
+
+STEPS: Sequence[Step] = (
+    Step("library", library),
+    Step("code", device_code),
+    Step("compiled", on_shipped_code(nothing_compiled)),
+    Step("ready", on_shipped_code(ready)),
+    *(Step(part.name, tests_of(part)) for part in selection.PARTS),
+    Step("demo", on_shipped_code(demo)),
+    Step("ranks", on_shipped_code(host_ranks)),
+)
