@@ -145,7 +145,7 @@ class FaultyTarget:
     def __init__(self, sound: Target, fault: Fault) -> None:
         self.name, self.address, self.addresses = fault.name, sound.address, sound.addresses
         self.has_port, self._sound, self._fault = sound.has_port, sound, fault
-        self.is_virtual, self.group = sound.is_virtual, sound.group
+        self.is_virtual, self.group, self.agent = sound.is_virtual, sound.group, sound.agent
 
     def send(self, source: str, data: bytes) -> None:
         """A packet whose ICRC is wrong goes on as it is."""

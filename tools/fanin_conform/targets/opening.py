@@ -8,7 +8,8 @@ import os
 from fanin_conform.targets.target import Target
 from fanin_conform.targets.udp import UdpTarget
 
-PREFIX = "udp://"
+PREFIX, NIC_PREFIX = "udp://", "nic://"
+ENGINE, ENGINE_NIC = "engine", "engine-nic"
 
 
 class TargetInvalid(ValueError):
@@ -19,26 +20,34 @@ class TargetInvalid(ValueError):
         self.remedy = remedy
 
 
-def open_target(name: str, local: str, count: int) -> Target:
-    """Open "engine" or "udp://ADDRESS".
+def open_target(name: str, local: str, count: int, agent: str = "") -> Target:
+    """Open "engine", "engine-nic", "udp://ADDRESS" or "nic://ADDRESS".
 
     Args:
         local: first address of the tester; "": one of the loopback network that nobody else is likely to use.
         count: addresses of the tester, from `local` on.
+        agent: of a NIC: HOST:PORT, or a command.
 
     Raises:
         TargetInvalid: there is no such target, or an address can not be used.
+        AgentError: no agent answers.
     """
-    if name == "engine":
-        from fanin_conform.targets.engine import EngineTarget  # loads the compiled engine
+    if name in (ENGINE, ENGINE_NIC):
+        from fanin_conform.targets.engine import EngineNicTarget, EngineTarget  # loads the compiled engine
 
-        return EngineTarget(count)
-    if not name.startswith(PREFIX):
-        raise TargetInvalid(f"{name!r} is no target", f"use engine, or {PREFIX} and the address of a device")
+        return EngineNicTarget(count) if name == ENGINE_NIC else EngineTarget(count)
+    if not name.startswith((PREFIX, NIC_PREFIX)):
+        names = f"{ENGINE}, {ENGINE_NIC}, or {PREFIX} or {NIC_PREFIX}"
+        raise TargetInvalid(f"{name!r} is no target", f"use {names} and the address of a device")
+    if name.startswith(NIC_PREFIX) and not agent:
+        raise TargetInvalid("a NIC needs an agent", "give --agent HOST:PORT or --agent COMMAND (docs/agent.md)")
     try:
-        address = ipaddress.IPv4Address(name.removeprefix(PREFIX))
+        address = ipaddress.IPv4Address(name.removeprefix(PREFIX).removeprefix(NIC_PREFIX))
         first = ipaddress.IPv4Address(local) if local else _loopback(address)
-        return UdpTarget(str(address), str(first), count)
+        opened = UdpTarget(str(address), str(first), count)
+        if name.startswith(NIC_PREFIX):
+            opened.connect(agent)
+        return opened
     except ValueError as error:
         raise TargetInvalid(str(error), "write four numbers, as in 192.0.2.1") from None
     except OSError as error:
