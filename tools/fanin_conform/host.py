@@ -377,7 +377,7 @@ class NicRing(NicJob):
         """CONFIG of the previous node."""
         from fanin_wire.layers import CONFIG, HOP
 
-        hop = [HOP(address=f"::ffff:{self.tester.target.address}", bit=self.before, mask=(1 << self.nodes) - 1)]
+        hop = [HOP(address=f"::ffff:{self.tester.target.address}", bit=self.before, mask=1 << self.before)]
         values: dict[str, Any] = {"boot_id": 55, "digest_high": DIGEST[0], "digest_low": DIGEST[1]}
         values |= {"slots": self.slots, "window": self.slots // 2, "chunk": self.chunk, "route": int(Route["RING"])}
         values |= {"flags": self.flags & CONFIG_FLAGS, "hop": hop} | changes
@@ -428,7 +428,9 @@ class NicRing(NicJob):
 
     def contributed(self, position: int, left: int, data: np.ndarray | bytes | None = None, **ceth: Any) -> Expected:
         """CONTRIBUTION to the next node."""
-        return self.forth(Opcode.CONTRIBUTION, payload_of(data), **self.share(position, left, data, **ceth))
+        values = self.share(position, left, data)
+        values["flags"] |= WANTS
+        return self.forth(Opcode.CONTRIBUTION, payload_of(data), **(values | ceth))
 
     def contribute(
         self, position: int, left: int, data: np.ndarray | bytes | None = None, *, sender: str = "", **ceth: Any

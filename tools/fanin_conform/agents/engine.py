@@ -101,8 +101,8 @@ class EngineAgent:
         rank = self._ranks.get(request.queue)
         if rank is None:
             rank = self._ranks[request.queue] = Rank()
-            self._device.open_queue(request.queue, client=request.queue)
             self._device.register(request.queue, rank.memory, LKEY)
+        self._device.open_queue(request.queue, client=request.queue)
         rank.begin(request)
         self._drop_reports(request.queue)
         record = np.zeros(1, abi.JOIN)[0]
