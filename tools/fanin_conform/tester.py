@@ -130,10 +130,12 @@ class Tester:
     def expect(self, *expected: Expected, clause: str = "") -> list[Dissected]:
         """These packets come, in this order to each address, and nothing else.
 
+        clause: numbers of the demands that are not met otherwise, with blanks between them.
+
         Returns:
             The packets, in the order of the arguments.
         """
-        clauses = (clause,) if clause else ()
+        clauses = tuple(clause.split())
         seen = self._until_fences(len(expected))
         left = list(seen)
         found = []

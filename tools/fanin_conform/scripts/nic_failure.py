@@ -45,7 +45,7 @@ def an_abort_from_above(tester: Tester) -> None:
         job.down(Opcode.ABORT, status=int(Status["PEER_LOST"]), seg=level, node_bitmap=0b10, rank_bitmap=lost)
         for rank in range(2):
             job.done(
-                rank, status="PEER_LOST", clause="11-5", missing=0b10, missing_kind=level, lost_device="192.0.2.77"
+                rank, status="PEER_LOST", clause="11-5 4-23", missing=0b10, missing_kind=level, lost_device="192.0.2.77"
             )
         told(tester, job, "PEER_LOST")
         job.post(0, f32(1))
@@ -83,7 +83,7 @@ def the_parent_was_restarted(tester: Tester) -> None:
     job = posted(tester)
     job.down(Opcode.NAK, status=int(Status["NOT_CONFIGURED"]))
     for rank in range(2):
-        job.done(rank, status="PEER_LOST", clause="11-26", lost_device=job.parent)
+        job.done(rank, status="PEER_LOST", clause="11-26 11-15", lost_device=job.parent)
     tester.everything()
 
 
@@ -93,7 +93,7 @@ def the_parent_falls_silent(tester: Tester) -> None:
     job = posted(tester)
     tester.spend(tester.profile.detection_s * 1.3)
     for rank in range(2):
-        end = job.done(rank, status="PEER_LOST", clause="11-24", lost_device=job.parent, missing_kind=1)
+        end = job.done(rank, status="PEER_LOST", clause="11-24 11-15", lost_device=job.parent, missing_kind=1)
         others = (1 << job.nodes) - 1 & ~(1 << job.bit)
         assert end["missing"] & others == others, f"of {others:#b} it names {end['missing']:#b}"
 

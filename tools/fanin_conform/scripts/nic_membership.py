@@ -257,12 +257,14 @@ def packets_that_are_none(tester: Tester) -> None:
         send(code)
     for source in (64, 255):
         send(source=source)
+    tester.nothing("5-5")
     for version in (0, 1, 3, 255):
         send(version=version)
+    tester.nothing("5-6")
     if tester.target.has_port:
         send(lane=255)
     send(length=4)
-    tester.nothing("5-5")
+    tester.nothing("5-7")
 
 
 @nic_script("10.6-2", "10.6-1")

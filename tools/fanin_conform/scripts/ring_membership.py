@@ -178,7 +178,7 @@ def a_neighbour_falls_silent(tester: Tester) -> None:
         number = job.before if silent == "previous" else job.after
         lost, other = (job.previous, job.next) if silent == "previous" else (job.next, job.previous)
         job.done(
-            0, status="PEER_LOST", clause="11-25", missing=1 << number, missing_kind=1, lost_device=lost
+            0, status="PEER_LOST", clause="11-25 11-15", missing=1 << number, missing_kind=1, lost_device=lost
         )
         told = [packet for to, packet in seen if to == other and packet.opcode == Opcode.ABORT]
         assert told, f"{other} is not told"

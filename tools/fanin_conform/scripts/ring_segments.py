@@ -54,7 +54,7 @@ def the_completion(tester: Tester) -> None:
     job.acknowledge(0, 1, 0)
     job.contribute(1, OWN, parts[1] * 2)
     result = job.resulted(1, NEXT | PREVIOUS, parts[1] * 3, rank_bitmap=NEXT | PREVIOUS)
-    tester.expect(job.ack(1), result, clause="9-9")
+    tester.expect(job.ack(1), result, clause="9-9 9-13")
     job.acknowledge(1, 1, 1)
     job.contribute(2, OWN | NEXT, parts[2])
     tester.expect(job.ack(2), job.contributed(2, NEXT, parts[2] * 2))
@@ -229,7 +229,7 @@ def a_partial_that_differs(tester: Tester) -> None:
         job, parts = begun(tester)
         tester.expect(job.contributed(0, NEXT | PREVIOUS, parts[0]))
         job.contribute(2, OWN | NEXT, parts[2], **changed)  # type: ignore[arg-type]
-        job.done(0, status="OP_MISMATCH", clause="11-18")
+        job.done(0, status="OP_MISMATCH", clause="11-18 7.1-6")
         seen = tester.everything()
         told = {to for to, packet in seen if packet.opcode == Opcode.ABORT and packet.ceth["jid"] == job.jid}
         assert told >= {job.next, job.previous}, f"ABORT goes to {sorted(told)} only"
