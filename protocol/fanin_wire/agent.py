@@ -21,7 +21,7 @@ Queue = Annotated[int, Meta(ge=0, lt=1 << 16)]
 Blocks = tuple[Number32, Number32]  # first, number
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", kw_only=True):
+class Request(msgspec.Struct, forbid_unknown_fields=True, tag_field="do", kw_only=True):
     """A request of the suite."""
 
 
@@ -78,8 +78,8 @@ class Post(Request, tag="post"):
     """Post a work request. Answer: `mid`, the number of the message.
 
     contributors: NONE, ONE or ALL. length, block: bytes of the message, and of a block of it. brings, wants: the blocks
-    of this rank, [first, number]. data: of the blocks that it brings, in hexadecimal. readable: false: the device can not
-    read the data. agreement: the upper half of the mid.
+    of this rank, [first, number]. data: of the blocks that it brings, in hexadecimal. readable: false: the device can
+    not read the data. agreement: the upper half of the mid.
     """
 
     queue: Queue

@@ -53,6 +53,7 @@ class Rank:
         self._queries = 0
         self._answer: Answer | None = None
         self._qp.start_join(membership)
+        self.context.status()  # the device answers messages in order: it has taken the JOIN
         self._joining = threading.Thread(target=self._finish_join, daemon=True)
         self._joining.start()
 

@@ -40,9 +40,9 @@ class JobFence:
         """Whether a packet belongs to the fence."""
         return packet.ceth["jid"] == self._jid
 
-    def token_of(self, packet: Dissected) -> int | None:
-        """The token of the question that a packet answers."""
-        return packet.ceth["token"] if packet.opcode == Opcode.STATUS else None
+    def token_of(self, packet: Dissected) -> int:
+        """The token of the question that a packet answers; 0: none."""
+        return packet.ceth["token"] if packet.opcode == Opcode.STATUS else 0
 
     def keep_alive(self) -> None:
         """Every address is heard."""
@@ -84,9 +84,9 @@ class LeaveFence:
         """Whether a packet belongs to the fence."""
         return packet.ceth["jid"] == self._jid
 
-    def token_of(self, packet: Dissected) -> int | None:
-        """The token of the question that a packet answers."""
-        return packet.ceth["key"] if packet.opcode == Opcode.LEAVE_ACK else None
+    def token_of(self, packet: Dissected) -> int:
+        """The token of the question that a packet answers; 0: none."""
+        return packet.ceth["key"] if packet.opcode == Opcode.LEAVE_ACK else 0
 
     def keep_alive(self) -> None:
         """There is no job."""

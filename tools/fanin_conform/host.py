@@ -13,7 +13,21 @@ from fanin_conform.datagram import Dissected
 from fanin_conform.tester import ANY, PATIENCE_S, Expected, Mismatch, Tester
 from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Route, Status
-from fanin_wire.agent import AgentError, Answer, Blocks, Close, Hop, Join, Joined, Kill, Leave, Look, Post, Request, Wait
+from fanin_wire.agent import (
+    AgentError,
+    Answer,
+    Blocks,
+    Close,
+    Hop,
+    Join,
+    Joined,
+    Kill,
+    Leave,
+    Look,
+    Post,
+    Request,
+    Wait,
+)
 from fanin_wire.datatypes import datatype_of
 from fanin_wire.fields import Flag, Opcode
 from fanin_wire.geometry import segment_length
@@ -135,6 +149,19 @@ class NicJob:
         self._posted[rank] += 1
         return self._placed(rank, request, mid)
 
+    def is_refused(self, data: np.ndarray, op: str, dtype: str) -> bool:
+        """Whether the post of a request of rank 0 is refused with NOT_SUPPORTED; else it is posted."""
+        payload = payload_of(data)
+        request = Post(queue=self.first_queue, op=op, dtype=dtype, length=len(payload), data=payload.hex())
+        self.note(f"rank 0 posts {op} of {dtype}")
+        try:
+            self._placed(0, request, self._agent.ask(request)["mid"])
+        except AgentError as error:
+            if error.name != "NOT_SUPPORTED":
+                raise Mismatch(f"the agent: {error}") from None
+            return True
+        return False
+
     def _require(self, op: str, dtype: str) -> None:
         from fanin_wire.datatypes import datatype_by_name
         from fanin_wire.operations import operation_by_name
@@ -160,8 +187,13 @@ class NicJob:
             self.ask(Look(queue=self.first_queue + rank))
 
     def done(
-        self, rank: int = 0, data: np.ndarray | bytes | None = None, *, status: str = "SUCCESS", clause: str = "",
-        **about: Any
+        self,
+        rank: int = 0,
+        data: np.ndarray | bytes | None = None,
+        *,
+        status: str = "SUCCESS",
+        clause: str = "",
+        **about: Any,
     ) -> Answer:
         """The next completion of a rank has this status, and this result if one is given."""
         answer = self.ask(Wait(queue=self.first_queue + rank, seconds=PATIENCE_S))
@@ -170,8 +202,10 @@ class NicJob:
             said = answer["status"] or "not there"
             raise Mismatch(f"the completion of rank {rank} is {said}, not {status}", _clauses(clause))
         if data is not None and answer["data"] != payload_of(data).hex():
-            raise Mismatch(f"the result of rank {rank} is {answer['data'][:64]}, not {payload_of(data)[:32].hex()}",
-                           _clauses(clause))
+            raise Mismatch(
+                f"the result of rank {rank} is {answer['data'][:64]}, not {payload_of(data)[:32].hex()}",
+                _clauses(clause),
+            )
         for name, value in about.items():
             if answer[name] != value:
                 raise Mismatch(f"{name} at rank {rank} is {answer[name]!r}, not {value!r}", _clauses(clause))
@@ -340,13 +374,22 @@ class NicRing(NicJob):
 
     route = "RING"
 
-    def __init__(self, tester: Tester, ranks: int = 1, *, index: int = 1, nodes: int = 3, below: bool = False,
-                 flags: int = 0, **given: Any) -> None:
+    def __init__(
+        self,
+        tester: Tester,
+        ranks: int = 1,
+        *,
+        index: int = 1,
+        nodes: int = 3,
+        below: bool = False,
+        flags: int = 0,
+        **given: Any,
+    ) -> None:
         self.index, self.nodes, self.below = index, nodes, below
         self.previous, self.next, self.parent = tester.addresses[:3]
         self.before, self.after = (index - 1) % nodes, (index + 1) % nodes
-        self.up_bit, self.config = 3, None
-        self._config_body: Any = None
+        self.up_bit = 3
+        self.config: Dissected | None = None
         flags |= int(JobFlag["FIXED_START"]) if below else 0
         super().__init__(tester, ranks, flags=flags, **given)
 

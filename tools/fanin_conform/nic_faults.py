@@ -21,8 +21,6 @@ def changing(code: Opcode, field: str, change: Callable[[int], int]) -> Change:
     return lambda data: put(data, field, change(get(data, field))) if data[0] == code else data
 
 
-
-
 def _last_bit(data: bytearray) -> bytearray:
     if data[0] == Opcode.CONTRIBUTION and get(data, "length"):
         data[TRANSPORT_SIZE] ^= 1
@@ -57,7 +55,9 @@ CONTRIBUTION, RESULT, ACK = Opcode.CONTRIBUTION, Opcode.RESULT, Opcode.ACK
 NIC_FAULTS = (
     # What it sends for its ranks
     Fault("a bit of the data is wrong", "4-8", outward=_last_bit),
-    Fault("a rank of the node is not counted", "7.1-10", outward=changing(CONTRIBUTION, "contributions", lambda n: n - 1)),
+    Fault(
+        "a rank of the node is not counted", "7.1-10", outward=changing(CONTRIBUTION, "contributions", lambda n: n - 1)
+    ),
     Fault("seg is always 0", "4-6", outward=setting(CONTRIBUTION, "seg", 0)),
     Fault("mid is always 0", "6-10", outward=setting(CONTRIBUTION, "mid", 0)),
     Fault("sid is always 0", "6-5", outward=setting(CONTRIBUTION, "sid", 0)),
@@ -101,7 +101,9 @@ NIC_FAULTS = (
     Fault("hops are not acknowledged", "9-15", outward=losing(ACK)),
     Fault("a CONTRIBUTION never counts as stored", "9-18", outward=setting(ACK, "node_bitmap", 0)),
     Fault("a RESULT always counts as stored", "9-19", outward=setting(ACK, "rank_bitmap", (1 << 64) - 1)),
-    Fault("a node does not clear its bit", "9-7", outward=changing(CONTRIBUTION, "node_bitmap", lambda b: b | 1 << INDEX)),
+    Fault(
+        "a node does not clear its bit", "9-7", outward=changing(CONTRIBUTION, "node_bitmap", lambda b: b | 1 << INDEX)
+    ),
     Fault("wants are lost on the way", "9-12", outward=setting(CONTRIBUTION, "rank_bitmap", 0)),
     Fault("a RESULT names its own node", "9-9", outward=changing(RESULT, "node_bitmap", lambda b: b | 1 << INDEX)),
     Fault("a RESULT forgets who wants it", "9-13", outward=setting(RESULT, "rank_bitmap", 0)),

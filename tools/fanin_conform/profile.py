@@ -27,7 +27,8 @@ class Profile(Settings, frozen=True):
     role: what it is in a job; "nic" is a NIC of trees and rings.
     operations, types: names as in SPEC.md; those that it computes with.
     children: how many it can have. lanes: how many it has.
-    middle: whether it may stand below another switch. ahead: whether it sends data ahead of the result; a NIC, whether it sets EARLY.
+    middle: whether it may stand below another switch.
+    ahead: whether it sends data ahead of the result; of a NIC: whether it sets EARLY.
     detection_s, ageing_s: its times. Where time is real, what takes longer than 10 s is not run.
     wide: whether partials of f16 and bf16 may travel as f32. reproducible: whether it folds in the order of the bits.
     """

@@ -213,7 +213,7 @@ class Tester:
                 break
             packet = self.checked(frame)
             if self._fence.has(packet):
-                tokens.pop(self._fence.token_of(packet), None)
+                tokens.pop(self._fence.token_of(packet), "")
             elif self._is_new(frame.destination, packet):
                 self.log.append(f"device > {frame.destination}: {packet}")
                 seen.append((frame.destination, packet))

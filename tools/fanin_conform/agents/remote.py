@@ -76,7 +76,8 @@ class RemoteAgent:
         if self._socket:
             self._socket.sendall(data)
         else:
-            assert self._process and self._process.stdin
+            assert self._process
+            assert self._process.stdin
             self._process.stdin.write(data)
 
     def _read_line(self, end: float) -> bytes:
@@ -97,7 +98,8 @@ class RemoteAgent:
         if self._socket:
             self._socket.close()
         if self._process:
-            assert self._process.stdin and self._process.stdout
+            assert self._process.stdin
+            assert self._process.stdout
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
             try:

@@ -99,9 +99,9 @@ def data_ahead_that_are_none(tester: Tester) -> None:
     job.done(0, b"data", clause="7.5-10")
 
 
-@tree_script("7.5-6", "7.5-21", "7.2-7")
-def a_status_after_data_went_ahead(tester: Tester) -> None:
-    """The data are there; a RESULT of SUCCESS ends the position for those that want them."""
+@tree_script("7.5-14", "7.5-16")
+def data_ahead_for_two_ranks(tester: Tester) -> None:
+    """Each rank of the node gets them, and a RESULT without data ends the position for both."""
     job = NicTree(tester, 2)
     for rank in range(2):
         job.post(rank, b"", length=4, contributors="ONE", brings=(0, 0))
@@ -109,7 +109,7 @@ def a_status_after_data_went_ahead(tester: Tester) -> None:
     ahead(job, 0, b"data")
     end(job, 0)
     for rank in range(2):
-        job.done(rank, b"data", clause="7.5-21")
+        job.done(rank, b"data", clause="7.5-14")
 
 
 @tree_script("7.5-19", "7.5-20", "8-6", "7.5-23")

@@ -38,7 +38,7 @@ def told(tester: Tester, job: NicTree, status: str, **about: int) -> None:
 
 @tree_script("11-3", "11-4", "11-5", "4-23", "4-25", "11-2", "4-16")
 def an_abort_from_above(tester: Tester) -> None:
-    """All requests of all ranks end with its status, those posted later too; the named and the address are passed on."""
+    """All requests of all ranks end with its status, those posted later too; names and address are passed on."""
     lost = number("192.0.2.77")
     for level in (1, 2):
         job = posted(tester)
@@ -144,7 +144,8 @@ def two_roots_on_a_node(tester: Tester) -> None:
     job.done(1, status="OP_MISMATCH", clause="7.1-8")
     seen = tester.everything()
     ends = [packet for _, packet in seen if packet.opcode == Opcode.LEAVE and packet.ceth["jid"] == job.jid]
-    assert ends and ends[0].ceth["status"] == int(Status["OP_MISMATCH"]), "the parent does not hear OP_MISMATCH"
+    assert ends, "the parent does not hear of it"
+    assert ends[0].ceth["status"] == int(Status["OP_MISMATCH"]), "the parent does not hear OP_MISMATCH"
 
 
 @tree_script("7.2-5", "11-18")
@@ -202,3 +203,17 @@ def the_end_is_acknowledged(tester: Tester) -> None:
     tester.rest()
     job.down(Opcode.QUERY, token=3)
     tester.expect(job.up(Opcode.NAK, status=int(Status["NOT_CONFIGURED"])))
+
+
+@tree_script("12-1", "12-2")
+def what_is_not_computed(tester: Tester) -> None:
+    """NOT_SUPPORTED: the post is refused, or the request ends so, and no data go out."""
+    for op, dtype in (("SUM", "BOOL"), ("BAND", "F32"), ("MIN", "C64"), ("MINLOC", "I32")):
+        job = NicTree(tester)
+        if job.is_refused(f32(1, 2), op=op, dtype=dtype):
+            tester.nothing("12-2")
+            job.complete()
+        else:
+            job.done(0, status="NOT_SUPPORTED", clause="12-2")
+            sent = [packet for _, packet in tester.everything() if packet.opcode == Opcode.CONTRIBUTION]
+            assert not sent, "it contributes what it does not compute"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fanin_conform import datagram
 from fanin_conform.host import DIGEST, NicTree, f32
 from fanin_conform.script import nic_script, tree_script
@@ -9,7 +11,6 @@ from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire.abi import Status
 from fanin_wire.fields import CONFIG_BODY, HOP_BODY, Opcode
 from fanin_wire.layers import offload
-
 
 
 @tree_script("10.1-1", "10.1-2", "10.1-3", "10.1-5", "4-14", "6.1-11", "6-20", "10-1")
@@ -113,7 +114,7 @@ def a_parent_of_another_version(tester: Tester) -> None:
     job = NicTree(tester, join=False)
     job.join_rank(0)
     job.expect_config()
-    refusal = {"status": int(Status["VERSION_MISMATCH"]), "version": 7, "token": 0}
+    refusal: dict[str, Any] = {"status": int(Status["VERSION_MISMATCH"]), "version": 7, "token": 0}
     job.down(Opcode.CONFIG_ACK, b"another format", sender=tester.addresses[3], **refusal)
     tester.nothing("10.6-3")
     job.joined(0, "PENDING", "10.6-3")
@@ -294,5 +295,3 @@ def a_reason_before_the_job(tester: Tester) -> None:
     other.key ^= 1
     other.form()
     other.complete()
-
-

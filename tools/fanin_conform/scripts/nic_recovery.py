@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from fanin_conform.host import DATA, ONE, WANTS, NicTree, f32
+from fanin_conform.profile import LeftOut
 from fanin_conform.script import tree_script
-from fanin_conform.tester import ANY, Tester
+from fanin_conform.tester import ANY, Mismatch, Tester
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import WAIT
@@ -186,7 +187,7 @@ def a_result_whose_data_are_missing(tester: Tester) -> None:
     tester.nothing("7.5-17")
     job.not_done(0, "7.5-17")
     asked = job.question("7.5-19")
-    fields = {"flags": ONE | DATA, "op": 0, "dtype": 7, "contributions": 1}
+    fields: dict[str, Any] = {"flags": ONE | DATA, "op": 0, "dtype": 7, "contributions": 1}
     job.result(position, b"late", token=asked.ceth["token"], **fields)
     job.done(0, b"late", clause="7.5-20")
 
@@ -204,3 +205,62 @@ def a_wait_that_names_nobody(tester: Tester) -> None:
     job.done(0, f32(3))
 
 
+def time_to_a_question(tester: Tester, job: NicTree, position: int, clause: str) -> float:
+    """Seconds until the NIC asks for a position."""
+    begun = tester.target.now()
+    for _ in range(400):
+        tester.spend(0.0005, step=0.0005)
+        for number, (_, packet) in enumerate(tester.questions):
+            if packet.ceth["jid"] == job.jid and packet.ceth["position"] == position:
+                del tester.questions[number]
+                return tester.target.now() - begun
+    raise Mismatch(f"no PROBE for position {position} comes", (clause,))
+
+
+def overtake(tester: Tester, job: NicTree, clause: str, lost: bool) -> float:
+    """One position is overtaken by another; seconds until the NIC asks. lost: its CONTRIBUTION was; else it is late."""
+    data = np.arange(128, dtype="<f4")
+    first, second = job.post(0, data)
+    parts = data[:64], data[64:]
+    tester.expect(job.contribution(first, parts[0]), job.contribution(second, parts[1]))
+    job.result(second, parts[1])
+    seconds = time_to_a_question(tester, job, first, clause)
+    if lost:
+        job.down(Opcode.NEED, **(job.place(first) | {"token": 1}))
+        tester.expect(job.contribution(first, parts[0]))
+    job.result(first, parts[0])
+    job.done(0, data)
+    return seconds
+
+
+@tree_script("8-8", "8-9", "8-10", "8-11", "8-5")
+def the_reorder_time_is_learnt(tester: Tester) -> None:
+    """A loss that was proved makes it shorter, a RESULT that was only late longer, up to its first value."""
+    if not tester.target.is_virtual:
+        raise LeftOut("time of the tester's here")
+    job = NicTree(tester, slots=16)
+    begin = overtake(tester, job, "8-5", lost=True)
+    after_a_loss = overtake(tester, job, "8-10", lost=False)
+    after_a_late_one = overtake(tester, job, "8-11", lost=True)
+    assert after_a_loss < begin * 0.75, f"the reorder time is {after_a_loss:.4f} s after a loss, {begin:.4f} s before"
+    assert after_a_loss < after_a_late_one <= begin * 1.1, (
+        f"it is {after_a_late_one:.4f} s after a RESULT that was late"
+    )
+
+
+@tree_script("8-12", "8-28")
+def quick_results_make_nobody_impatient(tester: Tester) -> None:
+    """While no loss is known the first question comes no earlier than at the start, however quick the results were."""
+    if not tester.target.is_virtual:
+        raise LeftOut("time of the tester's here")
+    times = []
+    for rounds in (0, 12):
+        job = NicTree(tester)
+        for _ in range(rounds):
+            job.complete()
+        (position,) = job.post(0, f32(1))
+        tester.expect(job.contribution(position, f32(1)))
+        times.append(time_to_a_question(tester, job, position, "8-12"))
+        job.result(position, f32(3))
+        job.done(0, f32(3))
+    assert times[1] >= times[0] * 0.9, f"it asks after {times[1]:.4f} s, and at the start after {times[0]:.4f} s"

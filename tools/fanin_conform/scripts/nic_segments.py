@@ -72,7 +72,7 @@ def several_ranks(tester: Tester) -> None:
     """One CONTRIBUTION of the node, when all its ranks have posted: their sum, MEAN as well, and how many they are."""
     job = NicTree(tester, 3)
     for op in ("SUM", "MEAN"):
-        code = {"op": 1 if op == "SUM" else 4}
+        code: dict[str, Any] = {"op": 1 if op == "SUM" else 4}
         for rank, number in enumerate((2.0, 3.0, 5.0)):
             (position,) = job.post(rank, f32(number, -number), op=op)
             if rank < 2:
@@ -144,7 +144,7 @@ def a_longer_broadcast_does_not_go_ahead(tester: Tester) -> None:
     job = NicTree(tester)
     data = bytes(range(200)) * 2
     positions = job.post(0, data, contributors="ONE", wants=(0, 0))
-    fields = {"flags": ONE | DATA, "op": 0, "dtype": U8, "contributions": 1}
+    fields: dict[str, Any] = {"flags": ONE | DATA, "op": 0, "dtype": U8, "contributions": 1}
     tester.expect(*(job.contribution(p, data[256 * p : 256 * p + 256], **fields) for p in positions), clause="7.5-1")
     for position in positions:
         job.result(position, None, flags=ONE, op=0, dtype=U8, contributions=1)
@@ -168,7 +168,7 @@ def a_result_before_the_last_rank(tester: Tester) -> None:
     """The data of class ONE are up; the RESULT comes; the position ends when the other rank has posted."""
     job = NicTree(tester, 2)
     (position,) = job.post(0, b"abcd", contributors="ONE", wants=(0, 0))
-    fields = {"op": 0, "dtype": U8, "contributions": 1}
+    fields: dict[str, Any] = {"op": 0, "dtype": U8, "contributions": 1}
     early = EARLY if tester.profile.ahead else 0
     tester.expect(job.contribution(position, b"abcd", flags=ONE | DATA | early, **fields))
     job.result(position, None, flags=ONE, **fields)
@@ -262,12 +262,13 @@ def results_that_are_none(tester: Tester) -> None:
     job.result(position, wrong, sender=stranger)
     tester.nothing("5-23")
     job.not_done(0, "5-23")
-    for clause, changed in (
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("5-15", {"key": job.key ^ 1}),
         ("5-23", {"node_bitmap": 1 << job.bit + 1}),
         ("5-21", {"seg": 1}),
         ("5-21", {"flags": 0x60 | DATA}),
-    ):
+    ]
+    for clause, changed in cases:
         job.result(position, wrong, **changed)
         tester.nothing(clause)
         job.not_done(0, clause)

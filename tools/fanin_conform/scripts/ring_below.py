@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import ALL, DATA, WANTS, NicRing, f32
+from fanin_conform.host import ALL, DATA, EARLY, ONE, WANTS, NicRing, f32
 from fanin_conform.script import ring_script
 from fanin_conform.tester import ANY, Expected, Tester
-from fanin_wire.abi import Op, Route, Status
+from fanin_wire.abi import DType, Op, Route, Status
 from fanin_wire.fields import CONFIG_BODY, Opcode
 from fanin_wire.layers import CONFIG_ACK
 
+U8 = int(DType["U8"])
 INDEX, NODES = 1, 2
 UP = 3  # the bit of the ring at the switch
 
@@ -106,3 +107,25 @@ def it_asks_the_switch(tester: Tester) -> None:
     asked = job.question("8-3", source=UP)
     job.from_above(Opcode.NEED, **(job.place(position) | {"token": asked.ceth["token"]}))
     tester.expect(up, clause="8-22")
+
+
+@ring_script("7.5-25", "9.1-3")
+def data_ahead_from_the_switch(tester: Tester) -> None:
+    """It takes them, and sends them round with the RESULT."""
+    job = BelowSwitch(tester)
+    (position,) = job.post(0, b"", length=4, contributors="ONE", brings=(0, 0))
+    fields: dict[str, Any] = {"op": 0, "dtype": U8}
+    job.contribute(position, 0b10, None, flags=ONE | WANTS, contributions=0, **fields)
+    place = job.place(position) | fields
+    up = job.above(
+        Opcode.CONTRIBUTION, node_bitmap=1 << UP, rank_bitmap=ANY, contributions=ANY, flags=ONE | WANTS, **place
+    )
+    tester.expect(job.ack(position), up)
+    down = place | {"node_bitmap": 1 << UP, "contributions": 1}
+    job.from_above(Opcode.RESULT, b"data", **(down | {"flags": ONE | DATA | EARLY}))
+    tester.nothing("7.5-25")
+    job.from_above(Opcode.RESULT, **(down | {"flags": ONE}))
+    round_ = job.resulted(position, 0b01, b"data", flags=ONE | DATA, contributions=ANY, **fields)
+    tester.expect(round_, clause="7.5-25")
+    job.done(0, b"data")
+    job.acknowledge(position, 1, 1)

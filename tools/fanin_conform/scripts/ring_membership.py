@@ -76,7 +76,8 @@ def a_node_whose_ranks_have_not_joined(tester: Tester) -> None:
     job.join_rank(0)
     job.config_of_previous()
     seen = [packet for _, packet in tester.everything(1) if packet.opcode == Opcode.CONFIG_ACK]
-    assert seen and seen[-1].ceth["status"] == 0, "CONFIG is not answered with SUCCESS when the ranks have joined"
+    assert seen, "CONFIG is not answered"
+    assert seen[-1].ceth["status"] == 0, "CONFIG is not answered with SUCCESS when the ranks have joined"
     job.all_joined()
 
 
@@ -177,9 +178,7 @@ def a_neighbour_falls_silent(tester: Tester) -> None:
             seen += tester.spend(tester.profile.detection_s / 4)
         number = job.before if silent == "previous" else job.after
         lost, other = (job.previous, job.next) if silent == "previous" else (job.next, job.previous)
-        job.done(
-            0, status="PEER_LOST", clause="11-25 11-15", missing=1 << number, missing_kind=1, lost_device=lost
-        )
+        job.done(0, status="PEER_LOST", clause="11-25 11-15", missing=1 << number, missing_kind=1, lost_device=lost)
         told = [packet for to, packet in seen if to == other and packet.opcode == Opcode.ABORT]
         assert told, f"{other} is not told"
         wanted = {"status": LOST, "seg": 1, "node_bitmap": 1 << number}
@@ -224,8 +223,15 @@ def a_tombstone_of_a_ring(tester: Tester) -> None:
     job.close_host()
     for _ in range(2):
         job.from_previous(Opcode.KEEPALIVE)
-        abort = job.expected(job.previous, Opcode.ABORT, source=ANY, status=int(Status["TIMEOUT"]), seg=ANY,
-                             node_bitmap=ANY, rank_bitmap=ANY)
+        abort = job.expected(
+            job.previous,
+            Opcode.ABORT,
+            source=ANY,
+            status=int(Status["TIMEOUT"]),
+            seg=ANY,
+            node_bitmap=ANY,
+            rank_bitmap=ANY,
+        )
         tester.expect(abort, clause="11-10")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from fanin_conform.host import ALL, DATA, ONE, WANTS, NicRing, f32
+from fanin_conform.host import ALL, DATA, EARLY, ONE, WANTS, NicRing, Place, f32
 from fanin_conform.script import ring_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType, Op, Status
@@ -74,15 +76,17 @@ def a_partial_before_the_ranks(tester: Tester) -> None:
     """It is acknowledged at once, and goes on when all ranks of the node have posted."""
     job = NicRing(tester, 2, index=INDEX, nodes=NODES)
     data = np.arange(192, dtype="<f4")
-    job.places = {position: _place(position) for position in range(3)}
+    job.places = {position: Place(0, position) for position in range(3)}
     job.contribute(2, OWN | NEXT, data[128:])
     tester.expect(job.ack(2), clause="9-8")
     job.post(0, data)
     job.look()
     tester.nothing("9-6")
     job.post(1, data)
-    expected = [job.contributed(0, NEXT | PREVIOUS, data[:64] * 2), job.contributed(2, NEXT, data[128:] * 3,
-                                                                                    contributions=3)]
+    expected = [
+        job.contributed(0, NEXT | PREVIOUS, data[:64] * 2),
+        job.contributed(2, NEXT, data[128:] * 3, contributions=3),
+    ]
     seen = tester.everything(2)
     wrong = [
         difference
@@ -92,13 +96,8 @@ def a_partial_before_the_ranks(tester: Tester) -> None:
         for difference in each.differences(packet)
         if not difference.startswith("contributions")
     ]
-    assert len(seen) == 2 and not wrong, f"{[str(packet) for _, packet in seen]}: {wrong}"
-
-
-def _place(position: int) -> object:
-    from fanin_conform.host import Place
-
-    return Place(0, position)
+    assert len(seen) == 2, f"{len(seen)} packets, not 2"
+    assert not wrong, f"{[str(packet) for _, packet in seen]}: {wrong}"
 
 
 @ring_script("9-15", "9-18", "9-19", "9-20", "9-17", "6-33")
@@ -213,7 +212,7 @@ def packets_that_are_none(tester: Tester) -> None:
         {"op": 77},
         {"dtype": 77},
     ):
-        job.contribute(2, OWN | NEXT, wrong, **changed)  # type: ignore[arg-type]
+        job.contribute(2, OWN | NEXT, wrong, **changed)
         tester.nothing("5-19")
     job.result(0, OWN | NEXT, wrong, sender=tester.addresses[3])
     job.acknowledge(0, 1, 1, sender=tester.addresses[3])
@@ -225,10 +224,11 @@ def packets_that_are_none(tester: Tester) -> None:
 @ring_script("9-5", "7.1-6", "7.1-8", "11-18", "11-2", "11-5")
 def a_partial_that_differs(tester: Tester) -> None:
     """Another operation, type, message or length than that of the ranks: OP_MISMATCH, to both neighbours."""
-    for changed in ({"op": int(Op["MAX"])}, {"mid": 9}, {"dtype": int(DType["I32"])}):
+    others: list[dict[str, Any]] = [{"op": int(Op["MAX"])}, {"mid": 9}, {"dtype": int(DType["I32"])}]
+    for changed in others:
         job, parts = begun(tester)
         tester.expect(job.contributed(0, NEXT | PREVIOUS, parts[0]))
-        job.contribute(2, OWN | NEXT, parts[2], **changed)  # type: ignore[arg-type]
+        job.contribute(2, OWN | NEXT, parts[2], **changed)
         job.done(0, status="OP_MISMATCH", clause="11-18 7.1-6")
         seen = tester.everything()
         told = {to for to, packet in seen if packet.opcode == Opcode.ABORT and packet.ceth["jid"] == job.jid}
@@ -242,7 +242,7 @@ def the_mean_is_divided_where_it_completes(tester: Tester) -> None:
     data = np.repeat(f32(1, 2, 3), 64)
     for rank in range(2):
         job.post(rank, data, op="MEAN")
-    mean = {"op": int(Op["MEAN"])}
+    mean: dict[str, Any] = {"op": int(Op["MEAN"])}
     tester.expect(job.contributed(0, NEXT | PREVIOUS, data[:64] * 2, **mean), clause="12-24")
     job.contribute(1, OWN, data[64:128] * 4, **mean)
     tester.expect(job.ack(1), job.resulted(1, NEXT | PREVIOUS, data[64:128], **mean), clause="12-25")
@@ -310,3 +310,21 @@ def a_poisoned_partial(tester: Tester) -> None:
     job.contribute(2, OWN | NEXT, None, dtype=1, status=status, contributions=1)
     poison = job.contributed(2, NEXT, None, dtype=1, status=status, contributions=ANY, flags=ALL | WANTS)
     tester.expect(job.ack(2), poison, clause="11-31")
+
+
+@ring_script("7.5-26", "7.5-2", "9-14", "7.5-24")
+def the_root_of_a_broadcast(tester: Tester) -> None:
+    """Its CONTRIBUTION has EARLY, and does not ask for what it holds; the header of the RESULT ends the position."""
+    job = NicRing(tester, index=INDEX, nodes=NODES)
+    (position,) = job.post(0, b"data", contributors="ONE", wants=(0, 0))
+    early = EARLY if tester.profile.ahead else 0
+    fields = {"op": 0, "dtype": U8, "contributions": 1, "rank_bitmap": 0}
+    tester.expect(
+        job.contributed(position, NEXT | PREVIOUS, b"data", flags=ONE | DATA | early, **fields), clause="7.5-26"
+    )
+    job.acknowledge(position, 1, 0)
+    job.result(position, OWN | NEXT, None, flags=ONE, op=0, dtype=U8, contributions=3, rank_bitmap=0)
+    last = job.resulted(position, NEXT, None, flags=ONE, op=0, dtype=U8, contributions=ANY, rank_bitmap=0)
+    tester.expect(job.ack(position), last, clause="9-14")
+    job.acknowledge(position, 1, 1)
+    job.done(0)

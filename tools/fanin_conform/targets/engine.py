@@ -77,7 +77,7 @@ class EngineTarget:
 class EngineNicTarget(EngineTarget):
     """A NIC, whose agent is in this process, too."""
 
-    name, group = "engine-nic", ""
+    name = "engine-nic"  # which hears the group of its parent: what is sent there is given to it
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
