@@ -57,7 +57,7 @@ def test_lanes_are_tried_where_there_are_any() -> None:
     assert {each.outcome for name, each in found.items() if name.startswith("lanes/")} == {suite.PASSED}
 
 
-@pytest.mark.parametrize("text", ['role = "nic"', "lanes = 0", 'types = ["f31"]', 'operations = ["sum"]', "x = 1", "?"])
+@pytest.mark.parametrize("text", ['role = "hub"', "lanes = 0", 'types = ["f31"]', 'operations = ["sum"]', "x = 1", "?"])
 def test_what_is_no_profile(text: str) -> None:
     with pytest.raises(InvalidSetting):
         read(text)

@@ -21,29 +21,23 @@ EVERY_PACKET = (
     "4-2",
 )  # what the tester checks of each packet that comes
 NO_SCRIPT = "no script yet"
-NIC = "no script yet: it is a demand of NICs, and the suite plays against switches only"
-RING = "no script yet: it is a demand of nodes of a ring, and the suite plays against switches only"
-HOST = "no script: hosts and NICs keep it before a packet is sent; packets of a switch do not show it"
+LANES = "no script yet: the NICs under test have one lane"
+HOST = "no script: hosts keep it before a request is posted; packets do not show it"
+INSIDE = "no script: an estimate inside the device, of which packets show the effect only"
 SOCKET = "can not be seen over a UDP socket"
 WORDS = "no script: it explains others and demands nothing that a packet shows"
 SECTIONS = {
-    "6.1": NIC,
-    "7.3": "no script yet: it is a demand of children, and the suite plays those of a switch",
-    "9": RING,
-    "9.1": RING,
+    "6.1": LANES,
     "13": SOCKET + ": a receiver sees packets, not super-packets",
     "17": "no script: the suite has no target over UD queue pairs",
 }
 REASONS = {
-    NIC: "4-7 4-27 6-24 7.1-21 7.1-22 7.2-5 7.2-6 7.5-2 7.5-11 7.5-14 7.5-15 7.5-18 7.5-19 7.5-22 7.5-23 "
-    "8-1 8-2 8-3 8-4 8-5 8-6 8-7 8-8 8-9 8-10 8-11 8-12 8-13 8-15 8-23 8-28 8-29 10.1-1 10.5-4 11-5 11-27 12-2",
-    "no script yet: the suite plays the parent, and does not send to a group": "2-4 7.4-7 7.4-11 7.4-12 7.4-13 7.4-14 "
-    "7.4-15 7.4-16 7.4-18",
-    RING: "4-1 4-4 4-13 4-26 5-19 7.5-24 7.5-25 7.5-26 10.1-12 10.2-7 10.4-6 10.4-7 11-10 11-25 12-7 12-9",
-    HOST: "6-4 6-5 6-6 6-9 6-11 6-12 6-16 6-17 6-18 6-19 6-23 6-26 10-2 10.1-23",
+    "no script yet: the suite plays no network that loses only what goes to a group": "7.4-15 7.4-16",
+    HOST: "6-9 6-16 6-18 10.1-23",
+    INSIDE: "8-29",
     SOCKET: "2-1 2-2 2-3 2-7 3-3 3-4 3-5 3-6 3-8 3-9",
-    WORDS: "2-6 2-9 2-10 2-15 5-1 5-8 5-13 5-20 6-27 6-28 6-29 6-34 7.5-1 7.5-13 7.5-28 8-25 10.8-4 10.8-5 11-14 11-17",
-    "can not be demanded: a device need not do it": "7.5-5 10.8-6",
+    WORDS: "2-6 2-9 2-10 2-15 5-1 5-8 5-20 6-27 6-28 6-29 6-34 7.5-13 7.5-28 8-25 10.8-4 10.8-5 11-14 11-17",
+    "can not be demanded: a device need not do it": "7.5-5 8-13 10.8-6",
     "no script yet: the tester can not make a device stand still": "10.5-7",
     "no script yet: the tester can not make a device drain": "10.1-26 10.1-27",
     "no script yet: the tester would have to fill the device": "10.7-1 10.7-2 10.7-3 10.7-4 10.2-4",

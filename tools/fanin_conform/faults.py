@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fanin_conform import datagram
+from fanin_conform.agents.agent import Agent
 from fanin_conform.targets.target import Frame, Target
 from fanin_wire.abi import ContributorClass, DType, Status
+from fanin_wire.agent import Answer, Request
 from fanin_wire.fields import (
     BTH,
     CETH,
@@ -24,12 +26,16 @@ Change = Callable[[bytearray], "bytearray | None"]  # of BTH to the last byte be
 
 
 class Fault(NamedTuple):
-    """clause: the demand that it breaks. inward, outward: what happens to packets to and from the device."""
+    """clause: the demand that it breaks. inward, outward: what happens to packets to and from the device.
+
+    host: what happens to the answers of the agent of a NIC.
+    """
 
     name: str
     clause: str
     inward: Change | None = None
     outward: Change | None = None
+    host: Callable[[Answer], Answer] | None = None
 
 
 def get(data: bytearray, field: str) -> int:
@@ -49,7 +55,7 @@ def setting(code: Opcode, field: str, value: int) -> Change:
     return lambda data: put(data, field, value) if data[0] == code and len(data) >= TRANSPORT_SIZE else data
 
 
-def _without(code: Opcode, flag: int) -> Change:
+def without(code: Opcode, flag: int) -> Change:
     """Packets of an opcode lack a flag."""
     return lambda data: put(data, "flags", get(data, "flags") & ~flag) if data[0] == code else data
 
@@ -82,7 +88,8 @@ def _reserved(data: bytearray) -> bytearray:
     return data
 
 
-def _fixed_version(data: bytearray) -> bytearray:
+def fixed_version(data: bytearray) -> bytearray:
+    """The version is right, whatever it was."""
     return put(data, "version", WIRE_VERSION) if len(data) >= TRANSPORT_SIZE else data
 
 
@@ -99,9 +106,10 @@ def _bytes_of_class_one(data: bytearray) -> bytearray:
     return data
 
 
-def _class_of_four(data: bytearray) -> bytearray:
+def class_of_four(data: bytearray) -> bytearray:
+    """The class that there is not is ALL."""
     flags, classes = get(data, "flags"), CLASS_MASK << CLASS_SHIFT
-    if data[0] == Opcode.CONTRIBUTION and flags & classes == classes:
+    if data[0] in (Opcode.CONTRIBUTION, Opcode.RESULT) and flags & classes == classes:
         put(data, "flags", flags & ~classes | ContributorClass["ALL"] << CLASS_SHIFT)
     return data
 
@@ -121,30 +129,45 @@ FAULTS = (
     Fault("nobody is told of an abort", "11-2", outward=losing(Opcode.ABORT)),
     Fault("an abort names nobody", "7.1-6", outward=setting(Opcode.ABORT, "node_bitmap", 0)),
     Fault("every abort says ABORTED", "11-3", outward=setting(Opcode.ABORT, "status", Status["ABORTED"])),
-    Fault("the version is not looked at", "5-6", inward=_fixed_version),
+    Fault("the version is not looked at", "5-6", inward=fixed_version),
     Fault("seg is not looked at", "5-21", inward=_fixed_slot),
-    Fault("the reserved class counts as ALL", "5-21", inward=_class_of_four),
+    Fault("the reserved class counts as ALL", "5-21", inward=class_of_four),
     Fault("bytes of any class count as ONE", "12-34", inward=_bytes_of_class_one),
     Fault("a status does not poison", "7.1-7", inward=setting(Opcode.CONTRIBUTION, "status", 0)),
     Fault("mid is not compared", "7.1-6", inward=setting(Opcode.CONTRIBUTION, "mid", 3)),
     Fault("a LEAVE has never a status", "11-3", inward=setting(Opcode.LEAVE, "status", 0)),
     # Below another switch
     Fault("the CONFIG has no token", "4-14", outward=setting(Opcode.CONFIG, "token", 0)),
-    Fault("a partial never wants the result", "7.1-14", outward=_without(Opcode.CONTRIBUTION, Flag.WANTS_RESULT)),
+    Fault("a partial never wants the result", "7.1-14", outward=without(Opcode.CONTRIBUTION, Flag.WANTS_RESULT)),
     Fault("members above are not counted anew", "4-24", outward=setting(Opcode.ABORT, "seg", 1)),
     Fault("the parent's NEED is not looked at", "8-22", inward=losing(Opcode.NEED)),
     Fault("the parent's WAIT is not looked at", "11-22", inward=losing(Opcode.WAIT)),
     Fault("a question above has no token", "8-14", outward=setting(Opcode.PROBE, "token", 0)),
     Fault("the parent is not told of the end", "10.4-3", outward=losing(Opcode.LEAVE)),
     # Groups, data ahead, silence
-    Fault("HEARS_GROUP is not looked at", "7.4-2", inward=_without(Opcode.CONTRIBUTION, Flag.HEARS_GROUP)),
+    Fault("HEARS_GROUP is not looked at", "7.4-2", inward=without(Opcode.CONTRIBUTION, Flag.HEARS_GROUP)),
     Fault("nobody is invited to the group", "7.4-8", outward=losing(Opcode.KEEPALIVE)),
     Fault("an invitation names one child", "4-22", outward=setting(Opcode.KEEPALIVE, "node_bitmap", 1)),
-    Fault("nothing goes ahead", "7.5-4", inward=_without(Opcode.CONTRIBUTION, Flag.EARLY)),
-    Fault("EARLY is not passed on", "7.5-3", outward=_without(Opcode.CONTRIBUTION, Flag.EARLY)),
+    Fault("nothing goes ahead", "7.5-4", inward=without(Opcode.CONTRIBUTION, Flag.EARLY)),
+    Fault("EARLY is not passed on", "7.5-3", outward=without(Opcode.CONTRIBUTION, Flag.EARLY)),
     Fault("no keep-alives are sent", "10.5-1", outward=losing(Opcode.KEEPALIVE)),
     Fault("the lost device is not named", "11-15", outward=setting(Opcode.ABORT, "rank_bitmap", 0)),
 )
+
+
+class FaultyAgent:
+    """An agent whose answers a fault changes."""
+
+    def __init__(self, sound: Agent, change: Callable[[Answer], Answer]) -> None:
+        self._sound, self._change = sound, change
+
+    def ask(self, request: Request) -> Answer:
+        """The changed answer."""
+        return self._change(self._sound.ask(request))
+
+    def close(self) -> None:
+        """Close the sound agent."""
+        self._sound.close()
 
 
 class FaultyTarget:
@@ -153,7 +176,9 @@ class FaultyTarget:
     def __init__(self, sound: Target, fault: Fault) -> None:
         self.name, self.address, self.addresses = fault.name, sound.address, sound.addresses
         self.has_port, self._sound, self._fault = sound.has_port, sound, fault
-        self.is_virtual, self.group = sound.is_virtual, sound.group
+        self.is_virtual, self.group, self.agent = sound.is_virtual, sound.group, sound.agent
+        if sound.agent and fault.host:
+            self.agent = FaultyAgent(sound.agent, fault.host)
 
     def send(self, source: str, data: bytes) -> None:
         """A packet whose ICRC is wrong goes on as it is."""

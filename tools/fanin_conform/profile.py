@@ -24,15 +24,16 @@ class LeftOut(Exception):
 class Profile(Settings, frozen=True):
     """A device under test.
 
-    role: what it is in a job. There are scripts for a switch.
+    role: what it is in a job; "nic" is a NIC of trees and rings.
     operations, types: names as in SPEC.md; those that it computes with.
     children: how many it can have. lanes: how many it has.
-    middle: whether it may stand below another switch. ahead: whether it sends data ahead of the result.
+    middle: whether it may stand below another switch.
+    ahead: whether it sends data ahead of the result; of a NIC: whether it sets EARLY.
     detection_s, ageing_s: its times. Where time is real, what takes longer than 10 s is not run.
     wide: whether partials of f16 and bf16 may travel as f32. reproducible: whether it folds in the order of the bits.
     """
 
-    role: Literal["switch"] = "switch"
+    role: Literal["switch", "nic", "nic-tree", "nic-ring"] = "switch"
     operations: tuple[str, ...] = NAMES
     types: tuple[str, ...] = TYPES
     children: Annotated[int, Meta(ge=3, le=MAX_CHILDREN)] = MAX_CHILDREN
@@ -81,6 +82,7 @@ class Profile(Settings, frozen=True):
 
 
 EVERYTHING = Profile()
+EVERY_NIC = Profile(role="nic")
 
 
 def read(text: str) -> Profile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,30 +11,46 @@ from fanin_wire.clauses import clause
 if TYPE_CHECKING:
     from fanin_conform.tester import Tester
 
+SWITCH, NIC, NIC_TREE, NIC_RING = "switch", "nic", "nic-tree", "nic-ring"  # roles of a device
+
 Play = Callable[["Tester"], None]
 
 
 class Script(NamedTuple):
-    """name: "group/function". needs: "port" if the target must have a port of its own (ICRC, UDP)."""
+    """name: "group/function". needs: "port" if the target must have a port of its own (ICRC, UDP); "ordinary" if the
+    agent must have queue pairs of ordinary traffic. role: the device that it is for; "nic" for one of either route."""
 
     name: str
     clauses: tuple[str, ...]
     text: str
     play: Play
     needs: frozenset[str]
+    role: str = SWITCH
 
 
 SCRIPTS: dict[str, Script] = {}
 
 
-def script(*numbers: str, needs: tuple[str, ...] = ()) -> Callable[[Play], Play]:
+def script(*numbers: str, needs: tuple[str, ...] = (), role: str = SWITCH) -> Callable[[Play], Play]:
     """Decorate a script. numbers: of the demands of SPEC.md that it checks; UnknownClause if there is no such one."""
     for number in numbers:
         clause(number)
 
     def enter(play: Play) -> Play:
         name = f"{play.__module__.rpartition('.')[2]}/{play.__name__}"
-        SCRIPTS[name] = Script(name, numbers, " ".join((play.__doc__ or "").split()), play, frozenset(needs))
+        SCRIPTS[name] = Script(name, numbers, " ".join((play.__doc__ or "").split()), play, frozenset(needs), role)
         return play
 
     return enter
+
+
+nic_script = functools.partial(script, role=NIC)
+tree_script = functools.partial(script, role=NIC_TREE)
+ring_script = functools.partial(script, role=NIC_RING)
+
+
+def is_for(script: Script, role: str) -> bool:
+    """Whether a script is for devices of a role: "nic" has both routes."""
+    if role == NIC:
+        return script.role != SWITCH
+    return script.role == role or (script.role == NIC and role != SWITCH)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fanin_conform import scripts as _all_scripts
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
-from fanin_conform.script import SCRIPTS, Script
+from fanin_conform.script import SCRIPTS, SWITCH, Script, is_for
 from fanin_conform.targets.target import Target
 from fanin_conform.tester import Tester
 
@@ -34,10 +34,10 @@ class Verdict(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
-def chosen(patterns: Iterable[str]) -> list[Script]:
-    """The scripts whose names contain one of the patterns; all without patterns."""
-    wanted = list(patterns)
-    return [each for each in SCRIPTS.values() if not wanted or any(pattern in each.name for pattern in wanted)]
+def chosen(patterns: Iterable[str], role: str = SWITCH) -> list[Script]:
+    """The scripts for a role whose names contain one of the patterns; all of the role without patterns."""
+    wanted, own = list(patterns), [each for each in SCRIPTS.values() if is_for(each, role)]
+    return [each for each in own if not wanted or any(pattern in each.name for pattern in wanted)]
 
 
 def run(

@@ -1,7 +1,6 @@
 """The tester of one script: it sends, and compares what comes with what must come.
 
-Silence is proved, not waited for: each address of the tester is a child of a second job, the *fence*. After each step
-it sends QUERY there, and the STATUS says that the device has looked at everything before (SPEC.md, 10.8).
+Silence is proved, not waited for (`fence`).
 """
 
 from __future__ import annotations
@@ -16,16 +15,14 @@ from scapy.packet import Packet
 
 from fanin_conform import datagram
 from fanin_conform.datagram import Dissected
+from fanin_conform.fence import JobFence, LeaveFence
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
 from fanin_conform.targets.target import Frame, Target
 from fanin_wire import fields
-from fanin_wire.abi import Route
 from fanin_wire.fields import Opcode
-from fanin_wire.layers import CONFIG, HOP, offload
 
 PATIENCE_S = 10.0  # an upper bound for what must come "at once"
 ANY = object()  # an expected field that may have any value
-FENCE_LEASE = 4
 NAK_S = 0.003
 LONGEST_S = 10.0  # that a script may spend where time is real
 SHORTEST_S = 1e-6  # of a wait: below the resolution of clocks
@@ -50,7 +47,6 @@ NAMED = {
     Opcode.NAK: {"status"},
     Opcode.KEEPALIVE: {"node_bitmap"},
 }
-UPWARD = (Opcode.CONFIG, Opcode.QUERY, Opcode.CONTRIBUTION)  # a switch that is the top sends none of these
 REPEATED = (Opcode.CONFIG, Opcode.LEAVE)  # a device sends them until they are answered
 ALWAYS = {"version", "jid", "key", "source", "lane", "length", "segment_index"}
 CONSTANT = {"solicited": 0, "migreq": 0, "version": 0, "pkey": fields.DEFAULT_PKEY, "fecn": 0, "becn": 0, "resv6": 0}
@@ -99,6 +95,7 @@ class Tester:
     stalled: it stood still for long.
     left_out: parts of the script that the device does not implement.
     repeats: copies of CONFIG and LEAVE that the device has sent.
+    questions: PROBEs of a NIC, with the addresses to which they came. Where time is real it may ask when it likes.
     kept_alive, invited: number of its KEEPALIVEs, and their (source, node_bitmap), by receiver and jid.
     """
 
@@ -108,8 +105,9 @@ class Tester:
         self.addresses = target.addresses
         self.log: list[str] = []
         self._senders: dict[str, None] = {}
-        self._fence: dict[str, int] = {}
-        self._fence_jid, self._fence_key = self.number(32), self.number(32)
+        kind = LeaveFence if target.agent else JobFence
+        self._fence: JobFence | LeaveFence = kind(target, self.number(32), self.number(32))
+        self.questions: list[tuple[str, Dissected]] = []
         self.jobs: list[Any] = []
         self._early: list[Frame] = []
         self.repeats: Counter[Opcode] = Counter()
@@ -132,10 +130,12 @@ class Tester:
     def expect(self, *expected: Expected, clause: str = "") -> list[Dissected]:
         """These packets come, in this order to each address, and nothing else.
 
+        clause: numbers of the demands that are not met otherwise, with blanks between them.
+
         Returns:
             The packets, in the order of the arguments.
         """
-        clauses = (clause,) if clause else ()
+        clauses = tuple(clause.split())
         seen = self._until_fences(len(expected))
         left = list(seen)
         found = []
@@ -178,59 +178,53 @@ class Tester:
     # The fence
 
     def join_fence(self) -> None:
-        """Make every address a child of the fence. Mismatch if no device answers as this protocol demands."""
-        for bit, address in enumerate(self.addresses):
-            self._fence[address] = bit
+        """Make sure that the device answers each address. NoFaninDevice if it does not."""
         for address in self.addresses:
-            self._config_of_fence(address)
-            if self._answer(Opcode.CONFIG_ACK) is None:
+            self._fence.join(address)
+            if self._answer_of_fence() is None:
                 raise NoFaninDevice(self.target.address)
 
-    def _config_of_fence(self, address: str) -> None:
-        hop = HOP(
-            address=f"::ffff:{self.target.address}", bit=self._fence[address], mask=(1 << len(self.addresses)) - 1
-        )
-        body = CONFIG(boot_id=1, slots=FENCE_LEASE, window=1, chunk=256, route=int(Route.TREE), hop=[hop])
-        self._send_fence(Opcode.CONFIG, address, 1, body)
-
-    def _send_fence(self, code: Opcode, address: str, token: int, body: Packet | None = None) -> None:
-        packet = offload(code, jid=self._fence_jid, key=self._fence_key, source=self._fence[address], token=token)
-        self.target.send(address, datagram.build(packet / body if body else packet, address, self.target.address))
-
-    def _answer(self, code: Opcode) -> Dissected | None:
+    def _answer_of_fence(self) -> Dissected | None:
+        """The first packet of the fence; None if none comes, or what was sent comes back."""
         while frame := self._receive(PATIENCE_S):
             packet = datagram.dissect(frame.data)
-            if packet and packet.opcode == code and packet.ceth["jid"] == self._fence_jid:
-                return packet
-            echoed = packet is None or (packet.opcode in UPWARD and packet.ceth["jid"] == self._fence_jid)
-            if code == Opcode.CONFIG_ACK and echoed:
+            if packet is None:
                 return None
+            if self._fence.has(packet):
+                return packet if packet.opcode in self._fence.answers else None
         return None
 
     def _until_fences(self, wanted: int) -> list[tuple[str, Dissected]]:
-        """All packets until the device has answered a QUERY of each address that has sent, and `wanted` have come."""
-        tokens = {self.number(32): address for address in self._senders}
+        """All packets until the device has answered each address that has sent, and `wanted` have come.
+
+        A NIC sends for its host, too: then every address asks.
+        """
+        asking = self.addresses if self.target.agent else list(self._senders)
+        tokens = {self.number(32): address for address in asking}
         self._senders.clear()
         for token, address in tokens.items():
-            self._send_fence(Opcode.QUERY, address, token)
+            self._fence.ask(address, token)
         seen: list[tuple[str, Dissected]] = []
         while tokens or len(seen) < wanted:
             frame = self._early.pop(0) if self._early else self._receive(PATIENCE_S)
             if frame is None:
                 if tokens:
-                    raise Mismatch("the device does not answer QUERY any more", ("10.8-2",))
+                    raise Mismatch(*self._fence.silence)
                 break
             packet = self.checked(frame)
-            if packet.ceth["jid"] == self._fence_jid:
-                if packet.opcode == Opcode.STATUS:
-                    tokens.pop(packet.ceth["token"], None)
+            if self._fence.has(packet):
+                tokens.pop(self._fence.token_of(packet), "")
             elif self._is_new(frame.destination, packet):
                 self.log.append(f"device > {frame.destination}: {packet}")
                 seen.append((frame.destination, packet))
         return seen
 
     def _is_new(self, to: str, packet: Dissected) -> bool:
-        """Whether a script must expect a packet: no KEEPALIVE, and no copy of a CONFIG or LEAVE of the device."""
+        """Whether a script must expect a packet: no KEEPALIVE, no copy of a CONFIG or LEAVE, no PROBE of a NIC."""
+        if packet.opcode == Opcode.PROBE and self.target.agent:
+            self.log.append(f"device > {to}: {packet}")
+            self.questions.append((to, packet))
+            return False
         if packet.opcode == Opcode.KEEPALIVE:
             self.kept_alive[to, packet.ceth["jid"]] += 1
             self.invited[to, packet.ceth["jid"]].append((packet.ceth["source"], packet.ceth["node_bitmap"]))
@@ -259,15 +253,14 @@ class Tester:
             raise LeftOut(f"time below {LONGEST_S:.0f} s for this: {seconds:.0f} s")
         seen, living = [], list(alive)
         for _ in range(round(seconds / step)):
-            for address in self._fence:
-                self._send_fence(Opcode.KEEPALIVE, address, 0)
+            self._fence.keep_alive()
             for job, bit in living:
                 job.send(Opcode.KEEPALIVE, bit)
             end = self.target.now() + step
             while (left := end - self.target.now()) > SHORTEST_S:
                 if frame := self._receive(left):
                     packet = self.checked(frame)
-                    if packet.ceth["jid"] != self._fence_jid and self._is_new(frame.destination, packet):
+                    if not self._fence.has(packet) and self._is_new(frame.destination, packet):
                         self.log.append(f"device > {frame.destination}: {packet}")
                         seen.append((frame.destination, packet))
         return seen + self._until_fences(0)
@@ -299,10 +292,14 @@ class Tester:
         """All jobs of the script are left, whatever has become of them, and what still comes is thrown away."""
         for job in self.jobs:
             job.leave_quietly()
-        for address in self._fence:
-            self._send_fence(Opcode.LEAVE, address, 0)
-        for _ in self._fence:
-            self._answer(Opcode.LEAVE_ACK)
+        for _ in range(self._fence.leave()):
+            self._answer_of_leave()
+
+    def _answer_of_leave(self) -> None:
+        while frame := self._receive(PATIENCE_S):
+            packet = datagram.dissect(frame.data)
+            if packet and packet.opcode == Opcode.LEAVE_ACK and self._fence.has(packet):
+                return
 
 
 class NoFaninDevice(Exception):

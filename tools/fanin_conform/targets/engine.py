@@ -1,4 +1,4 @@
-"""The engine of a switch in this process, in virtual time: a run takes no longer than its computations."""
+"""The engine of a switch or a NIC in this process, in virtual time: a run takes no longer than its computations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ipaddress
 from collections import deque
 
 from fanin_conform import datagram
+from fanin_conform.agents.agent import Agent
+from fanin_conform.agents.engine import EngineAgent
 from fanin_conform.targets.target import Frame
 from fanin_nic.engine.engine import Limits, Timing
 from fanin_sim.fabric.device import Device, Packet
@@ -14,6 +16,7 @@ from fanin_wire.fields import ICRC_SIZE, Opcode
 ADDRESS, FIRST = "10.0.0.1", ipaddress.IPv4Address("10.0.1.1")
 GROUP = "239.0.0.1"
 LIMITS = Limits(jobs=16, slots=1024, queues=1, requests=8, regions=1, actions=512, max_chunk=4096, max_lease=256)
+NIC_LIMITS = LIMITS._replace(queues=64, requests=64, regions=64)
 START_NS = 10**9
 
 
@@ -21,12 +24,16 @@ class EngineTarget:
     """See `target.Target`."""
 
     name, address, has_port, is_virtual, group = "engine", ADDRESS, False, True, GROUP
+    agent: Agent | None = None
 
     def __init__(self, count: int) -> None:
         self.addresses = [str(FIRST + number) for number in range(count)]
-        self._device = Device(ADDRESS, is_switch=True, group=GROUP, limits=LIMITS, timing=Timing())
+        self._device = self._make()
         self._now = START_NS
         self._waiting: deque[Frame] = deque()
+
+    def _make(self) -> Device:
+        return Device(ADDRESS, is_switch=True, group=GROUP, limits=LIMITS, timing=Timing())
 
     def send(self, source: str, data: bytes) -> None:
         """The engine's port would drop a packet with a wrong ICRC; so does this."""
@@ -35,7 +42,7 @@ class EngineTarget:
         packet = Packet(int(ipaddress.IPv4Address(source)), self._device.address, Opcode.ACK, 0, data[:-ICRC_SIZE])
         self._take(self._device.receive(packet, self._now))
         self._device.engine.batch_end(self._now)
-        self._take(self._device.perform())
+        self._pump()
 
     def receive(self, seconds: float) -> Frame | None:
         """What waits; else time passes, at most so much."""
@@ -43,7 +50,7 @@ class EngineTarget:
         while not self._waiting and self._device.next_deadline <= end:
             self._now = max(self._now, self._device.next_deadline)
             self._device.engine.tick(self._now)
-            self._take(self._device.perform())
+            self._pump()
         if self._waiting:
             return self._waiting.popleft()
         self._now = end
@@ -56,8 +63,36 @@ class EngineTarget:
     def close(self) -> None:
         """Nothing is open."""
 
+    def _pump(self) -> None:
+        """Carry out what the device has to do now."""
+        self._take(self._device.perform())
+
     def _take(self, packets: list[Packet]) -> None:
         for packet in packets:
             to = str(ipaddress.IPv4Address(packet.destination))
             data = datagram.with_icrc(ADDRESS, to, datagram.DEVICE_PORT, packet.data + bytes(ICRC_SIZE))
             self._waiting.append(Frame(to, ADDRESS, datagram.DEVICE_PORT, data))
+
+
+class EngineNicTarget(EngineTarget):
+    """A NIC, whose agent is in this process, too."""
+
+    name = "engine-nic"  # which hears the group of its parent: what is sent there is given to it
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.agent = EngineAgent(self._device, NIC_LIMITS.queues, self._pump, lambda: self._now)
+
+    def _make(self) -> Device:
+        return Device(ADDRESS, is_switch=False, limits=NIC_LIMITS, timing=Timing())
+
+    def _pump(self) -> None:
+        """What its ranks have posted is read as far as the windows allow."""
+        device = self._device
+        self._take(device.perform())
+        while device.engine.serve(self._now) or device.reads:
+            self._take(device.perform())
+            reads, device.reads[:] = list(device.reads), []
+            for read in reads:
+                device.finish_read(read, self._now)
+            self._take(device.perform())

@@ -8,7 +8,8 @@ import os
 from fanin_conform.targets.target import Target
 from fanin_conform.targets.udp import UdpTarget
 
-PREFIX = "udp://"
+PREFIX, NIC_PREFIX = "udp://", "nic://"
+ENGINE, ENGINE_NIC = "engine", "engine-nic"
 
 
 class TargetInvalid(ValueError):
@@ -19,31 +20,38 @@ class TargetInvalid(ValueError):
         self.remedy = remedy
 
 
-def open_target(name: str, local: str, count: int, group: str = "") -> Target:
-    """Open "engine" or "udp://ADDRESS".
+def open_target(name: str, local: str, count: int, group: str = "", agent: str = "") -> Target:
+    """Open "engine", "engine-nic", "udp://ADDRESS" or "nic://ADDRESS".
 
     Args:
         local: first address of the tester; "": one of the loopback network that nobody else is likely to use.
         count: addresses of the tester, from `local` on.
         group: the multicast address at which the device sends results to all its children; "" if it has none.
+        agent: of a NIC: HOST:PORT, or a command.
 
     Raises:
         TargetInvalid: there is no such target, or an address can not be used.
+        AgentError: no agent answers.
     """
-    if name == "engine":
-        from fanin_conform.targets.engine import EngineTarget  # loads the compiled engine
+    if name in (ENGINE, ENGINE_NIC):
+        from fanin_conform.targets.engine import EngineNicTarget, EngineTarget  # loads the compiled engine
 
-        return EngineTarget(count)
-    if not name.startswith(PREFIX):
-        raise TargetInvalid(f"{name!r} is no target", f"use engine, or {PREFIX} and the address of a device")
+        return EngineNicTarget(count) if name == ENGINE_NIC else EngineTarget(count)
+    if not name.startswith((PREFIX, NIC_PREFIX)):
+        names = f"{ENGINE}, {ENGINE_NIC}, or {PREFIX} or {NIC_PREFIX}"
+        raise TargetInvalid(f"{name!r} is no target", f"use {names} and the address of a device")
+    if name.startswith(NIC_PREFIX) and not agent:
+        raise TargetInvalid("a NIC needs an agent", "give --agent HOST:PORT or --agent COMMAND (docs/agent.md)")
     try:
-        address = ipaddress.IPv4Address(name.removeprefix(PREFIX))
+        address = ipaddress.IPv4Address(name.removeprefix(PREFIX).removeprefix(NIC_PREFIX))
         first = ipaddress.IPv4Address(local) if local else _loopback(address)
         if group and not ipaddress.IPv4Address(group).is_multicast:
-            raise TargetInvalid(
-                f"{group} is no multicast address", "use one from 224.0.0.0 to 239.255.255.255 (--group)"
-            )
-        return UdpTarget(str(address), str(first), count, group)
+            cause = f"{group} is no multicast address"
+            raise TargetInvalid(cause, "use one from 224.0.0.0 to 239.255.255.255 (--group)")
+        opened = UdpTarget(str(address), str(first), count, group)
+        if name.startswith(NIC_PREFIX):
+            opened.connect(agent)
+        return opened
     except TargetInvalid:
         raise
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from fanin_conform.agents.agent import Agent
 from fanin_conform.datagram import DEVICE_PORT, TESTER_PORT
 from fanin_conform.targets.target import Frame
 from fanin_reference.switch import Switch
@@ -14,6 +15,7 @@ ADDRESS, TICK_S = "10.0.0.1", 0.05
 class ReferenceTarget:
     """See `target.Target`. kind: another class of switch than the sound one."""
 
+    agent: Agent | None = None
     name, address, has_port, is_virtual, group = "reference", ADDRESS, True, True, ""
 
     def __init__(self, count: int, kind: type[Switch] = Switch, lanes: int = 1) -> None:

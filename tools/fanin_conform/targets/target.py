@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from fanin_conform.agents.agent import Agent
+
 
 class Frame(NamedTuple):
     """A datagram from the device: `data` has the BTH to the ICRC."""
@@ -24,6 +26,7 @@ class Target(Protocol):
         scripts about them are not run.
     is_virtual: whether time passes only in `receive`.
     group: the multicast address at which the device sends results to all its children; "" if it has none.
+    agent: of a NIC, what works it as its host does; a switch has none.
     """
 
     name: str
@@ -32,6 +35,10 @@ class Target(Protocol):
     has_port: bool
     is_virtual: bool
     group: str
+
+    @property
+    def agent(self) -> Agent | None:
+        """See above."""
 
     def send(self, source: str, data: bytes) -> None:
         """Send a datagram to the device: BTH to ICRC."""

@@ -7,6 +7,8 @@ import select
 import socket
 import time
 
+from fanin_conform.agents.agent import Agent
+from fanin_conform.agents.remote import RemoteAgent
 from fanin_conform.targets.target import Frame
 from fanin_wire.fields import UDP_PORT
 
@@ -23,9 +25,10 @@ class UdpTarget:
     """
 
     has_port, is_virtual = True, False
+    agent: Agent | None
 
     def __init__(self, address: str, first: str, count: int, group: str = "") -> None:
-        self.name, self.address, self.group = f"udp://{address}", address, group
+        self.name, self.address, self.group, self.agent = f"udp://{address}", address, group, None
         self.addresses = [str(ipaddress.IPv4Address(first) + number) for number in range(count)]
         self._sockets: dict[str, socket.socket] = {}
         self._poll = select.poll()
@@ -55,6 +58,19 @@ class UdpTarget:
         self._by_descriptor[opened.fileno()] = own
         return opened
 
+    def connect(self, agent: str) -> None:
+        """The device is a NIC, which an agent works.
+
+        Raises:
+            AgentError: none answers there.
+        """
+        try:
+            self.agent = RemoteAgent(agent)
+        except BaseException:
+            self.close()
+            raise
+        self.name = f"nic://{self.address}"
+
     def send(self, source: str, data: bytes) -> None:
         """Send a datagram from one of the addresses."""
         self._sockets[source].sendto(data, (self.address, UDP_PORT))
@@ -73,6 +89,8 @@ class UdpTarget:
         return time.monotonic()
 
     def close(self) -> None:
-        """Close the sockets."""
+        """Close the sockets, and let go of the agent."""
+        if self.agent:
+            self.agent.close()
         for opened in self._sockets.values():
             opened.close()

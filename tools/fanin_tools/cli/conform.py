@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from fanin_conform.targets.target import Target
 
 
-SWITCH, REFERENCE = "switch", "reference"
+SWITCH, REFERENCE, NIC = "switch", "reference", "nic"
 LANES = 2  # of both
 DETECTION_S = 3.0  # of the switch: the scripts of silence wait for it
 
@@ -57,13 +58,34 @@ def own_reference() -> Iterator[tuple[str, str]]:
             process.terminate()
 
 
-def named_target(name: str, group: str, held: contextlib.ExitStack) -> tuple[str, str]:
-    """A target and its group, as `open_target` takes them; a process of our own runs until `held` is closed."""
+@contextlib.contextmanager
+def own_nic() -> Iterator[tuple[str, str]]:
+    """A NIC that runs for the time of the block, in a fabric of its own: its address, and the command of its agent."""
+    from fanin_tools.fabric.generate import Plan, Shape
+    from fanin_tools.fabric.lease import leased, private_name
+
+    shape = Shape(nodes=1, direct=True, lanes=1, detection=DETECTION_S)
+    with leased(Plan(private_name(), shape), print_progress) as running:
+        (nic,) = running.fabric.nics
+        command = [sys.executable, "-m", "fanin_agent", str(running.state.socket(nic.name))]
+        yield nic.address, shlex.join(command)
+
+
+def named_target(name: str, group: str, agent: str, held: contextlib.ExitStack) -> tuple[str, str, str]:
+    """Target, group and agent as `open_target` takes them; processes of our own run until `held` is closed."""
+    if name == NIC:
+        address, command = held.enter_context(own_nic())
+        return f"nic://{address}", group, agent or command
     own = {SWITCH: own_switch, REFERENCE: own_reference}.get(name)
     if own is None:
-        return name, group
+        return name, group, agent
     address, group = held.enter_context(own())
-    return f"udp://{address}", group
+    return f"udp://{address}", group, agent
+
+
+def is_nic(target: str) -> bool:
+    """Whether a target is a NIC."""
+    return target in (NIC, "engine-nic") or target.startswith("nic://")
 
 
 @reporting
@@ -74,8 +96,8 @@ def conform(
     target: Annotated[
         str,
         typer.Option(
-            help="engine: in this process. switch: Fanin's, started for this run. reference: the one in plain Python, "
-            "started for this run. udp://ADDRESS: a device."
+            help="engine: a switch in this process. switch: Fanin's, started for this run. reference: the one in plain "
+            "Python, started for this run. udp://ADDRESS: a switch. engine-nic, nic, nic://ADDRESS: the same of NICs."
         ),
     ] = "engine",
     local: Annotated[
@@ -83,6 +105,9 @@ def conform(
     ] = "",
     group: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Multicast address of the device's results, if it has one.")
+    ] = "",
+    agent: Annotated[
+        str, typer.Option(metavar="PLACE", help="What works the NIC as its host does: HOST:PORT, or a command.")
     ] = "",
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What the device implements, in TOML. Default: everything.")
@@ -94,21 +119,30 @@ def conform(
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.")] = None,
     json_output: options.Json = False,
 ) -> None:
-    """Test packet by packet whether a switch follows the protocol. Each script names the demands of SPEC.md."""
+    """Test packet by packet whether a device follows the protocol. Each script names the demands of SPEC.md."""
     from fanin_conform import report, suite
     from fanin_conform.targets.opening import TargetInvalid, open_target
     from fanin_conform.tester import NoFaninDevice
+    from fanin_wire.agent import AgentError
 
-    selected = suite.chosen(scripts or [])
-    if not selected:
-        raise UsageError(f"no script is called {' or '.join(scripts or [])}", "see docs/conformance.md for the names")
     stated = _profile(profile, target)
+    if (stated.role == SWITCH) is is_nic(target):
+        raise UsageError(f"{target} is no {stated.role}", "name another target, or correct `role` of the profile")
+    selected = suite.chosen(scripts or [], stated.role)
+    if not selected:
+        called = " or ".join(scripts or [])
+        raise UsageError(f"no script for {stated.role} is called {called}", "see docs/conformance.md for the names")
+    if conversations and is_nic(target):
+        raise UsageError("there are no conversations with a NIC", "name a switch, or leave --conversations out")
     with contextlib.ExitStack() as held:
         try:
-            place, address = named_target(target, group, held)
-            opened = held.enter_context(contextlib.closing(open_target(place, local, suite.ADDRESSES, address)))
+            place, address, worker = named_target(target, group, agent, held)
+            target_opened = open_target(place, local, suite.ADDRESSES, address, worker)
+            opened = held.enter_context(contextlib.closing(target_opened))
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
+        except AgentError as error:
+            raise ToolError(error.name, error.text, "start the agent, or correct --agent (docs/agent.md)") from None
         try:
             if conversations:
                 return _converse(opened, target, range(seed, seed + conversations), stated)
@@ -144,15 +178,16 @@ def _converse(device: Target, name: str, seeds: range, profile: Profile) -> None
 
 
 def _profile(file: Path | None, target: str) -> Profile:
-    from fanin_conform.profile import EVERYTHING, read
+    from fanin_conform.profile import EVERY_NIC, EVERYTHING, read
     from fanin_wire.settings import InvalidSetting
 
     if file is None:
         own: dict[str, dict[str, Any]] = {
             SWITCH: {"lanes": LANES, "detection_s": DETECTION_S},
             REFERENCE: {"lanes": LANES, "middle": False, "ahead": False},
+            NIC: {"detection_s": DETECTION_S},
         }
-        return structs.replace(EVERYTHING, **own.get(target, {}))
+        return structs.replace(EVERY_NIC if is_nic(target) else EVERYTHING, **own.get(target, {}))
     try:
         return read(file.read_text())
     except InvalidSetting as error:

@@ -8,7 +8,7 @@ from fanin_nic.engine.jobs.ring_order import next_node
 from fanin_nic.engine.packets import early_result, ring, tree
 from fanin_nic.engine.packets.remote_abort import on_remote_abort, on_remote_restart
 from fanin_nic.engine.packets.sender import note_ring_neighbour
-from fanin_nic.engine.packets.validate import is_acceptable
+from fanin_nic.engine.packets.validate import is_acceptable, is_computable
 from fanin_nic.engine.records.accessors import U64, ZERO, bit_of, count
 from fanin_nic.engine.records.tables import Counter
 from fanin_nic.engine.slots.contribution import EARLY
@@ -19,6 +19,7 @@ RESULT, NEED = int(Opcode.RESULT), int(Opcode.NEED)
 CONFIG_ACK, LEAVE_ACK = int(Opcode.CONFIG_ACK), int(Opcode.LEAVE_ACK)
 ABORT, NAK = int(Opcode.ABORT), int(Opcode.NAK)
 DROP_LENGTH, DROP_NOT_ADDRESSED = int(Counter.DROP_LENGTH), int(Counter.DROP_NOT_ADDRESSED)
+DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
 WAIT_SIZE = WAIT_BODY.size
 
 
@@ -45,6 +46,8 @@ def dispatch_position(e, job, header, payload):
     """Handle a packet of the device above about a position of a running job."""
     if header.opcode == RESULT and header.node_bitmap & bit_of(job.parent_bit) == ZERO:
         count(e, DROP_NOT_ADDRESSED)
+    elif header.opcode == RESULT and not is_computable(e, header):
+        count(e, DROP_UNEXPECTED)
     elif header.opcode == RESULT and header.flags & EARLY:
         early_result.on_early_result(e, job, header, payload)
     elif header.opcode == RESULT:

@@ -1,0 +1,196 @@
+"""The protocol between the conformance suite and the agent that works the device under test: docs/agent.md.
+
+A request is one line of JSON, and so is its answer. The suite sends a request when it has the answer to the one before.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+VERSION = 1
+MAX_LINE = 1 << 20  # bytes of a line, with its end
+MAX_WAIT_S = 60.0
+
+Number32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
+Number64 = Annotated[int, Meta(ge=0)]  # msgspec has no bound of 2^64
+Seconds = Annotated[float, Meta(ge=0, le=MAX_WAIT_S)]
+Queue = Annotated[int, Meta(ge=0, lt=1 << 16)]
+Blocks = tuple[Number32, Number32]  # first, number
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True, tag_field="do", kw_only=True):
+    """A request of the suite."""
+
+
+class Hello(Request, tag="hello"):
+    """The first request. Answer: `version`, and `address`, the IPv4 address of the device."""
+
+    version: int
+
+
+class Hop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A device above: its address, the bit of the device below it, and the mask of all its children."""
+
+    address: str
+    bit: Annotated[int, Meta(ge=0, le=63)]
+    mask: Number64
+
+
+class Join(Request, tag="join"):
+    """A rank begins to join a job, with a new queue pair of the number `queue`.
+
+    route: LOCAL, TREE or RING. rank: its bit among the ranks of the node; rank_mask: all of them. digest: two halves.
+    next, previous: the neighbours of a ring. hops: the devices above, lowest first. flags: those of a CONFIG, and 8 for
+    a ring with fixed start.
+    """
+
+    queue: Queue
+    jid: Number32
+    key: Number32
+    route: str
+    rank: Annotated[int, Meta(ge=0, le=63)] = 0
+    rank_mask: Number64 = 1
+    slots: Number32 = 8
+    chunk: Number32 = 256
+    digest: tuple[Number64, Number64] = (1, 2)
+    node_index: Number32 = 0
+    node_count: Number32 = 1
+    next: str = ""
+    previous: str = ""
+    hops: tuple[Hop, ...] = ()
+    flags: Number32 = 0
+
+
+class Joined(Request, tag="joined"):
+    """What has become of the join? Answer: `status`, with SUCCESS `slots`, `window`, `chunk`, else who is `missing`.
+
+    PENDING: nothing yet, `seconds` long.
+    """
+
+    queue: Queue
+    seconds: Seconds = 0.0
+
+
+class Post(Request, tag="post"):
+    """Post a work request. Answer: `mid`, the number of the message.
+
+    contributors: NONE, ONE or ALL. length, block: bytes of the message, and of a block of it. brings, wants: the blocks
+    of this rank, [first, number]. data: of the blocks that it brings, in hexadecimal. readable: false: the device can
+    not read the data. agreement: the upper half of the mid.
+    """
+
+    queue: Queue
+    wr: Number64 = 0
+    op: str = "NONE"
+    dtype: str = "NONE"
+    contributors: str = "ALL"
+    length: Number32 = 0
+    block: Number32 | None = None
+    brings: Blocks = (0, 1)
+    wants: Blocks = (0, 1)
+    data: str = ""
+    readable: bool = True
+    deadline_ms: Number32 = 0
+    agreement: Annotated[int, Meta(ge=0, lt=1 << 16)] = 0
+
+
+class Wait(Request, tag="wait"):
+    """The next completion of a queue. Answer: `status`, `wr`, `byte_length`, `missing`, `missing_kind`, `lost_device`,
+    and `data`, the memory of the blocks that it wants. status "": none has come for `seconds`."""
+
+    queue: Queue
+    seconds: Seconds = 0.0
+
+
+class Look(Request, tag="look"):
+    """Answer, empty, when the device has seen all that was posted to a queue."""
+
+    queue: Queue
+
+
+class Leave(Request, tag="leave"):
+    """A rank leaves its job. Answer: `status`, when the device has taken it, or PENDING after `seconds`."""
+
+    queue: Queue
+    seconds: Seconds = 1.0
+
+
+class Kill(Request, tag="kill"):
+    """The process of a rank ends without a word. A queue of that number may be opened anew. Answer: empty."""
+
+    queue: Queue
+
+
+class Close(Request, tag="close"):
+    """Give back what a queue has, whatever its state. Answer: empty."""
+
+    queue: Queue
+
+
+class Counters(Request, tag="counters"):
+    """Answer: `counters`, of the device by name."""
+
+
+AnyRequest = Hello | Join | Joined | Post | Wait | Look | Leave | Kill | Close | Counters
+Answer = dict[str, Any]
+
+
+class AgentError(Exception):
+    """A request that can not be carried out. name: WRONG_REQUEST, UNKNOWN_QUEUE, or a status of SPEC.md."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name, self.text = name, text
+
+
+_decoder = msgspec.json.Decoder(AnyRequest)
+
+
+def read_request(line: bytes) -> AnyRequest:
+    """The request of a line.
+
+    Raises:
+        AgentError: it is none.
+    """
+    if len(line) > MAX_LINE:
+        raise AgentError("WRONG_REQUEST", f"a line has more than {MAX_LINE} bytes")
+    try:
+        return _decoder.decode(line)
+    except msgspec.DecodeError as error:
+        raise AgentError("WRONG_REQUEST", str(error)) from None
+
+
+def write_line(message: Request | Answer) -> bytes:
+    """A request or an answer as a line."""
+    return msgspec.json.encode(message) + b"\n"
+
+
+def answer_of_error(error: AgentError) -> Answer:
+    """The answer to a request that can not be carried out."""
+    return {"error": error.name, "text": error.text}
+
+
+def data_of(request: Post) -> bytes:
+    """The data of a request.
+
+    Raises:
+        AgentError: they are not hexadecimal, or not as many as the blocks that it brings have.
+    """
+    try:
+        data = bytes.fromhex(request.data)
+    except ValueError:
+        raise AgentError("WRONG_REQUEST", "data is not hexadecimal") from None
+    wanted = bytes_of(request, request.brings)
+    if len(data) != wanted:
+        raise AgentError("WRONG_REQUEST", f"data has {len(data)} bytes, and the blocks {wanted}")
+    return data
+
+
+def bytes_of(request: Post, blocks: Blocks) -> int:
+    """Bytes of some blocks of a message; the last may be shorter."""
+    block = request.length if request.block is None else request.block
+    first, number = blocks
+    return max(0, min((first + number) * block, request.length) - first * block)

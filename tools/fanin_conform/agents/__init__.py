@@ -1,0 +1,1 @@
+"""Agents: what works a device under test as its host does."""

@@ -1,0 +1,24 @@
+"""What every agent offers: the requests of `fanin_wire.agent`, answered."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fanin_wire.agent import Answer, Request
+
+
+class Agent(Protocol):
+    """The host of the device under test."""
+
+    def ask(self, request: Request) -> Answer:
+        """Carry a request out.
+
+        Returns:
+            The members that the request's docstring names.
+
+        Raises:
+            AgentError: it can not be carried out.
+        """
+
+    def close(self) -> None:
+        """Give everything back."""
