@@ -31,7 +31,7 @@ NOT_RUN = {  # reason in the title of a block -> what the block must have
     "needs a GPU": r"\bNCCL_NET_PLUGIN\b",
     "needs verbs programs": r"\bibv_\w+|\bib_\w+",
     "needs pyverbs": r"\bfanin verbs-lib\b.* python\b|\bpython examples/verbs/",
-    "needs a device of yours": r"--(fanin-)?target udp://",
+    "needs a device of yours": r"--(fanin-)?target (?:udp|nic)://",
     "needs Wireshark": r"\btshark\b",
     "needs root": r"--netns|ip netns|/dev/infiniband|/etc/|systemctl|/opt/",
     "tests/conformance runs it": r"--target (?:switch|reference)",
