@@ -8,10 +8,11 @@ from fanin_nic.engine.jobs.ring_order import next_node
 from fanin_nic.engine.packets import early_result, ring, tree
 from fanin_nic.engine.packets.remote_abort import on_remote_abort, on_remote_restart
 from fanin_nic.engine.packets.sender import note_ring_neighbour
-from fanin_nic.engine.packets.validate import is_acceptable, is_computable
+from fanin_nic.engine.packets.validate import is_acceptable
 from fanin_nic.engine.records.accessors import U64, ZERO, bit_of, count
 from fanin_nic.engine.records.tables import Counter
-from fanin_nic.engine.slots.contribution import EARLY
+from fanin_nic.engine.slots.arithmetic import CLASS_ALL
+from fanin_nic.engine.slots.contribution import EARLY, contributor_class
 from fanin_nic.native.compiled import internal
 from fanin_wire.fields import WAIT_BODY, Opcode
 
@@ -46,7 +47,7 @@ def dispatch_position(e, job, header, payload):
     """Handle a packet of the device above about a position of a running job."""
     if header.opcode == RESULT and header.node_bitmap & bit_of(job.parent_bit) == ZERO:
         count(e, DROP_NOT_ADDRESSED)
-    elif header.opcode == RESULT and not is_computable(e, header):
+    elif header.opcode == RESULT and contributor_class(header.flags) > CLASS_ALL:
         count(e, DROP_UNEXPECTED)
     elif header.opcode == RESULT and header.flags & EARLY:
         early_result.on_early_result(e, job, header, payload)
