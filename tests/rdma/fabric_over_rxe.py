@@ -24,7 +24,11 @@ from fanin_tools.stress.matrix.run import run
 from fanin_tools.stress.matrix.topologies import JobSetup
 
 SWITCH = "leaf"
+GROUP = "239.77.0.1"  # of the switch
 ROOM = 8
+DOWN = 0  # the end of the link whose interface goes down, which is that of rxe1
+CHECK = ["-m", "tests.rdma.port_over_rxe", "rxe1", "10.9.0.3"]  # an address that no device has
+WAIT_SECONDS, POLL_SECONDS = 120.0, 0.05
 
 
 def describe(places: dict[str, tuple[str, str]]) -> Fabric:
@@ -37,6 +41,7 @@ def describe(places: dict[str, tuple[str, str]]) -> Fabric:
             address=address,
             ranks=0 if name == SWITCH else ROOM,
             port=f"verbs://{device}",
+            group=GROUP if name == SWITCH else "",
         )
         for name, (address, device) in places.items()
     )
@@ -61,15 +66,67 @@ def counters(running: Running) -> dict[str, dict[str, int]]:
 def run_program(running: Running, ranks: int, program: list[str]) -> dict[str, Any]:
     """Exit code and output of a program with pyverbs' own traffic, by the command that a user gives."""
     say(" ".join(program))
-    fanin = str(Path(sys.executable).with_name("fanin"))
-    command = [fanin, "run", "-n", str(ranks), "--name", running.fabric.name, "--", sys.executable, *program]
-    ended = subprocess.run(command, capture_output=True, text=True)
+    ended = subprocess.run(command_of(running, ranks, program), capture_output=True, text=True)
     return {"code": ended.returncode, "output": ended.stdout, "errors": ended.stderr}
 
 
+def command_of(running: Running, ranks: int, program: list[str]) -> list[str]:
+    """The command that runs a program as a job. Each rank of it may say how it ended."""
+    fanin = [str(Path(sys.executable).with_name("fanin")), "run", "-n", str(ranks), "--name", running.fabric.name]
+    return [*fanin, "--keep-going", "--", sys.executable, *program]
+
+
+def status(running: Running, name: str) -> dict[str, Any]:
+    """What a device says of itself."""
+    return device_query.query_status(running.state.socket(name))
+
+
+def await_port(running: Running, state: str) -> dict[str, Any]:
+    """What nic1 says of its verbs device as soon as its port has this state."""
+    end = time.monotonic() + WAIT_SECONDS
+    while (found := status(running, "nic1")["verbs"])["port"] != state:
+        if time.monotonic() > end:
+            raise TimeoutError(f"{found}")
+        time.sleep(POLL_SECONDS)
+    return dict(found)
+
+
+def set_port(state: str) -> None:
+    """Take the interface of rxe1 down, or up; by the guest's own programs, which are outside of this root."""
+    say(f"port {state}")
+    outside = ["/proc/1/root/usr/bin/busybox", "chroot", "/proc/1/root", "/usr/bin/busybox", "sh", "/port.sh"]
+    subprocess.run([*outside, state, str(DOWN)], check=True)
+
+
+def open_port(*limit: str) -> str:
+    """What a port on rxe1 says that opens now."""
+    return subprocess.run([sys.executable, *CHECK, *limit], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def lose_port(running: Running, ranks: int) -> dict[str, Any]:
+    """Take the interface of rxe1 down in the midst of a job, and up again. How the ranks of the job ended, what a port
+    says that opens meanwhile, what nic1 says meanwhile and then, and in its log, and how a job ends that begins after
+    it."""
+    command = command_of(running, ranks, ["-m", "tests.rdma.sums", "0"])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "begun\n"
+        set_port("down")
+        meanwhile = await_port(running, "down")
+        refused = open_port()
+        ended = [line for line in job.stdout.read().split("\n") if line not in ("begun", "")]
+    say(" ".join(ended))
+    set_port("up")
+    then = await_port(running, "active")
+    after = run_program(running, ranks, ["-m", "tests.rdma.sums", "20"])
+    log = running.state.log("nic1").read_text()
+    return {"ended": ended, "refused": refused, "meanwhile": meanwhile, "then": then, "log": log, "after": after}
+
+
 def main() -> None:
-    """Entry point. The result: calls and failures of the matrix, the counters of each device after it, and how the
-    programs ended: a list of [ranks, program]."""
+    """Entry point. The result: calls and failures of the matrix, the counters of each device after it, what the switch
+    sent to its group, how the programs ended (a list of [ranks, program]), what a port says that may lock little memory
+    and one that may lock enough, and what came of a port that went down."""
     wanted: dict[str, Any] = json.loads(sys.argv[1])
     setups = tuple(JobSetup(*setup) for setup in wanted["setups"])
     sample = list(pairwise_sample(DIMENSIONS | {"setup": setups}, is_valid, wanted["seed"]))
@@ -79,9 +136,11 @@ def main() -> None:
     running = lifecycle.up(describe(wanted["places"]), say)
     try:
         result = run(running, sample, wanted["seed"], say)
-        counted = counters(running)
-        ended = [run_program(running, *program) for program in wanted["programs"]]
-        print(json.dumps({**result.as_dict(), "counters": counted, "programs": ended}))
+        found = {"counters": counters(running), "to_group": status(running, SWITCH)["links"][GROUP]["tx_packets"]}
+        found["programs"] = [run_program(running, *program) for program in wanted["programs"]]
+        found["ports"] = [open_port("little"), open_port()]
+        found["lost"] = lose_port(running, wanted["ranks"])
+        print(json.dumps({**result.as_dict(), **found}))
         say("done")
     finally:
         lifecycle.down(running.fabric.name)

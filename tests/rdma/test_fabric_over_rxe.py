@@ -55,8 +55,8 @@ class Outcome(NamedTuple):
 def outcome(request: pytest.FixtureRequest, linked: Guest, environment: dict[str, str]) -> Outcome:
     """Of a fabric in a guest with the files of this machine."""
     loss, setups = request.param
-    commands = [command for *command, _ in PROGRAMS.values()]
-    wanted = {"places": PLACES, "setups": setups, "seed": 1, "programs": commands if HAS_PYVERBS else []}
+    commands = [command for *command, _ in PROGRAMS.values()] if HAS_PYVERBS else []
+    wanted = {"places": PLACES, "setups": setups, "seed": 1, "ranks": RANKS, "programs": commands}
     with lossy(linked, loss):
         arguments = [json.dumps(wanted)]
         output = programs.run_module(linked, environment, "tests.rdma.fabric_over_rxe", arguments, SECONDS)
@@ -73,6 +73,42 @@ def test_collectives(outcome: Outcome) -> None:
     sent = [counted["tx_CONTRIBUTION"] for name, counted in result["counters"].items() if name != "leaf"]
     assert min(sent) > 100
     assert (outcome.lost > 20) if outcome.has_loss else (outcome.lost == 0)
+
+
+@pytest.mark.process
+@pytest.mark.deep
+def test_results_go_to_the_group(outcome: Outcome) -> None:
+    """Each once for all NICs: by multicast of rxe, at both ends of the link. None that does not fit is taken."""
+    result = outcome.result
+    children = [counted for name, counted in result["counters"].items() if name != "leaf"]
+    assert result["to_group"] > 100
+    assert not any(counted.get("drop_icrc") for counted in result["counters"].values())
+    assert min(counted["rx_RESULT"] for counted in children) > 100
+
+
+@pytest.mark.process
+@pytest.mark.deep
+def test_refusals(outcome: Outcome) -> None:
+    little, enough = outcome.result["ports"]
+    assert "cannot register 20 MiB with rxe1: " in little
+    assert "; raise the limit of locked memory (ulimit -l)" in little
+    assert enough == "open"
+
+
+@pytest.mark.process
+@pytest.mark.deep
+def test_port_that_goes_down(outcome: Outcome) -> None:
+    """Jobs end as if the network were cut; the device says so, and goes on when the port is up again."""
+    lost = outcome.result["lost"]
+    assert len(lost["ended"]) == RANKS
+    assert set(lost["ended"]) <= {"PEER_LOST", "ABORTED", "TIMEOUT"}, lost
+    assert lost["refused"] == "port 1 of rxe1 is down; set its network interface up"
+    assert lost["meanwhile"]["device"] == "rxe1"
+    assert lost["then"]["events"]["PORT_ERR"] >= 1  # rxe tells of a port that is up twice: by its flag and its carrier
+    assert lost["then"]["events"]["PORT_ACTIVE"] >= 1
+    assert lost["log"].count("port 1 of verbs device rxe1 is down") == 1
+    assert lost["log"].count("port 1 of verbs device rxe1 is up again") == 1
+    assert lost["after"]["code"] == 0, lost["after"]
 
 
 @pytest.mark.process

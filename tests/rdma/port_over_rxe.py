@@ -1,0 +1,39 @@
+"""A program for the guest: opens a port, `python -m tests.rdma.port_over_rxe DEVICE ADDRESS`, and prints "open", or why
+it can not be opened. With "little" behind, this process may lock little memory."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import resource
+import sys
+
+from fanin_nic.port.port import PortError
+from fanin_nic.port.verbs.port import VerbsPort
+
+LITTLE = 1 << 20  # bytes
+CAPABILITY_VERSION_3 = 0x20080522  # linux/capability.h
+
+
+def lock_little() -> None:
+    """Give up the right to lock any memory, which root has, and lower the limit."""
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (LITTLE, LITTLE))
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    if ctypes.CDLL(None, use_errno=True).capset(header, (ctypes.c_uint32 * 6)()) != 0:  # none of them
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def main() -> None:
+    """Entry point."""
+    device, address, *limited = sys.argv[1:]
+    if limited:
+        lock_little()
+    try:
+        with contextlib.closing(VerbsPort(device, address, mtu=9000)):
+            print("open")
+    except PortError as error:
+        print(error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""A rank, for the guest: allreduces, each with the right result. `python -m tests.rdma.sums COUNT`; with 0 until one
+fails, whose status it prints. "begun" is printed after the first."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+
+import fanin
+from fanin.errors import FaninError
+
+ELEMENTS = 5000
+
+
+def main() -> None:
+    """Entry point."""
+    count = int(sys.argv[1])
+    with fanin.Communicator() as communicator:
+        expected = np.arange(ELEMENTS) * sum(range(communicator.size + 1))
+        for number in range(count) if count else itertools.count():
+            try:
+                total = communicator.allreduce(np.arange(ELEMENTS) * (communicator.rank + 1))
+            except FaninError as error:
+                print(str(error).partition(":")[0], flush=True)
+                return
+            assert (total == expected).all()
+            if number == 0:
+                print("begun", flush=True)
+
+
+if __name__ == "__main__":
+    main()
