@@ -190,7 +190,7 @@ class Tester:
             packet = datagram.dissect(frame.data)
             if packet is None:
                 return None
-            if self._fence.has(packet):
+            if self._fence.has(packet) and packet.opcode != Opcode.KEEPALIVE:  # which may come by the group
                 return packet if packet.opcode in self._fence.answers else None
         return None
 
