@@ -150,7 +150,8 @@ mpi4py-suite: $(VENV)/.tested peers
 
 .bench/nccl:
 	@echo "== fetching NCCL $(NCCL_TAG) into .bench/nccl"
-	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(NCCL_TAG) https://github.com/NVIDIA/nccl $@
+	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(NCCL_TAG) https://github.com/NVIDIA/nccl $@ \
+	  || { echo "fanin: NOT_SUPPORTED: NCCL can not be fetched here; put a clone of it into $@"; exit 1; }
 
 nccl: $(VENV)/.tested .bench/nccl
 	@$(BIN)/python -m tests.nccl_lib.headers .bench/nccl

@@ -20,7 +20,8 @@ MARKERS = {
     "quick": "belongs to `make test-quick`",
 }
 NEEDS = ("unit", "process", "netns", "mpi")
-PARTS = ("unit", "process")  # of a whole run: `.ci/tests`
+TOGETHER, ALONE = PARTS = ("together", "alone")  # of a whole run: `.ci/tests`
+COMPUTING = ("tests/sim/",)  # what starts processes there only computes, so it shares the cores with the unit tests
 FIXTURES = {  # fixture -> what it needs
     "bench": "process",
     "compiler_says": "process",
@@ -63,7 +64,7 @@ current: list[str] = []  # the unit test that runs, if one does
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", choices=PARTS, help="of the selected tests, only those that have this marker")
+    parser.addoption("--part", choices=PARTS, help="of the selected tests, those that share the cores, or the others")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,7 +89,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(marker)
     if item.config.pluginmanager.hasplugin("xdist"):
         # Tests with processes run one after the other, since some measure time or look for what is left behind.
-        group = "process" if "process" in needs else item.nodeid.partition("::")[0]
+        group = "process" if part_of(item) == ALONE else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
 
 
@@ -97,9 +98,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part = config.getoption("--part")
     if part is None:
         return
-    others = [item for item in items if item.get_closest_marker(part) is None]
-    items[:] = [item for item in items if item.get_closest_marker(part) is not None]
+    others = [item for item in items if part_of(item) != part]
+    items[:] = [item for item in items if part_of(item) == part]
     config.hook.pytest_deselected(items=others)
+
+
+def part_of(item: pytest.Item) -> str:
+    """The part of a whole run to which a test belongs."""
+    return TOGETHER if item.get_closest_marker("unit") or item.nodeid.startswith(COMPUTING) else ALONE
 
 
 def needs_of(item: pytest.Item) -> set[str]:

@@ -43,7 +43,8 @@ class Pair:
         self.sender, self.receiver = POINTER(), POINTER()
         config = [POINTER()] if version == 10 else []
         to = [*self.net.context(), INT(0), *config, handle]
-        self.net.call("connect", *to, ctypes.byref(self.sender), POINTER())
+        while not self.sender:
+            self.net.call("connect", *to, ctypes.byref(self.sender), POINTER())
         while not self.receiver:
             self.net.call("accept", listener, ctypes.byref(self.receiver), POINTER())
         self.net.call("closeListen", listener)
@@ -96,22 +97,41 @@ def test_no_more_than_the_most_requests() -> None:
 
 
 @pytest.mark.usefixtures("nic")
-def test_a_stranger_is_left_out() -> None:
+@pytest.mark.parametrize("said", [b"", b"x", bytes(64)], ids=["silent", "short", "long"])
+@pytest.mark.parametrize("count", [1, 40])
+def test_strangers_are_left_out(said: bytes, count: int) -> None:
+    """Those that wait without a word, too, and more of them than there are places."""
     strangers = []
 
     def intrude(handle: bytes) -> None:
         address, port = ADDRESS_OF_HANDLE.unpack_from(handle)
-        one = socket.create_connection((socket.inet_ntoa(address), socket.ntohs(port)))
-        one.sendall(bytes(64))
-        strangers.append(one)
+        for _ in range(count):
+            one = socket.create_connection((socket.inet_ntoa(address), socket.ntohs(port)))
+            one.sendall(said)
+            strangers.append(one)
 
     pair, data, room = Pair(VERSIONS[-1], intrude), np.full(4, 9, np.uint8), np.zeros(4, np.uint8)
     receiving = pair.receive(room)
     pair.net.wait(pair.send(data))
     assert pair.net.wait(receiving) == 4
     assert np.array_equal(room, data)
-    with pytest.raises(ConnectionResetError):
-        strangers[0].recv(1)
+    for one in strangers:
+        one.close()
+
+
+@pytest.mark.usefixtures("nic")
+def test_nobody_listens_any_more() -> None:
+    net = Interface("ncclNet", VERSIONS[-1])
+    raw, listener = net.listen()
+    net.call("closeListen", listener)
+    handle, sender = ctypes.create_string_buffer(raw), POINTER()
+
+    def connect() -> None:
+        while not sender:
+            net.call("connect", *net.context(), INT(0), handle, ctypes.byref(sender), POINTER())
+
+    with pytest.raises(Refused, match="connecting to another rank: Connection refused"):
+        connect()
 
 
 @pytest.mark.usefixtures("nic")

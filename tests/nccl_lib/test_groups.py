@@ -20,8 +20,8 @@ from tests.nccl_lib.plugin import VERSIONS
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[2]
 RANKS = 4
-BOUND_S = 120.0
 ITERATIONS = int(os.environ.get("FANIN_TEST_NCCL", "400"))
+BOUND_S = 120.0 + ITERATIONS / 10  # four processes that never sleep share the cores
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,9 @@ from .machine.packages import PackagesMissing
 from .wire import Wire
 
 TC = "/usr/sbin/tc"
-# Minutes of an emulated processor. tests/e2e/test_rdma_host.py has the same over the verbs library of Fanin.
-collect_ignore = [] if ALL else ["test_host_over_rxe.py"]
+# Minutes of an emulated processor. tests/e2e/test_rdma_host.py and test_verbs_port.py have the same over the verbs
+# library of Fanin.
+collect_ignore = [] if ALL else ["test_host_over_rxe.py", "test_fabric_over_rxe.py"]
 
 
 @pytest.fixture(scope="session")

@@ -307,6 +307,17 @@ static void cut(struct group *group, size_t block, size_t window, size_t bytes, 
     }
 }
 
+/* As `begin`, for a window. */
+static struct request *begin_window(struct group *group, size_t block, size_t window, size_t bytes, size_t *own,
+                                    int *result)
+{
+    struct request *request = begin(group, bytes, result);
+
+    if (request)
+        cut(group, block, window, bytes, own);
+    return request;
+}
+
 static int check_pieces(int count, const struct nccl_piece *pieces, size_t bytes)
 {
     size_t sum = 0;
@@ -325,19 +336,15 @@ int collective_allgather(void *in, void *source, int piece_count, struct nccl_pi
 {
     struct fanin_operation operation = {.collective = FANIN_ALLGATHERV};
     struct group *group = in;
-    struct request *request;
-    char *staged;
     size_t own;
-    int result;
+    int result = check_pieces(piece_count, pieces, bytes);
+    struct request *request = result == NCCL_SUCCESS ? begin_window(group, block, window, bytes, &own, &result) : NULL;
+    char *staged;
 
     (void)registration;
     *posted = NULL;
-    if ((result = check_pieces(piece_count, pieces, bytes)) != NCCL_SUCCESS)
-        return result;
-    request = begin(group, bytes, &result);
     if (!request)
         return result;
-    cut(group, block, window, bytes, &own);
     staged = request->staging.address;
     memcpy(staged + own, source, group->sizes[group->rank]);
     request->result = staged;
@@ -364,12 +371,10 @@ int collective_reduce_scatter(void *in, int piece_count, struct nccl_piece *piec
     *posted = NULL;
     if (!can_compute(datatype, op))
         return refuse("reduce-scatter", datatype, op);
-    if ((result = check_pieces(piece_count, pieces, bytes)) != NCCL_SUCCESS)
-        return result;
-    request = begin(group, bytes, &result);
+    result = check_pieces(piece_count, pieces, bytes);
+    request = result == NCCL_SUCCESS ? begin_window(group, block, window, bytes, &own, &result) : NULL;
     if (!request)
         return result;
-    cut(group, block, window, bytes, &own);
     staged = request->staging.address;
     for (int i = 0; i < piece_count; staged += pieces[i++].bytes)
         memcpy(staged, pieces[i].address, pieces[i].bytes);

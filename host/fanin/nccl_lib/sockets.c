@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -18,21 +19,30 @@
 #include <unistd.h>
 
 #define BACKLOG 128
-#define CONNECT_S 10
+#define MAX_PENDING 16        /* when all places are taken, the first one is given up: strangers can not fill them */
+#define CONNECT_MS 10000
 #define MAX_TEXT 64
 static const char MARK[8] = "fanin-p";
 
 /* The first bytes of a connection, too: a stranger does not know the nonce. */
-struct handle {
+struct greeting {
     char mark[8];
     uint64_t nonce;
     uint32_t address;         /* network order */
     uint16_t port, reserved;
 };
+
+/* NCCL gives the same memory to each call of a connect, which keeps here what it has begun. */
+struct handle {
+    struct greeting greeting;
+    int connecting;           /* 1 + the descriptor; 0: not begun */
+    uint32_t begun_ms;
+};
 _Static_assert(sizeof(struct handle) <= NCCL_HANDLE_BYTES, "a handle is too long");
 
 struct listener {
-    int descriptor, pending;  /* pending: a connection that has not said its nonce yet; -1: none */
+    int descriptor;
+    int pending[MAX_PENDING]; /* connections that have not said their nonce yet; -1: none */
     uint64_t nonce;
 };
 
@@ -94,14 +104,14 @@ static int open_listener(struct sockaddr_in *name)
 int socket_listen(int nic, void *handle, void **made)
 {
     struct sockaddr_in name = {.sin_family = AF_INET};
-    struct handle own = {.reserved = 0};
+    struct handle own = {.connecting = 0};
     struct listener *listener;
     int result = own_address(nic, &name.sin_addr);
 
     if (result != NCCL_SUCCESS)
         return result;
     listener = malloc(sizeof *listener);
-    if (!listener || getrandom(&own.nonce, sizeof own.nonce, 0) != sizeof own.nonce) {
+    if (!listener || getrandom(&own.greeting.nonce, sizeof own.greeting.nonce, 0) != sizeof own.greeting.nonce) {
         free(listener);
         return NCCL_SYSTEM_ERROR;
     }
@@ -115,11 +125,12 @@ int socket_listen(int nic, void *handle, void **made)
         free(listener);
         return NCCL_SYSTEM_ERROR;
     }
-    listener->pending = -1;
-    listener->nonce = own.nonce;
-    memcpy(own.mark, MARK, sizeof MARK);
-    own.address = name.sin_addr.s_addr;
-    own.port = name.sin_port;
+    for (int i = 0; i < MAX_PENDING; i++)
+        listener->pending[i] = -1;
+    listener->nonce = own.greeting.nonce;
+    memcpy(own.greeting.mark, MARK, sizeof MARK);
+    own.greeting.address = name.sin_addr.s_addr;
+    own.greeting.port = name.sin_port;
     memset(handle, 0, NCCL_HANDLE_BYTES);
     memcpy(handle, &own, sizeof own);
     *made = listener;
@@ -130,8 +141,9 @@ int socket_close_listener(void *closed)
 {
     struct listener *listener = closed;
 
-    if (listener->pending >= 0)
-        close(listener->pending);
+    for (int i = 0; i < MAX_PENDING; i++)
+        if (listener->pending[i] >= 0)
+            close(listener->pending[i]);
     close(listener->descriptor);
     free(listener);
     return NCCL_SUCCESS;
@@ -152,61 +164,125 @@ static struct connection *new_connection(int descriptor, int is_sender)
     return made;
 }
 
-/* The other side listens already, so this takes one round trip. */
-int socket_connect(int nic, void *handle, void **made)
+/* Begins to connect; the descriptor, or -1. */
+static int begin_connect(const struct greeting *other)
 {
-    struct timeval patience = {.tv_sec = CONNECT_S};
-    struct sockaddr_in name = {.sin_family = AF_INET};
-    struct handle other;
-    int descriptor, flags = MSG_NOSIGNAL;
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = other->port, .sin_addr.s_addr = other->address};
+    int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (descriptor >= 0 && connect(descriptor, (struct sockaddr *)&name, sizeof name) && errno != EINPROGRESS) {
+        close(descriptor);
+        return -1;
+    }
+    return descriptor;
+}
+
+/* What has become of a connect: 0: it goes on, 1: done, -1: failed, and errno says why. */
+static int connected(const struct handle *handle)
+{
+    struct pollfd ready = {.fd = handle->connecting - 1, .events = POLLOUT};
+    int error = 0;
+    socklen_t length = sizeof error;
+
+    if (poll(&ready, 1, 0) == 0) {
+        errno = ETIMEDOUT;
+        return (uint32_t)fanin_now_ms() - handle->begun_ms > CONNECT_MS ? -1 : 0;
+    }
+    if (getsockopt(ready.fd, SOL_SOCKET, SO_ERROR, &error, &length) || error) {
+        errno = error;
+        return -1;
+    }
+    return 1;
+}
+
+int socket_connect(int nic, void *opaque, void **made)
+{
+    struct handle *handle = opaque;
+    int descriptor, state;
 
     (void)nic;
     *made = NULL;
-    memcpy(&other, handle, sizeof other);
-    if (memcmp(other.mark, MARK, sizeof MARK)) {
+    if (memcmp(handle->greeting.mark, MARK, sizeof MARK)) {
         nccl_say(NCCL_LOG_WARN, "Fanin: the other rank has another network plugin: give all ranks the same "
                  "NCCL_NET_PLUGIN");
         return NCCL_INVALID_USAGE;
     }
-    name.sin_addr.s_addr = other.address;
-    name.sin_port = other.port;
-    descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (descriptor < 0)
-        return complain("a socket");
-    setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (connect(descriptor, (struct sockaddr *)&name, sizeof name) ||
-        send(descriptor, &other, sizeof other, flags) != sizeof other ||
-        !(*made = new_connection(descriptor, 1))) {
-        complain("connecting to another rank");
-        close(descriptor);
-        return NCCL_REMOTE_ERROR;
+    if (!handle->connecting) {
+        handle->connecting = begin_connect(&handle->greeting) + 1;
+        handle->begun_ms = (uint32_t)fanin_now_ms();
+        if (!handle->connecting)
+            return complain("connecting to another rank");
     }
-    return NCCL_SUCCESS;
+    state = connected(handle);
+    if (state == 0)
+        return NCCL_SUCCESS;
+    descriptor = handle->connecting - 1;
+    handle->connecting = 0;
+    /* A new connection has room for these bytes. */
+    if (state > 0 && send(descriptor, &handle->greeting, sizeof handle->greeting, MSG_NOSIGNAL) ==
+                         (ssize_t)sizeof handle->greeting)
+        *made = new_connection(descriptor, 1);
+    if (*made)
+        return NCCL_SUCCESS;
+    complain("connecting to another rank");
+    close(descriptor);
+    return NCCL_REMOTE_ERROR;
+}
+
+/* Takes what waits at the door. */
+static int take_pending(struct listener *listener)
+{
+    for (;;) {
+        int descriptor = accept4(listener->descriptor, NULL, NULL, SOCK_CLOEXEC), place = 0;
+
+        if (descriptor < 0)
+            return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? NCCL_SUCCESS
+                                                                               : complain("accepting a rank");
+        while (place < MAX_PENDING && listener->pending[place] >= 0)
+            place++;
+        if (place == MAX_PENDING) {
+            close(listener->pending[0]);
+            memmove(listener->pending, listener->pending + 1, (MAX_PENDING - 1) * sizeof *listener->pending);
+            place--;
+        }
+        listener->pending[place] = descriptor;
+    }
+}
+
+/* Whether a connection has said the nonce: 0: not yet, 1: yes, -1: it is a stranger's. */
+static int is_known(const struct listener *listener, int descriptor)
+{
+    struct greeting said;
+    ssize_t length = recv(descriptor, &said, sizeof said, MSG_DONTWAIT | MSG_PEEK);
+
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (length > 0 && length < (ssize_t)sizeof said)
+        return 0;
+    return length == (ssize_t)sizeof said && !memcmp(said.mark, MARK, sizeof MARK) && said.nonce == listener->nonce &&
+                   recv(descriptor, &said, sizeof said, 0) == (ssize_t)sizeof said
+               ? 1
+               : -1;
 }
 
 int socket_accept(void *in, void **made)
 {
     struct listener *listener = in;
-    struct handle said;
-    ssize_t length;
+    int result = take_pending(listener);
 
     *made = NULL;
-    if (listener->pending < 0)
-        listener->pending = accept4(listener->descriptor, NULL, NULL, SOCK_CLOEXEC);
-    if (listener->pending < 0)
-        return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? NCCL_SUCCESS : complain("accepting a rank");
-    length = recv(listener->pending, &said, sizeof said, MSG_DONTWAIT | MSG_PEEK);
-    if (length < 0 && (errno == EAGAIN || errno == EINTR))
-        return NCCL_SUCCESS;
-    if (length > 0 && length < (ssize_t)sizeof said)
-        return NCCL_SUCCESS;
-    if (length == (ssize_t)sizeof said && !memcmp(said.mark, MARK, sizeof MARK) && said.nonce == listener->nonce &&
-        recv(listener->pending, &said, sizeof said, 0) == (ssize_t)sizeof said)
-        *made = new_connection(listener->pending, 0);
-    if (!*made)               /* a stranger: the next one may be right */
-        close(listener->pending);
-    listener->pending = -1;
-    return NCCL_SUCCESS;
+    for (int i = 0; i < MAX_PENDING && result == NCCL_SUCCESS && !*made; i++) {
+        int known = listener->pending[i] < 0 ? 0 : is_known(listener, listener->pending[i]);
+
+        if (!known)
+            continue;
+        if (known > 0)
+            *made = new_connection(listener->pending[i], 0);
+        if (!*made)
+            close(listener->pending[i]);
+        listener->pending[i] = -1;
+    }
+    return result;
 }
 
 int socket_close(void *closed)
