@@ -5,10 +5,13 @@ A request is one line of JSON, and so is its answer. The suite sends a request w
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+
+from fanin_wire.abi import ContributorClass, DType, Op, Route
 
 VERSION = 1
 MAX_LINE = 1 << 20  # bytes of a line, with its end
@@ -146,6 +149,7 @@ class AgentError(Exception):
         self.name, self.text = name, text
 
 
+_ENUMERATIONS: dict[str, Any] = {"op": Op, "dtype": DType, "contributors": ContributorClass, "route": Route}
 _decoder = msgspec.json.Decoder(AnyRequest)
 
 
@@ -171,6 +175,30 @@ def write_line(message: Request | Answer) -> bytes:
 def answer_of_error(error: AgentError) -> Answer:
     """The answer to a request that can not be carried out."""
     return {"error": error.name, "text": error.text}
+
+
+def code_of(kind: str, name: str) -> int:
+    """The code of an op, dtype, contributors or route by its name.
+
+    Raises:
+        AgentError: there is no such name.
+    """
+    try:
+        return int(_ENUMERATIONS[kind][name.upper()])
+    except KeyError:
+        raise AgentError("WRONG_REQUEST", f"{name!r} is no {kind}") from None
+
+
+def address_of(text: str) -> int:
+    """An IPv4 address as a number; 0 for "".
+
+    Raises:
+        AgentError: it is none.
+    """
+    try:
+        return int(ipaddress.IPv4Address(text)) if text else 0
+    except ValueError:
+        raise AgentError("WRONG_REQUEST", f"{text!r} is no IPv4 address") from None
 
 
 def data_of(request: Post) -> bytes:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fanin_nic.native.cache import ENVIRONMENT_VARIABLE
 from fanin_nic.native.target import TARGETS
@@ -51,12 +51,30 @@ def files_of_code(machine: Machine) -> list[Path]:
     return sorted(path for path in machine.code.rglob("*") if path.is_file())
 
 
+def shown_in(output: str, beginning: str) -> dict[str, Any]:
+    """The JSON that begins so in the output of a program."""
+    at = output.find(beginning)
+    try:
+        return json.JSONDecoder().raw_decode(output, max(at, 0))[0] if at >= 0 else {}
+    except ValueError as error:
+        raise StepFailed(f"{error}: {output[at : at + 200]!r}") from None
+
+
+def member(shown: dict[str, Any], name: str) -> Any:
+    """Something that a program has shown."""
+    if name not in shown:
+        raise StepFailed(f"the program has shown no {name}: {json.dumps(shown)[:200]}")
+    return shown[name]
+
+
 def nothing_compiled(machine: Machine) -> str:
     """What a device compiles when it loads its code: nothing, and that is counted."""
-    shown = json.loads(machine.run("loaded", [machine.python, "-m", "tests.arm.programs.loaded"], SECONDS).output)
-    if shown["compiled"] or shown["counted"] != 1 or shown["cpu"] != TARGETS[TARGET].cpu:
+    ended = machine.run("loaded", [machine.python, "-m", "tests.arm.programs.loaded"], SECONDS)
+    shown = shown_in(ended.output, "{")
+    compiled, counted, cpu = (member(shown, name) for name in ("compiled", "counted", "cpu"))
+    if compiled or counted != 1 or cpu != TARGETS[TARGET].cpu:
         raise StepFailed(str(shown))
-    return f"0 functions compiled, {len(files_of_code(machine))} files before and after, code for {shown['cpu']}"
+    return f"0 functions compiled, {len(files_of_code(machine))} files before and after, code for {cpu}"
 
 
 def ready(machine: Machine) -> str:
@@ -105,7 +123,7 @@ def demo(machine: Machine) -> str:
     shape = " ".join(("--name", "demo", *SHAPE))
     script = f"fanin fabric up {shape} && fanin demo --json {shape} {' '.join(DEMO)} >&2"
     ended = machine.run("demo", ["/bin/bash", "-c", script], SECONDS)
-    return _judged(json.loads(ended.output[ended.output.index("{\n") :]))
+    return _judged(shown_in(ended.output, "{\n"))
 
 
 def host_ranks(machine: Machine) -> str:
@@ -119,19 +137,18 @@ def host_ranks(machine: Machine) -> str:
     }
     command = [sys.executable, "-m", "tests.arm.programs.host_ranks", json.dumps(wanted)]
     ended = machine.run("host-ranks", command, SECONDS, emulated=False)
-    shown = json.loads(next(line for line in ended.output.splitlines() if line.startswith('{"devices"')))
-    if set(shown["devices"].values()) != {machine.image.emulator.name}:
-        raise StepFailed(f"devices are executed by {shown['devices']}")
-    return f"{len(shown['devices'])} emulated devices, ranks of this processor: {_judged(shown['demo'])}"
+    shown = shown_in(ended.output, '{"devices"')
+    devices = member(shown, "devices")
+    if set(devices.values()) != {machine.image.emulator.name}:
+        raise StepFailed(f"devices are executed by {devices}")
+    return f"{len(devices)} emulated devices, ranks of this processor: {_judged(member(shown, 'demo'))}"
 
 
-def _judged(shown: dict[str, object]) -> str:
+def _judged(shown: dict[str, Any]) -> str:
     """What a demonstration has verified."""
-    if not shown["verified"]:
+    if not member(shown, "verified"):
         raise StepFailed(f"not verified: {json.dumps(shown)}")
-    routes, rows = shown["routes"], shown["collectives"]
-    assert isinstance(routes, list)
-    assert isinstance(rows, list)
+    routes, rows = member(shown, "routes"), member(shown, "collectives")
     if not routes or not rows:
         raise StepFailed("the demonstration has shown nothing")
     return f"{len(routes)} allreduces and {len(rows)} collectives verified"

@@ -7,35 +7,17 @@ import ipaddress
 import threading
 import time
 from collections import deque
-from typing import Any
 
 from fanin.errors import FaninError
 from fanin.verbs import CQ, MR, PD, WC, Address, CollectiveQP, CollectiveWR, Context, Membership
 from fanin.verbs.membership import Hop
-from fanin_wire.abi import LKEY_PROCESS, ContributorClass, DType, Op, Route, Status, WqeOpcode
-from fanin_wire.agent import MAX_WAIT_S, AgentError, Answer, Join, Post, bytes_of, data_of
+from fanin_wire.abi import LKEY_PROCESS, Status, WqeOpcode
+from fanin_wire.agent import MAX_WAIT_S, AgentError, Answer, Join, Post, address_of, bytes_of, code_of, data_of
 
 MEMORY_BYTES, ALIGNMENT = 1 << 20, 64
 UNREADABLE = ALIGNMENT  # an address of the first page, which no process has
 BATCH = 16
 PENDING = {"status": "PENDING"}
-ENUMERATIONS: dict[str, Any] = {"op": Op, "dtype": DType, "contributors": ContributorClass, "route": Route}
-
-
-def code(kind: str, name: str) -> int:
-    """A code by its name; AgentError if there is none."""
-    try:
-        return int(ENUMERATIONS[kind][name.upper()])
-    except KeyError:
-        raise AgentError("WRONG_REQUEST", f"{name!r} is no {kind}") from None
-
-
-def number(address: str) -> int:
-    """An IPv4 address as a number; 0 for ""."""
-    try:
-        return int(ipaddress.IPv4Address(address)) if address else 0
-    except ValueError:
-        raise AgentError("WRONG_REQUEST", f"{address!r} is no IPv4 address") from None
 
 
 class Rank:
@@ -79,11 +61,11 @@ class Rank:
         place = base + source if request.readable else UNREADABLE
         address = Address(place, base + result, *request.brings, *request.wants)
         wr = CollectiveWR(
-            op=code("op", request.op),
-            dtype=code("dtype", request.dtype),
+            op=code_of("op", request.op),
+            dtype=code_of("dtype", request.dtype),
             length=request.length,
             block=request.block,
-            contributors=code("contributors", request.contributors),
+            contributors=code_of("contributors", request.contributors),
             address_list=[address],
             wr_id=request.wr,
             deadline_ms=request.deadline_ms,
@@ -167,7 +149,7 @@ def _membership(join: Join) -> Membership:
     return Membership(
         jid=join.jid,
         key=join.key,
-        route=code("route", join.route),
+        route=code_of("route", join.route),
         rank_bitmap=1 << join.rank,
         rank_mask=join.rank_mask,
         slots=join.slots,
@@ -175,8 +157,8 @@ def _membership(join: Join) -> Membership:
         digest=digest,
         node_index=join.node_index,
         node_count=join.node_count,
-        next_address=number(join.next),
-        previous_address=number(join.previous),
-        hops=tuple(Hop(number(hop.address), hop.bit, hop.mask) for hop in join.hops),
+        next_address=address_of(join.next),
+        previous_address=address_of(join.previous),
+        hops=tuple(Hop(address_of(hop.address), hop.bit, hop.mask) for hop in join.hops),
         flags=join.flags,
     )

@@ -12,7 +12,7 @@ import numpy as np
 from fanin_nic.engine.records.tables import JobState
 from fanin_sim.fabric.device import Device
 from fanin_wire import abi
-from fanin_wire.abi import ContributorClass, DType, MessageType, Op, Route, Status, WqeFlag, WqeOpcode
+from fanin_wire.abi import MessageType, Status, WqeFlag, WqeOpcode
 from fanin_wire.agent import (
     VERSION,
     AgentError,
@@ -28,22 +28,15 @@ from fanin_wire.agent import (
     Post,
     Request,
     Wait,
+    address_of,
     bytes_of,
+    code_of,
     data_of,
 )
 from fanin_wire.geometry import position_count, segment_length
 
 MEMORY_BYTES = 1 << 20  # of a rank
 LKEY, ALIGNMENT = 1, 64
-ENUMERATIONS = {"op": Op, "dtype": DType, "contributors": ContributorClass, "route": Route}
-
-
-def code(kind: str, name: str) -> int:
-    """A code by its name; AgentError if there is none."""
-    try:
-        return int(ENUMERATIONS[kind][name.upper()])
-    except KeyError:
-        raise AgentError("WRONG_REQUEST", f"{name!r} is no {kind}") from None
 
 
 class Rank:
@@ -106,14 +99,14 @@ class EngineAgent:
         rank.begin(request)
         self._drop_reports(request.queue)
         record = np.zeros(1, abi.JOIN)[0]
-        record["route"] = code("route", request.route)
+        record["route"] = code_of("route", request.route)
         for name in ("jid", "key", "rank_mask", "slots", "chunk", "node_index", "node_count", "flags", "digest"):
             record[name] = getattr(request, name)
         record["rank_bitmap"] = 1 << request.rank
-        record["next_address"], record["previous_address"] = _number(request.next), _number(request.previous)
+        record["next_address"], record["previous_address"] = address_of(request.next), address_of(request.previous)
         record["hop_count"] = len(request.hops)
         for level, hop in enumerate(request.hops):
-            record["hop"][level] = (_number(hop.address), hop.bit, hop.mask)
+            record["hop"][level] = (address_of(hop.address), hop.bit, hop.mask)
         self._device.engine.join(request.queue, record, self._now())
         return {}
 
@@ -143,12 +136,12 @@ class EngineAgent:
     def _(self, request: Post) -> Answer:
         rank, engine = self._rank(request.queue), self._device.engine
         join, data = rank.join, data_of(request)
-        contributors, op, dtype = (code(name, getattr(request, name)) for name in ("contributors", "op", "dtype"))
+        contributors, op, dtype = (code_of(name, getattr(request, name)) for name in ("contributors", "op", "dtype"))
         block = request.length if request.block is None else request.block
         wqe = np.zeros(1, abi.WQE)
         wqe["opcode"], wqe["flags"], wqe["address_count"] = WqeOpcode["COLLECTIVE"], WqeFlag["SIGNALED"], 1
         wqe["op"], wqe["dtype"], wqe["contributors"] = op, dtype, contributors
-        wqe["route"], wqe["jid"], wqe["chunk"] = code("route", join.route), join.jid, join.chunk
+        wqe["route"], wqe["jid"], wqe["chunk"] = code_of("route", join.route), join.jid, join.chunk
         wqe["wr_id"], wqe["mid"] = request.wr, rank.mid | request.agreement << abi.MID_BITS
         wqe["node_bitmap"], wqe["rank_bitmap"] = (1 << min(join.node_count, 64)) - 1, 1 << join.rank
         wqe["length"], wqe["block"], wqe["deadline_ms"] = request.length, block, request.deadline_ms
@@ -221,10 +214,3 @@ class EngineAgent:
     @_do.register
     def _(self, request: Counters) -> Answer:
         return {"counters": self._device.engine.counters()}
-
-
-def _number(address: str) -> int:
-    try:
-        return int(ipaddress.IPv4Address(address)) if address else 0
-    except ValueError:
-        raise AgentError("WRONG_REQUEST", f"{address!r} is no IPv4 address") from None
