@@ -21,7 +21,18 @@ MARKERS = {
 }
 NEEDS = ("unit", "process", "netns", "mpi")
 TOGETHER, ALONE = PARTS = ("together", "alone")  # of a whole run: `.ci/tests`
-COMPUTING = ("tests/sim/",)  # what starts processes there only computes, so it shares the cores with the unit tests
+ALONE_PATHS = {  # folder or file -> why its tests with processes have the machine for themselves
+    "tests/bench/": "it measures",
+    "tests/e2e/": "it measures processor time, and how soon a death is noticed",
+    "tests/host/test_failures.py": "deaths and hangs, by their deadlines",
+    "tests/lanes/": "several busy threads in each device",
+    "tests/libfanin/test_stopped_device.py": "deaths and hangs, by their deadlines",
+    "tests/mpi/": "the ranks of an MPI never sleep",
+    "tests/nccl_lib/": "four processes that never sleep",
+    "tests/robustness/test_devices.py": "jobs beside a flood of packets",
+    "tests/tools/test_end_to_end.py": "it looks for processes that are left behind",
+    "tests/tools/test_killed_soak.py": "it looks for processes that are left behind",
+}
 FIXTURES = {  # fixture -> what it needs
     "bench": "process",
     "compiler_says": "process",
@@ -88,9 +99,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     for marker in sorted(belongs - {mark.name for mark in item.iter_markers()}):
         item.add_marker(marker)
     if item.config.pluginmanager.hasplugin("xdist"):
-        # Tests with processes run one after the other, since some measure time or look for what is left behind.
-        group = "process" if part_of(item) == ALONE else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -105,7 +114,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def part_of(item: pytest.Item) -> str:
     """The part of a whole run to which a test belongs."""
-    return TOGETHER if item.get_closest_marker("unit") or item.nodeid.startswith(COMPUTING) else ALONE
+    if item.get_closest_marker("unit") or not item.nodeid.startswith(tuple(ALONE_PATHS)):
+        return TOGETHER
+    return ALONE
+
+
+def group_of(item: pytest.Item) -> str:
+    """The tests that run one after the other, in one process of pytest-xdist."""
+    if part_of(item) == ALONE:
+        return ALONE
+    file = item.nodeid.partition("::")[0]
+    if item.get_closest_marker("unit") or file.startswith("tests/sim/"):
+        return file
+    return "/".join(file.split("/")[:2])  # a folder, because its rig may take the default port of some program
 
 
 def needs_of(item: pytest.Item) -> set[str]:

@@ -40,7 +40,7 @@ def test_other_tests_can() -> None:
     assert subprocess.run([sys.executable, "--version"], capture_output=True).returncode == 0
 
 
-@pytest.mark.parametrize("path", [*rigs.PATHS, *rigs.DEEP, *rigs.QUICK_PROCESSES, *rigs.NOT_QUICK])
+@pytest.mark.parametrize("path", [*rigs.PATHS, *rigs.ALONE_PATHS, *rigs.DEEP, *rigs.QUICK_PROCESSES, *rigs.NOT_QUICK])
 def test_path_of_the_table_is_there(path: str) -> None:
     file, _, function = path.partition("::")
     assert (FOLDER.parent / file).exists()
