@@ -1,4 +1,4 @@
-"""Compares the plugin's tables and layouts with NCCL's own headers: python -m tests.nccl_lib.headers CLONE.
+"""Compares the plugin's tables, arguments and layouts with NCCL's own headers: python -m tests.nccl_lib.headers CLONE.
 
 CLONE is a clone of NCCL (github.com/NVIDIA/nccl); `make nccl` fetches one.
 """
@@ -15,7 +15,16 @@ from tests.nccl_lib.plugin import VERSIONS, entries
 
 ROOT = Path(__file__).parents[2]
 HEADERS = "src/include/plugin/net"
-FUNCTION = re.compile(r"ncclResult_t \(\*(\w+)\)")
+SOURCE = ROOT / "host/fanin/nccl_lib/interfaces.c"
+FUNCTION = re.compile(r"ncclResult_t \(\*(\w+)\)\(([^;]*)\);")  # in NCCL's structures
+OUR_FUNCTION = re.compile(r"\bint (\w+)\(([^()]*)\)\s*[;{]")
+OUR_TABLE = re.compile(r"struct nccl_interface (ncclNet|ncclCollNet)Plugin_v(\d+) = \{\"Fanin\", \{(.*?)\}\};", re.S)
+OUR_ENTRY = re.compile(r"\(nccl_entry\)\((\w+)\)|0")
+PASSED_AS = {  # type -> how the machine passes it; every other type is memory, to which only its address is passed
+    "int": "int", "size_t": "size_t", "uint64_t": "uint64_t", "ncclDataType_t": "int", "ncclRedOp_t": "int",
+    "ncclDebugLogger_t": "function", "nccl_logger": "function",
+    "ncclProfilerCallback_t": "function", "profiler": "function",
+}  # fmt: skip
 OURS = {8: "8", 9: "9", 10: "9", 11: "11", 12: "12"}  # the layout of the properties
 FIELDS = {  # of NCCL -> ours
     "name": "name", "pciPath": "pci_path", "guid": "guid", "ptrSupport": "pointers", "speed": "speed", "port": "port",
@@ -40,14 +49,46 @@ typedef void ncclNetDeviceHandle_v8_t, ncclNetDeviceHandle_v9_t, ncclNetDeviceHa
 
 
 def differences_of_tables(folder: Path) -> list[str]:
-    """The functions of each version, in their order."""
+    """The functions of each version, in their order, and how their arguments are passed."""
     found = []
+    tables, arguments = our_tables()
     for version in VERSIONS:
-        text = (folder / f"net_v{version}.h").read_text()
         for kind in ("ncclNet", "ncclCollNet"):
-            structure = text[: text.index(f"}} {kind}_v{version}_t;")].rpartition("typedef struct {")[2]
-            if FUNCTION.findall(structure) != entries(kind, version):
-                found.append(f"{kind}_v{version}_t has the functions {FUNCTION.findall(structure)}")
+            functions = FUNCTION.findall(structure_of(folder, kind, version))
+            names = [name for name, _ in functions]
+            if names != entries(kind, version):
+                found.append(f"{kind}_v{version}_t has the functions {names}")
+            if len(tables[kind, version]) != len(functions):
+                found.append(f"{kind}_v{version}_t has {len(functions)} functions, ours {len(tables[kind, version])}")
+            for (name, theirs), entry in zip(functions, tables[kind, version], strict=False):
+                if entry and passed(theirs) != passed(arguments[entry]):
+                    found.append(
+                        f"{kind}_v{version}_t: {name} has {passed(theirs)}, {entry} {passed(arguments[entry])}"
+                    )
+    return found
+
+
+def structure_of(folder: Path, kind: str, version: int) -> str:
+    """The text between the braces of a version's table of functions."""
+    text = (folder / f"net_v{version}.h").read_text()
+    return text[: text.index(f"}} {kind}_v{version}_t;")].rpartition("typedef struct {")[2]
+
+
+def our_tables() -> tuple[dict[tuple[str, int], list[str]], dict[str, str]]:
+    """Our functions in the order of each table, "" where there is none; and the text of each function's arguments."""
+    include = [f"-I{ROOT / folder}" for folder in ("host/fanin/core", "protocol/fanin_wire")]
+    command = ["cc", "-std=gnu11", "-E", "-P", *include, SOURCE]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    tables = {(kind, int(version)): OUR_ENTRY.findall(body) for kind, version, body in OUR_TABLE.findall(done.stdout)}
+    return tables, dict(OUR_FUNCTION.findall(done.stdout))
+
+
+def passed(arguments: str) -> list[str]:
+    """How each argument is passed: a type of PASSED_AS or "memory", and a star for each level of address."""
+    found = []
+    for argument in arguments.split(","):
+        words = argument.replace("*", " ").replace("const ", "").replace("struct ", "").split()
+        found.append(PASSED_AS.get(words[0], "memory") + "*" * (argument.count("*") + argument.count("[")))
     return found
 
 
@@ -80,7 +121,7 @@ def main() -> None:
         wrong += done.stderr.splitlines() if done.returncode else []
     if wrong:
         sys.exit("\n".join(wrong))
-    print(f"versions {VERSIONS[0]} to {VERSIONS[-1]}: the tables and layouts are those of {folder}")
+    print(f"versions {VERSIONS[0]} to {VERSIONS[-1]}: the tables, arguments and layouts are those of {folder}")
 
 
 if __name__ == "__main__":

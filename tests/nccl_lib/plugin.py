@@ -10,7 +10,7 @@ from fanin.nccl_lib import library_path
 
 VERSIONS = (8, 9, 10, 11, 12)
 HANDLE_BYTES = 128
-SUCCESS, REMOTE_ERROR = 0, 6
+SUCCESS, SYSTEM_ERROR, REMOTE_ERROR = 0, 2, 6
 WITH_CONTEXT = 11  # from this version on, init makes a context, and listen and connect take it
 POINTER, INT, SIZE, LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint64
 OUT = ctypes.POINTER(ctypes.c_void_p)

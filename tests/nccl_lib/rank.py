@@ -15,11 +15,12 @@ from collections import deque
 import numpy as np
 import pytest
 
-from tests.nccl_lib.plugin import INT, POINTER, REMOTE_ERROR, SIZE, Interface, Piece, Piece8, Refused
+from tests.nccl_lib.plugin import INT, POINTER, REMOTE_ERROR, SIZE, SYSTEM_ERROR, Interface, Piece, Piece8, Refused
 
 INT32, FLOAT32, FLOAT16, FLOAT8 = 2, 7, 6, 10
 SUM, MAX = 0, 2
 SIZES = (0, 1, 3, 1000, 65536, 300_001)  # elements
+RESULTS = {"PEER_LOST": REMOTE_ERROR, "DEVICE_LOST": SYSTEM_ERROR}  # of NCCL
 DEPTH = 8  # requests under way
 
 
@@ -133,9 +134,10 @@ def many(group: Group) -> None:
     assert grown < 4096, f"{grown} KiB more than after 200"
 
 
-def survivor(group: Group) -> None:
-    """Another rank dies: an error that names it, and no wait."""
+def until_refused(group: Group) -> None:
+    """Allreduces until something dies, whose status comes as a line: an error that names it, and no wait."""
     print("ready", flush=True)
+    status = sys.stdin.readline().strip()
     data = values(group.rank, 1000)
     result = np.zeros_like(data)
 
@@ -143,15 +145,15 @@ def survivor(group: Group) -> None:
         while True:
             group.net.wait(group.allreduce(data, result, INT32, SUM))
 
-    with pytest.raises(Refused, match="PEER_LOST") as refused:
+    with pytest.raises(Refused, match=status) as refused:
         reduce_for_ever()
-    assert refused.value.result == REMOTE_ERROR
+    assert refused.value.result == RESULTS[status]
 
 
 def main() -> None:
     version, rank, ranks, program = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     group = Group(version, rank, ranks)
-    {"collectives": collectives, "many": many, "survivor": survivor}[program](group)
+    {"collectives": collectives, "many": many, "until_refused": until_refused}[program](group)
     group.close()
     print("ok", flush=True)
 

@@ -13,6 +13,7 @@ import pytest
 
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
+from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
 from tests.nccl_lib.plugin import VERSIONS
@@ -59,11 +60,16 @@ class Ranks:
         assert output is not None
         return output.readline().strip()
 
-    def tell(self, text: str) -> None:
-        """A line for all ranks."""
-        for process in self.processes:
-            assert process.stdin is not None
-            print(text, file=process.stdin, flush=True)
+    def tell(self, text: str, *ranks: int) -> None:
+        """A line for some ranks, or for all."""
+        for rank in ranks or range(RANKS):
+            pipe = self.processes[rank].stdin
+            assert pipe is not None
+            print(text, file=pipe, flush=True)
+
+    def wait_until_ready(self) -> None:
+        """All have a group."""
+        assert [self.line(rank) for rank in range(RANKS)] == ["ready"] * RANKS
 
     def finish(self, *ranks: int) -> None:
         """They end well."""
@@ -93,7 +99,18 @@ def test_nothing_grows(running: Running) -> None:
 
 
 def test_a_rank_that_dies(running: Running) -> None:
-    with Ranks(running, VERSIONS[-1], "survivor") as ranks:
-        assert [ranks.line(rank) for rank in range(RANKS)] == ["ready"] * RANKS
+    with Ranks(running, VERSIONS[-1], "until_refused") as ranks:
+        ranks.wait_until_ready()
+        ranks.tell("PEER_LOST")
         ranks.processes[2].kill()
         ranks.finish(0, 1, 3)
+
+
+def test_a_device_that_dies(bench: Bench) -> None:
+    running = bench.up(Shape(nodes=RANKS, ranks_per_node=1, detection=2.0))
+    with Ranks(running, VERSIONS[-1], "until_refused") as ranks:
+        ranks.wait_until_ready()
+        for rank in range(RANKS):
+            ranks.tell("DEVICE_LOST" if rank == 2 else "PEER_LOST", rank)
+        kill_device(running, running.fabric.nics[2].name)
+        ranks.finish()
