@@ -8,6 +8,7 @@ import ctypes
 import os
 import select
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,13 +26,14 @@ from fanin_nic.port.verbs import interface, library
 from fanin_nic.port.verbs.neighbours import is_of_this_host
 from fanin_nic.port.verbs.port import VerbsPort
 from fanin_nic.port.verbs.wake import BROKEN
+from fanin_tools.doctor import system
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.link_faults import inside
 from tests.e2e.fabrics import BOUND_S, eventually
 from tests.port.conftest import Packet as Asked
 from tests.port.conftest import bth, icrc_of, send_packets
-from tests.raw_packet.conftest import in_namespace
+from tests.raw_packet.rig import in_namespace
 
 pytestmark = pytest.mark.netns
 
@@ -228,6 +230,22 @@ def test_device_without_rules(
             host(opened)
         monkeypatch.delenv("RAW_DEVICE_WITHOUT_RULES")
         host(opened)  # nothing of the refused one is left
+
+
+def test_doctor_says_who_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mlx5_0").mkdir()
+    monkeypatch.setattr(system, "RDMA_FOLDER", tmp_path)
+    found: list[str] = []
+    thread = threading.Thread(target=without_net_raw(lambda: found.append(rdma_devices())))
+    thread.start()
+    thread.join()
+    assert rdma_devices() == "mlx5_0; RAW_PACKET queue pairs are allowed"
+    assert found == ["mlx5_0; RAW_PACKET queue pairs are not allowed (CAP_NET_RAW)"]
+
+
+def rdma_devices() -> str:
+    """What `fanin doctor` says of RDMA devices."""
+    return next(found.detail for found in system.run_checks() if found.subject == "RDMA devices")
 
 
 def test_device_whose_roce_is_off(

@@ -99,9 +99,10 @@ def _rdma() -> CheckResult:
 
 
 def _may_have_frames() -> bool:
-    """Whether this user has CAP_NET_RAW, which a RAW_PACKET queue pair needs on a device that has them."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:"))
-    return bool(int(line.split()[1], 16) >> CAP_NET_RAW & 1)
+    """Whether this thread has CAP_NET_RAW, which a RAW_PACKET queue pair needs on a device that has them."""
+    status = Path("/proc/thread-self/status").read_text()
+    effective = int(status.partition("CapEff:")[2].split()[0], 16)
+    return bool(effective >> CAP_NET_RAW & 1)
 
 
 def _cache() -> CheckResult:
