@@ -232,6 +232,16 @@ def test_device_without_rules(
         host(opened)  # nothing of the refused one is left
 
 
+def test_vlan_is_refused(
+    host: Callable, port: VerbsPort, running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its frames would need a tag."""
+    (tmp_path / INTERFACE).touch()
+    monkeypatch.setattr(interface, "VLANS", tmp_path)
+    with free_address(running), pytest.raises(PortError, match="network interface eth0 is a VLAN; use an address of"):
+        host(opened)
+
+
 def test_doctor_says_who_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mlx5_0").mkdir()
     monkeypatch.setattr(system, "RDMA_FOLDER", tmp_path)

@@ -14,7 +14,8 @@ from fanin_nic.port.verbs.opening import VerbsFailed
 
 GET_ADDRESS, GET_HARDWARE_ADDRESS, GET_MTU = 0x8915, 0x8927, 0x8921  # linux/sockios.h: SIOCGIF...
 NAME_BYTES = 16  # IFNAMSIZ; a union of 24 bytes follows in struct ifreq
-NEIGHBOURS, ROUTES = Path("/proc/thread-self/net/arp"), Path("/proc/thread-self/net/route")
+KERNEL = Path("/proc/thread-self/net")  # of the network namespace of a thread, not of its process
+NEIGHBOURS, ROUTES, VLANS = KERNEL / "arp", KERNEL / "route", KERNEL / "vlan"
 IS_COMPLETE = 2  # linux/if_arp.h: ATF_COM
 UP, GATEWAY = 1, 2  # linux/route.h: RTF_...
 DEVICES = Path("/sys/class/infiniband")
@@ -35,7 +36,9 @@ def address_of(interface: str) -> str:
 
 
 def mac_of(interface: str) -> int:
-    """The Ethernet address of an interface, a number of 48 bits. Raises VerbsFailed."""
+    """The Ethernet address of an interface, a number of 48 bits. Raises VerbsFailed; frames here have no VLAN tag."""
+    if (VLANS / interface).exists():
+        raise VerbsFailed(f"network interface {interface} is a VLAN; use an address of the interface below it")
     found = _ask(interface, GET_HARDWARE_ADDRESS)
     if not found or not int.from_bytes(found[2:8]):
         raise VerbsFailed(f"network interface {interface} has no Ethernet address; use one that has")
