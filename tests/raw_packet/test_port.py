@@ -25,6 +25,7 @@ from fanin_nic.port.receive import receive
 from fanin_nic.port.verbs import interface, library
 from fanin_nic.port.verbs.neighbours import is_of_this_host
 from fanin_nic.port.verbs.port import VerbsPort
+from fanin_nic.port.verbs.raw_queue_pair import IS_KNOWN
 from fanin_nic.port.verbs.wake import BROKEN
 from fanin_tools.doctor import system
 from fanin_tools.fabric import namespaces
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.netns
 HOST, OTHER_HOST, OTHER_INTERFACE = "host0", "switch", namespaces.BRIDGE
 DEVICE, INTERFACE = "raw-eth0", "eth0"
 ADDRESS, STRANGER, NOBODY, GROUP = "10.77.250.1", "10.77.250.2", "10.77.250.3", "239.77.250.1"
-SOURCE_PORT = 0xC123
+SOURCE_PORT, MOVED = 0xC123, "02:00:00:00:00:99"
 CAPABILITY_VERSION_3, NET_RAW = 0x20080522, 1 << 13  # linux/capability.h
 
 
@@ -145,7 +146,8 @@ def send(port: VerbsPort, destination: str) -> None:
 def test_neighbour_is_asked_for_once_it_is_sent_to(
     host: Callable, port: VerbsPort, running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is sent before is lost, and counted. One address is the host's own, which the log says."""
+    """What is sent before is lost, and counted. It may move to another Ethernet address. One IP address is the host's
+    own, which the log says."""
     inside(running.fabric, HOST, "ip", "neighbour", "flush", "dev", INTERFACE)
     before = port.drops()["drop_unresolved"]
     send(port, STRANGER)
@@ -156,6 +158,15 @@ def test_neighbour_is_asked_for_once_it_is_sent_to(
         return int(port.peers()[STRANGER]["tx_packets"])
 
     eventually(sent, bool)
+    words = [STRANGER, "lladdr", MOVED, "nud", "permanent", "dev", INTERFACE]
+    inside(running.fabric, HOST, "ip", "neighbour", "replace", *words)
+
+    def known() -> str:
+        send(port, STRANGER)
+        return mac_text(port._queue_pair.handles[STRANGER] & ~IS_KNOWN)
+
+    eventually(known, lambda mac: mac == MOVED)  # since it answers nothing, it is looked up again
+    inside(running.fabric, HOST, "ip", "neighbour", "delete", STRANGER, "dev", INTERFACE)
     send(port, running.fabric.nics[0].address)
     eventually(lambda: caplog.text, lambda text: "is an address of this host: no frame that raw-eth0 sends" in text)
 
