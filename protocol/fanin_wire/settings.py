@@ -85,12 +85,14 @@ ADDRESS_REMEDY = "write four numbers, as in 127.77.0.1"
 Address = Annotated[str, Meta(extra=_checked(ipv4_address, ADDRESS_REMEDY))]
 OptionalAddress = Annotated[str, Meta(extra=_checked(optional_ipv4_address, ADDRESS_REMEDY))]
 OptionalMulticastAddress = Annotated[str, Meta(extra=_checked(optional_multicast_address, "use one of 239.0.0.0/8"))]
-VERBS_PREFIX = "verbs://"
+VERBS_PREFIX, RAW_SUFFIX = "verbs://", "?raw"  # around the name of a verbs device; ?raw: RAW_PACKET in place of UD
 PortName = Annotated[
     str,
     Meta(
-        pattern=rf"^(udp|{VERBS_PREFIX}[A-Za-z0-9_.-]{{1,63}})$",
-        extra={"remedy": "use udp, or verbs:// and the name of a verbs device; RAW_PACKET queue pairs are not there"},
+        pattern=rf"^(udp|{VERBS_PREFIX}[A-Za-z0-9_.-]{{1,63}}({re.escape(RAW_SUFFIX)})?)$",
+        extra={
+            "remedy": "use udp, or verbs:// and the name of a verbs device; for RAW_PACKET queue pairs with ?raw behind"
+        },
     ),
 ]
 RDMA_PREFIX = "rdma://"

@@ -150,6 +150,7 @@ def test_queue_pairs_that_fail(carriers: Running, on_carriers: pytest.MonkeyPatc
             "there is no verbs device nowhere; use one of fanin0, fanin1, fanin2, fanin3, fanin4",
         ),
         ({"port": "verbs://fanin1"}, "verbs device fanin1 has no RoCE v2 address {address}; give the device's"),
+        ({"port": "verbs://fanin2?raw"}, "verbs device fanin2 has no network interface; use a device that has one"),
     ],
 )
 def test_device_that_can_not_be_had(

@@ -187,14 +187,31 @@ def test_devices_over_verbs() -> None:
     """Their addresses are those of network interfaces, and their packets are no longer than a datagram."""
     fabric = description_file.parse(VERBS.replace("127.77.9", "10.1.2"), "file")
     assert [device.port for device in fabric.devices] == ["verbs://rxe0", "verbs://mlx5_1"]
-    assert (fabric.is_over_verbs, fabric.path_mtu) == (True, 4096 + 28)
+    assert (fabric.is_over_datagrams, fabric.path_mtu) == (True, 4096 + 28)
     assert description_file.parse(description_file.render(fabric), "memory") == fabric
     grouped = description_file.parse(VERBS.replace('host = "b"', 'host = "b"\ngroup = "239.77.0.1"'), "file")
     assert [device.group for device in grouped.devices] == ["", "239.77.0.1"]
     narrow = description_file.parse("mtu = 2076\n" + VERBS, "file")
     assert narrow.path_mtu == 2076
     plain = description_file.parse(GOOD, "file")
-    assert (plain.is_over_verbs, plain.path_mtu) == (False, plain.mtu)
+    assert (plain.is_over_datagrams, plain.path_mtu) == (False, plain.mtu)
+
+
+FRAMES = VERBS.replace("rxe0", "rxe0?raw").replace("mlx5_1", "mlx5_1?raw")
+
+
+def test_frames_are_as_long_as_the_mtu() -> None:
+    fabric = description_file.parse(FRAMES, "file")
+    assert [device.port for device in fabric.devices] == ["verbs://rxe0?raw", "verbs://mlx5_1?raw"]
+    assert (fabric.is_over_datagrams, fabric.path_mtu) == (False, fabric.mtu)
+
+
+def test_frames_and_sockets_are_on_one_network_in_namespaces() -> None:
+    """Without them the sockets are on loopback, which no verbs device reaches."""
+    mixed = FRAMES.replace('port = "verbs://mlx5_1?raw"', "")
+    assert description_file.parse(mixed.replace('name = "bench"', 'name = "bench"\nnetns = true'), "file").netns
+    with pytest.raises(DescriptionError, match="nic0 has a verbs device and s has none: they would not hear"):
+        description_file.parse(mixed, "file")
 
 
 @pytest.mark.parametrize(
@@ -203,6 +220,8 @@ def test_devices_over_verbs() -> None:
         ('port = "verbs://mlx5_1"', "", "nic0 has a verbs device and s has none"),
         ('name = "bench"', 'name = "bench"\nlanes = 2', "lanes = 2 is not there over verbs"),
         ('name = "bench"', 'name = "bench"\nnetns = true', "netns = true is not there over verbs"),
+        ("verbs://rxe0", "verbs://rxe0?raw", "nic0 has a RAW_PACKET queue pair and s a UD one: they would not hear"),
+        ("verbs://rxe0", "verbs://rxe0?udp", "'verbs://rxe0?udp' is not allowed; use udp, or verbs://"),
         ("verbs://rxe0", "verbs:rxe0", "'verbs:rxe0' is not allowed; use udp, or verbs://"),
         ("verbs://rxe0", "verbs://a/b", "'verbs://a/b' is not allowed; use udp, or verbs://"),
     ],

@@ -29,7 +29,9 @@ def test_what_verbs_lack_is_named(address: str) -> None:
         open_ports(settings(address, port="verbs://rxe0", lanes=2))
 
 
-@pytest.mark.parametrize("port", ["", "tcp", "verbs://", "verbs://a b", "verbs:rxe0", "verbs-raw://mlx5_0"])
+@pytest.mark.parametrize(
+    "port", ["", "tcp", "verbs://", "verbs://a b", "verbs:rxe0", "verbs-raw://mlx5_0", "verbs://mlx5_0?ud"]
+)
 def test_ports_that_there_are_not(port: str) -> None:
-    with pytest.raises(InvalidSetting, match=r"use udp, or verbs:// .*; RAW_PACKET queue pairs are not there"):
+    with pytest.raises(InvalidSetting, match=r"use udp, or verbs:// .*; for RAW_PACKET queue pairs with \?raw behind"):
         settings("127.0.0.1", port=port)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fanin_nic.port.verbs import library, records
+from fanin_nic.port.verbs import flow_rules, library, records
 from fanin_nic.port.verbs.events import Event
 
 REAL = Path("/usr/include/infiniband/verbs.h")
@@ -64,6 +64,40 @@ TABLES = {  # numpy records: our members, and theirs
         },
     ),
 }
+RULE = {  # parts of a steering rule
+    "ibv_flow_attr": (
+        flow_rules.RULE_HEAD,
+        {
+            "mask": "comp_mask",
+            "type": "type",
+            "size": "size",
+            "priority": "priority",
+            "parts": "num_of_specs",
+            "port": "port",
+            "flags": "flags",
+        },
+    ),
+    "ibv_flow_spec_eth": (
+        flow_rules.ETHERNET_PART,
+        {
+            "type": "type",
+            "size": "size",
+            "destination": "val.dst_mac",
+            "ether_type": "val.ether_type",
+            "destination_mask": "mask.dst_mac",
+            "ether_type_mask": "mask.ether_type",
+        },
+    ),
+    "ibv_flow_spec_ipv4": (
+        flow_rules.IPV4_PART,
+        {"type": "type", "size": "size", "destination": "val.dst_ip", "destination_mask": "mask.dst_ip"},
+    ),
+    "ibv_flow_spec_tcp_udp": (
+        flow_rules.UDP_PART,
+        {"type": "type", "size": "size", "destination": "val.dst_port", "destination_mask": "mask.dst_port"},
+    ),
+}
+FROM_CONTEXT = "(long long)offsetof(struct verbs_context, {}) - (long long)offsetof(struct verbs_context, context)"
 FUNCTIONS = {
     "poll_cq": records.POLL,
     "req_notify_cq": records.REQUEST_EVENT,
@@ -73,6 +107,7 @@ FUNCTIONS = {
 CODES = {
     "IBV_ACCESS_LOCAL_WRITE": library.LOCAL_WRITE,
     "IBV_QPT_UD": library.UD,
+    "IBV_QPT_RAW_PACKET": library.RAW_PACKET,
     "IBV_QPS_RESET": library.RESET,
     "IBV_QPS_INIT": library.INIT,
     "IBV_QPS_RTR": library.RTR,
@@ -89,6 +124,16 @@ CODES = {
     "sizeof(struct ibv_grh)": records.GRH_BYTES,
     "offsetof(struct ibv_context, async_fd)": library.ASYNC_FD,
     "offsetof(struct ibv_async_event, element.port_num)": library.AsyncEvent.element.offset,
+    "IBV_FLOW_ATTR_NORMAL": flow_rules.NORMAL,
+    "IBV_FLOW_SPEC_ETH": flow_rules.ETHERNET,
+    "IBV_FLOW_SPEC_IPV4": flow_rules.IPV4,
+    "IBV_FLOW_SPEC_UDP": flow_rules.UDP,
+    FROM_CONTEXT.format("ibv_create_flow"): flow_rules.CREATE,
+    FROM_CONTEXT.format("ibv_destroy_flow"): flow_rules.DESTROY,
+    FROM_CONTEXT.format("sz"): flow_rules.SIZE,
+    "sizeof(struct verbs_context) - offsetof(struct verbs_context, ibv_destroy_flow)": flow_rules.LEAST_SIZE,
+    "offsetof(struct ibv_context, abi_compat)": flow_rules.ABI_COMPAT,
+    "(uintptr_t)__VERBS_ABI_IS_EXTENDED >> 1": flow_rules.EXTENDED >> 1,  # so that it has no sign
     **{f"IBV_EVENT_{event.name}": int(event) for event in Event},
 }
 
@@ -103,7 +148,7 @@ def expected() -> dict[str, int]:
             if member not in FILLERS:
                 place = f"grh.{member}" if name == "ibv_ah_attr" and member in IN_ROUTE else member
                 found[f"offsetof(struct {name}, {place})"] = getattr(kind, member).offset
-    for name, (table, members) in TABLES.items():
+    for name, (table, members) in (TABLES | RULE).items():
         found[f"sizeof(struct {name})"] = table.itemsize
         for ours, theirs in members.items():
             found[f"offsetof(struct {name}, {theirs})"] = np.dtype(table).fields[ours][1]

@@ -50,6 +50,7 @@ class Drop(enum.IntEnum):
     SEND_ERROR = 12  # to send: anything else, see PORT.last_error (EINVAL: older kernels for MESSAGE_SIZE)
     LANE = 13  # received: for another lane, or one that this device does not have
     UNRESOLVED = 14  # to send: the queue pair of the other device is not known yet (port over verbs)
+    FRAME = 15  # received: a frame that is no whole UDP datagram for this port (RAW_PACKET queue pair)
 
 
 # One other device. Bytes are whole IP packets, header to ICRC; payload is what lies behind BTH and, for offload
@@ -88,7 +89,10 @@ SEND_MESSAGE = np.dtype(
 # Where packets to the other device of the same index go, if the port is a queue pair of a verbs device.
 DESTINATION = np.dtype(
     [
-        ("handle", "u8"),  # address of the struct ibv_ah; 0: not known yet
+        (
+            "handle",
+            "u8",
+        ),  # of QueuePair.address_handle; 0: not known yet
         ("queue_pair", "u4"),
         ("wanted", "u4"),  # 1: it is to be asked for
     ],

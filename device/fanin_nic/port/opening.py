@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fanin_nic.port.port import Port, PortError
 from fanin_nic.port.sockets import open_udp_ports
 from fanin_nic.port.verbs.port import VerbsPort
-from fanin_wire.settings import VERBS_PREFIX, DeviceSettings
+from fanin_wire.settings import RAW_SUFFIX, VERBS_PREFIX, DeviceSettings
 
 
 def open_ports(settings: DeviceSettings) -> Sequence[Port]:
@@ -23,5 +23,6 @@ def _open_verbs(settings: DeviceSettings) -> VerbsPort:
     """The port on a verbs device. It has one lane."""
     if settings.lanes > 1:
         raise PortError(f"{settings.lanes} lanes are not there over {settings.port}; use lanes = 1")
-    name = settings.port.removeprefix(VERBS_PREFIX)
-    return VerbsPort(name, settings.address, settings.mtu, settings.receive_buffer, group=settings.parent_group or None)
+    name, mark, _ = settings.port.removeprefix(VERBS_PREFIX).partition(RAW_SUFFIX)
+    group = settings.parent_group or None
+    return VerbsPort(name, settings.address, settings.mtu, settings.receive_buffer, group=group, raw=bool(mark))

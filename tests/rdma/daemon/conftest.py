@@ -10,9 +10,12 @@ import pytest
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
 from fanin_wire.rocev2 import Transport as Service
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
+from tests.raw_packet.rig import NoLibrary, build_library, over_frames
+from tests.rdma.cases import ALL
 from tests.rdma.ends import Rxe
 from tests.rdma.machine.image import Image
 
@@ -22,8 +25,26 @@ from .nic import Nic
 MTU = 9000  # so that a path MTU of 4096 fits
 
 
-@pytest.fixture(scope="package")
-def network(guest_image: Image) -> Iterator[Daemons]:
+def over_sockets(_: pytest.TempPathFactory) -> Running:
+    """A NIC with UDP sockets."""
+    return Bench("rxe").up(Shape(1, 1, netns=True, mtu=MTU))
+
+
+def over_queue_pairs(folders: pytest.TempPathFactory) -> Running:
+    """A NIC with a RAW_PACKET queue pair of `tests/raw_packet`. Raises NoLibrary."""
+    bench = Bench("rxe")
+    with pytest.MonkeyPatch.context() as patch:  # for the devices only: programs on the NIC have libibverbs itself
+        patch.setenv("LD_LIBRARY_PATH", str(build_library(folders.mktemp("verbs")).parent))
+        return bench.build(over_frames(bench.describe(Shape(1, 1, netns=True, mtu=MTU, lanes=1))))
+
+
+PORTS = {"sockets": over_sockets, "frames": over_queue_pairs}
+
+
+@pytest.fixture(scope="package", params=PORTS if ALL else ["sockets"])
+def network(
+    request: pytest.FixtureRequest, guest_image: Image, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Daemons]:
     """The guest and the NIC. The switch computes nothing here: its bridge connects them."""
     try:
         namespaces.require()
@@ -32,11 +53,11 @@ def network(guest_image: Image) -> Iterator[Daemons]:
     if shutil.which("nft") is None:
         pytest.skip("the program `nft` (nftables), to lose packets in the kernel")
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        fabric = Bench("rxe").up(Shape(1, 1, netns=True, mtu=MTU))
         try:
+            fabric = PORTS[request.param](tmp_path_factory)
             with guest_beside(fabric, guest_image) as both:
                 yield both
-        except NoTap as missing:
+        except (NoTap, NoLibrary) as missing:
             pytest.skip(str(missing))
 
 

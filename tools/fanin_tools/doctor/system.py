@@ -18,6 +18,7 @@ UDP_GRO = 104
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 WANTED_BUFFER = 4 << 20  # bytes: measured on loopback and veth, no drops from here on
 CARRYLESS = ("vpclmulqdq", "pclmulqdq", "pmull")  # CPU flags of x86, best first, and of Arm
+CAP_NET_RAW = 13  # linux/capability.h
 RDMA_FOLDER = Path("/sys/class/infiniband")
 
 
@@ -89,10 +90,19 @@ def _namespaces() -> CheckResult:
 def _rdma() -> CheckResult:
     devices = sorted(path.name for path in RDMA_FOLDER.iterdir()) if RDMA_FOLDER.is_dir() else []
     if devices:
-        return CheckResult("RDMA devices", Level.OK, ", ".join(devices), "ordinary verbs traffic")
+        frames = "allowed" if _may_have_frames() else "not allowed (CAP_NET_RAW)"
+        detail = f"{', '.join(devices)}; RAW_PACKET queue pairs are {frames}"
+        return CheckResult("RDMA devices", Level.OK, detail, "ordinary verbs traffic, ports over verbs")
     return CheckResult(
         "RDMA devices", Level.MISSING, "none", "ordinary verbs traffic", "not needed: UDP carries everything"
     )
+
+
+def _may_have_frames() -> bool:
+    """Whether this thread has CAP_NET_RAW, which a RAW_PACKET queue pair needs on a device that has them."""
+    status = Path("/proc/thread-self/status").read_text()
+    effective = int(status.partition("CapEff:")[2].split()[0], 16)
+    return bool(effective >> CAP_NET_RAW & 1)
 
 
 def _cache() -> CheckResult:

@@ -10,7 +10,7 @@ from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Lin
 from fanin_wire import settings
 from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import MAX_DEVICES
-from fanin_wire.settings import VERBS_PREFIX
+from fanin_wire.settings import RAW_SUFFIX, VERBS_PREFIX
 
 MAX_RING_NODES = MAX_CHILDREN
 LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
@@ -90,20 +90,26 @@ def _check_counts(fabric: Fabric, source: str) -> None:
 
 
 def _check_ports(fabric: Fabric, source: str) -> None:
-    """Devices over verbs and devices over UDP do not hear each other; and what verbs ports lack."""
-    over_verbs = [device.name for device in fabric.daemons if device.port.startswith(VERBS_PREFIX)]
+    """Whether all devices are on one network, and what verbs ports lack."""
+    over_verbs = [device for device in fabric.daemons if device.port.startswith(VERBS_PREFIX)]
     if not over_verbs:
         return
-    if others := [device.name for device in fabric.daemons if device.name not in over_verbs]:
-        cause = f"{over_verbs[0]} has a verbs device and {others[0]} has none: they would not hear each other"
-        raise DescriptionError(f"{source}: device.port", cause, 'give every device a port = "verbs://...", or none')
-    place, remedy = f"{source}: device.port", "leave it out, or use UDP"
+    over_frames = [device for device in over_verbs if device.port.endswith(RAW_SUFFIX)]
+    place, hear_nothing = f"{source}: device.port", "they would not hear each other"
+    if over_frames and len(over_frames) < len(over_verbs):
+        other = next(device for device in over_verbs if device not in over_frames)
+        cause = f"{over_frames[0].name} has a RAW_PACKET queue pair and {other.name} a UD one: {hear_nothing}"
+        raise DescriptionError(place, cause, f"give every device a port with {RAW_SUFFIX}, or none")
+    others = [device for device in fabric.daemons if device not in over_verbs]
+    if others and not (over_frames and fabric.netns):  # without namespaces a UDP socket is on loopback
+        cause = f"{over_verbs[0].name} has a verbs device and {others[0].name} has none: {hear_nothing}"
+        raise DescriptionError(place, cause, 'give every device a port = "verbs://...", or none')
     for what, asked in (
-        ("netns = true", fabric.netns),
+        ("netns = true", fabric.netns and not over_frames),
         (f"lanes = {fabric.lanes}", fabric.lanes > 1),
     ):
         if asked:
-            raise DescriptionError(place, f"{what} is not there over verbs", remedy)
+            raise DescriptionError(place, f"{what} is not there over verbs", "leave it out, or use UDP")
 
 
 def _check_loopback(fabric: Fabric, source: str) -> None:

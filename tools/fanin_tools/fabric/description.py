@@ -19,6 +19,7 @@ from fanin_tools.quantities import counted
 from fanin_wire import limits
 from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.settings import (
+    RAW_SUFFIX,
     VERBS_PREFIX,
     Detection,
     DeviceSlots,
@@ -121,14 +122,15 @@ class Fabric(Settings, frozen=True):
         return tuple(device for device in self.devices if device.offload)
 
     @property
-    def is_over_verbs(self) -> bool:
-        """Whether its devices exchange their packets over verbs devices."""
-        return any(device.port.startswith(VERBS_PREFIX) for device in self.daemons)
+    def is_over_datagrams(self) -> bool:
+        """Whether its devices exchange their packets inside of datagrams of verbs devices."""
+        ports = [device.port for device in self.daemons]
+        return any(port.startswith(VERBS_PREFIX) and not port.endswith(RAW_SUFFIX) for port in ports)
 
     @property
     def path_mtu(self) -> int:
-        """`mtu`, or what verbs devices carry of it."""
-        return min(self.mtu, limits.MAX_VERBS_MTU) if self.is_over_verbs else self.mtu
+        """`mtu`, or what datagrams of verbs devices carry of it."""
+        return min(self.mtu, limits.MAX_VERBS_MTU) if self.is_over_datagrams else self.mtu
 
     def device(self, name: str) -> Device:
         """The device called `name`; KeyError if there is none."""

@@ -13,7 +13,7 @@ from typing import Any
 
 NAME = "libibverbs.so.1"
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4  # enum ibv_access_flags
-RC, UD = 2, 4  # enum ibv_qp_type
+RC, UD, RAW_PACKET = 2, 4, 8  # enum ibv_qp_type
 RESET, INIT, RTR, RTS = 0, 1, 2, 3  # enum ibv_qp_state
 # enum ibv_qp_attr_mask
 STATE, ACCESS_FLAGS, P_KEY_INDEX, PORT, Q_KEY, AV, PATH_MTU = 1, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8

@@ -13,8 +13,10 @@ import numpy as np
 from fanin_nic.engine.records.tables import BUFFER_OVERHEAD
 from fanin_nic.port.port import FIRST_SOURCE_PORT, Port, PortError
 from fanin_nic.port.tables import PortTables
+from fanin_nic.port.verbs.neighbours import NeighbourResolver
 from fanin_nic.port.verbs.opening import VerbsFailed
 from fanin_nic.port.verbs.queue_pair import QueuePair
+from fanin_nic.port.verbs.raw_queue_pair import RawQueuePair
 from fanin_nic.port.verbs.records import RECEIVE_BATCH
 from fanin_nic.port.verbs.resolver import Resolver
 from fanin_wire.fields import IPV4_UDP_SIZE
@@ -26,23 +28,32 @@ log = logging.getLogger(__name__)
 
 
 class VerbsPort(Port):
-    """A port that is a UD queue pair of the verbs device `device`, at `address`, which must be an address of it.
+    """A port that is a UD queue pair of the verbs device `device`, at `address`, which must be an address of it; or a
+    RAW_PACKET one, whose packets are those of a UDP socket.
 
-    mtu: as for sockets. A datagram carries a packet from BTH to ICRC, so it is at most MAX_VERBS_MTU; a device that
-    carries less than both is refused. group: multicast address at which the port receives as well, if the device can;
-    sending to a group needs nothing. Raises PortError.
+    mtu: as for sockets. A UD datagram carries a packet from BTH to ICRC, so there it is at most MAX_VERBS_MTU. A device
+    that carries less is refused. group: multicast address at which the port receives as well, if the
+    device can; sending to a group needs nothing. Raises PortError.
     """
 
     def __init__(
-        self, device: str, address: str, mtu: int, receive_buffer: int | None = None, *, group: str | None = None
+        self,
+        device: str,
+        address: str,
+        mtu: int,
+        receive_buffer: int | None = None,
+        *,
+        group: str | None = None,
+        raw: bool = False,
     ) -> None:
+        mtu = mtu if raw else min(mtu, MAX_VERBS_MTU)
         try:
-            self._open(device, address, mtu, receive_buffer or DEFAULT_RECEIVE_BUFFER)
+            self._open(RawQueuePair if raw else QueuePair, device, address, mtu, receive_buffer)
         except VerbsFailed as error:
             raise PortError(str(error)) from error
         queue_pair, port = self._queue_pair, self._tables.port
         self.address, self.lane = address, 0
-        self.mtu = min(mtu, MAX_VERBS_MTU)
+        self.mtu = mtu
         # The shortest segment takes a buffer as the longest does.
         self.receive_buffer_bytes = queue_pair.receive_depth * (MIN_CHUNK + BUFFER_OVERHEAD)
         port["address"], port["source_port"] = int(ipaddress.IPv4Address(address)), FIRST_SOURCE_PORT
@@ -53,14 +64,15 @@ class VerbsPort(Port):
         port["verbs"] = queue_pair.state
         self.state = np.uint64(port.ctypes.data)
 
-    def _open(self, device: str, address: str, mtu: int, receive_buffer: int) -> None:
+    def _open(self, kind: type[QueuePair], device: str, address: str, mtu: int, receive_buffer: int | None) -> None:
         self._tables = PortTables(RECEIVE_BATCH, buffers=False)
         self._tables.sources["port"] = FIRST_SOURCE_PORT
         with contextlib.ExitStack() as opened:
-            self._queue_pair = QueuePair(device, address, receive_buffer)
+            self._queue_pair = kind(device, address, receive_buffer or DEFAULT_RECEIVE_BUFFER)
             opened.callback(self._queue_pair.close)
-            self._check_mtu(min(mtu, MAX_VERBS_MTU))
-            self._resolver = Resolver(self._queue_pair, 0, self._tables.peers)
+            self._check_mtu(mtu)
+            resolver = NeighbourResolver if isinstance(self._queue_pair, RawQueuePair) else Resolver
+            self._resolver = resolver(self._queue_pair, 0, self._tables.peers)
             opened.pop_all()
 
     def _joins(self, group: str) -> bool:

@@ -33,7 +33,15 @@ class QueuePair:
     """A UD queue pair at `address` on the device `name`, ready to send and to receive.
 
     receive_bytes: memory for received datagrams. `state` is the address of the VERBS record. Raises VerbsFailed.
+
+    What is in capitals differs in other kinds of queue pairs: what is set beside the state in INIT and RTS; bytes in
+    front of a packet in a buffer to send, and in one to receive; where the addresses stand there.
     """
+
+    KIND, KIND_NAME = ibv.UD, "UD"
+    INIT_MASK, RTS_MASK = ibv.P_KEY_INDEX | ibv.PORT | ibv.Q_KEY, ibv.SEND_PSN
+    SEND_HEADER, RECEIVE_HEADER = 0, records.GRH_BYTES
+    RECEIVED_SOURCE, RECEIVED_DESTINATION = records.GRH_SOURCE, records.GRH_DESTINATION
 
     def __init__(self, name: str, address: str, receive_bytes: int) -> None:
         self.name, self.address = name, address
@@ -43,35 +51,48 @@ class QueuePair:
         self._queues: list[int] = []
         self.queue_pair: Any = None
         self._domain = 0
-        self._group: bytes | None = None
+        self._group = ""
         self._membership: socket.socket | None = None
         self.handles: dict[str, int] = {}
         self._context = open_device(name, f"port {VERBS_PREFIX}{name}")
         self._library = library()
         try:
             os.set_blocking(self.async_fd, False)
+            self._attributes = ibv.DeviceAttributes()
+            zero(self._library.ibv_query_device(self._context, byref(self._attributes)), f"query {self.name}")
             self._find_port()
             self._make(receive_bytes)
             self._arrange()
             self.bring_up()
+            self._listen()
         except BaseException:
             self.close()
             raise
 
     def _find_port(self) -> None:
-        """The port and the place in its table of the GID that is `address` over RoCE v2."""
-        self._attributes, wanted = ibv.DeviceAttributes(), gid_of(self.address)
-        zero(self._library.ibv_query_device(self._context, byref(self._attributes)), f"query {self.name}")
+        """The port with the GID, and how much it carries."""
+        if self._find_gid() is None:
+            remedy = "give the device's network interface that address, or the Fanin device that of the interface"
+            raise VerbsFailed(f"verbs device {self.name} has no RoCE v2 address {self.address}; {remedy}")
+        self.mtu = 128 << self._check_active().active_mtu
+
+    def _find_gid(self) -> ibv.GidEntry | None:
+        """The GID that is `address` over RoCE v2, with its port and its place in the table of that; None: there is
+        none."""
+        wanted = gid_of(self.address)
         for port in range(1, self._attributes.phys_port_cnt + 1):
-            attributes = self._query_port(port)
-            for index in range(attributes.gid_tbl_len):
-                if self._is_gid(port, index, wanted):
-                    self.port, self._gid_index, self.mtu = port, index, 128 << attributes.active_mtu
-                    if attributes.state != ibv.ACTIVE:
-                        raise VerbsFailed(f"port {port} of {self.name} is down; set its network interface up")
-                    return
-        remedy = "give the device's network interface that address, or the Fanin device that of the interface"
-        raise VerbsFailed(f"verbs device {self.name} has no RoCE v2 address {self.address}; {remedy}")
+            for index in range(self._query_port(port).gid_tbl_len):
+                found = self._gid_at(port, index, wanted)
+                if found is not None:
+                    self.port, self._gid_index = port, index
+                    return found
+        return None
+
+    def _check_active(self) -> ibv.PortAttributes:
+        attributes = self._query_port(self.port)
+        if attributes.state != ibv.ACTIVE:
+            raise VerbsFailed(f"port {self.port} of {self.name} is down; set its network interface up")
+        return attributes
 
     def _query_port(self, port: int) -> ibv.PortAttributes:
         attributes = ibv.PortAttributes()
@@ -79,15 +100,15 @@ class QueuePair:
         zero(error, f"query port {port} of {self.name}")
         return attributes
 
-    def _is_gid(self, port: int, index: int, wanted: bytes) -> bool:
-        """Whether this place of the table of a port has a GID, over RoCE v2."""
+    def _gid_at(self, port: int, index: int, wanted: bytes) -> ibv.GidEntry | None:
+        """The entry at this place of the table of a port, if it is a certain GID, over RoCE v2."""
         entry = ibv.GidEntry()
         error = self._library._ibv_query_gid_ex(self._context, port, index, byref(entry), 0, sizeof(entry))
-        return error == 0 and (bytes(entry.gid), entry.gid_type) == (wanted, ibv.ROCE_V2)
+        return entry if error == 0 and (bytes(entry.gid), entry.gid_type) == (wanted, ibv.ROCE_V2) else None
 
     def has_address(self) -> bool:
         """Whether the port still has the address, where it had it."""
-        return self._is_gid(self.port, self._gid_index, gid_of(self.address))
+        return self._gid_at(self.port, self._gid_index, gid_of(self.address)) is not None
 
     def is_active(self) -> bool:
         """Whether the port is up, as far as the device says so: one that says nothing has failed otherwise."""
@@ -111,11 +132,12 @@ class QueuePair:
     def _make(self, receive_bytes: int) -> None:
         """Domain, memory, queues, queue pair."""
         most = min(self._attributes.max_qp_wr, self._attributes.max_cqe)
-        self.receive_size = self.mtu + 64  # the header of 40 bytes, and so that buffers begin at a cache line
+        self.send_size = self.mtu + self.SEND_HEADER
+        self.receive_size = self.mtu + 64  # the header, and so that buffers begin at a cache line
         self.send_depth = min(most, SEND_DEPTH)
         self.receive_depth = max(1, min(most, RECEIVE_DEPTH, receive_bytes // self.receive_size))
         self._domain = checked(self._library.ibv_alloc_pd(self._context), f"make a protection domain on {self.name}")
-        size = self.send_depth * self.mtu + self.receive_depth * self.receive_size
+        size = self.send_depth * self.send_size + self.receive_depth * self.receive_size
         self._memory = mmap.mmap(-1, size)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._region = checked(
@@ -133,10 +155,15 @@ class QueuePair:
             *self._queues,
             None,
             ibv.Capabilities(self.send_depth, self.receive_depth, 1, 1, 0),
-            ibv.UD,
+            self.KIND,
             0,
         )
-        self.queue_pair = checked(self._library.ibv_create_qp(self._domain, byref(wanted)), "make a UD queue pair")
+        made = self._library.ibv_create_qp(self._domain, byref(wanted))
+        self.queue_pair = checked(made, f"make a {self.KIND_NAME} queue pair on {self.name}", self._refusal())
+
+    def _refusal(self) -> str:
+        """What to do where the device makes no such queue pair."""
+        return "see the cause"
 
     def _arrange(self) -> None:
         """The tables of the compiled code."""
@@ -148,10 +175,10 @@ class QueuePair:
         self._receive_requests = np.zeros(self.receive_depth, RECEIVE_REQUEST)
         self._receive_pieces = np.zeros(self.receive_depth, PIECE)
         self.wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        receive_buffers = self._start + self.send_depth * self.mtu
+        self._receive_buffers = self._start + self.send_depth * self.send_size
         rows = (
-            (self._send_requests, self._send_pieces, self._start, self.mtu),
-            (self._receive_requests, self._receive_pieces, receive_buffers, self.receive_size),
+            (self._send_requests, self._send_pieces, self._start, self.send_size),
+            (self._receive_requests, self._receive_pieces, self._receive_buffers, self.receive_size),
         )
         for requests, pieces, start, size in rows:
             numbers = np.arange(len(requests), dtype=np.uint64)
@@ -160,8 +187,13 @@ class QueuePair:
             requests["number"], requests["piece_count"] = numbers, 1
             requests["pieces"] = np.uint64(pieces.ctypes.data) + numbers * np.uint64(PIECE.itemsize)
         self._send_requests["opcode"], self._send_requests["queue_key"] = records.SEND_OPCODE, QUEUE_KEY
-        members = {
-            "queue_pair": ctypes.addressof(self.queue_pair.contents),
+        for member, value in self._members().items():
+            self.record[member] = value
+
+    def _members(self) -> dict[str, Any]:
+        """Of the VERBS record."""
+        return {
+            "queue_pair": self._address_of_queue_pair,
             "send_queue": self._queues[0],
             "receive_queue": self._queues[1],
             "channel": ctypes.addressof(self._channel.contents),
@@ -174,16 +206,17 @@ class QueuePair:
             "send_requests": self._send_requests.ctypes.data,
             "send_pieces": self._send_pieces.ctypes.data,
             "receive_requests": self._receive_requests.ctypes.data,
-            "receive_buffers": receive_buffers,
+            "receive_buffers": self._receive_buffers,
             "completions": self._completions.ctypes.data,
             "destinations": self.destinations.ctypes.data,
             "send_depth": self.send_depth,
-            "send_size": self.mtu,
+            "send_size": self.send_size,
             "receive_size": self.receive_size,
+            "receive_header": self.RECEIVE_HEADER,
+            "received_source": self.RECEIVED_SOURCE,
+            "received_destination": self.RECEIVED_DESTINATION,
             "wake_fd": self.wake_fd,
         }
-        for member, value in members.items():
-            self.record[member] = value
 
     def _function(self, offset: int) -> int:
         """Address of a function of the context."""
@@ -193,6 +226,10 @@ class QueuePair:
     def state(self) -> int:
         """Address of the VERBS record."""
         return int(self.record.ctypes.data)
+
+    @property
+    def _address_of_queue_pair(self) -> int:
+        return ctypes.addressof(self.queue_pair.contents)
 
     @property
     def number(self) -> int:
@@ -214,7 +251,7 @@ class QueuePair:
         for member in ("send_next", "chained", "received", "waiting"):
             self.record[member] = 0
         self.record["send_free"] = self.send_depth
-        self._modify(ibv.INIT, ibv.P_KEY_INDEX | ibv.PORT | ibv.Q_KEY)
+        self._modify(ibv.INIT, self.INIT_MASK)
         following = np.roll(
             np.uint64(self._receive_requests.ctypes.data)
             + np.arange(self.receive_depth, dtype=np.uint64) * np.uint64(RECEIVE_REQUEST.itemsize),
@@ -227,7 +264,10 @@ class QueuePair:
         error = post(int(self.record[0]["queue_pair"]), self._receive_requests.ctypes.data, ctypes.addressof(refused))
         zero(error, f"post {self.receive_depth} buffers to {self.name}")
         self._modify(ibv.RTR, 0)
-        self._modify(ibv.RTS, ibv.SEND_PSN)
+        self._modify(ibv.RTS, self.RTS_MASK)
+
+    def _listen(self) -> None:
+        """Ask for what is to come here. A UD queue pair has a number of its own, which the network knows."""
 
     def mend(self) -> None:
         """Bring a queue pair that has failed up again. The compiled code must have marked it as broken; what it held is
@@ -255,22 +295,27 @@ class QueuePair:
         """Receive what is sent to a multicast group. Raises VerbsFailed if the device can not.
 
         The host's membership is what network and kernel go by: rxe gets what the kernel takes from its interface."""
-        gid = (c_uint8 * 16)(*gid_of(group))
         self._membership = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             join_interface(self._membership, group, self.address)
         except OSError as refusal:
             raise VerbsFailed(f"its host can not join it: {refusal.strerror}") from refusal
-        error = self._library.ibv_attach_mcast(self.queue_pair, byref(gid), 0)
+        self._attach(group)
+        self._group = group
+
+    def _attach(self, group: str) -> None:
+        error = self._library.ibv_attach_mcast(self.queue_pair, byref((c_uint8 * 16)(*gid_of(group))), 0)
         zero(error, f"attach the queue pair on {self.name} to it")
-        self._group = bytes(gid)
+
+    def _detach(self, group: str) -> None:
+        self._library.ibv_detach_mcast(self.queue_pair, byref((c_uint8 * 16)(*gid_of(group))), 0)
 
     def _leave_group(self) -> None:
-        if self._group is not None:
-            self._library.ibv_detach_mcast(self.queue_pair, byref((c_uint8 * 16)(*self._group)), 0)
+        if self._group:
+            self._detach(self._group)
         if self._membership is not None:
             self._membership.close()
-        self._group = self._membership = None
+        self._group, self._membership = "", None
 
     def close(self) -> None:
         """Give all back."""

@@ -6,17 +6,12 @@ from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR, stack_bytes
-from fanin_nic.native.memory import call_library, load_be32, record_at, store_be32
+from fanin_nic.native.memory import call_library, load_be16, load_be32, record_at, store_be16, store_be32
 from fanin_nic.port.descriptors import DESTINATION, PEER, SOCKET_ADDRESS
 from fanin_nic.port.peers import known_peer
-from fanin_nic.port.verbs.records import (
-    COMPLETION,
-    GRH_BYTES,
-    GRH_DESTINATION,
-    GRH_SOURCE,
-    RECEIVE_REQUEST,
-    verbs_at,
-)
+from fanin_nic.port.verbs.frames import ACCEPTED, check_frame, datagram_size
+from fanin_nic.port.verbs.frames import SOURCE_PORT as FRAME_SOURCE_PORT
+from fanin_nic.port.verbs.records import COMPLETION, GRH_BYTES, RECEIVE_REQUEST, verbs_at
 from fanin_nic.port.verbs.wake import fail, handle_of, is_broken, is_wanted, queue_pair_of, want
 
 message_at = record_at(MMSGHDR)
@@ -26,6 +21,7 @@ request_at = record_at(RECEIVE_REQUEST)
 destination_at = record_at(DESTINATION)
 
 MESSAGE_SIZE, COMPLETION_SIZE, REQUEST_SIZE = MMSGHDR.itemsize, COMPLETION.itemsize, RECEIVE_REQUEST.itemsize
+SOURCE_PORT = SOCKET_ADDRESS.fields["port"][1]  # type: ignore[index]
 SOURCE_ADDRESS = SOCKET_ADDRESS.fields["address"][1]  # type: ignore[index]
 PEER_SIZE, DESTINATION_SIZE = PEER.itemsize, DESTINATION.itemsize
 
@@ -54,34 +50,65 @@ def take_completions(port, limit):
             return
         found += more
     verbs.received = found
+    entered = int64(0)
     for index in range(found):
         completion = completion_at(_completion(verbs, index))
-        if completion.status or completion.length < GRH_BYTES:
+        if completion.status or (not verbs.own_mac and completion.length < GRH_BYTES):
             fail(verbs, completion.status)
             return
-        _enter(port, verbs, index, completion)
-    port.receive_used = found
+        if verbs.own_mac:
+            entered += _enter_frame(port, verbs, entered, completion)
+        else:
+            _enter_datagram(port, verbs, entered, completion)
+            entered += 1
+    port.receive_used = entered
 
 
 @compiled
-def _enter(port, verbs, index, completion):
-    """Make a message of a datagram."""
+def _buffer(verbs, completion):
+    return verbs.receive_buffers + completion.number * uint64(verbs.receive_size)
+
+
+@compiled
+def _enter(port, index, source, packet, size):
+    """Make a message of a packet of `size` bytes. Returns the message."""
     message = message_at(port.receive_message_table + uint64(index) * uint64(MESSAGE_SIZE))
-    buffer = verbs.receive_buffers + completion.number * uint64(verbs.receive_size)
-    piece = iovec_at(message.iov)
-    piece.base = buffer + uint64(GRH_BYTES)
-    message.length = completion.length - uint32(GRH_BYTES)
+    iovec_at(message.iov).base = packet
+    message.length = uint32(size)
     message.control_length = 0
-    source = load_be32(buffer + uint64(GRH_SOURCE))
     store_be32(message.name + uint64(SOURCE_ADDRESS), source)
+    return message
+
+
+@compiled
+def _enter_datagram(port, verbs, index, completion):
+    """Make a message of a datagram that a UD queue pair has received."""
+    buffer = _buffer(verbs, completion)
+    source = load_be32(buffer + uint64(verbs.received_source))
+    _enter(port, index, source, buffer + uint64(GRH_BYTES), completion.length - uint32(GRH_BYTES))
     _check_sender(port, verbs, source, completion.source)
+
+
+@compiled
+def _enter_frame(port, verbs, index, completion):
+    """Make a message of a frame that a RAW_PACKET queue pair has received, or drop it. Returns how many messages."""
+    frame = _buffer(verbs, completion)
+    verdict = check_frame(frame, int64(completion.length), verbs.own_mac, port.address, port.group)
+    if verdict != ACCEPTED:
+        port.dropped[verdict] += 1
+        return int64(0)
+    source = load_be32(frame + uint64(verbs.received_source))
+    message = _enter(port, index, source, frame + uint64(verbs.receive_header), datagram_size(frame))
+    store_be16(message.name + uint64(SOURCE_PORT), load_be16(frame + uint64(FRAME_SOURCE_PORT)))
+    return int64(1)
 
 
 @compiled
 def is_to_group(port, message):
     """Whether a datagram was sent to the group of the port: by the address in its IP header, before the datagram."""
-    header = iovec_at(message.iov).base - uint64(GRH_BYTES)
-    return port.group != 0 and load_be32(header + uint64(GRH_DESTINATION)) == port.group
+    verbs = verbs_at(port.verbs)
+    header = iovec_at(message.iov).base - uint64(verbs.receive_header)
+    return port.group != 0 and load_be32(header + uint64(verbs.received_destination)) == port.group
 
 
 @compiled

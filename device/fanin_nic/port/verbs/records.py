@@ -83,6 +83,10 @@ VERBS = np.dtype(
         ("status", "u4"),  # of the completion or errno of the call by which it failed
         ("wanted", "u4"),  # 1: some destination is wanted; the resolver was woken
         ("wake_fd", "i4"),  # an eventfd that wakes the resolver
+        ("receive_header", "u4"),  # bytes in front of a packet in a received buffer; where the addresses stand there:
+        ("received_source", "u4"),
+        ("received_destination", "u4"),
+        ("own_mac", "u8"),  # Ethernet address of a RAW_PACKET queue pair, 48 bits; 0: a UD queue pair
     ],
     align=True,
 )

@@ -58,7 +58,7 @@ class Resolver:
         self._record, self._destinations = queue_pair.record, queue_pair.destinations
         self._questions: dict[str, Question] = {}
         self.watch = Watch(queue_pair)
-        self._unreachable: set[str] = set()  # groups
+        self._unreachable: set[str] = set()  # named in the log once
         self._counted = np.zeros((2, PEER_SLOTS), np.uint64)
         self._look_due = self._mend_due = 0.0
         self._mend_pause = MEND_SECONDS
@@ -179,7 +179,13 @@ class Resolver:
                 continue
             question.due = now + min(REPEAT_SECONDS * 2**question.tries, MOST_REPEAT_SECONDS)
             question.tries += 1
-            self._send(Message(Kind.QUESTION, self._lane, question.token), address, RESOLUTION_PORT)
+            if self._put(question, address):
+                del self._questions[address]
+
+    def _put(self, question: Question, address: str) -> bool:
+        """Put a question. Returns whether it needs no answer any more."""
+        self._send(Message(Kind.QUESTION, self._lane, question.token), address, RESOLUTION_PORT)
+        return False
 
     def _send(self, message: Message, address: str, port: int) -> None:
         with contextlib.suppress(OSError):  # it counts as lost

@@ -15,6 +15,7 @@ from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import DESTINATION, PEER, SEND_MESSAGE, Drop
 from fanin_nic.port.mirror import mirror_sent
 from fanin_nic.port.peers import count_sent
+from fanin_nic.port.verbs.frames import HEADERS_SIZE, write_headers
 from fanin_nic.port.verbs.records import COMPLETION, PIECE, SEND_REQUEST, SIGNALED, verbs_at
 from fanin_nic.port.verbs.wake import fail, handle_of, is_broken, queue_pair_of, want
 
@@ -76,7 +77,7 @@ def _chain(port, verbs, message_address, mmsghdr_address):
             return sent
     if port.tap:
         mirror_sent(port, message_address, mmsghdr_address, SENT)
-    _copy_packets(verbs, message, mmsghdr, destination)
+    _copy_packets(port, verbs, message, mmsghdr, destination)
     return sent + count_sent(message)
 
 
@@ -99,26 +100,32 @@ def _request(verbs, row):
 
 
 @compiled
-def _copy_packets(verbs, message, mmsghdr, destination):
+def _copy_packets(port, verbs, message, mmsghdr, destination):
     """Fill the next requests, and their buffers, with the packets of a super-packet."""
     count, left = int64(message.packets), int64(message.length)
     piece, used = uint64(mmsghdr.iov), uint64(0)
     handle, queue_pair = handle_of(destination), queue_pair_of(destination)
-    for _ in range(count):
+    for place in range(count):
         row = int64(verbs.send_next)
         request, target = request_at(_request(verbs, row)), piece_at(verbs.send_pieces + uint64(row * PIECE_SIZE))
         size = min(int64(message.segment_size), left)
         left -= size
+        start, length = target.address, size
+        if verbs.own_mac:
+            length = write_headers(
+                start, verbs.own_mac, handle, port.address, message.destination, port.source_port, size, place
+            )
+            start += uint64(HEADERS_SIZE)
         written = uint64(0)
         while written < uint64(size):
             source = iovec_at(piece)
             part = min(uint64(source.length) - used, uint64(size) - written)
-            copy(target.address + written, uint64(source.base) + used, part)
+            copy(start + written, uint64(source.base) + used, part)
             written += part
             used += part
             if used == uint64(source.length):
                 piece, used = piece + uint64(IOVEC_SIZE), uint64(0)
-        target.length = size
+        target.length = length
         request.handle, request.queue_pair = handle, queue_pair
         verbs.send_next = _row(verbs, row + 1)
         request.next, request.flags = _request(verbs, verbs.send_next), 0

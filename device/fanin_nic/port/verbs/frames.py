@@ -1,0 +1,128 @@
+"""Ethernet frames around packets, for a port over a RAW_PACKET queue pair: IPv4 and UDP are made and checked here.
+
+The bytes from BTH to ICRC are those of a UDP socket, and so is what the ICRC covers of the headers: the kernel's
+numbers of the segments of a super-packet in the identification, and DF. The UDP checksum is 0, none, as RDMA devices
+send it, and nobody looks at that of a received datagram: the ICRC covers more.
+"""
+
+from __future__ import annotations
+
+from numba import int64, uint32, uint64
+
+from fanin_nic.native.compiled import compiled
+from fanin_nic.native.memory import fill_zero, load_be16, load_be32, load_u8, store_be16, store_be32, store_u8
+from fanin_nic.port.descriptors import Drop
+from fanin_wire.fields import IPV4_UDP_SIZE, UDP_PORT
+
+ETHERNET_SIZE = 14
+HEADERS_SIZE = ETHERNET_SIZE + IPV4_UDP_SIZE
+LEAST_FRAME = 60  # bytes without the checksum (IEEE 802.3, 3.2.8); zeros fill it up
+
+SOURCE_MAC, ETHER_TYPE = 6, 12  # where they stand in a frame
+VERSION, TOTAL_LENGTH, IDENTIFICATION, FRAGMENT = ETHERNET_SIZE, 16, 18, 20
+TIME_TO_LIVE, PROTOCOL, CHECKSUM, SOURCE, DESTINATION = 22, 23, 24, 26, 30
+SOURCE_PORT, DESTINATION_PORT, UDP_LENGTH, UDP_CHECKSUM = 34, 36, 38, 40
+
+IPV4 = 0x0800
+VERSION_AND_LENGTH = 0x45  # no options
+DONT_FRAGMENT = 0x4000
+FRAGMENTED = 0x3FFF  # more fragments, or not the first
+UDP = 17
+HOPS, HOPS_TO_GROUP = 64, 1  # as sockets do it: no router passes on what is for a group
+FIRST_GROUP = 0xE000_0000
+GROUP_MAC, GROUP_BITS = 0x0100_5E00_0000, (1 << 23) - 1  # of all groups; its low bits are those of one (RFC 1112, 6.4)
+UDP_HEADER_SIZE = 8
+IPV4_SIZE = IPV4_UDP_SIZE - UDP_HEADER_SIZE
+
+ACCEPTED = -1
+RUNT, FRAME = int(Drop.RUNT), int(Drop.FRAME)
+
+
+@compiled
+def _store_mac(place, address):
+    """Store an Ethernet address, a number of 48 bits."""
+    store_be16(place, uint32(address >> uint64(32)) & uint32(0xFFFF))
+    store_be32(place + uint64(2), uint32(address & uint64(0xFFFF_FFFF)))
+
+
+@compiled
+def _load_mac(place):
+    return uint64(load_be16(place)) << uint64(32) | uint64(load_be32(place + uint64(2)))
+
+
+@compiled
+def _header_checksum(frame):
+    """Checksum over the IP header of a frame (RFC 1071). With the right one in its place it is 0."""
+    total = int64(0)
+    for offset in range(ETHERNET_SIZE, SOURCE_PORT, 2):
+        total += int64(load_be16(frame + uint64(offset)))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    return uint32(~total & 0xFFFF)
+
+
+@compiled
+def write_headers(frame, own, neighbour, source, destination, source_port, size, identification):
+    """Write the headers of a packet of `size` bytes from BTH to ICRC in front of it, and zeros behind one that is too
+    short for Ethernet. own, neighbour: Ethernet addresses. Returns the length of the frame."""
+    _store_mac(frame, neighbour)
+    _store_mac(frame + uint64(SOURCE_MAC), own)
+    store_be16(frame + uint64(ETHER_TYPE), uint32(IPV4))
+    store_be16(frame + uint64(VERSION), uint32(VERSION_AND_LENGTH << 8))
+    store_be16(frame + uint64(TOTAL_LENGTH), uint32(IPV4_UDP_SIZE + size))
+    store_be16(frame + uint64(IDENTIFICATION), uint32(identification))
+    store_be16(frame + uint64(FRAGMENT), uint32(DONT_FRAGMENT))
+    store_u8(frame + uint64(TIME_TO_LIVE), uint32(HOPS_TO_GROUP if destination >= FIRST_GROUP else HOPS))
+    store_u8(frame + uint64(PROTOCOL), uint32(UDP))
+    store_be16(frame + uint64(CHECKSUM), uint32(0))
+    store_be32(frame + uint64(SOURCE), uint32(source))
+    store_be32(frame + uint64(DESTINATION), uint32(destination))
+    store_be16(frame + uint64(CHECKSUM), _header_checksum(frame))
+    store_be16(frame + uint64(SOURCE_PORT), uint32(source_port))
+    store_be16(frame + uint64(DESTINATION_PORT), uint32(UDP_PORT))
+    store_be16(frame + uint64(UDP_LENGTH), uint32(UDP_HEADER_SIZE + size))
+    store_be16(frame + uint64(UDP_CHECKSUM), uint32(0))
+    length = HEADERS_SIZE + size
+    if length >= LEAST_FRAME:
+        return length
+    fill_zero(frame + uint64(length), uint64(LEAST_FRAME - length))
+    return int64(LEAST_FRAME)
+
+
+@compiled
+def _is_to(frame, mac, address):
+    return _load_mac(frame) == mac and load_be32(frame + uint64(DESTINATION)) == address
+
+
+@compiled
+def _is_datagram(frame):
+    """Whether a frame has a whole UDP datagram for the port of RoCEv2, in IPv4 without options."""
+    return (
+        load_be16(frame + uint64(ETHER_TYPE)) == IPV4
+        and load_u8(frame + uint64(VERSION)) == VERSION_AND_LENGTH
+        and load_be16(frame + uint64(FRAGMENT)) & FRAGMENTED == 0
+        and load_u8(frame + uint64(PROTOCOL)) == UDP
+        and _header_checksum(frame) == 0
+        and load_be16(frame + uint64(DESTINATION_PORT)) == UDP_PORT
+        and load_be16(frame + uint64(TOTAL_LENGTH)) == load_be16(frame + uint64(UDP_LENGTH)) + IPV4_SIZE
+        and load_be16(frame + uint64(UDP_LENGTH)) >= UDP_HEADER_SIZE
+    )
+
+
+@compiled
+def check_frame(frame, length, own, address, group):
+    """Check a frame of `length` bytes that has come to the Ethernet address `own` and the IP address `address`, or to
+    `group` if that is not 0. Returns ACCEPTED or the reason to drop it."""
+    if length < HEADERS_SIZE:
+        return int64(RUNT)
+    group_mac = uint64(GROUP_MAC) | uint64(group) & uint64(GROUP_BITS)
+    is_ours = _is_to(frame, own, address) or (group != 0 and _is_to(frame, group_mac, group))
+    if not is_ours or not _is_datagram(frame):
+        return int64(FRAME)
+    return int64(RUNT) if ETHERNET_SIZE + int64(load_be16(frame + uint64(TOTAL_LENGTH))) > length else int64(ACCEPTED)
+
+
+@compiled
+def datagram_size(frame):
+    """Bytes from BTH to ICRC of a frame that is accepted."""
+    return int64(load_be16(frame + uint64(UDP_LENGTH))) - UDP_HEADER_SIZE

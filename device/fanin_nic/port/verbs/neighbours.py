@@ -1,0 +1,54 @@
+"""The resolver of a RAW_PACKET queue pair: the kernel knows the Ethernet addresses of neighbours, or asks for them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import socket
+
+from fanin_nic.port.verbs.raw_queue_pair import RawQueuePair
+from fanin_nic.port.verbs.resolver import RECEIVE_BYTES, Question, Resolver
+
+DISCARD_PORT = 9  # RFC 863
+
+log = logging.getLogger(__name__)
+
+
+class NeighbourResolver(Resolver):
+    """Nothing is asked of another device itself: it may have a UDP socket, which answers no question."""
+
+    _queue_pair: RawQueuePair
+
+    def _put(self, question: Question, address: str) -> bool:
+        """Look an address up. The datagram makes the kernel ask for an Ethernet address that it does not know, and
+        check one that it has not heard of for long."""
+        with contextlib.suppress(OSError):
+            self._socket.sendto(b"", (address, DISCARD_PORT))
+        if self._queue_pair.mac_towards(address):
+            return self._enter(question.row, address, 0)
+        if address not in self._unreachable and is_of_this_host(address):
+            self._unreachable.add(address)
+            cause = f"{address} is an address of this host: no frame that {self._queue_pair.name} sends comes back"
+            log.error("%s; give the two devices a host each, or UDP", cause)
+        return False
+
+    def _take_message(self) -> bool:
+        """Take one message. Questions have no answer here: a datagram of a UD queue pair would not be understood."""
+        try:
+            self._socket.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+
+def is_of_this_host(address: str) -> bool:
+    """Whether the kernel has an IPv4 address itself."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_port:
+        try:
+            any_port.bind((address, 0))
+        except OSError as error:
+            return error.errno != errno.EADDRNOTAVAIL
+    return True
