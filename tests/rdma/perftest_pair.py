@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fanin.verbs_lib import library_path
+from tests.verbs_lib.perftest import until_timed
 
 ENDS = {"rxe1": "10.9.0.1", "rxe2": "10.9.1.1"}  # address of each end of the link, by its rxe device
 COMMANDS = {  # what perftest is asked for, and the unit of its last column but one, or of its typical time
@@ -32,7 +33,6 @@ AVERAGE, TYPICAL = 3, 4  # columns: MB a second of a bandwidth, us of a latency
 PORT = 18515
 LISTENING = re.compile(rf"^\s*\d+: \w+:{PORT:04X} \w+:\w+ 0A ", re.M)
 SECONDS = 120
-TRIES = 3
 Place = tuple[list[str], Mapping[str, str]]  # options and environment of a program at an end
 
 
@@ -48,19 +48,15 @@ def gid_index(device: str, address: str) -> int:
 
 def measure(server: Place, client: Place) -> dict[str, float]:
     """What each command measures."""
-    return {title: run_until_timed(command, server, client) for title, command in COMMANDS.items()}
+
+    def figure(command: str) -> float:
+        return until_timed(lambda: run_pair(command, server, client), lambda outcome: outcome[1])[0]
+
+    return {title: figure(command) for title, command in COMMANDS.items()}
 
 
-def run_until_timed(command: str, server: Place, client: Place) -> float:
-    """As `run_pair`, again where perftest could not find the frequency of the processor and says 0 for it."""
-    for _ in range(TRIES):
-        if figure := run_pair(command, server, client):
-            return figure
-    raise AssertionError(f"{command}: perftest found no steady frequency of the processor in {TRIES} runs")
-
-
-def run_pair(command: str, server: Place, client: Place) -> float:
-    """MB a second, or us, that the client prints."""
+def run_pair(command: str, server: Place, client: Place) -> tuple[float, str]:
+    """MB a second, or us, that the client prints; its errors."""
     line = [*command.split(), "-p", str(PORT), "-F", "-u", "20"]
     print(line, file=sys.stderr, flush=True)
     listener = subprocess.Popen([*line, *server[0]], env=dict(server[1]), stdout=subprocess.DEVNULL)
@@ -74,7 +70,7 @@ def run_pair(command: str, server: Place, client: Place) -> float:
         assert ended.returncode == 0, f"{command}: {ended.stdout} {ended.stderr}"
         assert listener.wait(SECONDS) == 0, f"{command}: the server"
         (row,) = ROW.findall(ended.stdout)
-        return float(row.split()[TYPICAL if "lat" in command else AVERAGE])
+        return float(row.split()[TYPICAL if "lat" in command else AVERAGE]), ended.stderr
     finally:
         listener.kill()
         listener.wait()

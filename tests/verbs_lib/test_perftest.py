@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.verbs_lib.conftest import Programs
+from tests.verbs_lib.perftest import until_timed
 
 COMMANDS = [
     "ib_send_bw",
@@ -52,7 +53,7 @@ def option(name: str, line: str) -> str:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_program_ends_well(programs: Programs, command: str) -> None:
     line = command if " -n " in command else f"{command} -n {ITERATIONS}"
-    server, client = programs.run_pair(*line.split())
+    server, client = until_timed(lambda: programs.run_pair(*line.split()), lambda pair: pair[1].stderr)
     assert (server.returncode, client.returncode) == (0, 0), server.stdout + client.stdout + client.stderr
     rows = ROW.findall(client.stdout)
     expected = int(option("-n", line)) * int(option("-q", line) or 1)

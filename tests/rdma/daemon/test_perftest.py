@@ -13,6 +13,7 @@ from fanin.verbs_lib import library_path
 from fanin_tools.fabric import namespaces
 from tests.rdma.cases import ALL
 from tests.verbs_lib.conftest import require
+from tests.verbs_lib.perftest import until_timed
 
 from .network import Daemons
 
@@ -117,11 +118,16 @@ def run_pair(network: Daemons, command: str, way: str) -> dict[str, tuple[int, s
     return {"fanin0": host, "rxe0": (there["status"], there["output"])}
 
 
+def text_of(ended: dict[str, tuple[int, str]]) -> str:
+    """What both said."""
+    return "\n".join(f"{device}: {status}\n{output}" for device, (status, output) in ended.items())
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("command", COMMANDS if ALL else SAMPLE)
 def test_programs_end_well(network, command, way):
-    ended = run_pair(network, command, way)
-    said = "\n".join(f"{device}: {status}\n{output}" for device, (status, output) in ended.items())
+    ended = until_timed(lambda: run_pair(network, command, way), text_of)
+    said = text_of(ended)
     assert [status for status, _ in ended.values()] == [0, 0], said
     client = ended["fanin0" if way == WAYS[0] else "rxe0"][1]
     rows = ROW.findall(client)
