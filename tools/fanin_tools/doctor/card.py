@@ -1,4 +1,4 @@
-"""Checks of a BlueField card: on the card itself and on its host. Without such a card there is one result, that says so.
+"""Checks of a BlueField card: on the card itself and on its host. Without such a card one result says so.
 
 All is read from sysfs: which card it is, whose its switch is, the representors, sub-functions, verbs devices with their
 addresses, huge pages and cores. The names and files are those of the kernel's mlx5 driver and of NVIDIA's documents. No
@@ -67,9 +67,8 @@ def run_checks(root: Path = ROOT, locked: int | None = None) -> Iterator[CheckRe
     netdevs = list(netdevs_of(root))
     verbs = list(verbs_of(root))
     if is_card(root):
-        yield CheckResult(
-            "BlueField", Level.OK, f"this is the {card} (untried: no test has run on one)", "devices here"
-        )
+        detail = f"this is the {card} (untried: no test has run on one)"
+        yield CheckResult("BlueField", Level.OK, detail, "devices here")
         yield _mode(netdevs)
         yield _uplinks(netdevs)
         yield _representors(netdevs)
@@ -223,9 +222,7 @@ def _verbs(verbs: list[Verbs], netdevs: list[Netdev]) -> CheckResult:
     small = [each.netdev for each in usable if 0 < mtus.get(each.netdev, 0) < VERBS_MTU]
     if small:
         remedy = f"works for rdma://; for verbs:// with whole segments: ip link set {small[0]} mtu 9000"
-        return CheckResult(
-            subject, Level.LIMITED, f"{detail}; MTU below {VERBS_MTU}: {', '.join(small)}", enables, remedy
-        )
+        return CheckResult(subject, Level.LIMITED, f"{detail}; MTU below {VERBS_MTU}: {small[0]}", enables, remedy)
     return CheckResult(subject, Level.OK, detail, enables)
 
 
