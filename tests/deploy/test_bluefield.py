@@ -1,6 +1,6 @@
 """The example for cards: its files agree, and its devices, each started by its own settings, verify an allreduce.
 
-Two things are not as on cards: addresses are of loopback, and ranks are on the machine of their device, not over RDMA.
+Not as on cards: addresses are of loopback, packets go by UDP, and ranks are on the machine of their device.
 """
 
 from __future__ import annotations
@@ -45,12 +45,8 @@ def test_settings_agree_with_the_description(name: str) -> None:
     device = fabric.device(name)
     given = settings_file.read(EXAMPLE / f"{name}.toml")
     found = settings.convert({**given, "name": name, "socket": "/run/fanin"}, DeviceSettings)
-    assert (found.address, found.slots, found.rdma, found.token_file) == (
-        device.address,
-        device.slots,
-        device.rdma,
-        device.token_file,
-    )
+    shared = ("address", "port", "slots", "rdma", "token_file")
+    assert [getattr(found, each) for each in shared] == [getattr(device, each) for each in shared]
     assert (found.mtu, found.detection, found.lanes) == (fabric.mtu, fabric.detection, fabric.lanes)
 
 
@@ -72,7 +68,18 @@ def test_devices_and_ranks_of_the_example() -> None:
         for number, name in enumerate(DEVICES, start=1):
             manager = stack.enter_context(listening(str(folder / f"{name}.notify")))
             options = ["--settings", str(EXAMPLE / f"{name}.toml"), "--name", name, "--socket", str(folder / name)]
-            options += ["--address", f"{BLOCK}.{number}", "--rdma", "", "--token-file", "", "--slots", "512"]
+            options += [
+                "--address",
+                f"{BLOCK}.{number}",
+                "--rdma",
+                "",
+                "--token-file",
+                "",
+                "--port",
+                "udp",
+                "--slots",
+                "512",
+            ]
             command = [sys.executable, "-c", PROGRAM.format(kind=name[:-1]), *options]
             device = subprocess.Popen(command, env=os.environ | {"NOTIFY_SOCKET": manager.name})
             stack.callback(device.wait)
@@ -81,7 +88,7 @@ def test_devices_and_ranks_of_the_example() -> None:
         text = (EXAMPLE / "fabric.toml").read_text()
         for number, address in enumerate(("10.0.0.1", "10.0.0.2", "10.0.0.254"), start=1):
             text = text.replace(f'address = "{address}"', f'address = "{BLOCK}.{number}"')
-        job = described(re.sub(r"(?m)^(rdma|token_file) = .*$", "", text), folder)
+        job = described(re.sub(r"(?m)^(rdma|token_file|port) = .*$", "", text), folder)
         ranks = []
         for node, name in zip(job.nodes, DEVICES, strict=False):
             for rank in node.ranks:
