@@ -23,7 +23,7 @@ from fanin_image.packages import NotPossible
 from fanin_nic.native.target import TARGETS
 
 TIME = 1_700_000_000
-NAME = "fanin:0.1.0"
+NAME = "0.1.0"
 
 
 @pytest.fixture

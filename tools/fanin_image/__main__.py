@@ -55,7 +55,7 @@ def main() -> int:
     begin = time.monotonic()
     try:
         moment = int(os.environ.get(TIME) or output_of_git("show", "--no-patch", "--format=%ct", "HEAD"))
-        name = f"fanin:{labels()['org.opencontainers.image.version']}"
+        name = labels()["org.opencontainers.image.version"]
         given.into.mkdir(parents=True, exist_ok=True)
         images = {architecture: image(architecture, moment) for architecture in dict.fromkeys(given.architectures)}
         files = {architecture: [made] for architecture, made in images.items()}

@@ -75,7 +75,7 @@ def write(path: Path, images: Sequence[Image], name: str, time: int) -> None:
     """Write images, for one architecture each, as one file.
 
     Args:
-        name: its reference, `fanin:0.1.0`, say.
+        name: its reference, a version, which tools make the tag.
         time: seconds since 1970, for all files in it.
     """
     blobs: dict[str, bytes] = {}
