@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fanin_tools.bench import sizing
+from fanin_tools.bench import engine, port, sizing
 from fanin_tools.bench.sizing import Card, Cost, Costs, Job
 from fanin_tools.cli.app import app
+from fanin_tools.errors import UsageError
 
 HERE = Costs(Cost(100e-9, 100e-12), Cost(200e-9, 300e-12), 3.0, 64, "some processor")
 # Its core has half the clock, half the instructions of a cycle, and a quarter of the bytes.
@@ -51,6 +52,32 @@ def test_the_least_part_bounds_a_job() -> None:
     assert sizing.estimate(fast, CARD, Job(4, 2)).all_cores == pytest.approx(25.6e9 / 9)
     assert sizing.estimate(fast, CARD._replace(memory=1e15), Job(4, 2)).all_cores == 12.5e9
     assert sizing.estimate(fast, CARD._replace(memory=1e15), Job(4, 63)).all_cores == 0.5e9
+
+
+def test_costs_are_those_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the rows of the engine those with the larger working set and with both ICRCs count, and their best rounds."""
+    rows = [
+        engine.Row(payload, volume, check, 1e-9, best)
+        for payload in (256, 1024, 4096)
+        for volume, check, best in (
+            (64 << 20, sizing.CHECK, 1e-6 / (50e-9 + 80e-12 * payload)),
+            (64 << 20, engine.CHECKS[engine.NO_ICRC], 1.0),
+            (256 << 10, sizing.CHECK, 1.0),
+        )
+    ]
+    ports = [port.Row(payload, 1 / (1e-6 + 1e-9 * payload), 0.0) for payload in (256, 1024, 4096)]
+    monkeypatch.setattr(engine, "measure", lambda *_: rows)
+    monkeypatch.setattr(port, "measure", lambda *_: ports)
+    found = sizing.measure("sizing", lambda _: None, 2.5)
+    assert (found.engine.packet, found.engine.byte) == pytest.approx((50e-9, 80e-12))
+    assert (found.port.packet, found.port.byte) == pytest.approx((1e-6, 1e-9))
+    assert found.gigahertz == 2.5
+
+
+def test_a_clock_that_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "processor_of", lambda _: (0.0, 16, "unknown"))
+    with pytest.raises(UsageError, match="NO_CLOCK"):
+        sizing.measure("sizing", lambda _: None)
 
 
 def test_processor() -> None:

@@ -290,8 +290,15 @@ def sizing(
     )
     print_table(
         f"estimate: allreduce by tree, {nodes} nodes of {counted(ranks, 'rank')}, GB/s of message",
-        ("card", "one lane", "all cores", "link", "PCIe", "memory", "so: one lane", "all cores"),
-        [(row.card, *(f"{each / 1e9:.1f}" for each in (*row[2:7], row.one_lane, row.all_cores))) for row in rows],
+        ("card", "one lane", "all cores", "link", "PCIe", "memory", "least"),
+        [
+            (
+                row.card,
+                *(f"{each / 1e9:.1f}" for each in (row.lane, row.cores, row.link, row.pcie, row.memory)),
+                f"{row.one_lane / 1e9:.1f} to {row.all_cores / 1e9:.1f}",
+            )
+            for row in rows
+        ],
     )
 
 
