@@ -46,6 +46,12 @@ def image(architecture: str, moment: int) -> oci.Image:
     return oci.Image(architecture, made, content.SETTINGS, labels())
 
 
+def write(path: Path, images: list[oci.Image], name: str, moment: int) -> None:
+    """Write a file, and say where it is."""
+    oci.write(path, images, name, moment)
+    say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB; skopeo inspect oci-archive:{path}")
+
+
 def main() -> int:
     """Entry point of the module."""
     parser = argparse.ArgumentParser(prog="python -m fanin_image", description="Images of Fanin for containers.")
@@ -57,14 +63,12 @@ def main() -> int:
         moment = int(os.environ.get(TIME) or output_of_git("show", "--no-patch", "--format=%ct", "HEAD"))
         name = labels()["org.opencontainers.image.version"]
         given.into.mkdir(parents=True, exist_ok=True)
-        images = {architecture: image(architecture, moment) for architecture in dict.fromkeys(given.architectures)}
-        files = {architecture: [made] for architecture, made in images.items()}
+        images = []
+        for architecture in dict.fromkeys(given.architectures):
+            images.append(image(architecture, moment))
+            write(given.into / f"fanin-{architecture}.tar", images[-1:], name, moment)
         if len(images) > 1:
-            files["all"] = list(images.values())
-        for ending, together in files.items():
-            path = given.into / f"fanin-{ending}.tar"
-            oci.write(path, together, name, moment)
-            say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB; skopeo inspect oci-archive:{path}")
+            write(given.into / "fanin-all.tar", images, name, moment)
     except NotPossible as missing:
         print(f"fanin: NOT_SUPPORTED: make image needs what is not here: {missing}", file=sys.stderr)
         return 2

@@ -42,7 +42,8 @@ LINUX_ARM = ("aarch64", "aarch64-unknown-linux-gnu")
 TARGETS = {
     "arm64": Target(*LINUX_ARM, "cortex-a72", "+aes,+crc,+fp-armv8,+neon,+sha2"),  # BlueField-2 and later
     "arm64-base": Target(*LINUX_ARM, "generic", "-aes,-crc,+fp-armv8,+neon"),  # every 64-bit Arm core
-    "amd64": Target(*LINUX_X86, "x86-64-v3", "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+pclmul,+popcnt,+sse4.2"),  # Haswell
+    # Haswell, Zen, and later
+    "amd64": Target(*LINUX_X86, "x86-64-v3", "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+pclmul,+popcnt,+sse4.2"),
 }
 
 
