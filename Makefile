@@ -13,9 +13,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*/exports.map) $(wildcard protocol/fanin_wire/*.h)
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
+ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 NCCL_TAG := v2.30.7-1
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm hostile cosim peers mpi4py-suite nccl bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm image image-trial hostile cosim peers mpi4py-suite nccl bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +32,8 @@ help:
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make rdma    RDMA against the kernel's RoCE in a virtual machine, ranks over RDMA: every case (minutes; Debian)"
 	@echo "make arm     on emulated Arm: driver, device code, tests, a demonstration, ranks of x86 on it (minutes; Debian; ARM_FLAGS)"
+	@echo "make image   an image for containers with compiled device code, in build/image; ARCH=arm64 or \"amd64 arm64\" (Debian)"
+	@echo "make image-trial  a demonstration by that image, in namespaces, with a root that can not be written (as root)"
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make cosim   modules of the switch in Verilog against numpy, under Verilator (COSIM_FLAGS=--vectors=N)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
@@ -106,6 +109,12 @@ rdma: $(VENV)/.tested
 
 arm: $(VENV)/.tested
 	@$(BIN)/python -m tests.arm $(ARM_FLAGS)
+
+image: $(VENV)/.installed
+	@$(BIN)/python -m fanin_image $(ARCH)
+
+image-trial: $(VENV)/.tested
+	@for each in $(ARCH); do $(BIN)/python -m tests.deploy.image_trial build/image/fanin-$$each.tar || exit; done
 
 hostile: $(VENV)/.installed
 	@$(BIN)/python -m fanin_sim.hostile --seconds $$((60 * $(MINUTES))) --processes 2 $(HOSTILE_FLAGS)

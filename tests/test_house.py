@@ -19,6 +19,7 @@ PACKAGES = {
     "fanin_reference": ROOT / "tools/fanin_reference",
     "fanin_agent": ROOT / "tools/fanin_agent",
     "fanin_conform": ROOT / "tools/fanin_conform",
+    "fanin_image": ROOT / "tools/fanin_image",
     "fanin_tools": ROOT / "tools/fanin_tools",
 }
 # The packages that each package may import. Host and device meet at the ABI only, as driver and firmware do.
@@ -30,6 +31,7 @@ ALLOWED = {
     "fanin_reference": set(),
     "fanin_agent": {"fanin", "fanin_wire"},
     "fanin_conform": {"fanin_nic", "fanin_reference", "fanin_sim", "fanin_wire"},
+    "fanin_image": {"fanin_nic"},
     "fanin_tools": {"fanin", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
 }
 # The layers of a package, from the lowest to the highest. A layer is a folder or a module of the package; a module
@@ -104,6 +106,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "__main__",
     ),
     "fanin_agent": ("rank", "session", "__main__"),
+    "fanin_image": ("packages", "cross_compiler", "wheels", "oci", "content", "__main__"),
     "fanin_conform": (
         "datagram",
         "profile",

@@ -182,6 +182,7 @@ def test_targets_of_make_and_modules_are_there(page: Path) -> None:
 def test_variables_are_read_somewhere() -> None:
     code = [path for part in CODE for path in (ROOT / part).rglob("*") if path.suffix in (".py", ".c", ".h")]
     known = set(re.findall(r"\bFANIN_[A-Z_]+\b", "".join(path.read_text() for path in code)))
+    known |= set(re.findall(r"\bFANIN_[A-Z_]+\b", (ROOT / "deploy/image/fanin-start").read_text()))
     for path in (ROOT / "tests").rglob("*.py"):  # settings of the tests themselves
         known |= set(re.findall(r'environ\.get\("(FANIN_[A-Z_]+)"', path.read_text()))
     named = set(re.findall(r"\bFANIN_[A-Z_]+\b", "".join(page.read_text() for page in PAGES)))

@@ -8,9 +8,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from fanin_image.packages import NotPossible
+
 from .image import image
 from .machine import Machine, StepFailed, check_namespaces
-from .packages import NotPossible
 from .steps import STEPS
 
 FAILED, NOT_POSSIBLE = 1, 2

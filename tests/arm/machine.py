@@ -13,9 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 
+from fanin_image.packages import NotPossible
+from fanin_image.wheels import CHECKOUT, python_name
+
 from . import namespace
-from .image import CHECKOUT, Image, python_name
-from .packages import NotPossible
+from .image import Image
 
 LAST_LINES = 15
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fanin_image.wheels import LIBRARIES
 from fanin_nic.native.cache import ENVIRONMENT_VARIABLE
 from fanin_nic.native.target import TARGETS
 from tests.deploy.manager import listening
@@ -34,7 +35,7 @@ class Step(NamedTuple):
 def library(machine: Machine) -> str:
     """The driver, the MPI shim, the verbs library and the binding, by the cross compiler."""
     image.install_fanin(machine.image, machine.fanin)
-    return f"{', '.join(image.LIBRARIES)}: compiled here, for aarch64"
+    return f"{', '.join(LIBRARIES)}: compiled here, for aarch64"
 
 
 def device_code(machine: Machine) -> str:

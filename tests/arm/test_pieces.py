@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from . import image, machine, namespace, packages, selection, steps
-from .packages import NotPossible, Selection
+from fanin_image import packages
+from fanin_image.packages import NotPossible, Selection
+
+from . import image, machine, namespace, selection, steps
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from numba import config
 from numba import types as numba_types
+from numba.core.registry import cpu_target
 
 from fanin_nic.daemon import cross
 from fanin_nic.daemon.entries import Entry, entries
@@ -24,6 +26,7 @@ from fanin_nic.native.compiled import CACHE_FOLDER
 pytestmark = pytest.mark.process
 
 SECONDS = 300
+ROOT = Path(__file__).parents[2]
 ELF, MACHINE, AARCH64 = b"\x7fELF", slice(18, 20), 183  # elf.h: EM_AARCH64
 SOME = Entry("fanin_nic.native.shared_words", "load_acquire", (numba_types.int64,))
 C_FUNCTIONS = {f"{function_addresses.__name__}.{name}" for name in ("_abort", "_proceed")}
@@ -134,3 +137,36 @@ def test_another_machine_does_not_take_it(
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     assert not target.take_recorded(tmp_path)
     assert "the machine aarch64" in caplog.text
+
+
+# No file can be written, as in an image of a container. Then: what a device compiles, and one that no folder has.
+READ_ONLY = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+from numba import types
+from fanin_nic.native import compiled
+from fanin_nic.native.shared_words import load_acquire
+from tests.arm.programs.loaded import compilations, load
+print(compiled.KEEPS, compiled.CACHE_FOLDER, compilations(load))
+print(len(compilations(lambda: load_acquire.compile((types.uint32,)))))
+"""
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_folder_that_is_only_read(tmp_path: Path, record: bool) -> None:
+    """Nothing is compiled by a device, what is missing is, and is not kept. Code for a processor that is not named may
+    be for another one: it is not taken, and there is no other folder here."""
+    folder = tmp_path / CACHE_FOLDER.name
+    folder.mkdir()
+    for inner in CACHE_FOLDER.iterdir():
+        (folder / inner.name).symlink_to(inner)
+    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    if record:
+        target.record(target.Target(platform.machine(), triple, cpu, features), folder)
+    environment = os.environ | {"FANIN_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", READ_ONLY]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+    if record:
+        assert (done.stdout, done.returncode) == (f"False {folder} []\n1\n", 0)
+    else:
+        assert "compiled code can be kept neither" in done.stderr

@@ -70,3 +70,16 @@ def test_doctor_tells_a_cache_that_is_complete_from_one_that_is_not(
     assert (found.level, str(half_full) in found.detail) == (Level.LIMITED, True)
     cache.completion_mark(half_full).touch()
     assert checked_cache().level == Level.OK
+
+
+def test_complete_folder_serves_where_it_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an image of a container. One that is not complete does not."""
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
+    folder = cache.choose_cache_folder()
+    writable = cache.can_be_written
+    monkeypatch.setattr(cache, "can_be_written", lambda path: writable(path) and not path.is_relative_to(tmp_path))
+    assert not cache.choose_cache_folder().is_relative_to(tmp_path)
+    cache.completion_mark(folder).touch()
+    assert cache.choose_cache_folder() == folder
+    assert checked_cache().level == Level.OK
+    assert not cache.choose_cache_folder(ready_made=False).is_relative_to(tmp_path)

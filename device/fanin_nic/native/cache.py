@@ -3,7 +3,9 @@
 The folder is shared by all processes of a user, and by all copies of the same sources (`locator`). Its name carries a
 digest of them, because numba notices a change of a function's own file only, not of the functions that it calls. Where
 the folder of the user can not be written, one below the folder of temporary files serves: devices, which are forked and
-outlive the process that compiled, need theirs as long as they run.
+outlive the process that compiled, need theirs as long as they run. A folder that is complete, and
+says for which processor (`target`), serves also where it can not be written, as in an image of a container: what it
+lacks is then compiled in each process and not kept.
 """
 
 from __future__ import annotations
@@ -64,16 +66,19 @@ def substitute_root() -> Path | None:
         return None
 
 
-def choose_cache_folder() -> Path:
+def choose_cache_folder(*, ready_made: bool = True) -> Path:
     """Folder of the compiled code of exactly these sources; made if it is missing.
+
+    Args:
+        ready_made: it need not be one that can be written, if it is complete.
 
     Raises:
         CacheUnavailable: it can be written nowhere.
     """
     name, own, substitute = f"compiled-{source_digest()}", cache_root(), substitute_root()
-    if own is not None and _can_be_written(own / name):
+    if own is not None and (can_be_written(own / name) or (ready_made and completion_mark(own / name).exists())):
         return own / name
-    if substitute is not None and _is_private(substitute) and _can_be_written(substitute / name):
+    if substitute is not None and _is_private(substitute) and can_be_written(substitute / name):
         return substitute / name
     tried = f"neither in {own or 'a home'} nor in {substitute or 'a folder for temporary files'}"
     raise CacheUnavailable(f"compiled code can be kept {tried}")
@@ -95,7 +100,7 @@ def _is_private(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
-def _can_be_written(folder: Path) -> bool:
+def can_be_written(folder: Path) -> bool:
     """Whether files can be written into a folder. It is made if it is missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

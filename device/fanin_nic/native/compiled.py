@@ -11,20 +11,22 @@ from numba import config, njit, types
 from numba.core.caching import CacheImpl
 from numba.np import numpy_support
 
-from fanin_nic.native.cache import choose_cache_folder, completion_mark
+from fanin_nic.native.cache import can_be_written, choose_cache_folder, completion_mark
 from fanin_nic.native.cpu import use_wide_registers
 from fanin_nic.native.libraries import EntryCompiler, InternalCompiler
 from fanin_nic.native.target import take_recorded
 
 CACHE_FOLDER = choose_cache_folder()
+KEEPS = can_be_written(CACHE_FOLDER)
+if not take_recorded(CACHE_FOLDER):
+    use_wide_registers()
+    if not KEEPS:  # it is for another processor
+        CACHE_FOLDER, KEEPS = choose_cache_folder(ready_made=False), True
 COMPLETE = completion_mark(CACHE_FOLDER)
 config.CACHE_DIR = str(CACHE_FOLDER)
 config.CACHE_LOCATOR_CLASSES = ", ".join(
     ["fanin_nic.native.locator.PackageLocator", *(locator.__name__ for locator in CacheImpl._locator_classes)]
 )
-
-if not take_recorded(CACHE_FOLDER):
-    use_wide_registers()
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -55,6 +57,8 @@ class Compiled:
 
     def __init__(self, function: Callable) -> None:
         self.entry = njit(**OPTIONS, cache=True, pipeline_class=EntryCompiler)(function)
+        if not KEEPS:
+            self.entry._cache.save_overload = lambda *_: None
         self._internal = Internal(function)
         self._numba_type_ = self._internal._numba_type_
         functools.update_wrapper(self, function)

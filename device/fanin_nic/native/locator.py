@@ -5,6 +5,7 @@ So every copy of the same sources (another checkout, an environment made anew) f
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from numba.core.caching import UserProvidedCacheLocator
@@ -33,6 +34,11 @@ class PackageLocator(UserProvidedCacheLocator):
         package = _package_of(Path(py_file))
         assert package is not None
         return ".".join(Path(py_file).relative_to(package.parent).parent.parts)
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder. Where that is not possible, nothing is saved (`compiled`)."""
+        with contextlib.suppress(OSError):
+            super().ensure_cache_path()
 
     @classmethod
     def from_function(cls, py_func, py_file):

@@ -36,11 +36,14 @@ class Target(NamedTuple):
     features: str
 
 
+LINUX_X86 = ("x86_64", "x86_64-unknown-linux-gnu")
 LINUX_ARM = ("aarch64", "aarch64-unknown-linux-gnu")
 # Features that LLVM's processor would have by itself are written out, since numba hands on no others.
 TARGETS = {
     "arm64": Target(*LINUX_ARM, "cortex-a72", "+aes,+crc,+fp-armv8,+neon,+sha2"),  # BlueField-2 and later
     "arm64-base": Target(*LINUX_ARM, "generic", "-aes,-crc,+fp-armv8,+neon"),  # every 64-bit Arm core
+    # Haswell, Zen, and later
+    "amd64": Target(*LINUX_X86, "x86-64-v3", "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+pclmul,+popcnt,+sse4.2"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from fanin_tools.cli import options
@@ -13,12 +14,13 @@ from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.progress import print_progress
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
+from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import MAX_LANES
 
 
 def add_to(app: typer.Typer) -> None:
     """Add them to `app` as subcommands."""
-    for command in (streams, loss, fairness, engine, memory, port, floor, start):
+    for command in (streams, loss, fairness, engine, memory, port, floor, start, sizing):
         app.command(command.__name__)(command)
 
 
@@ -257,6 +259,46 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
         return
     print_table(
         "before the first collective", ("what", *TIMES), [(row.what, *_times(row.microseconds)) for row in rows]
+    )
+
+
+@reporting
+def sizing(
+    costs: Annotated[Path | None, typer.Option(help="What `--json` printed, in place of a measurement.")] = None,
+    nodes: Annotated[int, typer.Option(min=2, help="Nodes below one switch.")] = 4,
+    ranks: Annotated[int, typer.Option(min=1, max=MAX_CHILDREN, help="Ranks on each node.")] = 2,
+    gigahertz: Annotated[float | None, typer.Option(min=0.1, help="Clock of this processor, if it is unknown.")] = None,
+    name: options.Name = "sizing",
+    json_output: options.Json = False,
+) -> None:
+    """An estimate of what a device does on the cores of a card, from costs measured here (docs/sizing.md)."""
+    from fanin_tools.bench import sizing
+
+    found = sizing.read(costs) if costs else sizing.measure(name, print_progress, gigahertz)
+    job = sizing.Job(nodes, ranks)
+    rows = [sizing.estimate(found, card, job) for card in sizing.CARDS]
+    if json_output:
+        print_json({"costs": msgspec.to_builtins(found), "job": job._asdict(), "rows": [row._asdict() for row in rows]})
+        return
+    print_table(
+        f"costs on {found.processor}, {found.gigahertz:.1f} GHz",
+        ("part", "a packet", "a byte"),
+        [
+            (part, f"{cost.packet * 1e9:.0f} ns", f"{cost.byte * 1e12:.0f} ps")
+            for part, cost in (("engine", found.engine), ("UDP port", found.port))
+        ],
+    )
+    print_table(
+        f"estimate: allreduce by tree, {nodes} nodes of {counted(ranks, 'rank')}, GB/s of message",
+        ("card", "one lane", "all cores", "link", "PCIe", "memory", "least"),
+        [
+            (
+                row.card,
+                *(f"{each / 1e9:.1f}" for each in (row.lane, row.cores, row.link, row.pcie, row.memory)),
+                f"{row.one_lane / 1e9:.1f} to {row.all_cores / 1e9:.1f}",
+            )
+            for row in rows
+        ],
     )
 
 

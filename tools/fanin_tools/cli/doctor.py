@@ -14,9 +14,9 @@ STYLES = {Level.OK: "green", Level.LIMITED: "yellow", Level.MISSING: "yellow", L
 @reporting
 def doctor(json_output: options.Json = False) -> None:
     """Check what this machine can do, and what is missing for the rest. Fails only if nothing can work."""
-    from fanin_tools.doctor import remote, software, system
+    from fanin_tools.doctor import card, remote, software, system
 
-    results = [*software.run_checks(), *system.run_checks(), *remote.run_checks()]
+    results = [*software.run_checks(), *system.run_checks(), *card.run_checks(), *remote.run_checks()]
     if json_output:
         print_json(results)
     else:

@@ -40,6 +40,8 @@ def _checksum() -> CheckResult:
     best = next((flag for flag in CARRYLESS if flag in flags), None)
     if best == CARRYLESS[0]:
         return CheckResult("ICRC", Level.OK, best, "checksums at memory speed")
+    if best == CARRYLESS[-1] and "crc32" in flags:
+        return CheckResult("ICRC", Level.OK, f"{best}, crc32", "checksums at memory speed")
     detail = f"{platform.machine()} with {best or 'no carry-less multiplication'}"
     return CheckResult("ICRC", Level.LIMITED, detail, "checksums at memory speed", "works, with a slower method")
 

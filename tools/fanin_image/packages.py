@@ -21,7 +21,7 @@ SECONDS = 900  # for one command
 
 
 class NotPossible(Exception):
-    """`make arm` can not run here. The message says what is missing."""
+    """It can not be made here. The message says what is missing."""
 
 
 class Selection(NamedTuple):

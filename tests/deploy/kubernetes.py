@@ -1,0 +1,92 @@
+"""What judges objects of Kubernetes: its own schemas, those of DPF, and Helm's engine, which renders the chart."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import jsonschema
+import kubernetes_validate
+import yaml
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CHART = DEPLOY / "chart"
+CRDS = Path(__file__).parent / "crds"
+VERSIONS = ("1.30", kubernetes_validate.latest_version())  # DPF 24.10's, and the newest
+DPF_GROUP = "svc.dpu.nvidia.com/"
+HELM_ERROR = 3  # of helm_python: severity of a message
+
+Object = dict[str, Any]
+
+
+def objects_in(path: Path) -> list[Object]:
+    """The objects of a YAML file."""
+    return list(yaml.load_all(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+
+
+def judge(item: Object) -> None:
+    """Raises jsonschema.ValidationError for an object that its schema does not allow, also for fields that it lacks;
+    KeyError for a kind of DPF whose schema is not here."""
+    if item["apiVersion"].startswith(DPF_GROUP):
+        jsonschema.Draft202012Validator(_dpf_schemas()[item["apiVersion"], item["kind"]]).validate(item)
+        return
+    for version in VERSIONS:
+        kubernetes_validate.validate(item, version, strict=True)
+
+
+@functools.cache
+def _dpf_schemas() -> Mapping[tuple[str, str], Object]:
+    found = {}
+    for path in CRDS.glob("*.yaml"):
+        (definition,) = objects_in(path)
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            schema = version["schema"]["openAPIV3Schema"]
+            found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = _closed(schema)
+    return found
+
+
+def _closed(schema: Any, *, root: bool = True) -> Any:
+    """A schema that allows no other fields than those it has: a server would remove them and say nothing."""
+    if isinstance(schema, list):
+        return [_closed(item, root=False) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value, root=False) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        if not schema.get("x-kubernetes-preserve-unknown-fields"):
+            closed.setdefault("additionalProperties", False)
+        if root:
+            closed["properties"]["metadata"] = {"type": "object", "required": ["name"]}
+    return closed
+
+
+def rendered(values: Object, release: str = "fanin") -> list[Object]:
+    """The objects of the chart with values, by Helm's engine.
+
+    Raises:
+        helm_python.HelmError: the values break the chart's schema, or a template fails.
+    """
+    with helm_python.Chart.load(CHART) as chart:
+        files = chart.render(values, name=release, namespace="fanin")
+    texts = [text for name, text in sorted(files.items()) if name.endswith(".yaml")]
+    return [item for text in texts for item in yaml.safe_load_all(text) if item]
+
+
+def complaints(chart: Path = CHART) -> Sequence[str]:
+    """What `helm lint` finds wrong in a chart."""
+    report = helm_python.lint(chart, strict=True)
+    return [message["error"] for message in report["messages"] if message["severity"] == HELM_ERROR] + report["errors"]
+
+
+def values_of(service: Object) -> Object:
+    """The values with which DPF renders the chart of a DPUService: those of the user and those of the service."""
+    spec = service["spec"]
+    return {
+        **spec["helmChart"].get("values", {}),
+        "serviceID": spec.get("serviceID", ""),
+        "serviceDaemonSet": spec.get("serviceDaemonSet", {}),
+    }

@@ -1,0 +1,83 @@
+"""`python -m fanin_image ARCHITECTURE...`: what `make image` does. Ends with 2 where it can not be made."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from . import content, oci, packages, wheels
+from .packages import NotPossible
+
+TIME = "SOURCE_DATE_EPOCH"  # reproducible-builds.org: the time of all files; by default that of the last commit
+
+
+def say(text: str) -> None:
+    """A line for the user."""
+    print(f"== {text}", flush=True)
+
+
+def output_of_git(*arguments: str) -> str:
+    """What git says of the checkout. Raises NotPossible."""
+    return packages.output_of(["git", "-C", str(wheels.CHECKOUT), *arguments], "the checkout of git").strip()
+
+
+def labels() -> dict[str, str]:
+    """What an image says of itself."""
+    from importlib.metadata import version
+
+    changed = output_of_git("status", "--porcelain", "--untracked-files=no")
+    return {
+        "org.opencontainers.image.title": "fanin",
+        "org.opencontainers.image.version": version("fanin"),
+        "org.opencontainers.image.revision": output_of_git("rev-parse", "HEAD") + ("-changed" if changed else ""),
+        "org.opencontainers.image.licenses": "BSD-3-Clause",
+    }
+
+
+def image(architecture: str, moment: int) -> oci.Image:
+    """An image for an architecture. Raises NotPossible."""
+    made = []
+    for name, folder in content.layers(architecture, say):
+        made.append(oci.layer_of(folder, moment))
+        say(f"layer {name}: {len(made[-1].content) / 2**20:.0f} MiB")
+    return oci.Image(architecture, made, content.SETTINGS, labels())
+
+
+def write(path: Path, images: list[oci.Image], name: str, moment: int) -> None:
+    """Write a file, and say where it is."""
+    oci.write(path, images, name, moment)
+    say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB; skopeo inspect oci-archive:{path}")
+
+
+def main() -> int:
+    """Entry point of the module."""
+    parser = argparse.ArgumentParser(prog="python -m fanin_image", description="Images of Fanin for containers.")
+    parser.add_argument("architectures", nargs="+", choices=list(wheels.MACHINES), metavar="amd64|arm64")
+    parser.add_argument("--into", type=Path, default=Path("build/image"), help="folder of the files")
+    given = parser.parse_args()
+    begin = time.monotonic()
+    try:
+        moment = int(os.environ.get(TIME) or output_of_git("show", "--no-patch", "--format=%ct", "HEAD"))
+        name = labels()["org.opencontainers.image.version"]
+        given.into.mkdir(parents=True, exist_ok=True)
+        images = []
+        for architecture in dict.fromkeys(given.architectures):
+            images.append(image(architecture, moment))
+            write(given.into / f"fanin-{architecture}.tar", images[-1:], name, moment)
+        if len(images) > 1:
+            write(given.into / "fanin-all.tar", images, name, moment)
+    except NotPossible as missing:
+        print(f"fanin: NOT_SUPPORTED: make image needs what is not here: {missing}", file=sys.stderr)
+        return 2
+    except ValueError:
+        print(f"fanin: INVALID: {TIME} is not a whole number of seconds since 1970", file=sys.stderr)
+        return 2
+    say(f"{time.monotonic() - begin:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
