@@ -10,7 +10,8 @@ import numpy as np
 from scapy.packet import Packet, Raw
 
 from fanin_conform.datagram import Dissected
-from fanin_conform.tester import ANY, PATIENCE_S, Expected, Mismatch, Tester
+from fanin_conform.listener import PATIENCE_S, Mismatch
+from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Route, Status
 from fanin_wire.agent import (
@@ -25,9 +26,9 @@ from fanin_wire.agent import (
     Leave,
     Look,
     Post,
-    Request,
     Wait,
 )
+from fanin_wire.agent_request import Request
 from fanin_wire.datatypes import datatype_of
 from fanin_wire.fields import Flag, Opcode
 from fanin_wire.geometry import segment_length

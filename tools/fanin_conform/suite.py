@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from fanin_conform import scripts as _all_scripts
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
-from fanin_conform.script import SCRIPTS, SWITCH, Script, is_for
+from fanin_conform.script import ROCEV2, SCRIPTS, SWITCH, Script, is_for
 from fanin_conform.targets.target import Target
 from fanin_conform.tester import Tester
+from fanin_conform.verbs.tester import VerbsTester
 
 assert _all_scripts  # importing them has filled SCRIPTS
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
@@ -76,7 +77,8 @@ def _run_one(target: Target, script: Script, seed: int, profile: Profile) -> Ver
 def _play(target: Target, script: Script, seed: int, profile: Profile) -> tuple[Verdict, bool]:
     """The verdict, and whether the tester stood still meanwhile: then a failure may be its own."""
     begun = time.monotonic()
-    tester = Tester(target, f"{seed} {script.name}", profile)  # no script meets the jobs of another
+    kind = VerbsTester if script.role == ROCEV2 else Tester
+    tester = kind(target, f"{seed} {script.name}", profile)  # no script meets the jobs of another
     tester.join_fence()
     verdict = Verdict(script, PASSED)
     try:

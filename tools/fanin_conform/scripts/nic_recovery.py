@@ -8,8 +8,9 @@ import numpy as np
 
 from fanin_conform.host import DATA, ONE, WANTS, NicTree, f32
 from fanin_conform.profile import LeftOut
+from fanin_conform.listener import Mismatch
 from fanin_conform.script import tree_script
-from fanin_conform.tester import ANY, Mismatch, Tester
+from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import WAIT

@@ -122,7 +122,7 @@ def conform(
     """Test packet by packet whether a device follows the protocol. Each script names the demands of SPEC.md."""
     from fanin_conform import report, suite
     from fanin_conform.targets.opening import TargetInvalid, open_target
-    from fanin_conform.tester import NoFaninDevice
+    from fanin_conform.listener import NoFaninDevice
     from fanin_wire.agent import AgentError
 
     stated = _profile(profile, target)
