@@ -18,7 +18,7 @@ Place = Annotated[int, Meta(ge=0, le=MAX_MEMORY)]  # bytes from the beginning of
 
 
 class CreateQp(Request, tag="create_qp"):
-    """Make a queue pair, with a completion queue and zeroed memory of its own. One with this number is destroyed before.
+    """Make a queue pair, with a completion queue and zeroed memory of its own. One with this number is destroyed first.
 
     Answer: `qpn`; `address` and `rkey` of the memory, which is registered with all rights.
     """

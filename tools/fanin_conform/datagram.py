@@ -62,7 +62,8 @@ def dissect(data: bytes) -> Dissected | None:
 
 
 def whole(source: str, destination: str, port: int, data: bytes) -> bytes:
-    """The IPv4 packet of a datagram, as section 3 of SPEC.md rebuilds it; of ordinary traffic the identification is 0."""
+    """The IPv4 packet of a datagram, as section 3 of SPEC.md rebuilds it; that of ordinary packets has the
+    identification 0."""
     is_offload = len(data) > SEGMENT_INDEX + ICRC_SIZE and data[0] >= FIRST_OFFLOAD_OPCODE
     identification = data[SEGMENT_INDEX] if is_offload else 0
     words = (0x4500, IP_SIZE + UDP_SIZE + len(data), identification, DONT_FRAGMENT, 64 << 8 | UDP_PROTOCOL, 0)

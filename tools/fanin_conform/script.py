@@ -22,6 +22,7 @@ class Script(NamedTuple):
     """name: "group/function". needs: "port" if the target must have a port of its own (ICRC, UDP).
 
     role: the device that it is for; "nic" for one of either route. Those for "rocev2" get a VerbsTester.
+    waits: it takes a second or more where time is real, because it waits for times of the device.
     """
 
     name: str
@@ -30,19 +31,24 @@ class Script(NamedTuple):
     play: Callable[[Any], None]
     needs: frozenset[str]
     role: str = SWITCH
+    waits: bool = False
 
 
 SCRIPTS: dict[str, Script] = {}
 
 
-def script(*numbers: str, needs: tuple[str, ...] = (), role: str = SWITCH) -> Callable[[Play], Play]:
+def script(
+    *numbers: str, needs: tuple[str, ...] = (), role: str = SWITCH, waits: bool = False
+) -> Callable[[Play], Play]:
     """Decorate a script. numbers: of the demands of SPEC.md that it checks; UnknownClause if there is no such one."""
     for number in numbers:
         clause(number)
 
     def enter(play: Play) -> Play:
         name = f"{play.__module__.rpartition('.')[2]}/{play.__name__}"
-        SCRIPTS[name] = Script(name, numbers, " ".join((play.__doc__ or "").split()), play, frozenset(needs), role)
+        SCRIPTS[name] = Script(
+            name, numbers, " ".join((play.__doc__ or "").split()), play, frozenset(needs), role, waits
+        )
         return play
 
     return enter

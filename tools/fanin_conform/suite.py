@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from fanin_conform import scripts as _all_scripts
@@ -17,6 +20,7 @@ assert _all_scripts  # importing them has filled SCRIPTS
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 TRIES = 3
 ADDRESSES = 4  # of the tester: as many as the largest script needs
+BESIDE = 6  # scripts that wait, at once
 
 
 class Verdict(NamedTuple):
@@ -47,8 +51,12 @@ def run(
     seed: int,
     say: Callable[[Verdict], None],
     profile: Profile = EVERYTHING,
+    beside: Callable[[int], Target] | None = None,
 ) -> list[Verdict]:
     """Run scripts one after the other; what the profile does not have is left out.
+
+    beside: opens the device once more, from other addresses of the tester, which its number chooses. Then scripts that
+    wait run at the same time as the others. One that fails beside others is run again alone: that is its verdict.
 
     Returns:
         The verdicts.
@@ -56,12 +64,39 @@ def run(
     Raises:
         NoFaninDevice: nothing there answers as a device does.
     """
-    verdicts = []
-    for script in scripts:
-        verdict = _run_one(target, script, seed, profile)
+    waiting = deque(each for each in scripts if each.waits) if beside else deque()
+    verdicts: dict[str, Verdict] = {}
+
+    def wait(number: int) -> None:
+        """Take scripts that wait until none is left."""
+        assert beside is not None
+        with contextlib.closing(beside(number)) as own:
+            while True:
+                try:
+                    script = waiting.popleft()
+                except IndexError:
+                    return
+                verdicts[script.name] = _run_one(own, script, seed, profile)
+
+    others = [each for each in scripts if each not in waiting]
+    workers = min(BESIDE, len(waiting))
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        waits = [pool.submit(wait, number) for number in range(1, 1 + workers)]
+        try:
+            for script in others:
+                verdicts[script.name] = _run_one(target, script, seed, profile)
+        finally:
+            if len(verdicts) < len(others):
+                waiting.clear()  # there is no device
+        for each in waits:
+            each.result()
+    for name, verdict in verdicts.items():
+        if workers and verdict.outcome == FAILED:
+            verdicts[name] = _run_one(target, verdict.script, seed, profile)
+    found = [verdicts[script.name] for script in scripts]
+    for verdict in found:
         say(verdict)
-        verdicts.append(verdict)
-    return verdicts
+    return found
 
 
 def _run_one(target: Target, script: Script, seed: int, profile: Profile) -> Verdict:
@@ -79,7 +114,10 @@ def _play(target: Target, script: Script, seed: int, profile: Profile) -> tuple[
     begun = time.monotonic()
     kind = VerbsTester if script.role == ROCEV2 else Tester
     tester = kind(target, f"{seed} {script.name}", profile)  # no script meets the jobs of another
-    tester.join_fence()
+    try:
+        tester.join_fence()
+    except LeftOut as lacking:
+        return Verdict(script, NOT_RUN, f"the device has no {lacking}"), False
     verdict = Verdict(script, PASSED)
     try:
         script.play(tester)

@@ -53,9 +53,7 @@ class QueuePair:
         self.memory = np.zeros(MAX_MEMORY + 2 * GUARD, np.uint8)[GUARD : GUARD + request.memory]
         self.start = int(self.memory.ctypes.data)
         self.keys: list[int] = []
-        self.row = self.transport.create_queue_pair(
-            self.service, send_cq=number, receive_cq=number, domain=self.domain
-        )
+        self.row = self.transport.create_queue_pair(self.service, send_cq=number, receive_cq=number, domain=self.domain)
         device.completions[number] = deque()
         self.key = self.register(0, request.memory, EVERYTHING)
         self.unwritable = self.register(0, request.memory, Access(0))
@@ -202,9 +200,7 @@ def _rights(names: tuple[str, ...]) -> Access:
     return rights
 
 
-def _steps(
-    service: Service, request: ConnectQp, rights: int
-) -> list[tuple[QueuePairState, dict[Attribute, int]]]:
+def _steps(service: Service, request: ConnectQp, rights: int) -> list[tuple[QueuePairState, dict[Attribute, int]]]:
     """The changes of state up to RTS, with their attributes."""
     if service == Service.UD:
         return [(S.INIT, PORT | {A.QKEY: request.qkey}), (S.RTR, {}), (S.RTS, {A.SQ_PSN: request.send_psn})]

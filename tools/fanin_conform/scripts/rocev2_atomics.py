@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fanin_conform.script import verbs_script
 from fanin_conform.verbs.pair import Pair
 from fanin_conform.verbs.tester import Expected, VerbsTester
@@ -10,7 +12,7 @@ START = 0x0102030405060708
 MASK = (1 << 64) - 1
 
 
-def with_word(tester: VerbsTester, value: int = START, **given: int) -> Pair:
+def with_word(tester: VerbsTester, value: int = START, **given: Any) -> Pair:
     """A queue pair with a number at the beginning of its memory."""
     tester.profile.require_atomics()
     pair = Pair(tester, **given)

@@ -339,14 +339,13 @@ def atomics(tester: VerbsTester) -> None:
     """The headers of both, and where the answer goes."""
     tester.profile.require_atomics()
     pair = Pair(tester)
-    for number, (operation, name, fields) in enumerate(
-        (
-            ("ATOMIC_FETCH_AND_ADD", "FETCH_ADD", {"swap": 0x1020304050607080}),
-            ("ATOMIC_CMP_AND_SWP", "COMPARE_SWAP", {"compare": 0x1020304050607080, "swap": 3}),
-        )
-    ):
-        remote = {"remote": REMOTE, "rkey": RKEY, "compare_add": 0x1020304050607080, "swap": 3}
-        pair.post(operation, 8, place=64 * number, **remote)
+    operand = 0x1020304050607080
+    kinds: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("ATOMIC_FETCH_AND_ADD", "FETCH_ADD", {"swap": operand}),
+        ("ATOMIC_CMP_AND_SWP", "COMPARE_SWAP", {"compare": operand, "swap": 3}),
+    )
+    for number, (operation, name, fields) in enumerate(kinds):
+        pair.post(operation, 8, place=64 * number, remote=REMOTE, rkey=RKEY, compare_add=operand, swap=3)
         request = pair.sent(name, va=REMOTE, rkey=RKEY, **fields)
         tester.expect(request, clause="18.3-20")
         original = 0x0123456789ABCDEF + number

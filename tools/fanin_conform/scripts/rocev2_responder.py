@@ -148,7 +148,9 @@ def a_gap(tester: VerbsTester) -> None:
     missing = pair.psn
     for number in (1, 2, 3):
         pair.request("RDMA_WRITE_ONLY", b"\xee" * 8, pair.reth(8, place=8 * number), psn=missing + number)
-        tester.expect(*[pair.nak(missing, "SEQUENCE")][: int(number == 1)], clause="18.2-4" if number == 1 else "18.2-5")
+        if number == 1:
+            tester.expect(pair.nak(missing, "SEQUENCE"), clause="18.2-4")
+    tester.nothing("18.2-5")
     pair.memory(0, bytes(64), "18.2-4")
     for number in range(4):
         psn = write(pair, DATA[8 * number : 8 * number + 8], 8 * number)

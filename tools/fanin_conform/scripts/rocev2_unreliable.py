@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fanin_conform.script import verbs_script
 from fanin_conform.verbs.pair import MTU, Pair
 from fanin_conform.verbs.tester import VerbsTester
@@ -129,7 +131,7 @@ def datagrams(tester: VerbsTester) -> None:
     pair.request("SEND_ONLY_WITH_IMMEDIATE", DATA[:4], deth(pair) / ImmDt(immdt=0xFEED), psn=3)
     pair.request("SEND_ONLY", b"", deth(pair), psn=3)
     tester.nothing("18.4-1")
-    about = {"source_qpn": pair.own_qpn, "operation": "RECV", "clause": "18.5-4"}
+    about: dict[str, Any] = {"source_qpn": pair.own_qpn, "operation": "RECV", "clause": "18.5-4"}
     pair.done(wr=0, byte_length=GRH_SIZE + 9, immediate=None, **about)
     pair.done(wr=1, byte_length=GRH_SIZE + 4, immediate=0xFEED, **about)
     pair.done(wr=2, byte_length=GRH_SIZE, **about)
@@ -158,7 +160,7 @@ def a_sender_of_datagrams(tester: VerbsTester) -> None:
     """Its queue pair, the key that the request names, and no acknowledgement."""
     pair = Pair(tester, "UD", qkey=QKEY)
     pair.store(0, DATA)
-    to = {"address": tester.local, "qpn": pair.own_qpn, "qkey": 0x7654321}
+    to: dict[str, Any] = {"address": tester.local, "qpn": pair.own_qpn, "qkey": 0x7654321}
     pair.post("SEND", 11, wr=4, **to)
     fields = {"qkey": 0x7654321, "sqpn": pair.qpn, "ackreq": 0}
     tester.expect(pair.sent("SEND_ONLY", DATA[:11], **fields), clause="18.5-5")

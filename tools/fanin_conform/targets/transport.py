@@ -1,4 +1,4 @@
-"""The transport of a NIC for ordinary traffic, in this process: its actions are carried out on memory of this process."""
+"""The transport of a NIC for ordinary traffic, in this process, on whose memory its actions are carried out."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class TransportDevice:
     completions: by completion queue, as records of actions.ACTION.
     """
 
-    def __init__(self, address: str) -> None:
-        self.transport = Transport(address, limits=LIMITS)
+    def __init__(self, address: str, kind: type[Transport] = Transport) -> None:
+        self.transport = kind(address, limits=LIMITS)
         self.completions: dict[int, deque[np.void]] = {}
         self._sent: list[Sent] = []
 

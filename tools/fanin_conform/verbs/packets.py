@@ -24,7 +24,8 @@ class Dissected(NamedTuple):
     padding: bytes
 
     def __str__(self) -> str:
-        shown = [f"{name}={as_text(name, value)}" for name, value in self.fields.items() if value and name not in UNSHOWN]
+        told = {name: value for name, value in self.fields.items() if value and name not in UNSHOWN}
+        shown = [f"{name}={as_text(name, value)}" for name, value in told.items()]
         data = f"{len(self.payload)} bytes: {self.payload[:16].hex()}" if self.payload else ""
         return " ".join([self.name, *shown, *([data] if data else [])])
 
@@ -79,10 +80,10 @@ def _changes(size: int) -> list[tuple[int, int]]:
     bit that no later one has."""
     found: list[tuple[int, int]] = []
     packet = bytearray(whole("0.0.0.0", "0.0.0.0", 0, bytes(size)))
-    before = _number(icrc(packet))
+    before = _number(icrc(bytes(packet)))
     for place, mask in [(IDENTIFICATION + bit // 8, 1 << bit % 8) for bit in range(16)] + [(FRAGMENT, DF)]:
         packet[place] ^= mask
-        change = _number(icrc(packet)) ^ before
+        change = _number(icrc(bytes(packet))) ^ before
         packet[place] ^= mask
         for highest, other in found:
             if change >> highest & 1:

@@ -165,7 +165,8 @@ class Pair:
 
     def ack(self, psn: int, answer: str = "ACK", **fields: Any) -> Expected:
         """An ACKNOWLEDGE of the device, after so many messages as are complete."""
-        return self.expected("ACKNOWLEDGE", psn, **({"answer": answer, "msn": self.msn} | fields))
+        given: dict[str, Any] = {"answer": answer, "msn": self.msn} | fields
+        return self.expected("ACKNOWLEDGE", psn, **given)
 
     def nak(self, psn: int, code: str) -> Expected:
         """A NAK of the device."""

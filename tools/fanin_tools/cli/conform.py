@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
 import subprocess
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fanin_conform.profile import Profile
     from fanin_conform.suite import Verdict
     from fanin_conform.targets.target import Target
+    from fanin_wire.agent import AgentError
 
 
 SWITCH, REFERENCE, NIC = "switch", "reference", "nic"
@@ -121,8 +123,8 @@ def conform(
 ) -> None:
     """Test packet by packet whether a device follows the protocol. Each script names the demands of SPEC.md."""
     from fanin_conform import report, suite
-    from fanin_conform.targets.opening import TargetInvalid, open_target
     from fanin_conform.listener import NoFaninDevice
+    from fanin_conform.targets.opening import TargetInvalid, open_target, opens_several
     from fanin_wire.agent import AgentError
 
     stated = _profile(profile, target)
@@ -142,14 +144,18 @@ def conform(
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
         except AgentError as error:
-            raise ToolError(error.name, error.text, "start the agent, or correct --agent (docs/agent.md)") from None
+            raise _agent_error(error) from None
         try:
             if conversations:
                 return _converse(opened, target, range(seed, seed + conversations), stated)
-            verdicts = suite.run(opened, selected, seed, lambda verdict: None, stated)
+            several = functools.partial(open_target, place, "", suite.ADDRESSES, "", worker)
+            beside = (lambda number: several(number=number)) if opens_several(place, local, worker) else None
+            verdicts = suite.run(opened, selected, seed, lambda verdict: None, stated, beside)
         except NoFaninDevice as error:
             cause = f"no Fanin device answers at {error}"
             raise ToolError("NO_DEVICE", cause, "start the device, or correct the address") from None
+        except AgentError as error:
+            raise _agent_error(error) from None
     if junit:
         junit.write_bytes(report.junit(verdicts, target, seed))
     if json_output:
@@ -161,6 +167,10 @@ def conform(
         names = ", ".join(verdict.script.name for verdict in failed)
         cause = f"{len(failed)} of {len(verdicts)} scripts failed: {names}"
         raise ToolError("NOT_CONFORMING", cause, "compare what was expected with what was seen, above")
+
+
+def _agent_error(error: AgentError) -> ToolError:
+    return ToolError(error.name, error.text, "start the agent, or correct --agent (docs/agent.md)")
 
 
 def _converse(device: Target, name: str, seeds: range, profile: Profile) -> None:
