@@ -62,6 +62,11 @@ def open_target(name: str, local: str, count: int, group: str = "", agent: str =
         raise TargetInvalid(f"{error}", "give addresses of this host whose UDP port 4791 is free (--local)") from None
 
 
+def is_nic(name: str) -> bool:
+    """Whether a target of this name is a NIC."""
+    return name == ENGINE_NIC or name.startswith(NIC_PREFIX)
+
+
 def opens_several(name: str, local: str, agent: str = "") -> bool:
     """Whether a device can be opened several times at once: from addresses that need not be given, and by an agent that
     is a command, since one at a port serves one suite after the other."""

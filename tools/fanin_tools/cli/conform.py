@@ -87,7 +87,9 @@ def named_target(name: str, group: str, agent: str, held: contextlib.ExitStack) 
 
 def is_nic(target: str) -> bool:
     """Whether a target is a NIC."""
-    return target in (NIC, "engine-nic") or target.startswith("nic://")
+    from fanin_conform.targets import opening
+
+    return target == NIC or opening.is_nic(target)
 
 
 @reporting
