@@ -148,7 +148,7 @@ def test_a_super_packet_is_shown_as_its_packets(tmp_path: Path) -> None:
 
 
 def in_a_datagram(golden: Vector, *, qkey: int = 0x0FA0C01) -> IP:
-    """A golden packet as the payload of a UD SEND, as section 17 of SPEC.md has it. The ports are not those of its own."""
+    """A golden packet as the payload of a UD SEND, as section 17 of SPEC.md has it. The ports are not its own."""
     ends = {"src": golden.headers["IP"]["source"], "dst": golden.headers["IP"]["destination"], "id": 7, "flags": "DF"}
     head = BTH(opcode=opcode("UD", "SEND_ONLY"), dqpn=0x123, psn=9) / DETH(qkey=qkey, sqpn=0x456)
     return IP(bytes(IP(**ends) / UDP(sport=0xD00D, dport=UDP_PORT, chksum=0) / head / Raw(golden.datagram)))

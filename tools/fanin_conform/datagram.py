@@ -85,10 +85,21 @@ def icrc_is_right(source: str, destination: str, port: int, data: bytes) -> bool
     return len(data) >= BTH.size + ICRC_SIZE and with_icrc(source, destination, port, data) == data
 
 
+def with_token(source: str, destination: str, data: bytes, token: int, field: str = "token") -> bytes:
+    """A datagram of the tester with another token, or another value in another field of 32 bits."""
+    start = BTH.size + CETH.byte_offset(field)
+    changed = data[:start] + token.to_bytes(4) + data[start + 4 :]
+    return with_icrc(source, destination, TESTER_PORT, changed)
+
+
 def build(packet: Packet, source: str, destination: str) -> bytes:
     """The datagram of scapy layers from the BTH on. The ICRC is right unless the BTH has been given one."""
     given = packet.icrc
-    packet = packet.copy()
     packet.icrc = given or 0
+    layer = packet
+    while layer:  # each has one value in each field: scapy need not look for more
+        layer.explicit = 1
+        layer = layer.payload
     data = bytes(packet)
+    packet.icrc = given
     return data if given is not None else with_icrc(source, destination, TESTER_PORT, data)

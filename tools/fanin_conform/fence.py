@@ -23,6 +23,7 @@ class JobFence:
     def __init__(self, target: Target, jid: int, key: int) -> None:
         self._target, self._jid, self._key = target, jid, key
         self._bits: dict[str, int] = {}
+        self._built: dict[tuple[Opcode, str], bytes] = {}  # with the token 0
 
     def join(self, address: str) -> None:
         """An address becomes a child."""
@@ -56,8 +57,11 @@ class JobFence:
         return len(self._bits)
 
     def _send(self, code: Opcode, address: str, token: int, body: Packet | None = None) -> None:
-        packet = offload(code, jid=self._jid, key=self._key, source=self._bits[address], token=token)
-        data = datagram.build(packet / body if body else packet, address, self._target.address)
+        if (code, address) not in self._built:
+            packet = offload(code, jid=self._jid, key=self._key, source=self._bits[address])
+            whole = packet / body if body else packet
+            self._built[code, address] = datagram.build(whole, address, self._target.address)
+        data = datagram.with_token(address, self._target.address, self._built[code, address], token)
         self._target.send(address, data)
 
 
@@ -69,6 +73,7 @@ class LeaveFence:
 
     def __init__(self, target: Target, jid: int, key: int) -> None:
         self._target, self._jid, self._key = target, jid, key
+        self._built = offload(Opcode.LEAVE, jid=jid)
 
     def join(self, address: str) -> None:
         """Ask for the first time."""
@@ -76,9 +81,8 @@ class LeaveFence:
 
     def ask(self, address: str, token: int) -> None:
         """Send the question; the key is its token."""
-        self._target.send(
-            address, datagram.build(offload(Opcode.LEAVE, jid=self._jid, key=token), address, self._target.address)
-        )
+        data = datagram.build(self._built, address, self._target.address)
+        self._target.send(address, datagram.with_token(address, self._target.address, data, token, "key"))
 
     def has(self, packet: Dissected) -> bool:
         """Whether a packet belongs to the fence."""

@@ -33,6 +33,7 @@ class Profile(Settings, frozen=True):
     detection_s, ageing_s: its times. Where time is real, what takes longer than 10 s is not run.
     services, atomics: what its queue pairs of ordinary traffic have.
     wide: whether partials of f16 and bf16 may travel as f32. reproducible: whether it folds in the order of the bits.
+    shares: whether it has a limit of jobs and slots, of which a child gets a share.
     """
 
     role: Literal["switch", "nic", "nic-tree", "nic-ring", "rocev2"] = "switch"
@@ -46,6 +47,7 @@ class Profile(Settings, frozen=True):
     ageing_s: Annotated[float, Meta(gt=0)] = 60.0
     wide: bool = True
     reproducible: bool = True
+    shares: bool = True
     services: tuple[str, ...] = SERVICES
     atomics: bool = True
 
@@ -88,6 +90,11 @@ class Profile(Settings, frozen=True):
         """Raises LeftOut if the device has no atomics."""
         if not self.atomics:
             raise LeftOut("atomics")
+
+    def require_shares(self) -> None:
+        """Raises LeftOut if the device has no limit that a child could reach."""
+        if not self.shares:
+            raise LeftOut("limit of jobs and slots")
 
     def require_lanes(self, lanes: int) -> None:
         """Raises LeftOut if the device has fewer."""

@@ -3,7 +3,8 @@
     def test_conformance(fanin_script):
         fanin_script()
 
-`--fanin-target` names the device, and for a NIC `--fanin-agent` what works it. A project that starts its device in a fixture gives it as `fanin_target` instead, and
+`--fanin-target` names the device, and for a NIC `--fanin-agent` what works it. A project that starts its device in a
+fixture gives it as `fanin_target` instead, and
 what it implements as `fanin_profile`.
 """
 

@@ -30,6 +30,7 @@ from fanin_conform.scripts import (
     rocev2_responder,
     rocev2_unreliable,
     segments,
+    shares,
     silence,
 )
 
@@ -63,5 +64,6 @@ __all__ = [
     "rocev2_responder",
     "rocev2_unreliable",
     "segments",
+    "shares",
     "silence",
 ]

@@ -19,8 +19,8 @@ from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, ICRC_SIZE, Opcode
 
 ADDRESS, FIRST = "10.0.0.1", ipaddress.IPv4Address("10.0.1.1")
 GROUP = "239.0.0.1"
-LIMITS = Limits(jobs=16, slots=1024, queues=1, requests=8, regions=1, actions=512, max_chunk=4096, max_lease=256)
-NIC_LIMITS = LIMITS._replace(queues=64, requests=64, regions=64)
+LIMITS = Limits(jobs=16, slots=1024, queues=1, requests=8, regions=1, actions=512, max_chunk=4096, max_lease=256, shared=1)
+NIC_LIMITS = LIMITS._replace(queues=64, requests=64, regions=64, shared=0)
 START_NS = 10**9
 
 
@@ -61,6 +61,18 @@ class EngineTarget:
             return self._waiting.popleft()
         self._now = end
         return None
+
+    def drain(self) -> None:
+        """The device takes no new job, until the script ends."""
+        self._device.engine.header["draining"] = 1
+
+    def stand_still(self, seconds: float) -> None:
+        """The device does nothing for so long."""
+        self._now += round(seconds * 1e9)
+
+    def script_ends(self) -> None:
+        """What the script has done to the device is undone."""
+        self._device.engine.header["draining"] = 0
 
     def _next_deadline(self) -> int:
         """When `_tick` has something to do."""

@@ -196,7 +196,7 @@ def _profile(file: Path | None, target: str) -> Profile:
     if file is None:
         own: dict[str, dict[str, Any]] = {
             SWITCH: {"lanes": LANES, "detection_s": DETECTION_S},
-            REFERENCE: {"lanes": LANES, "middle": False, "ahead": False},
+            REFERENCE: {"lanes": LANES, "middle": False, "ahead": False, "shares": False},
             NIC: {"detection_s": DETECTION_S},
         }
         return structs.replace(EVERY_NIC if is_nic(target) else EVERYTHING, **own.get(target, {}))
