@@ -95,6 +95,7 @@ conform: $(VENV)/.installed
 	@$(BIN)/fanin conform --target reference
 	@$(BIN)/fanin conform --target engine-nic
 	@$(BIN)/fanin conform --target nic
+	@$(BIN)/fanin conform --target nic-lanes nic_lanes
 	@$(BIN)/fanin conform --target switch --conversations 20
 
 matrix: $(VENV)/.installed

@@ -123,6 +123,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "job",
         "below",
         "host",
+        "laned",
         "script",
         "scripts",
         "suite",

@@ -19,7 +19,8 @@ Play = TypeVar("Play", Callable[["Tester"], None], Callable[["VerbsTester"], Non
 
 
 class Script(NamedTuple):
-    """name: "group/function". needs: "port" if the target must have a port of its own (ICRC, UDP).
+    """name: "group/function". needs: "port" if the target must have a port of its own (ICRC, UDP); names of its
+    `controls`.
 
     role: the device that it is for; "nic" for one of either route. Those for "rocev2" get a VerbsTester.
     waits: it takes a second or more where time is real, because it waits for times of the device.

@@ -20,6 +20,12 @@ assert _all_scripts  # importing them has filled SCRIPTS
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 TRIES = 3
 ADDRESSES = 4  # of the tester: as many as the largest script needs
+PORT = "port"
+NEEDS = {
+    PORT: "the target has no port of its own: no ICRC, no UDP",
+    "drain": "the suite can not make this target drain",
+    "pause": "the suite can not make this target stand still",
+}
 BESIDE = 6  # scripts that wait, at once
 
 
@@ -100,8 +106,9 @@ def run(
 
 
 def _run_one(target: Target, script: Script, seed: int, profile: Profile) -> Verdict:
-    if "port" in script.needs and not target.has_port:
-        return Verdict(script, NOT_RUN, "the target has no port of its own: no ICRC, no UDP")
+    for need in script.needs:
+        if not (target.has_port if need == PORT else need in target.controls):
+            return Verdict(script, NOT_RUN, NEEDS[need])
     for _ in range(TRIES - 1):
         verdict, stalled = _play(target, script, seed, profile)
         if verdict.outcome == PASSED or not stalled:
@@ -127,6 +134,7 @@ def _play(target: Target, script: Script, seed: int, profile: Profile) -> tuple[
         clauses = getattr(wrong, "clauses", ()) or script.clauses
         verdict = Verdict(script, FAILED, str(wrong), clauses, tuple(tester.log))
     finally:
+        target.script_ends()
         tester.close()
     verdict = verdict._replace(seconds=time.monotonic() - begun, left_out=tuple(tester.left_out))
     return verdict, tester.stalled

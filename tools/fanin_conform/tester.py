@@ -88,8 +88,10 @@ class Tester(Listener):
     def __init__(self, target: Target, seed: int | str, profile: Profile = EVERYTHING) -> None:
         super().__init__(target, seed, profile)
         self._senders: dict[str, None] = {}
-        kind = LeaveFence if target.agent else JobFence
-        self._fence: JobFence | LeaveFence = kind(target, self.number(32), self.number(32))
+        jid, key = self.number(32), self.number(32)
+        self._fence: JobFence | LeaveFence = (
+            LeaveFence(target, jid, key, profile.lanes) if target.agent else JobFence(target, jid, key)
+        )
         self.questions: list[tuple[str, Dissected]] = []
         self.jobs: list[Any] = []
         self._early: list[Frame] = []

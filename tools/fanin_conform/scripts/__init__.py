@@ -16,6 +16,7 @@ from fanin_conform.scripts import (
     nic_arithmetic,
     nic_failure,
     nic_group,
+    nic_lanes,
     nic_membership,
     nic_recovery,
     nic_segments,
@@ -32,6 +33,7 @@ from fanin_conform.scripts import (
     segments,
     shares,
     silence,
+    standing,
 )
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "nic_arithmetic",
     "nic_failure",
     "nic_group",
+    "nic_lanes",
     "nic_membership",
     "nic_recovery",
     "nic_segments",
@@ -66,4 +69,5 @@ __all__ = [
     "segments",
     "shares",
     "silence",
+    "standing",
 ]

@@ -11,6 +11,7 @@ from fanin_conform.agents.engine import EngineAgent
 from fanin_conform.agents.transport import TransportAgent
 from fanin_conform.targets.target import Frame
 from fanin_conform.targets.transport import Sent, TransportDevice
+from fanin_nic.engine import events
 from fanin_nic.engine.engine import Limits, Timing
 from fanin_sim.fabric.device import Device, Packet
 from fanin_wire.agent import Answer, OfVerbs
@@ -19,7 +20,9 @@ from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, ICRC_SIZE, Opcode
 
 ADDRESS, FIRST = "10.0.0.1", ipaddress.IPv4Address("10.0.1.1")
 GROUP = "239.0.0.1"
-LIMITS = Limits(jobs=16, slots=1024, queues=1, requests=8, regions=1, actions=512, max_chunk=4096, max_lease=256, shared=1)
+LIMITS = Limits(
+    jobs=16, slots=1024, queues=1, requests=8, regions=1, actions=512, max_chunk=4096, max_lease=256, shared=1
+)
 NIC_LIMITS = LIMITS._replace(queues=64, requests=64, regions=64, shared=0)
 START_NS = 10**9
 
@@ -28,12 +31,13 @@ class EngineTarget:
     """See `target.Target`."""
 
     name, address, has_port, is_virtual, group = "engine", ADDRESS, False, True, GROUP
+    controls = frozenset({"drain", "pause"})
     agent: Agent | None = None
 
     def __init__(self, count: int) -> None:
         self.addresses = [str(FIRST + number) for number in range(count)]
         self._device = self._make()
-        self._now = START_NS
+        self._now, self._missed = START_NS, 0
         self._waiting: deque[Frame] = deque()
 
     def _make(self) -> Device:
@@ -54,6 +58,9 @@ class EngineTarget:
     def receive(self, seconds: float) -> Frame | None:
         """What waits; else time passes, at most so much."""
         end = self._now + round(seconds * 1e9)
+        if self._missed:
+            events.forgive(self._device.engine.base, self._missed, self._now)
+            self._missed = 0
         while not self._waiting and self._next_deadline() <= end:
             self._now = max(self._now, self._next_deadline())
             self._tick()
@@ -67,8 +74,9 @@ class EngineTarget:
         self._device.engine.header["draining"] = 1
 
     def stand_still(self, seconds: float) -> None:
-        """The device does nothing for so long."""
-        self._now += round(seconds * 1e9)
+        """The device does nothing for so long; then it takes what has come, and its driver tells the engine."""
+        self._missed = round(seconds * 1e9)
+        self._now += self._missed
 
     def script_ends(self) -> None:
         """What the script has done to the device is undone."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from fanin_wire.agent import AgentError
 
 
-SWITCH, REFERENCE, NIC = "switch", "reference", "nic"
-LANES = 2  # of both
+SWITCH, REFERENCE, NIC, NIC_LANES = "switch", "reference", "nic", "nic-lanes"
+LANES = 2  # of all but `nic`
 DETECTION_S = 3.0  # of the switch: the scripts of silence wait for it
 
 
@@ -61,12 +61,12 @@ def own_reference() -> Iterator[tuple[str, str]]:
 
 
 @contextlib.contextmanager
-def own_nic() -> Iterator[tuple[str, str]]:
+def own_nic(lanes: int) -> Iterator[tuple[str, str]]:
     """A NIC that runs for the time of the block, in a fabric of its own: its address, and the command of its agent."""
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
 
-    shape = Shape(nodes=1, direct=True, lanes=1, detection=DETECTION_S)
+    shape = Shape(nodes=1, direct=True, lanes=lanes, detection=DETECTION_S)
     with leased(Plan(private_name(), shape), print_progress) as running:
         (nic,) = running.fabric.nics
         command = [sys.executable, "-m", "fanin_agent", str(running.state.socket(nic.name))]
@@ -75,8 +75,8 @@ def own_nic() -> Iterator[tuple[str, str]]:
 
 def named_target(name: str, group: str, agent: str, held: contextlib.ExitStack) -> tuple[str, str, str]:
     """Target, group and agent as `open_target` takes them; processes of our own run until `held` is closed."""
-    if name == NIC:
-        address, command = held.enter_context(own_nic())
+    if name in (NIC, NIC_LANES):
+        address, command = held.enter_context(own_nic(LANES if name == NIC_LANES else 1))
         return f"nic://{address}", group, agent or command
     own = {SWITCH: own_switch, REFERENCE: own_reference}.get(name)
     if own is None:
@@ -89,7 +89,7 @@ def is_nic(target: str) -> bool:
     """Whether a target is a NIC."""
     from fanin_conform.targets import opening
 
-    return target == NIC or opening.is_nic(target)
+    return target in (NIC, NIC_LANES) or opening.is_nic(target)
 
 
 @reporting
@@ -101,7 +101,8 @@ def conform(
         str,
         typer.Option(
             help="engine: a switch in this process. switch: Fanin's, started for this run. reference: the one in plain "
-            "Python, started for this run. udp://ADDRESS: a switch. engine-nic, nic, nic://ADDRESS: the same of NICs."
+            "Python, started for this run. udp://ADDRESS: a switch. engine-nic, nic, nic://ADDRESS: the same of NICs. "
+            "nic-lanes: one of two lanes."
         ),
     ] = "engine",
     local: Annotated[
@@ -198,6 +199,7 @@ def _profile(file: Path | None, target: str) -> Profile:
             SWITCH: {"lanes": LANES, "detection_s": DETECTION_S},
             REFERENCE: {"lanes": LANES, "middle": False, "ahead": False, "shares": False},
             NIC: {"detection_s": DETECTION_S},
+            NIC_LANES: {"detection_s": DETECTION_S, "lanes": LANES},
         }
         return structs.replace(EVERY_NIC if is_nic(target) else EVERYTHING, **own.get(target, {}))
     try:
