@@ -18,6 +18,7 @@ LANES = 3
 # A top only, which has no group and sends nothing ahead.
 LACKING = {f"the device has no {what}" for what in ("place below another switch", "data ahead of the result")}
 LACKING |= {"the device has no multicast group here", "the device has no limit of jobs and slots"}
+LACKING |= {suite.NEEDS["drain"], suite.NEEDS["pause"]}
 AGEING = "the device has no time below 10 s for this: 72 s"
 
 
