@@ -79,7 +79,8 @@ class RemoteAgent:
         else:
             assert self._process
             assert self._process.stdin
-            self._process.stdin.write(data)
+            with contextlib.suppress(BrokenPipeError):  # it has ended: what it has said before says why
+                self._process.stdin.write(data)
 
     def _read_line(self, end: float) -> bytes:
         while b"\n" not in self._rest:
