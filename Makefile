@@ -27,7 +27,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make docs    the documentation as a site, in build/site; a warning is an error"
 	@echo "make wheel   a wheel in dist, installed into a bare environment, which runs a demonstration"
-	@echo "make conform the conformance suite against the switch's engine, a switch over UDP, and the one in plain Python"
+	@echo "make conform the conformance suite against switches and NICs, in process and over UDP"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make rdma    RDMA against the kernel's RoCE in a virtual machine, ranks over RDMA: every case (minutes; Debian)"
@@ -96,6 +96,9 @@ conform: $(VENV)/.installed
 	@$(BIN)/fanin conform --target engine
 	@$(BIN)/fanin conform --target switch
 	@$(BIN)/fanin conform --target reference
+	@$(BIN)/fanin conform --target engine-nic
+	@$(BIN)/fanin conform --target nic
+	@$(BIN)/fanin conform --target nic-lanes nic_lanes
 	@$(BIN)/fanin conform --target switch --conversations 20
 
 matrix: $(VENV)/.installed

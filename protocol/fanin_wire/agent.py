@@ -11,21 +11,26 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from fanin_wire.abi import ContributorClass, DType, Op, Route
+from fanin_wire.abi import ContributorClass, DType, Op, Route, Service
+from fanin_wire.agent_request import Number32, Number64, Queue, Request, Seconds
+from fanin_wire.agent_verbs import (
+    ConnectQp,
+    CreateQp,
+    DestroyQp,
+    PollCq,
+    PostRecv,
+    PostSend,
+    QueryQp,
+    ReadMr,
+    RegMr,
+    WriteMr,
+)
+from fanin_wire.verbs import Access, RequestOpcode
 
 VERSION = 1
 MAX_LINE = 1 << 20  # bytes of a line, with its end
-MAX_WAIT_S = 60.0
 
-Number32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
-Number64 = Annotated[int, Meta(ge=0)]  # msgspec has no bound of 2^64
-Seconds = Annotated[float, Meta(ge=0, le=MAX_WAIT_S)]
-Queue = Annotated[int, Meta(ge=0, lt=1 << 16)]
 Blocks = tuple[Number32, Number32]  # first, number
-
-
-class Request(msgspec.Struct, forbid_unknown_fields=True, tag_field="do", kw_only=True):
-    """A request of the suite."""
 
 
 class Hello(Request, tag="hello"):
@@ -137,7 +142,9 @@ class Counters(Request, tag="counters"):
     """Answer: `counters`, of the device by name."""
 
 
-AnyRequest = Hello | Join | Joined | Post | Wait | Look | Leave | Kill | Close | Counters
+OfCollectives = Hello | Join | Joined | Post | Wait | Look | Leave | Kill | Close | Counters
+OfVerbs = CreateQp | ConnectQp | PostSend | PostRecv | PollCq | RegMr | WriteMr | ReadMr | QueryQp | DestroyQp
+AnyRequest = OfCollectives | OfVerbs
 Answer = dict[str, Any]
 
 
@@ -150,6 +157,7 @@ class AgentError(Exception):
 
 
 _ENUMERATIONS: dict[str, Any] = {"op": Op, "dtype": DType, "contributors": ContributorClass, "route": Route}
+_ENUMERATIONS |= {"service": Service, "operation": RequestOpcode, "right": Access}
 _decoder = msgspec.json.Decoder(AnyRequest)
 
 
@@ -178,7 +186,7 @@ def answer_of_error(error: AgentError) -> Answer:
 
 
 def code_of(kind: str, name: str) -> int:
-    """The code of an op, dtype, contributors or route by its name.
+    """The code of an op, dtype, contributors or route, or of a service, operation or right of verbs, by its name.
 
     Raises:
         AgentError: there is no such name.

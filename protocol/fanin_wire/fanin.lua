@@ -232,6 +232,7 @@ end
 local fanin = Proto("fanin", "Fanin collective offload")
 local own = DissectorTable.get("udp.port"):get_dissector(UDP_PORT)
 local BTH_SIZE, TRANSPORT_SIZE = HEADERS.BTH.size, HEADERS.BTH.size + HEADERS.CETH.size
+local UD_SEND_ONLY, DETH_SIZE, COLLECTIVE_QKEY, FIRST_SOURCE_PORT = 0x64, 8, 0x0fa0c01, 0xC000
 local MOST_ELEMENTS = 8 -- shown of the data
 local CODES = {} -- opcode by name
 for code, name in pairs(NAMES.opcode) do
@@ -777,9 +778,32 @@ local function call_own(tvb, pinfo, tree)
   return fine and taken or 0
 end
 
+-- The packet of ours that a UD SEND carries (SPEC.md, section 17), without what is around it; nil if it carries none.
+local function datagram_in(tvb)
+  local start, behind = BTH_SIZE + DETH_SIZE, tvb:captured_len() - ICRC_SIZE
+  if behind < start or tvb(0, 1):uint() ~= UD_SEND_ONLY or tvb(BTH_SIZE, 4):uint() ~= COLLECTIVE_QKEY then
+    return nil
+  end
+  local size = behind - start - value_of(tvb, 0, "BTH", "padcount")
+  if tvb:captured_len() < tvb:reported_len() or size < TRANSPORT_SIZE + ICRC_SIZE or not is_ours(tvb, start) then
+    return nil
+  end
+  return tvb(start, size):tvb()
+end
+
 function fanin.dissector(tvb, pinfo, tree)
   if not is_ours(tvb, 0) then
-    return own and call_own(tvb, pinfo, tree) or 0
+    local inner = datagram_in(tvb)
+    local taken = own and call_own(tvb, pinfo, tree) or 0
+    if not inner then
+      return taken
+    end
+    local lane = value_of(inner, BTH_SIZE, "CETH", "lane")
+    local ports = { source = FIRST_SOURCE_PORT + lane, destination = UDP_PORT } -- as the ICRC has them
+    local text = dissect(inner, pinfo, ports, tree, 0, inner:captured_len(), 0)
+    pinfo.cols.protocol = "Fanin"
+    pinfo.cols.info = text .. " in a datagram"
+    return tvb:captured_len()
   end
   local ports = { source = pinfo.src_port, destination = pinfo.dst_port } -- Wireshark's own puts queue pairs there
   local first = size_at(tvb, 0)

@@ -25,6 +25,7 @@ middle = false
 ahead = false
 wide = false
 reproducible = false
+shares = false
 """
 
 

@@ -51,6 +51,23 @@ def test_a_device_by_its_name(tmp_path: Path) -> None:
     assert wrong.returncode != 0
 
 
+def test_a_nic_by_its_name(tmp_path: Path) -> None:
+    """Its scripts, by the role of its profile; an agent that is none is named, and so is a bad profile."""
+    (tmp_path / "rocev2.toml").write_text('role = "rocev2"\natomics = false\n')
+    profile = ["--fanin-profile", "rocev2.toml"]
+    done = run(tmp_path, "--fanin-target", "engine-nic", *profile, "-k", "fetch or every_padding or nic_segments")
+    assert "1 passed, 1 skipped" in done.stdout, done.stdout
+    assert "the device has no atomics" in done.stdout
+    for options, text in (
+        (["--fanin-agent", "true"], "AGENT_LOST: the agent at 'true' has ended; start the agent"),
+        ([], "a NIC needs an agent; give --agent"),
+        (["--fanin-profile", "none.toml"], "none.toml: No such file or directory; give a file in TOML"),
+    ):
+        wrong = run(tmp_path, "--fanin-target", "nic://127.0.0.9", *options, "-k", "every_padding")
+        assert text in wrong.stdout + wrong.stderr
+        assert "Traceback" not in wrong.stdout + wrong.stderr
+
+
 def test_a_device_of_a_fixture(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(FAULTY)
     done = run(tmp_path, "-k", "duplicate_while or wait_names or order_of_the_bits")

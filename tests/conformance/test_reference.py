@@ -17,13 +17,14 @@ from fanin_wire import fields
 LANES = 3
 # A top only, which has no group and sends nothing ahead.
 LACKING = {f"the device has no {what}" for what in ("place below another switch", "data ahead of the result")}
-LACKING |= {"the device has no multicast group here"}
+LACKING |= {"the device has no multicast group here", "the device has no limit of jobs and slots"}
+LACKING |= {suite.NEEDS["drain"], suite.NEEDS["pause"]}
 AGEING = "the device has no time below 10 s for this: 72 s"
 
 
 def test_it_passes_in_this_process() -> None:
     target = ReferenceTarget(suite.ADDRESSES, lanes=LANES)
-    profile = Profile(lanes=LANES, middle=False, ahead=False)
+    profile = Profile(lanes=LANES, middle=False, ahead=False, shares=False)
     verdicts = suite.run(target, suite.chosen([]), 2, lambda verdict: None, profile)
     assert [(each.script.name, each.text) for each in verdicts if each.outcome == suite.FAILED] == []
     assert {each.text for each in verdicts if each.outcome == suite.NOT_RUN} == LACKING

@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from fanin_conform import coverage, report, suite, tester
+from fanin_conform import coverage, listener, report, suite
 from fanin_conform.faults import FAULTS, Fault, FaultyTarget
+from fanin_conform.listener import NoFaninDevice
 from fanin_conform.script import script
 from fanin_conform.targets import opening
 from fanin_conform.targets.engine import EngineTarget
 from fanin_conform.targets.reference import ReferenceTarget
 from fanin_conform.targets.udp import UdpTarget
-from fanin_conform.tester import NoFaninDevice
 from fanin_conform.wrong_lines import WRONG_LINES, NoSuchLine, WrongLine, faulty_switch
 from fanin_tools.cli.app import app
 from fanin_wire.clauses import UnknownClause
@@ -96,7 +96,7 @@ def test_the_command_names_the_scripts_that_fail(monkeypatch: pytest.MonkeyPatch
 def test_a_failure_while_the_tester_stood_still_is_repeated(
     monkeypatch: pytest.MonkeyPatch, longest: float, outcome: str
 ) -> None:
-    monkeypatch.setattr(tester, "STALL_S", longest)
+    monkeypatch.setattr(listener, "STALL_S", longest)
     lost: list[bytearray] = []
 
     def lose_one(data: bytearray) -> bytearray | None:

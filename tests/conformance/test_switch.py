@@ -19,6 +19,10 @@ def test_the_software_switch_passes_over_udp() -> None:
     entries = json.loads(done.stdout)["scripts"]
     assert [(entry["script"], entry["text"]) for entry in entries if entry["outcome"] == "failed"] == []
     not_run = {entry["script"] for entry in entries if entry["outcome"] == "not run"}
-    assert not_run == {"silence/jobs_age_out"}  # 72 s
+    assert not_run == {
+        "silence/jobs_age_out",  # 72 s
+        "standing/draining",
+        "standing/a_device_that_stood_still",
+    }
     assert done.exit_code == 0
     assert len(entries) > 60

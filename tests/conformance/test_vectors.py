@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanin_conform import datagram, tester
+from fanin_conform.listener import Mismatch
 from fanin_conform.targets.reference import ReferenceTarget
 from fanin_conform.targets.target import Frame
 from fanin_wire import icrc
@@ -54,7 +55,7 @@ def noticed(by: tester.Tester, golden: Vector, data: bytes, port: int) -> bool:
     expected = tester.Expected(destination, Opcode(right.opcode), right.ceth, right.payload)
     try:
         packet = by.checked(Frame(destination, source, port, data))
-    except tester.Mismatch as wrong:
+    except Mismatch as wrong:
         return bool(wrong.clauses)
     return packet.opcode != expected.opcode or bool(expected.differences(packet))
 

@@ -13,7 +13,7 @@ from scapy.packet import Raw
 
 from fanin_wire.fields import UDP_PORT, Flag, Opcode
 from fanin_wire.golden import Vector, vector, vectors
-from fanin_wire.layers import BTH, CETH, CONFIG, CONFIG_ACK, HOP, WAIT, offload
+from fanin_wire.layers import BTH, CETH, CONFIG, CONFIG_ACK, DETH, HOP, WAIT, offload, opcode
 from fanin_wire.lua_tables import HEADERS
 from tests.dissector.tshark import dissected, rows, tshark, values, write
 
@@ -147,13 +147,42 @@ def test_a_super_packet_is_shown_as_its_packets(tmp_path: Path) -> None:
     assert found == [["0,1,2", "1,1,1"]]
 
 
+def in_a_datagram(golden: Vector, *, qkey: int = 0x0FA0C01) -> IP:
+    """A golden packet as the payload of a UD SEND, as section 17 of SPEC.md has it. The ports are not its own."""
+    ends = {"src": golden.headers["IP"]["source"], "dst": golden.headers["IP"]["destination"], "id": 7, "flags": "DF"}
+    head = BTH(opcode=opcode("UD", "SEND_ONLY"), dqpn=0x123, psn=9) / DETH(qkey=qkey, sqpn=0x456)
+    return IP(bytes(IP(**ends) / UDP(sport=0xD00D, dport=UDP_PORT, chksum=0) / head / Raw(golden.datagram)))
+
+
+def test_packets_over_ud_queue_pairs(tmp_path: Path) -> None:
+    """Each is shown as it is over UDP, with its ICRC; the datagram around it is Wireshark's own. With another key it is
+    somebody else's."""
+    packets = [in_a_datagram(golden) for golden in OURS] + [in_a_datagram(OURS[0], qkey=1)]
+    names = ("fanin.kind", "fanin.jid", "fanin.icrc.status", "infiniband.deth.q_key")
+    found = rows(write(tmp_path / "ud.pcap", packets), *names)
+    for golden, row in zip(OURS, found, strict=False):
+        assert [number(text) for text in row[:2]] == [golden.value("BTH", "opcode"), golden.value("CETH", "jid")]
+        assert row[2] == "1", golden.name
+    assert [number(row[3]) for row in found] == [0x0FA0C01] * len(OURS) + [1]
+    assert found[-1][:3] == ["", "", ""]
+
+
+def test_headers_of_ordinary_traffic_are_shown(golden_capture: Path) -> None:
+    """By Wireshark's own dissector, which this one calls: those of each golden packet."""
+    names = {"RETH": "reth.va", "DETH": "deth.srcqp", "AETH": "aeth.syndrome", "AtomicETH": "atomiceth.swapdt"}
+    found = rows(golden_capture, *(f"infiniband.{name}" for name in names.values()))
+    for golden, row in zip(vectors(), found, strict=True):
+        for header, text in zip(names, row, strict=True):
+            assert text or header not in golden.headers, (golden.name, header)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_packets_do_no_harm(tmp_path: Path, seed: int) -> None:
     """Bits are flipped and ends cut off behind the UDP header; `tshark` fails if Lua complains."""
     chance = random.Random(seed)
     packets = []
     for golden in OURS * 12:
-        datagram = bytearray(golden.datagram)
+        datagram = bytearray(bytes(in_a_datagram(golden))[28:] if chance.random() < 0.3 else golden.datagram)
         for _ in range(chance.randrange(1, 4)):
             datagram[chance.randrange(len(datagram))] ^= 1 << chance.randrange(8)
         end = chance.choice([len(datagram), chance.randrange(len(datagram) + 1)])

@@ -7,6 +7,7 @@ import secrets
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,11 @@ from fanin_nic.hostif.remote import address
 from fanin_nic.hostif.remote.service import RemoteFailed, RemoteService
 from fanin_nic.hostif.remote.stream import LENGTH, AddressInUse, MessageReader, StreamListener, send_message
 from fanin_nic.hostif.remote.token import BadToken, is_token, read_token
+from fanin_nic.hostif.server import Connection, ControlServer, RemoteConnection, close_all
 from fanin_wire import abi
 from fanin_wire.abi import Status
 from fanin_wire.settings import DeviceSettings, InvalidSetting, convert
+from fanin_wire.tap import ALL_KINDS, MIN_UNITS
 
 LONGEST = 100
 Pair = tuple[socket.socket, socket.socket]
@@ -140,6 +143,47 @@ def test_service_with_a_wrong_token() -> None:
     assert refusal.value.status == Status["PERMISSION_DENIED"]
     request["token"][0] = list(range(abi.TOKEN_BYTES))
     service.check(request[0])
+
+
+class OpenTap:
+    """A tap that anybody gets. opened: how often."""
+
+    def __init__(self, memory: int) -> None:
+        self.opened, self._memory = 0, memory
+
+    def begin(self, request: np.void) -> int:
+        self.opened += 1
+        return self._memory
+
+    def description(self) -> dict[str, Any]:
+        return {}
+
+    def end(self) -> None:
+        pass
+
+
+def test_a_tap_over_rdma_is_refused_by_name(tmp_path: Path) -> None:
+    """Also to a client that has shown its token; one of this host gets it."""
+    request = np.zeros(1, abi.TAP)
+    request["head"]["version"], request["head"]["type"] = abi.ABI_VERSION, abi.MessageType["TAP"]
+    request["flags"], request["kinds"], request["units"] = abi.TapFlag["PACKETS"], ALL_KINDS, MIN_UNITS
+    statuses = {}
+    with (tmp_path / "rings").open("w+") as rings:
+        tap = OpenTap(rings.fileno())
+        server = ControlServer(tmp_path / "socket", dict, tap=tap)
+        for kind in (RemoteConnection, Connection):
+            with contextlib.ExitStack() as held:
+                ours, theirs = (held.enter_context(end) for end in socket.socketpair())
+                connection = kind(theirs)
+                connection.trusted = True
+                server._answer(connection, request.tobytes(), [])
+                reply, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 1)
+                held.callback(close_all, descriptors)
+                skipped = LENGTH.size if kind is RemoteConnection else 0
+                statuses[kind] = int(np.frombuffer(reply, abi.MESSAGE, count=1, offset=skipped)[0]["status"])
+        server.close()
+    assert statuses == {RemoteConnection: Status["NOT_SUPPORTED"], Connection: Status["SUCCESS"]}
+    assert tap.opened == 1
 
 
 def test_address_that_is_not_ours() -> None:

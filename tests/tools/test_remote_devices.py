@@ -42,6 +42,17 @@ def test_run_is_refused() -> None:
     assert refused.stderr.startswith(f"fanin: NOT_SUPPORTED: {cause}; ")
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("command", ["capture", "trace"])
+def test_a_tap_over_rdma_is_refused(command: str) -> None:
+    line = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()", command, "-d", ADDRESS]
+    refused = subprocess.run(line, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(
+        f"fanin: NOT_SUPPORTED: {ADDRESS}: a device shows its records on its own host alone; "
+    )
+
+
 def test_device_that_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """No device is asked about one of this host."""
     monkeypatch.setenv("FANIN_SOCKET", "/run/nic0.sock:rdma://10.0.0.1")

@@ -9,6 +9,7 @@ from fanin.errors import FaninError
 from fanin.verbs import Context
 from fanin.verbs.context import device_status
 from fanin_agent.rank import Rank
+from fanin_agent.verbs import QueuePair
 from fanin_wire.abi import Status
 from fanin_wire.agent import (
     MAX_LINE,
@@ -29,6 +30,18 @@ from fanin_wire.agent import (
     read_request,
     write_line,
 )
+from fanin_wire.agent_verbs import (
+    ConnectQp,
+    CreateQp,
+    DestroyQp,
+    PollCq,
+    PostRecv,
+    PostSend,
+    QueryQp,
+    ReadMr,
+    RegMr,
+    WriteMr,
+)
 
 
 class Session:
@@ -37,6 +50,7 @@ class Session:
     def __init__(self, socket: str) -> None:
         self._socket = socket
         self._ranks: dict[int, Rank] = {}
+        self._queue_pairs: dict[int, QueuePair] = {}
 
     def serve(self, lines: Any, out: Any) -> None:
         """Answer each line until they end.
@@ -73,6 +87,8 @@ class Session:
             case Close():
                 self._forget(request.queue)
                 return {}
+        if hasattr(request, "qp"):
+            return self._do_verbs(request)
         rank = self._rank(request.queue)
         match request:
             case Joined():
@@ -88,6 +104,36 @@ class Session:
             case Kill():
                 rank.kill()
                 return {}
+        raise AgentError("WRONG_REQUEST", f"{request} is none")
+
+    def _do_verbs(self, request: Any) -> Answer:
+        if isinstance(request, CreateQp | DestroyQp):
+            self._forget_queue_pair(request.qp)
+        if isinstance(request, CreateQp):
+            queue_pair = self._queue_pairs[request.qp] = QueuePair(self._socket, request)
+            return queue_pair.created()
+        if isinstance(request, DestroyQp):
+            return {}
+        if request.qp not in self._queue_pairs:
+            raise AgentError("UNKNOWN_QUEUE", f"there is no queue pair {request.qp}")
+        queue_pair = self._queue_pairs[request.qp]
+        match request:
+            case ConnectQp():
+                return queue_pair.connect(request)
+            case PostSend():
+                return queue_pair.send(request)
+            case PostRecv():
+                return queue_pair.receive(request)
+            case PollCq():
+                return queue_pair.poll(request)
+            case RegMr():
+                return queue_pair.register(request)
+            case WriteMr():
+                return queue_pair.store(request)
+            case ReadMr():
+                return queue_pair.load(request)
+            case QueryQp():
+                return queue_pair.state()
         raise AgentError("WRONG_REQUEST", f"{request} is none")
 
     def _hello(self) -> Answer:
@@ -110,7 +156,13 @@ class Session:
         if rank := self._ranks.pop(queue, None):
             rank.close()
 
+    def _forget_queue_pair(self, number: int) -> None:
+        if queue_pair := self._queue_pairs.pop(number, None):
+            queue_pair.close()
+
     def close(self) -> None:
-        """All ranks end."""
+        """All ranks end, and all queue pairs are given back."""
         for queue in list(self._ranks):
             self._forget(queue)
+        for number in list(self._queue_pairs):
+            self._forget_queue_pair(number)

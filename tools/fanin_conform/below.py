@@ -9,7 +9,8 @@ from scapy.packet import Packet
 
 from fanin_conform.datagram import Dissected
 from fanin_conform.job import ALL, DATA, WANTS, Job, payload_of, type_of
-from fanin_conform.tester import ANY, Expected, Mismatch, Tester
+from fanin_conform.listener import Mismatch
+from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire.abi import Op, Status
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import CONFIG_ACK, HOP

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fanin_conform.job import ALL, DATA, NONE, ONE, WANTS, Job
+from fanin_conform.listener import Mismatch
 from fanin_conform.profile import EVERYTHING, Profile
 from fanin_conform.targets.target import Target
-from fanin_conform.tester import Mismatch, Tester
+from fanin_conform.tester import Tester
 from fanin_wire.abi import Op, Status
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.fields import WAIT_BODY, Opcode

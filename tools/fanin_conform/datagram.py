@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from scapy.packet import Packet
 
-from fanin_wire.fields import BTH, CETH, ICRC_SIZE, TRANSPORT_SIZE, UDP_PORT, Header, Opcode
+from fanin_wire.fields import (
+    BTH,
+    CETH,
+    FIRST_OFFLOAD_OPCODE,
+    ICRC_SIZE,
+    TRANSPORT_SIZE,
+    UDP_PORT,
+    Header,
+    Opcode,
+)
 from fanin_wire.icrc import UDP_PROTOCOL, icrc
 
 TESTER_PORT, DEVICE_PORT = UDP_PORT, 0xC000
@@ -52,9 +61,11 @@ def dissect(data: bytes) -> Dissected | None:
     return Dissected(bth["opcode"], bth, ceth, rest[: ceth["length"]], rest[ceth["length"] :])
 
 
-def _whole(source: str, destination: str, port: int, data: bytes) -> bytes:
-    """The IPv4 packet of a datagram, as section 3 of SPEC.md rebuilds it."""
-    identification = data[SEGMENT_INDEX] if len(data) > SEGMENT_INDEX + ICRC_SIZE else 0
+def whole(source: str, destination: str, port: int, data: bytes) -> bytes:
+    """The IPv4 packet of a datagram, as section 3 of SPEC.md rebuilds it; that of ordinary packets has the
+    identification 0."""
+    is_offload = len(data) > SEGMENT_INDEX + ICRC_SIZE and data[0] >= FIRST_OFFLOAD_OPCODE
+    identification = data[SEGMENT_INDEX] if is_offload else 0
     words = (0x4500, IP_SIZE + UDP_SIZE + len(data), identification, DONT_FRAGMENT, 64 << 8 | UDP_PROTOCOL, 0)
     ip = b"".join(word.to_bytes(2) for word in words)
     ip += ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address(destination).packed
@@ -66,7 +77,7 @@ def with_icrc(source: str, destination: str, port: int, data: bytes) -> bytes:
     """`data`, which has room for the ICRC at its end, with the right one."""
     if len(data) < BTH.size + ICRC_SIZE:
         return data
-    return data[:-ICRC_SIZE] + icrc(_whole(source, destination, port, data))
+    return data[:-ICRC_SIZE] + icrc(whole(source, destination, port, data))
 
 
 def icrc_is_right(source: str, destination: str, port: int, data: bytes) -> bool:
@@ -74,10 +85,21 @@ def icrc_is_right(source: str, destination: str, port: int, data: bytes) -> bool
     return len(data) >= BTH.size + ICRC_SIZE and with_icrc(source, destination, port, data) == data
 
 
+def with_token(source: str, destination: str, data: bytes, token: int, field: str = "token") -> bytes:
+    """A datagram of the tester with another token, or another value in another field of 32 bits."""
+    start = BTH.size + CETH.byte_offset(field)
+    changed = data[:start] + token.to_bytes(4) + data[start + 4 :]
+    return with_icrc(source, destination, TESTER_PORT, changed)
+
+
 def build(packet: Packet, source: str, destination: str) -> bytes:
     """The datagram of scapy layers from the BTH on. The ICRC is right unless the BTH has been given one."""
     given = packet.icrc
-    packet = packet.copy()
     packet.icrc = given or 0
+    layer = packet
+    while layer:  # each has one value in each field: scapy need not look for more
+        layer.explicit = 1
+        layer = layer.payload
     data = bytes(packet)
+    packet.icrc = given
     return data if given is not None else with_icrc(source, destination, TESTER_PORT, data)

@@ -9,7 +9,8 @@ from fanin_conform import datagram
 from fanin_conform.agents.agent import Agent
 from fanin_conform.targets.target import Frame, Target
 from fanin_wire.abi import ContributorClass, DType, Status
-from fanin_wire.agent import Answer, Request
+from fanin_wire.agent import Answer
+from fanin_wire.agent_request import Request
 from fanin_wire.fields import (
     BTH,
     CETH,
@@ -177,6 +178,7 @@ class FaultyTarget:
         self.name, self.address, self.addresses = fault.name, sound.address, sound.addresses
         self.has_port, self._sound, self._fault = sound.has_port, sound, fault
         self.is_virtual, self.group, self.agent = sound.is_virtual, sound.group, sound.agent
+        self.controls = sound.controls
         if sound.agent and fault.host:
             self.agent = FaultyAgent(sound.agent, fault.host)
 
@@ -200,6 +202,18 @@ class FaultyTarget:
             whole = bytes(changed) + bytes(ICRC_SIZE)
             return frame._replace(data=datagram.with_icrc(frame.source, frame.destination, frame.source_port, whole))
         return None
+
+    def drain(self) -> None:
+        """The sound target drains."""
+        self._sound.drain()
+
+    def stand_still(self, seconds: float) -> None:
+        """The sound target stands still."""
+        self._sound.stand_still(seconds)
+
+    def script_ends(self) -> None:
+        """The sound target is as it was."""
+        self._sound.script_ends()
 
     def now(self) -> float:
         """The time of the sound target."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from scapy.packet import Packet
 
 from fanin_conform import datagram
@@ -23,6 +25,7 @@ class JobFence:
     def __init__(self, target: Target, jid: int, key: int) -> None:
         self._target, self._jid, self._key = target, jid, key
         self._bits: dict[str, int] = {}
+        self._built: dict[tuple[Opcode, str], bytes] = {}  # with the token 0
 
     def join(self, address: str) -> None:
         """An address becomes a child."""
@@ -56,19 +59,27 @@ class JobFence:
         return len(self._bits)
 
     def _send(self, code: Opcode, address: str, token: int, body: Packet | None = None) -> None:
-        packet = offload(code, jid=self._jid, key=self._key, source=self._bits[address], token=token)
-        data = datagram.build(packet / body if body else packet, address, self._target.address)
+        if (code, address) not in self._built:
+            packet = offload(code, jid=self._jid, key=self._key, source=self._bits[address])
+            whole = packet / body if body else packet
+            self._built[code, address] = datagram.build(whole, address, self._target.address)
+        data = datagram.with_token(address, self._target.address, self._built[code, address], token)
         self._target.send(address, data)
 
 
 class LeaveFence:
-    """Of a NIC, which has no children that could ask: LEAVE_ACK answers the LEAVE of an unknown job (SPEC.md, 5-9)."""
+    """Of a NIC, which has no children that could ask: LEAVE_ACK answers the LEAVE of an unknown job (SPEC.md, 5-9).
+
+    It asks in each lane.
+    """
 
     answers = (Opcode.LEAVE_ACK,)
     silence = "the device does not answer LEAVE of an unknown job any more", ("5-9",)
 
-    def __init__(self, target: Target, jid: int, key: int) -> None:
+    def __init__(self, target: Target, jid: int, key: int, lanes: int) -> None:
         self._target, self._jid, self._key = target, jid, key
+        self._built = [offload(Opcode.LEAVE, jid=jid, lane=lane) for lane in range(lanes)]
+        self._missing: Counter[int] = Counter()  # answers, by token
 
     def join(self, address: str) -> None:
         """Ask for the first time."""
@@ -76,17 +87,22 @@ class LeaveFence:
 
     def ask(self, address: str, token: int) -> None:
         """Send the question; the key is its token."""
-        self._target.send(
-            address, datagram.build(offload(Opcode.LEAVE, jid=self._jid, key=token), address, self._target.address)
-        )
+        self._missing[token] = len(self._built)
+        for packet in self._built:
+            data = datagram.build(packet, address, self._target.address)
+            self._target.send(address, datagram.with_token(address, self._target.address, data, token, "key"))
 
     def has(self, packet: Dissected) -> bool:
         """Whether a packet belongs to the fence."""
         return packet.ceth["jid"] == self._jid
 
     def token_of(self, packet: Dissected) -> int:
-        """The token of the question that a packet answers; 0: none."""
-        return packet.ceth["key"] if packet.opcode == Opcode.LEAVE_ACK else 0
+        """The token of the question that a packet answers, in the last lane; 0: none."""
+        if packet.opcode != Opcode.LEAVE_ACK:
+            return 0
+        token = packet.ceth["key"]
+        self._missing[token] -= 1
+        return token if self._missing[token] <= 0 else 0
 
     def keep_alive(self) -> None:
         """There is no job."""

@@ -10,7 +10,9 @@ import numpy as np
 from scapy.packet import Packet, Raw
 
 from fanin_conform.datagram import Dissected
-from fanin_conform.tester import ANY, PATIENCE_S, Expected, Mismatch, Tester
+from fanin_conform.listener import PATIENCE_S, Mismatch
+from fanin_conform.profile import LeftOut
+from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Route, Status
 from fanin_wire.agent import (
@@ -25,9 +27,9 @@ from fanin_wire.agent import (
     Leave,
     Look,
     Post,
-    Request,
     Wait,
 )
+from fanin_wire.agent_request import Request
 from fanin_wire.datatypes import datatype_of
 from fanin_wire.fields import Flag, Opcode
 from fanin_wire.geometry import segment_length
@@ -65,12 +67,14 @@ class NicJob:
     slots, chunk, flags: as offered. places: of each position that was posted.
     """
 
-    route = "LOCAL"
+    route, has_lanes = "LOCAL", False
 
     def __init__(
         self, tester: Tester, ranks: int = 1, *, slots: int = 8, chunk: int = 256, flags: int = 0, join: bool = True
     ) -> None:
         assert tester.target.agent is not None
+        if tester.profile.lanes > 1 and not self.has_lanes:
+            raise LeftOut("place in a job of one lane")
         tester.profile.require_flags(flags & CONFIG_FLAGS)
         self.tester, self.ranks, self.slots, self.chunk, self.flags = tester, ranks, slots, chunk, flags
         self._agent = tester.target.agent

@@ -12,6 +12,7 @@ from fanin_wire.datatypes import DATATYPES, DataType
 from fanin_wire.operations import OPERATIONS, Operation
 from fanin_wire.settings import InvalidSetting, Settings, convert
 
+SERVICES = ("RC", "UC", "UD")
 TYPES = tuple(each.name for each in DATATYPES)
 NAMES = tuple(each.name for each in OPERATIONS)
 FEATURES = {1: "wide", 2: "reproducible", 4: "reproducible"}  # by flag of CONFIG
@@ -24,16 +25,18 @@ class LeftOut(Exception):
 class Profile(Settings, frozen=True):
     """A device under test.
 
-    role: what it is in a job; "nic" is a NIC of trees and rings.
+    role: what it is in a job; "nic" is a NIC of trees and rings; "rocev2" is one of ordinary traffic alone.
     operations, types: names as in SPEC.md; those that it computes with.
     children: how many it can have. lanes: how many it has.
     middle: whether it may stand below another switch.
     ahead: whether it sends data ahead of the result; of a NIC: whether it sets EARLY.
     detection_s, ageing_s: its times. Where time is real, what takes longer than 10 s is not run.
+    services, atomics: what its queue pairs of ordinary traffic have.
     wide: whether partials of f16 and bf16 may travel as f32. reproducible: whether it folds in the order of the bits.
+    shares: whether it has a limit of jobs and slots, of which a child gets a share.
     """
 
-    role: Literal["switch", "nic", "nic-tree", "nic-ring"] = "switch"
+    role: Literal["switch", "nic", "nic-tree", "nic-ring", "rocev2"] = "switch"
     operations: tuple[str, ...] = NAMES
     types: tuple[str, ...] = TYPES
     children: Annotated[int, Meta(ge=3, le=MAX_CHILDREN)] = MAX_CHILDREN
@@ -44,6 +47,9 @@ class Profile(Settings, frozen=True):
     ageing_s: Annotated[float, Meta(gt=0)] = 60.0
     wide: bool = True
     reproducible: bool = True
+    shares: bool = True
+    services: tuple[str, ...] = SERVICES
+    atomics: bool = True
 
     def has(self, operation: Operation, datatype: DataType) -> bool:
         """Whether the device computes an operation with a type."""
@@ -75,6 +81,21 @@ class Profile(Settings, frozen=True):
         if not self.ahead:
             raise LeftOut("data ahead of the result")
 
+    def require_service(self, service: str) -> None:
+        """Raises LeftOut if the device has no queue pairs of a service."""
+        if service not in self.services:
+            raise LeftOut(f"queue pairs of {service}")
+
+    def require_atomics(self) -> None:
+        """Raises LeftOut if the device has no atomics."""
+        if not self.atomics:
+            raise LeftOut("atomics")
+
+    def require_shares(self) -> None:
+        """Raises LeftOut if the device has no limit that a child could reach."""
+        if not self.shares:
+            raise LeftOut("limit of jobs and slots")
+
     def require_lanes(self, lanes: int) -> None:
         """Raises LeftOut if the device has fewer."""
         if lanes > self.lanes:
@@ -95,7 +116,8 @@ def read(text: str) -> Profile:
         profile = convert(tomllib.loads(text), Profile)
     except tomllib.TOMLDecodeError as error:
         raise InvalidSetting("profile", str(error), "write it in TOML, as docs/conformance.md shows") from None
-    for place, given, names in (("operations", profile.operations, NAMES), ("types", profile.types, TYPES)):
+    lists = [("operations", profile.operations, NAMES), ("types", profile.types, TYPES)]
+    for place, given, names in [*lists, ("services", profile.services, SERVICES)]:
         if unknown := sorted(set(given) - set(names)):
             raise InvalidSetting(place, f"{unknown[0]!r} is none", f"name some of {', '.join(names)}")
     return profile

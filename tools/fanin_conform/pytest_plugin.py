@@ -3,7 +3,8 @@
     def test_conformance(fanin_script):
         fanin_script()
 
-`--fanin-target` names the device. A project that starts its device in a fixture gives it as `fanin_target` instead, and
+`--fanin-target` names the device, and for a NIC `--fanin-agent` what works it. A project that starts its device in a
+fixture gives it as `fanin_target` instead, and
 what it implements as `fanin_profile`.
 """
 
@@ -26,7 +27,8 @@ ARGUMENT = "fanin_script"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the command line."""
     group = parser.getgroup("fanin", "conformance of a Fanin device")
-    group.addoption("--fanin-target", default="engine", help="engine, or udp://ADDRESS")
+    group.addoption("--fanin-target", default="engine", help="engine, engine-nic, udp://ADDRESS, or nic://ADDRESS")
+    group.addoption("--fanin-agent", default="", help="what works a NIC as its host does: HOST:PORT, or a command")
     group.addoption("--fanin-local", default="", help="first address of the tester")
     group.addoption("--fanin-group", default="", help="multicast address of the device's results, if it has one")
     group.addoption("--fanin-profile", default="", help="what the device implements, a file in TOML")
@@ -38,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if ARGUMENT in metafunc.fixturenames:
         from fanin_conform import suite
 
-        scripts = suite.chosen([])
+        scripts = suite.chosen([], _stated(metafunc.config).role)
         metafunc.parametrize(ARGUMENT, scripts, indirect=True, ids=[script.name for script in scripts])
 
 
@@ -47,23 +49,41 @@ def fanin_target(request: pytest.FixtureRequest) -> Iterator[Target]:
     """The device under test: override it to start yours. `fanin_conform.targets.opening.open_target` makes one."""
     from fanin_conform import suite
     from fanin_conform.targets.opening import TargetInvalid, open_target
+    from fanin_wire.agent import AgentError
 
     options = request.config.option
     try:
-        target = open_target(options.fanin_target, options.fanin_local, suite.ADDRESSES, options.fanin_group)
+        where = options.fanin_target, options.fanin_local
+        target = open_target(*where, suite.ADDRESSES, options.fanin_group, options.fanin_agent)
     except TargetInvalid as error:
         raise pytest.UsageError(f"{error}; {error.remedy}") from None
+    except AgentError as error:
+        raise pytest.UsageError(f"{error}; start the agent, or correct --fanin-agent") from None
     yield target
     target.close()
 
 
 @pytest.fixture(scope="session")
 def fanin_profile(request: pytest.FixtureRequest) -> Profile:
-    """What the device implements."""
-    from fanin_conform.profile import EVERYTHING, read
+    """What the device implements. Its role, by which scripts are chosen, is that of --fanin-profile."""
+    return _stated(request.config)
 
-    file = request.config.option.fanin_profile
-    return read(Path(file).read_text()) if file else EVERYTHING
+
+def _stated(config: pytest.Config) -> Profile:
+    """The profile of the command line; without one everything that a switch, or a NIC, can have."""
+    from fanin_conform.profile import EVERY_NIC, EVERYTHING, read
+    from fanin_conform.targets.opening import is_nic
+    from fanin_wire.settings import InvalidSetting
+
+    file = config.option.fanin_profile
+    if not file:
+        return EVERY_NIC if is_nic(config.option.fanin_target) else EVERYTHING
+    try:
+        return read(Path(file).read_text())
+    except InvalidSetting as error:
+        raise pytest.UsageError(f"{file}: {error.place}: {error.cause}; {error.remedy}") from None
+    except OSError as error:
+        raise pytest.UsageError(f"{file}: {error.strerror}; give a file in TOML (--fanin-profile)") from None
 
 
 @pytest.fixture

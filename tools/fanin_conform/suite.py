@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from fanin_conform import scripts as _all_scripts
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
-from fanin_conform.script import SCRIPTS, SWITCH, Script, is_for
+from fanin_conform.script import ROCEV2, SCRIPTS, SWITCH, Script, is_for
 from fanin_conform.targets.target import Target
 from fanin_conform.tester import Tester
+from fanin_conform.verbs.tester import VerbsTester
 
 assert _all_scripts  # importing them has filled SCRIPTS
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 TRIES = 3
 ADDRESSES = 4  # of the tester: as many as the largest script needs
+PORT = "port"
+NEEDS = {
+    PORT: "the target has no port of its own: no ICRC, no UDP",
+    "drain": "the suite can not make this target drain",
+    "pause": "the suite can not make this target stand still",
+}
+BESIDE = 6  # scripts that wait, at once
 
 
 class Verdict(NamedTuple):
@@ -46,8 +57,12 @@ def run(
     seed: int,
     say: Callable[[Verdict], None],
     profile: Profile = EVERYTHING,
+    beside: Callable[[int], Target] | None = None,
 ) -> list[Verdict]:
     """Run scripts one after the other; what the profile does not have is left out.
+
+    beside: opens the device once more, from other addresses of the tester, which its number chooses. Then scripts that
+    wait run at the same time as the others. One that fails beside others is run again alone: that is its verdict.
 
     Returns:
         The verdicts.
@@ -55,17 +70,45 @@ def run(
     Raises:
         NoFaninDevice: nothing there answers as a device does.
     """
-    verdicts = []
-    for script in scripts:
-        verdict = _run_one(target, script, seed, profile)
+    waiting = deque(each for each in scripts if each.waits) if beside else deque()
+    verdicts: dict[str, Verdict] = {}
+
+    def wait(number: int) -> None:
+        """Take scripts that wait until none is left."""
+        assert beside is not None
+        with contextlib.closing(beside(number)) as own:
+            while True:
+                try:
+                    script = waiting.popleft()
+                except IndexError:
+                    return
+                verdicts[script.name] = _run_one(own, script, seed, profile)
+
+    others = [each for each in scripts if each not in waiting]
+    workers = min(BESIDE, len(waiting))
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        waits = [pool.submit(wait, number) for number in range(1, 1 + workers)]
+        try:
+            for script in others:
+                verdicts[script.name] = _run_one(target, script, seed, profile)
+        finally:
+            if len(verdicts) < len(others):
+                waiting.clear()  # there is no device
+        for each in waits:
+            each.result()
+    for name, verdict in verdicts.items():
+        if workers and verdict.outcome == FAILED:
+            verdicts[name] = _run_one(target, verdict.script, seed, profile)
+    found = [verdicts[script.name] for script in scripts]
+    for verdict in found:
         say(verdict)
-        verdicts.append(verdict)
-    return verdicts
+    return found
 
 
 def _run_one(target: Target, script: Script, seed: int, profile: Profile) -> Verdict:
-    if "port" in script.needs and not target.has_port:
-        return Verdict(script, NOT_RUN, "the target has no port of its own: no ICRC, no UDP")
+    for need in script.needs:
+        if not (target.has_port if need == PORT else need in target.controls):
+            return Verdict(script, NOT_RUN, NEEDS[need])
     for _ in range(TRIES - 1):
         verdict, stalled = _play(target, script, seed, profile)
         if verdict.outcome == PASSED or not stalled:
@@ -76,8 +119,12 @@ def _run_one(target: Target, script: Script, seed: int, profile: Profile) -> Ver
 def _play(target: Target, script: Script, seed: int, profile: Profile) -> tuple[Verdict, bool]:
     """The verdict, and whether the tester stood still meanwhile: then a failure may be its own."""
     begun = time.monotonic()
-    tester = Tester(target, f"{seed} {script.name}", profile)  # no script meets the jobs of another
-    tester.join_fence()
+    kind = VerbsTester if script.role == ROCEV2 else Tester
+    tester = kind(target, f"{seed} {script.name}", profile)  # no script meets the jobs of another
+    try:
+        tester.join_fence()
+    except LeftOut as lacking:
+        return Verdict(script, NOT_RUN, f"the device has no {lacking}"), False
     verdict = Verdict(script, PASSED)
     try:
         script.play(tester)
@@ -87,6 +134,7 @@ def _play(target: Target, script: Script, seed: int, profile: Profile) -> tuple[
         clauses = getattr(wrong, "clauses", ()) or script.clauses
         verdict = Verdict(script, FAILED, str(wrong), clauses, tuple(tester.log))
     finally:
+        target.script_ends()
         tester.close()
     verdict = verdict._replace(seconds=time.monotonic() - begun, left_out=tuple(tester.left_out))
     return verdict, tester.stalled

@@ -5,8 +5,6 @@ Silence is proved, not waited for (`fence`).
 
 from __future__ import annotations
 
-import random
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -16,17 +14,16 @@ from scapy.packet import Packet
 from fanin_conform import datagram
 from fanin_conform.datagram import Dissected
 from fanin_conform.fence import JobFence, LeaveFence
+from fanin_conform.listener import PATIENCE_S, Listener, Mismatch, NoFaninDevice
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
 from fanin_conform.targets.target import Frame, Target
 from fanin_wire import fields
 from fanin_wire.fields import Opcode
 
-PATIENCE_S = 10.0  # an upper bound for what must come "at once"
 ANY = object()  # an expected field that may have any value
 NAK_S = 0.003
 LONGEST_S = 10.0  # that a script may spend where time is real
 SHORTEST_S = 1e-6  # of a wait: below the resolution of clocks
-STALL_S = 1.0  # a tester that stood still so long may have been taken for lost
 # Fields of the CETH that section 4 of SPEC.md names, by opcode; all others must be 0.
 PLACE = {"position", "seg", "mid", "sid"}
 DATA = {*PLACE, "op", "dtype", "flags", "contributions", "status", "node_bitmap", "rank_bitmap", "segment_index"}
@@ -51,14 +48,6 @@ REPEATED = (Opcode.CONFIG, Opcode.LEAVE)  # a device sends them until they are a
 ALWAYS = {"version", "jid", "key", "source", "lane", "length", "segment_index"}
 CONSTANT = {"solicited": 0, "migreq": 0, "version": 0, "pkey": fields.DEFAULT_PKEY, "fecn": 0, "becn": 0, "resv6": 0}
 CONSTANT |= {"dqpn": fields.COLLECTIVE_QPN, "ackreq": 0, "resv7": 0}
-
-
-class Mismatch(AssertionError):
-    """The device did something else than the script expects. clauses: the demands that this concerns, if known."""
-
-    def __init__(self, text: str, clauses: tuple[str, ...] = ()) -> None:
-        super().__init__(text)
-        self.clauses = clauses
 
 
 class Expected(NamedTuple):
@@ -88,25 +77,21 @@ class Expected(NamedTuple):
         return wrong
 
 
-class Tester:
+class Tester(Listener):
     """See above.
 
-    log: every packet of the script, as text, without the fence.
-    stalled: it stood still for long.
-    left_out: parts of the script that the device does not implement.
     repeats: copies of CONFIG and LEAVE that the device has sent.
     questions: PROBEs of a NIC, with the addresses to which they came. Where time is real it may ask when it likes.
     kept_alive, invited: number of its KEEPALIVEs, and their (source, node_bitmap), by receiver and jid.
     """
 
     def __init__(self, target: Target, seed: int | str, profile: Profile = EVERYTHING) -> None:
-        self.target, self.random, self.profile = target, random.Random(seed), profile
-        self.left_out: list[str] = []
-        self.addresses = target.addresses
-        self.log: list[str] = []
+        super().__init__(target, seed, profile)
         self._senders: dict[str, None] = {}
-        kind = LeaveFence if target.agent else JobFence
-        self._fence: JobFence | LeaveFence = kind(target, self.number(32), self.number(32))
+        jid, key = self.number(32), self.number(32)
+        self._fence: JobFence | LeaveFence = (
+            LeaveFence(target, jid, key, profile.lanes) if target.agent else JobFence(target, jid, key)
+        )
         self.questions: list[tuple[str, Dissected]] = []
         self.jobs: list[Any] = []
         self._early: list[Frame] = []
@@ -114,11 +99,6 @@ class Tester:
         self.kept_alive: Counter[tuple[str, int]] = Counter()
         self.invited: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
         self._asked: set[tuple[str, str]] = set()
-        self.stalled, self._heard = False, time.monotonic()
-
-    def number(self, bits: int) -> int:
-        """A random number that is not 0."""
-        return self.random.getrandbits(bits) or 1
 
     def send(self, source: str, packet: Packet | bytes) -> None:
         """Send a packet: scapy layers from the BTH on, or the bytes of a datagram."""
@@ -165,15 +145,6 @@ class Tester:
         """Wait some milliseconds: a device sends at most one NAK in one."""
         if frame := self._receive(NAK_S):
             self._early.append(frame)
-
-    def _receive(self, seconds: float) -> Frame | None:
-        """The next packet. Notes whether the tester itself stood still."""
-        begun = time.monotonic()
-        frame = self.target.receive(seconds)
-        ended = time.monotonic()
-        self.stalled |= begun - self._heard > STALL_S or ended - begun > seconds + STALL_S
-        self._heard = ended
-        return frame
 
     # The fence
 
@@ -300,10 +271,6 @@ class Tester:
             packet = datagram.dissect(frame.data)
             if packet and packet.opcode == Opcode.LEAVE_ACK and self._fence.has(packet):
                 return
-
-
-class NoFaninDevice(Exception):
-    """Nothing at the address answers CONFIG with CONFIG_ACK. The argument is the address."""
 
 
 def _line(data: bytes) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from fanin_wire.agent import Answer, Request
+from fanin_wire.agent import Answer
+from fanin_wire.agent_request import Request
 
 
 class Agent(Protocol):

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from fanin_wire.agent import MAX_LINE, VERSION, AgentError, Answer, Hello, Request, write_line
+from fanin_wire.agent import MAX_LINE, VERSION, AgentError, Answer, Hello, write_line
+from fanin_wire.agent_request import Request
 
 CONNECT_S, ANSWER_S = 10.0, 30.0
 ENDPOINT = re.compile(r"([^\s:]+):(\d{1,5})")
@@ -78,7 +79,8 @@ class RemoteAgent:
         else:
             assert self._process
             assert self._process.stdin
-            self._process.stdin.write(data)
+            with contextlib.suppress(BrokenPipeError):  # it has ended: what it has said before says why
+                self._process.stdin.write(data)
 
     def _read_line(self, end: float) -> bytes:
         while b"\n" not in self._rest:

@@ -269,7 +269,7 @@ def one_data_goes_up_at_once(tester: Tester) -> None:
     job.complete(1)
 
 
-@script("10.4-1", "10.4-3", "10.3-4")
+@script("10.4-1", "10.4-3", "10.3-4", waits=True)
 def leaving_above(tester: Tester) -> None:
     """The device leaves at its parent when all its children have left, until LEAVE_ACK."""
     job = JobBelow(tester)
@@ -286,7 +286,7 @@ def leaving_above(tester: Tester) -> None:
     assert not tester.repeats[Opcode.LEAVE], "LEAVE is repeated after LEAVE_ACK"
 
 
-@script("10.1-6")
+@script("10.1-6", waits=True)
 def config_is_repeated(tester: Tester) -> None:
     """CONFIG is repeated until there is an answer other than PENDING."""
     job = JobBelow(tester, grant=False)

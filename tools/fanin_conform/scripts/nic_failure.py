@@ -87,7 +87,7 @@ def the_parent_was_restarted(tester: Tester) -> None:
     tester.everything()
 
 
-@tree_script("11-24", "11-15", "10.5-6")
+@tree_script("11-24", "11-15", "10.5-6", waits=True)
 def the_parent_falls_silent(tester: Tester) -> None:
     """After the detection time: PEER_LOST, naming all behind it, and its address."""
     job = posted(tester)
@@ -174,7 +174,7 @@ def a_tombstone(tester: Tester) -> None:
     tester.expect(job.up(Opcode.LEAVE_ACK), clause="11-7")
 
 
-@tree_script("11-29", "10.5-5")
+@tree_script("11-29", "10.5-5", waits=True)
 def a_late_rank_is_no_failure(tester: Tester) -> None:
     """One of the node has not posted, for more than a detection time: the job lives."""
     job = NicTree(tester, 2)

@@ -38,7 +38,7 @@ def config(tester: Tester) -> None:
     job.complete()
 
 
-@tree_script("10.1-6", "10.5-4")
+@tree_script("10.1-6", "10.5-4", waits=True)
 def config_is_repeated(tester: Tester) -> None:
     """Until it is answered, and after PENDING as well."""
     job = NicTree(tester, join=False)
@@ -56,7 +56,7 @@ def config_is_repeated(tester: Tester) -> None:
     job.all_joined()
 
 
-@tree_script("10.1-7")
+@tree_script("10.1-7", waits=True)
 def nobody_answers(tester: Tester) -> None:
     """The NIC gives up after the detection time."""
     job = NicTree(tester, join=False)
@@ -159,7 +159,7 @@ def another_key_at_the_nic(tester: Tester) -> None:
     job.complete()
 
 
-@tree_script("10.4-1", "10.4-3", "10.3-4", "4-16", "5-12")
+@tree_script("10.4-1", "10.4-3", "10.3-4", "4-16", "5-12", waits=True)
 def leaving(tester: Tester) -> None:
     """LEAVE comes when the last rank has left, again until LEAVE_ACK; then the job is unknown."""
     job = NicTree(tester, 2)
@@ -179,7 +179,7 @@ def leaving(tester: Tester) -> None:
     tester.expect(unknown, clause="10.3-4")
 
 
-@tree_script("10.4-5")
+@tree_script("10.4-5", waits=True)
 def a_leave_that_nobody_answers(tester: Tester) -> None:
     """After the detection time the NIC takes the parent for gone, and the job is unknown."""
     job = NicTree(tester)
@@ -192,7 +192,7 @@ def a_leave_that_nobody_answers(tester: Tester) -> None:
     assert tester.repeats[Opcode.LEAVE] == 0, "LEAVE is sent beyond the detection time"
 
 
-@tree_script("10.5-1", "10.5-2", "10.5-5", "11-29")
+@tree_script("10.5-1", "10.5-2", "10.5-5", "11-29", waits=True)
 def keep_alives(tester: Tester) -> None:
     """The NIC is heard by its parent while nothing happens, and takes one that lives for alive."""
     job = NicTree(tester)

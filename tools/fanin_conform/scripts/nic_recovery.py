@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from fanin_conform.host import DATA, ONE, WANTS, NicTree, f32
+from fanin_conform.listener import Mismatch
 from fanin_conform.profile import LeftOut
 from fanin_conform.script import tree_script
-from fanin_conform.tester import ANY, Mismatch, Tester
+from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import WAIT
@@ -26,7 +27,7 @@ def answer(job: NicTree, code: Opcode, asked: Any, body: Any = b"", **ceth: Any)
     job.down(code, body, **(place | ceth))
 
 
-@tree_script("8-1", "8-2", "8-3", "8-4", "8-14", "4-10")
+@tree_script("8-1", "8-2", "8-3", "8-4", "8-14", "4-10", waits=True)
 def silence_is_asked_about(tester: Tester) -> None:
     """Without a RESULT the NIC asks, with a header; the data do not go out again."""
     job = NicTree(tester)
@@ -42,7 +43,7 @@ def silence_is_asked_about(tester: Tester) -> None:
     job.done(0, f32(3, 6))
 
 
-@tree_script("8-15", "8-23")
+@tree_script("8-15", "8-23", waits=True)
 def questions_become_rarer(tester: Tester) -> None:
     """Each that is not answered, or with WAIT, doubles the time to the next, up to the keep-alive interval."""
     for answered in (False, True):
@@ -125,7 +126,7 @@ def a_position_that_was_overtaken(tester: Tester) -> None:
     job.done(0, data)
 
 
-@tree_script("8-4", "8-7")
+@tree_script("8-4", "8-7", waits=True)
 def only_the_lowest_is_asked_about(tester: Tester) -> None:
     """While all are silent, the questions are about the lowest position."""
     job = NicTree(tester, slots=16)
@@ -159,7 +160,7 @@ def a_wait_that_names_the_silent(tester: Tester) -> None:
     tester.everything()
 
 
-@tree_script("11-27", "11-2", "4-16")
+@tree_script("11-27", "11-2", "4-16", waits=True)
 def a_deadline(tester: Tester) -> None:
     """It passes: TIMEOUT, naming those that the parent has named, and the parent hears of it."""
     job = NicTree(tester)

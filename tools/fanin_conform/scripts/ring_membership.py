@@ -148,7 +148,7 @@ def a_slot_that_waits_keeps_the_node(tester: Tester) -> None:
     tester.expect(job.forth(Opcode.LEAVE), clause="10.4-6")
 
 
-@ring_script("10.5-1", "10.5-2", "4-22", "4-1")
+@ring_script("10.5-1", "10.5-2", "4-22", "4-1", waits=True)
 def keep_alives(tester: Tester) -> None:
     """Both neighbours hear the node while nothing happens."""
     job = NicRing(tester, index=1, nodes=3)
@@ -162,7 +162,7 @@ def keep_alives(tester: Tester) -> None:
         assert count >= 6, f"{count} KEEPALIVEs to {to} in one and a half detection times"
 
 
-@ring_script("11-25", "11-15", "10.5-6", "11-2", "4-26")
+@ring_script("11-25", "11-15", "10.5-6", "11-2", "4-26", waits=True)
 def a_neighbour_falls_silent(tester: Tester) -> None:
     """PEER_LOST, naming the node and its address; the other neighbour hears of it."""
     for silent in ("previous", "next"):

@@ -149,7 +149,7 @@ def a_hop_that_is_lost(tester: Tester) -> None:
     assert base != 0 or positions == [0], f"{positions} go out again, and 2 is stored"
 
 
-@ring_script("9-25", "8-1", "8-15")
+@ring_script("9-25", "8-1", "8-15", waits=True)
 def questions_become_rarer(tester: Tester) -> None:
     """Each PROBE without an answer doubles the time to the next; no data go out meanwhile."""
     job, parts = begun(tester)
@@ -162,7 +162,7 @@ def questions_become_rarer(tester: Tester) -> None:
     assert 3 <= number <= 14, f"{number} PROBEs in two seconds"
 
 
-@ring_script("9-21", "9-15")
+@ring_script("9-21", "9-15", waits=True)
 def a_result_acknowledges(tester: Tester) -> None:
     """A RESULT for a position shows that its CONTRIBUTION has come: nobody asks about it any more."""
     job, parts = begun(tester)

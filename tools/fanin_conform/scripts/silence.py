@@ -26,7 +26,7 @@ def told(seen: list[Any], job: Job) -> dict[str, dict[str, int]]:
     return {to: each.ceth for to, each in seen if each.opcode == Opcode.ABORT and each.ceth["jid"] == job.jid}
 
 
-@script("10.5-1", "10.5-2", "10.5-5", "10.5-6", "11-15", "11-16", "11-23", "11-29")
+@script("10.5-1", "10.5-2", "10.5-5", "10.5-6", "11-15", "11-16", "11-23", "11-29", waits=True)
 def children_that_fall_silent(tester: Tester) -> None:
     """One is named with its address, two at once without, also while the job forms; those that live are told."""
     one, two, forming, living = Job(tester, 3), Job(tester, 3), Job(tester, 3, join=False), Job(tester)
@@ -55,7 +55,7 @@ def children_that_fall_silent(tester: Tester) -> None:
     tester.expect(*(living.result(bit, 0, f32(2)) for bit in range(2)), clause="11-29")
 
 
-@script("10.5-3")
+@script("10.5-3", waits=True)
 def one_that_has_left_is_no_neighbour(tester: Tester) -> None:
     """It may be silent, and gets no KEEPALIVE."""
     job = Job(tester, 3)
@@ -67,7 +67,7 @@ def one_that_has_left_is_no_neighbour(tester: Tester) -> None:
     assert not tester.kept_alive[job.addresses[2], job.jid], "a child that has left gets a KEEPALIVE"
 
 
-@script("8-24")
+@script("8-24", waits=True)
 def how_long_the_missing_one_was_silent(tester: Tester) -> None:
     """WAIT names the missing child that was silent longest, and since when."""
     job = Job(tester, 3)
@@ -84,7 +84,7 @@ def how_long_the_missing_one_was_silent(tester: Tester) -> None:
     assert 500_000 < age < (spent + 1) * 1e6, f"oldest_age_us is {age}"
 
 
-@script("11-24", "10.1-7", "11-15")
+@script("11-24", "10.1-7", "11-15", waits=True)
 def a_parent_that_falls_silent(tester: Tester) -> None:
     """PEER_LOST with its address to the children: in an active job, and where it has never answered."""
     active, asking = JobBelow(tester), JobBelow(tester, grant=False)
@@ -99,7 +99,7 @@ def a_parent_that_falls_silent(tester: Tester) -> None:
             assert end["rank_bitmap"] == number(job.parent), f"the lost device is {end['rank_bitmap']:#x}"
 
 
-@script("10.4-5", "10.4-3", "10.3-4")
+@script("10.4-5", "10.4-3", "10.3-4", waits=True)
 def a_parent_that_does_not_let_go(tester: Tester) -> None:
     """A LEAVE that is not acknowledged is sent five times or more; after the detection time the job is freed."""
     job = JobBelow(tester)
@@ -114,7 +114,7 @@ def a_parent_that_does_not_let_go(tester: Tester) -> None:
     tester.expect(job.to(0, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="10.4-5")
 
 
-@script("10.5-8", "10.3-5", "11-8", "11-9")
+@script("10.5-8", "10.3-5", "11-8", "11-9", waits=True)
 def jobs_age_out(tester: Tester) -> None:
     """A job whose children are all silent, or a tombstone, is freed after the ageing time: it is unknown."""
     active, ended = Job(tester), Job(tester)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 
+from fanin_conform.agents.remote import ENDPOINT
 from fanin_conform.targets.target import Target
 from fanin_conform.targets.udp import UdpTarget
 
@@ -20,7 +21,7 @@ class TargetInvalid(ValueError):
         self.remedy = remedy
 
 
-def open_target(name: str, local: str, count: int, group: str = "", agent: str = "") -> Target:
+def open_target(name: str, local: str, count: int, group: str = "", agent: str = "", number: int = 0) -> Target:
     """Open "engine", "engine-nic", "udp://ADDRESS" or "nic://ADDRESS".
 
     Args:
@@ -28,6 +29,7 @@ def open_target(name: str, local: str, count: int, group: str = "", agent: str =
         count: addresses of the tester, from `local` on.
         group: the multicast address at which the device sends results to all its children; "" if it has none.
         agent: of a NIC: HOST:PORT, or a command.
+        number: of several targets of this process at one device on the loopback network, each with other addresses.
 
     Raises:
         TargetInvalid: there is no such target, or an address can not be used.
@@ -44,7 +46,7 @@ def open_target(name: str, local: str, count: int, group: str = "", agent: str =
         raise TargetInvalid("a NIC needs an agent", "give --agent HOST:PORT or --agent COMMAND (docs/agent.md)")
     try:
         address = ipaddress.IPv4Address(name.removeprefix(PREFIX).removeprefix(NIC_PREFIX))
-        first = ipaddress.IPv4Address(local) if local else _loopback(address)
+        first = ipaddress.IPv4Address(local) if local else _loopback(address) + number * count
         if group and not ipaddress.IPv4Address(group).is_multicast:
             cause = f"{group} is no multicast address"
             raise TargetInvalid(cause, "use one from 224.0.0.0 to 239.255.255.255 (--group)")
@@ -58,6 +60,22 @@ def open_target(name: str, local: str, count: int, group: str = "", agent: str =
         raise TargetInvalid(str(error), "write four numbers, as in 192.0.2.1") from None
     except OSError as error:
         raise TargetInvalid(f"{error}", "give addresses of this host whose UDP port 4791 is free (--local)") from None
+
+
+def is_nic(name: str) -> bool:
+    """Whether a target of this name is a NIC."""
+    return name == ENGINE_NIC or name.startswith(NIC_PREFIX)
+
+
+def opens_several(name: str, local: str, agent: str = "") -> bool:
+    """Whether a device can be opened several times at once: from addresses that need not be given, and by an agent that
+    is a command, since one at a port serves one suite after the other."""
+    if local or not name.startswith((PREFIX, NIC_PREFIX)) or ENDPOINT.fullmatch(agent):
+        return False
+    try:
+        return ipaddress.IPv4Address(name.removeprefix(PREFIX).removeprefix(NIC_PREFIX)).is_loopback
+    except ValueError:
+        return False
 
 
 def _loopback(address: ipaddress.IPv4Address) -> ipaddress.IPv4Address:

@@ -6,13 +6,13 @@ from collections import deque
 
 from fanin_conform.agents.agent import Agent
 from fanin_conform.datagram import DEVICE_PORT, TESTER_PORT
-from fanin_conform.targets.target import Frame
+from fanin_conform.targets.target import Frame, Uncontrolled
 from fanin_reference.switch import Switch
 
 ADDRESS, TICK_S = "10.0.0.1", 0.05
 
 
-class ReferenceTarget:
+class ReferenceTarget(Uncontrolled):
     """See `target.Target`. kind: another class of switch than the sound one."""
 
     agent: Agent | None = None

@@ -16,6 +16,21 @@ class Frame(NamedTuple):
     data: bytes
 
 
+class Uncontrolled:
+    """A device to which the suite can do nothing but send packets."""
+
+    controls: frozenset[str] = frozenset()
+
+    def drain(self) -> None:
+        """No script asks for it."""
+
+    def stand_still(self, seconds: float) -> None:
+        """No script asks for it."""
+
+    def script_ends(self) -> None:
+        """There is nothing to undo."""
+
+
 class Target(Protocol):
     """A device under test.
 
@@ -26,6 +41,7 @@ class Target(Protocol):
         scripts about them are not run.
     is_virtual: whether time passes only in `receive`.
     group: the multicast address at which the device sends results to all its children; "" if it has none.
+    controls: what the suite can do to the device beside packets: "drain", "pause".
     agent: of a NIC, what works it as its host does; a switch has none.
     """
 
@@ -35,6 +51,7 @@ class Target(Protocol):
     has_port: bool
     is_virtual: bool
     group: str
+    controls: frozenset[str]
 
     @property
     def agent(self) -> Agent | None:
@@ -45,6 +62,15 @@ class Target(Protocol):
 
     def receive(self, seconds: float) -> Frame | None:
         """The next datagram from the device; None if none comes for so long."""
+
+    def drain(self) -> None:
+        """The device takes no new job, until the script ends."""
+
+    def stand_still(self, seconds: float) -> None:
+        """The device does nothing for so long."""
+
+    def script_ends(self) -> None:
+        """What a script has done to the device is undone."""
 
     def now(self) -> float:
         """Seconds, from any beginning."""

@@ -9,7 +9,7 @@ import time
 
 from fanin_conform.agents.agent import Agent
 from fanin_conform.agents.remote import RemoteAgent
-from fanin_conform.targets.target import Frame
+from fanin_conform.targets.target import Frame, Uncontrolled
 from fanin_wire.fields import UDP_PORT
 
 BUFFER_BYTES = 1 << 21
@@ -17,7 +17,7 @@ LARGEST = 1 << 16
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h: the kernel then sends the identification 0
 
 
-class UdpTarget:
+class UdpTarget(Uncontrolled):
     """See `target.Target`.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
 import subprocess
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from fanin_conform.profile import Profile
     from fanin_conform.suite import Verdict
     from fanin_conform.targets.target import Target
+    from fanin_wire.agent import AgentError
 
 
-SWITCH, REFERENCE, NIC = "switch", "reference", "nic"
-LANES = 2  # of both
+SWITCH, REFERENCE, NIC, NIC_LANES = "switch", "reference", "nic", "nic-lanes"
+LANES = 2  # of all but `nic`
 DETECTION_S = 3.0  # of the switch: the scripts of silence wait for it
 
 
@@ -59,12 +61,12 @@ def own_reference() -> Iterator[tuple[str, str]]:
 
 
 @contextlib.contextmanager
-def own_nic() -> Iterator[tuple[str, str]]:
+def own_nic(lanes: int) -> Iterator[tuple[str, str]]:
     """A NIC that runs for the time of the block, in a fabric of its own: its address, and the command of its agent."""
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
 
-    shape = Shape(nodes=1, direct=True, lanes=1, detection=DETECTION_S)
+    shape = Shape(nodes=1, direct=True, lanes=lanes, detection=DETECTION_S)
     with leased(Plan(private_name(), shape), print_progress) as running:
         (nic,) = running.fabric.nics
         command = [sys.executable, "-m", "fanin_agent", str(running.state.socket(nic.name))]
@@ -73,8 +75,8 @@ def own_nic() -> Iterator[tuple[str, str]]:
 
 def named_target(name: str, group: str, agent: str, held: contextlib.ExitStack) -> tuple[str, str, str]:
     """Target, group and agent as `open_target` takes them; processes of our own run until `held` is closed."""
-    if name == NIC:
-        address, command = held.enter_context(own_nic())
+    if name in (NIC, NIC_LANES):
+        address, command = held.enter_context(own_nic(LANES if name == NIC_LANES else 1))
         return f"nic://{address}", group, agent or command
     own = {SWITCH: own_switch, REFERENCE: own_reference}.get(name)
     if own is None:
@@ -85,7 +87,9 @@ def named_target(name: str, group: str, agent: str, held: contextlib.ExitStack) 
 
 def is_nic(target: str) -> bool:
     """Whether a target is a NIC."""
-    return target in (NIC, "engine-nic") or target.startswith("nic://")
+    from fanin_conform.targets import opening
+
+    return target in (NIC, NIC_LANES) or opening.is_nic(target)
 
 
 @reporting
@@ -97,7 +101,8 @@ def conform(
         str,
         typer.Option(
             help="engine: a switch in this process. switch: Fanin's, started for this run. reference: the one in plain "
-            "Python, started for this run. udp://ADDRESS: a switch. engine-nic, nic, nic://ADDRESS: the same of NICs."
+            "Python, started for this run. udp://ADDRESS: a switch. engine-nic, nic, nic://ADDRESS: the same of NICs. "
+            "nic-lanes: one of two lanes."
         ),
     ] = "engine",
     local: Annotated[
@@ -121,8 +126,8 @@ def conform(
 ) -> None:
     """Test packet by packet whether a device follows the protocol. Each script names the demands of SPEC.md."""
     from fanin_conform import report, suite
-    from fanin_conform.targets.opening import TargetInvalid, open_target
-    from fanin_conform.tester import NoFaninDevice
+    from fanin_conform.listener import NoFaninDevice
+    from fanin_conform.targets.opening import TargetInvalid, open_target, opens_several
     from fanin_wire.agent import AgentError
 
     stated = _profile(profile, target)
@@ -142,14 +147,18 @@ def conform(
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
         except AgentError as error:
-            raise ToolError(error.name, error.text, "start the agent, or correct --agent (docs/agent.md)") from None
+            raise _agent_error(error) from None
         try:
             if conversations:
                 return _converse(opened, target, range(seed, seed + conversations), stated)
-            verdicts = suite.run(opened, selected, seed, lambda verdict: None, stated)
+            several = functools.partial(open_target, place, "", suite.ADDRESSES, "", worker)
+            beside = (lambda number: several(number=number)) if opens_several(place, local, worker) else None
+            verdicts = suite.run(opened, selected, seed, lambda verdict: None, stated, beside)
         except NoFaninDevice as error:
             cause = f"no Fanin device answers at {error}"
             raise ToolError("NO_DEVICE", cause, "start the device, or correct the address") from None
+        except AgentError as error:
+            raise _agent_error(error) from None
     if junit:
         junit.write_bytes(report.junit(verdicts, target, seed))
     if json_output:
@@ -161,6 +170,10 @@ def conform(
         names = ", ".join(verdict.script.name for verdict in failed)
         cause = f"{len(failed)} of {len(verdicts)} scripts failed: {names}"
         raise ToolError("NOT_CONFORMING", cause, "compare what was expected with what was seen, above")
+
+
+def _agent_error(error: AgentError) -> ToolError:
+    return ToolError(error.name, error.text, "start the agent, or correct --agent (docs/agent.md)")
 
 
 def _converse(device: Target, name: str, seeds: range, profile: Profile) -> None:
@@ -184,8 +197,9 @@ def _profile(file: Path | None, target: str) -> Profile:
     if file is None:
         own: dict[str, dict[str, Any]] = {
             SWITCH: {"lanes": LANES, "detection_s": DETECTION_S},
-            REFERENCE: {"lanes": LANES, "middle": False, "ahead": False},
+            REFERENCE: {"lanes": LANES, "middle": False, "ahead": False, "shares": False},
             NIC: {"detection_s": DETECTION_S},
+            NIC_LANES: {"detection_s": DETECTION_S, "lanes": LANES},
         }
         return structs.replace(EVERY_NIC if is_nic(target) else EVERYTHING, **own.get(target, {}))
     try:

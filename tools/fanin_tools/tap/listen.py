@@ -14,7 +14,7 @@ from fanin_tools.tap.reader import Tap, Wanted
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, Opcode
 from fanin_wire.tap import ALL_KINDS, MAX_UNITS, MIN_UNITS, ORDINARY_KIND, UNIT
 
-ORDINARY = "ordinary"
+ORDINARY, REMOTE = "ordinary", "rdma://"
 KINDS = {code.name.lower(): code - FIRST_OFFLOAD_OPCODE for code in Opcode} | {ORDINARY: ORDINARY_KIND}
 MIB = 1 << 20
 
@@ -23,9 +23,13 @@ def sockets_of(devices: Sequence[str], fabric: str) -> list[Path]:
     """The control sockets of devices: of a fabric by name, of all of them if none is named, or paths, with a slash.
 
     Raises:
-        ToolError: NO_DEVICE if there is no such fabric.
+        ToolError: NO_DEVICE if there is no such fabric; NOT_SUPPORTED for a device over RDMA, whose rings can not be
+            mapped.
         UsageError: it has no such device.
     """
+    if remote := [device for device in devices if device.startswith(REMOTE)]:
+        cause = f"{', '.join(remote)}: a device shows its records on its own host alone"
+        raise ToolError("NOT_SUPPORTED", cause, "run this command on that host, with -d PATH of the control socket")
     paths = [Path(device) for device in devices if "/" in device]
     named = [device for device in devices if "/" not in device]
     if paths and not named:
