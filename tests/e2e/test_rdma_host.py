@@ -32,7 +32,7 @@ NODES, RANKS_OF_NODE = 2, 2
 PROGRAM = [sys.executable, "-m", "tests.e2e.rdma_rank"]
 IS_WHOLE = os.environ.get("FANIN_TEST_RDMA") == "all"
 SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2, 70_001]
-LONG = long_calls((16 << 20) // 4) if IS_WHOLE else []  # 16 MiB
+LONG = (16 << 20) // 4 if IS_WHOLE else 0  # elements: 16 MiB
 ROUTES_OF_KILLS = ["tree", "ring", "local", "tree"] if IS_WHOLE else ["tree"]  # one each
 SEEDS = range(5 if IS_WHOLE else 1)
 
@@ -118,7 +118,8 @@ def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
     addresses = [[hosts.address(node)] * count for node, count in enumerate(ranks)]
     addresses[0][0] = str(hosts.running.state.socket(hosts.running.fabric.nics[0].name))
     with Pool(hosts.running, sum(ranks)) as pool:
-        assert list(failures(pool, route, [*calls(SIZES), *LONG], addresses)) == []
+        made = calls(SIZES) + (long_calls(LONG, sum(ranks)) if LONG else [])
+        assert list(failures(pool, route, made, addresses)) == []
     assert_released(hosts.running)
 
 
