@@ -14,11 +14,14 @@ ALL = os.environ.get("FANIN_TEST_ARM") == "all"
 
 
 class Part(NamedTuple):
-    """Tests of one folder. sample: what is run by default; whole: with FANIN_TEST_ARM=all."""
+    """Tests of one folder. sample: what is run by default; whole: with FANIN_TEST_ARM=all. calls_device_code: more
+    than a device has as entries; that is compiled on this machine first.
+    """
 
     name: str
     sample: Sequence[str]
     whole: Sequence[str]
+    calls_device_code: bool = True
 
     @property
     def chosen(self) -> Sequence[str]:
@@ -27,7 +30,12 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("wire", ("tests/wire/test_abi.py", "tests/wire/test_codec.py", "tests/wire/test_rocev2.py"), ("tests/wire",)),
+    Part(
+        "wire",
+        ("tests/wire/test_abi.py", "tests/wire/test_codec.py", "tests/wire/test_rocev2.py"),
+        ("tests/wire",),
+        False,
+    ),
     Part(
         "engine",
         ("tests/engine/test_vectors.py", "tests/engine/test_kernels.py", "tests/engine/test_recovery.py"),
@@ -37,6 +45,7 @@ PARTS = (
         "driver",
         ("tests/host/test_core.py", "tests/host/test_rings.py", "tests/host/test_vector.py"),
         ("tests/host", "tests/libfanin"),
+        False,
     ),
     Part("port", ("tests/port/test_icrc.py", "tests/port/test_round_trip.py"), ("tests/port",)),
     Part("lanes", ("tests/lanes/test_split.py", "tests/lanes/test_merge.py"), ("tests/lanes",)),
