@@ -85,7 +85,8 @@ def ready(machine: Machine) -> str:
 
 
 def _seconds_to_ready(machine: Machine, name: str, *, emulated: bool) -> float:
-    notices, control, log = (machine.work / f"{name}{ending}" for ending in (".notify", ".socket", ".log"))
+    notices, control = (machine.work / f"{name}{ending}" for ending in (".notify", ".socket"))
+    log = machine.log(name)
     folder = Path("/usr/bin") if emulated else Path(sys.executable).parent
     options = ["--name", name, "--address", "127.0.0.1", "--socket", str(control)]
     command = ["/usr/bin/env", f"NOTIFY_SOCKET={notices}", str(folder / "fanin-nic"), *options]
