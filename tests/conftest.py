@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Generator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("untimed", deadline=None)  # no test asserts a time, and a first call compiles
+# No test asserts a time: a first call compiles, and a busy or emulated processor is slow to make data.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 pytest_plugins = ["tests.fabric.fixtures", "tests.rigs"]
 

@@ -450,7 +450,8 @@ struct fanin_endpoint {
     uint32_t qpn;
     uint32_t psn;             /* of its first packet */
     uint32_t path_mtu;        /* bytes: the largest that its port carries */
-    uint32_t reserved;
+    uint16_t reads_asked;     /* READs that it can have in flight, and READs that it can answer at once. Each side has */
+    uint16_t reads_answered;  /* as many in flight as it can ask and the other one can answer: one at least */
 };
 
 struct fanin_attach_rdma {    /* request */

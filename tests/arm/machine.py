@@ -56,6 +56,12 @@ class Machine:
         """The same with what tests compile beyond: functions that no device calls by themselves."""
         return self.image.folder / "code-of-tests"
 
+    def log(self, name: str) -> Path:
+        """The file for the output of a program, which stays until the next run."""
+        folder = self.image.folder / "logs"
+        folder.mkdir(exist_ok=True)
+        return folder / f"{name}.log"
+
     @property
     def python(self) -> str:
         """The interpreter for arm64."""
@@ -104,14 +110,14 @@ class Machine:
         return process
 
     def run(self, name: str, command: Sequence[str], seconds: float, **options: Any) -> Ended:
-        """Run a program to its end. Its output goes to the file NAME.log of the folder `work`, too.
+        """Run a program to its end. Its output goes to `log(name)`, too.
         options: of `start`.
 
         Raises:
             StepFailed: it has failed, or not ended within so many seconds.
             NotPossible: there can be no namespace.
         """
-        log, begin = self.work / f"{name}.log", time.monotonic()
+        log, begin = self.log(name), time.monotonic()
         with log.open("wb") as output:
             process = self.start(command, output, **options)
             try:

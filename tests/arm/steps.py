@@ -16,7 +16,7 @@ from fanin_nic.native.cache import ENVIRONMENT_VARIABLE
 from fanin_nic.native.target import TARGETS
 from tests.deploy.manager import listening
 
-from . import image, selection
+from . import entries, image, selection
 from .machine import Machine, StepFailed, last_lines, stop
 
 TARGET = "arm64"
@@ -86,7 +86,8 @@ def ready(machine: Machine) -> str:
 
 
 def _seconds_to_ready(machine: Machine, name: str, *, emulated: bool) -> float:
-    notices, control, log = (machine.work / f"{name}{ending}" for ending in (".notify", ".socket", ".log"))
+    notices, control = (machine.work / f"{name}{ending}" for ending in (".notify", ".socket"))
+    log = machine.log(name)
     folder = Path("/usr/bin") if emulated else Path(sys.executable).parent
     options = ["--name", name, "--address", "127.0.0.1", "--socket", str(control)]
     command = ["/usr/bin/env", f"NOTIFY_SOCKET={notices}", str(folder / "fanin-nic"), *options]
@@ -106,11 +107,14 @@ def tests_of(part: selection.Part) -> Callable[[Machine], str]:
     """The step that runs the tests of a folder."""
 
     def run(machine: Machine) -> str:
-        command = [machine.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *part.chosen]
-        command += [word for name in selection.LEFT_OUT for word in ("--deselect", name)]
+        options = ["-p", "no:xdist", "-p", "no:faulthandler", *part.chosen]  # which would be in the way for minutes
+        options += [word for name in selection.LEFT_OUT for word in ("--deselect", name)]
+        command = [machine.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
         for folder in machine.code.iterdir():
             if not (machine.code_of_tests / folder.name).exists():
                 shutil.copytree(folder, machine.code_of_tests / folder.name)
+        if part.calls_device_code:
+            entries.compile_for_tests(TARGET, options, machine.code_of_tests, machine.work / f"entries-{part.name}")
         variables = {ENVIRONMENT_VARIABLE: str(machine.code_of_tests)}
         output = machine.run(f"tests-{part.name}", command, SECONDS, variables=variables).output
         return f"{output.strip().splitlines()[-1]} ({', '.join(part.chosen)})"

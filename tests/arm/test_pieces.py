@@ -12,7 +12,7 @@ import pytest
 from fanin_image import packages
 from fanin_image.packages import NotPossible, Selection
 
-from . import image, machine, namespace, selection, steps
+from . import entries, image, machine, namespace, selection, steps
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,6 +101,20 @@ def test_no_namespaces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine.namespace, "MODULE", "tests.arm.no_namespaces")
     with pytest.raises(NotPossible, match="no_namespaces"):
         machine.check_namespaces(tmp_path)
+
+
+@pytest.mark.process
+def test_entries_that_tests_call(tmp_path: Path) -> None:
+    """In a device this function is part of others, and no entry."""
+    found = entries.of_tests(["tests/port/test_icrc.py", "-k", "published"], tmp_path / "entries")
+    assert ("fanin_nic.port.icrc", "contiguous_icrc") in {(entry.module, entry.name) for entry in found}
+
+
+@pytest.mark.process
+def test_tests_that_fail_here(tmp_path: Path) -> None:
+    """They are not tried on Arm."""
+    with pytest.raises(machine.StepFailed, match="the tests fail on this machine"):
+        entries.of_tests(["tests/arm/none.py"], tmp_path / "entries")
 
 
 @pytest.mark.process

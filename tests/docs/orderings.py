@@ -27,6 +27,7 @@ PLAIN_ACCESSES = {"load_u32", "store_u32", "load_u64", "store_u64"}
 C_MEMBERS = (
     *("producer", "consumer", "consumer_seen", "waiting", "wake_at", "overrun"),
     *("device_sleeping", "device_gone", "beat"),
+    *("ended", "stopped", "has_joined"),
 )
 ADDRESSES = (
     *("PRODUCER", "CONSUMER", "CONSUMER_SEEN", "WAITING", "WAKE_AT", "OVERRUN"),
@@ -121,9 +122,10 @@ def uses_of_c() -> set[Use]:
 
 
 def plain_uses_of_c() -> set[Use]:
-    """Accesses to members of rings and doorbells that are not atomic."""
+    """Accesses to members of rings, doorbells, streams and communicators that are not atomic."""
     found = set()
-    member = re.compile(r"(?<!&)\b(?:ring|doorbell)->(\w+)")  # not the address for a futex
+    # Not the address for a futex. `one` is a communicator of the list of all.
+    member = re.compile(r"(?<!&)\b(?:ring|doorbell|stream|communicator|one)->(?:stream\.)?(\w+)")
     for path in _files(".c", ".h"):
         text = _without_comments(path.read_text())
         for call in [*C_CALL.finditer(text)][::-1]:

@@ -97,7 +97,7 @@ class Kills:
 
     def __init__(self, running: Running, start: Callable[[str], Ranks], seed: int, seconds: float = BOUND_S) -> None:
         self._running, self._start, self._seconds = running, start, seconds
-        self._choose = random.Random(seed)
+        self._choose, self._seed, self._kill = random.Random(seed), seed, 0
 
     def kill_rank(self, route: str) -> str:
         """The others are told of a lost member. Returns what was killed. Raises AssertionError, also if a device still
@@ -124,6 +124,7 @@ class Kills:
 
     def _at_work(self, route: str) -> Ranks:
         """The moment is random, so this is a pause, not a wait for something."""
+        self._kill += 1
         ranks = self._start(route)
         ranks.await_work(self._choose.randint(1, MOST_CALLS))
         time.sleep(self._choose.uniform(0, LONGEST_PAUSE))
@@ -131,5 +132,6 @@ class Kills:
 
     def _check(self, what: str, ranks: Ranks, expected: list[str]) -> None:
         found = ranks.names(self._seconds)
-        assert found == expected, f"{what} killed: the ranks say {found}, not {expected}"
+        which = f"kill {self._kill} of seed {self._seed}: {what}"
+        assert found == expected, f"{which}: the ranks say {found}, not {expected}"
         assert_released(self._running, self._seconds)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fanin_tools.launch import job_file
-from fanin_tools.launch.collective_call import COLLECTIVES, CollectiveCall
+from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, CollectiveCall
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.stress.faults.rank_threads import describe
 
 CALLS_PER_COMMAND = 8  # each command has a time limit, also on an emulated processor
 LONG = 1 << 20  # elements; such a call has a command of its own
+MOVES_DATA = [name for name in COLLECTIVES if name != BARRIER]
 
 
 class Pool(WorkerPool):
@@ -33,12 +34,13 @@ def calls(sizes: Sequence[int]) -> list[CollectiveCall]:
     ]
 
 
-def long_calls(elements: int) -> list[CollectiveCall]:
-    """A few collectives with one long message, from registered memory and in parts from ordinary memory."""
+def long_calls(elements: int, ranks: int) -> list[CollectiveCall]:
+    """Every collective with one long message of all ranks together, from registered memory; some in parts from ordinary
+    memory."""
     return [
+        *(CollectiveCall(name, elements if name in UNDIVIDED else elements // ranks) for name in MOVES_DATA),
         CollectiveCall("allreduce", elements, registered=True, in_place=True),
         CollectiveCall("allreduce", elements, registered=False, form="repeated"),
-        CollectiveCall("broadcast", elements, registered=True),
         CollectiveCall("reduce", elements, dtype="i32", op="max", registered=False),
     ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import socket
 import subprocess
 import sys
@@ -25,14 +26,14 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
 from tests.e2e.members import describe
-from tests.e2e.rank_processes import ROOT, Kills, Ranks, build_working_rank
+from tests.e2e.rank_processes import FLAGS, ROOT, Kills, Ranks, build_working_rank
 from tests.e2e.remote_ranks import Pool, calls, failures, long_calls
 
 NODES, RANKS_OF_NODE = 2, 2
 PROGRAM = [sys.executable, "-m", "tests.e2e.rdma_rank"]
 IS_WHOLE = os.environ.get("FANIN_TEST_RDMA") == "all"
 SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2, 70_001]
-LONG = long_calls((16 << 20) // 4) if IS_WHOLE else []  # 16 MiB
+LONG = (16 << 20) // 4 if IS_WHOLE else 0  # elements: 16 MiB
 ROUTES_OF_KILLS = ["tree", "ring", "local", "tree"] if IS_WHOLE else ["tree"]  # one each
 SEEDS = range(5 if IS_WHOLE else 1)
 
@@ -49,7 +50,7 @@ class Hosts:
     @property
     def addresses(self) -> list[str]:
         """Where the ranks of each node find their NIC."""
-        return [self.address(node) for node in range(NODES)]
+        return [self.address(node) for node in range(len(self.ports))]
 
     def address(self, node: int) -> str:
         """Where the ranks of a node find their NIC."""
@@ -118,7 +119,8 @@ def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
     addresses = [[hosts.address(node)] * count for node, count in enumerate(ranks)]
     addresses[0][0] = str(hosts.running.state.socket(hosts.running.fabric.nics[0].name))
     with Pool(hosts.running, sum(ranks)) as pool:
-        assert list(failures(pool, route, [*calls(SIZES), *LONG], addresses)) == []
+        made = calls(SIZES) + (long_calls(LONG, sum(ranks)) if LONG else [])
+        assert list(failures(pool, route, made, addresses)) == []
     assert_released(hosts.running)
 
 
@@ -196,6 +198,41 @@ def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     for (name, text), said in expected.items():
         assert said.startswith(name), said
         assert text in said
+
+
+def build_limits(folder: Path) -> Path:
+    """The library before the verbs library: a verbs device with fewer READs."""
+    library, source = folder / "limits_of_reads.so", ROOT / "tests/e2e/programs/limits_of_reads.c"
+    includes = [f"-I{ROOT / 'host/fanin/core'}", f"-I{ROOT / 'protocol/fanin_wire'}"]
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    subprocess.run([*compiler, *FLAGS, "-shared", "-fPIC", *includes, str(source), "-o", str(library)], check=True)
+    return library
+
+
+def test_limits_of_reads(bench: Bench, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each side has as many READs in flight as it can ask and the other one can answer. Of none at all it says so."""
+
+    def limit(log: str, asked: int, answered: int) -> Path:
+        monkeypatch.setenv("FANIN_TEST_READS_ASKED", str(asked))
+        monkeypatch.setenv("FANIN_TEST_READS_ANSWERED", str(answered))
+        monkeypatch.setenv("FANIN_TEST_READS_LOG", str(tmp_path / log))
+        return tmp_path / log
+
+    monkeypatch.setenv("LD_PRELOAD", f"{build_limits(tmp_path)}:{library_path()}")
+    of_device, ports = limit("device", 5, 3), free_ports(1)
+    fabric = bench.describe(Shape(1, 2, direct=True, lanes=1))
+    (nic,) = fabric.devices
+    nic = replace(nic, rdma=f"rdma://fanin0@127.0.0.1:{ports[0]}", token_file=str(hosts.token))
+    limited = Hosts(bench.build(replace(fabric, devices=(nic,))), hosts.carriers, ports, hosts.token)
+    of_host = limit("host", 2, 4)
+    assert start(limited, tmp_path, "local", PROGRAM, "many").ends() == ["ready"] * 2
+    assert set(of_device.read_text().splitlines()) == {"4 2"}
+    assert set(of_host.read_text().splitlines()) == {"2 4"}
+    limit("host", 0, 4)
+    assert "asks no READs" in say_of(limited, tmp_path, limited.address(0))
+    limit("host", 2, 0)
+    assert "its log names what it lacks" in say_of(limited, tmp_path, limited.address(0))
+    assert "the client's verbs device answers none" in limited.running.state.log(nic.name).read_text()
 
 
 def test_doctor(hosts: Hosts) -> None:

@@ -23,7 +23,7 @@ from fanin import Communicator, FaninError, Job, JobNode, device_status
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Lease
 
 MODEL_DEVICE = Path(__file__).with_name("model_device.py")
-START_S = 60  # compilation on the first run
+START_S = 600  # it compiles on the first run, and may be emulated
 BOUND_S = 30  # longest that anything here may take before a test fails
 Pair = tuple[Communicator, threading.Event]
 Beside = Callable[[Callable[[Communicator, threading.Event], None]], contextlib.AbstractContextManager[Pair]]

@@ -37,7 +37,7 @@ OF_MPI = {  # all is offloaded, and it says what was
     "FANIN_MPI_STRICT": "1",
     "FANIN_MPI_REPORT": "1",
 }
-SECONDS = 120.0  # for what takes 20 s where the processor is not emulated
+SECONDS = 600.0  # for what takes 20 s where the processor is not emulated, nor shared
 
 
 Objects = dict[str, dict[str, int]]  # of each verbs device: how many of each kind the kernel has
@@ -74,26 +74,25 @@ def addresses_of(wanted: dict[str, Any]) -> list[str]:
     return [f"rdma://{wanted['ranks_at']}@{address}:{PORT}" for address in nics]
 
 
-def verified(running: Running, wanted: dict[str, Any]) -> list[str]:
-    """What is wrong with the collectives, over each interface (rdma or unix) and on each route."""
-    found = []
+def verified(running: Running, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Collectives on one route, over each interface in turn (rdma or unix), by the same processes: how many there were,
+    and what was wrong."""
+    route, ranks = wanted["route"], wanted["ranks"]
     sockets = [str(running.state.socket(nic.name)) for nic in running.fabric.nics]
-    with Pool(running, max(map(sum, wanted["routes"].values()))) as pool:
+    made = [*calls(wanted["sizes"]), *long_calls(wanted["long"], sum(ranks))]
+    found = []
+    with Pool(running, sum(ranks), SECONDS) as pool:
         for interface in wanted["interfaces"]:
+            say(f"{route} over {interface}")
             addresses = addresses_of(wanted) if interface == "rdma" else sockets
-            for route, ranks in wanted["routes"].items():
-                say(f"{route} over {interface}")
-                of_nodes = [[address] * count for address, count in zip(addresses, ranks, strict=False)]
-                made = [
-                    *calls(wanted["sizes"]),
-                    *(long_calls(wanted["long"]) if route in wanted["long_routes"] else []),
-                ]
-                found += [f"{interface}, {each}" for each in failures(pool, route, made, of_nodes)]
-    return found
+            of_nodes = [[address] * count for address, count in zip(addresses, ranks, strict=False)]
+            found += [f"{interface}, {each}" for each in failures(pool, route, made, of_nodes)]
+    return {"calls": len(made) * len(wanted["interfaces"]), "wrong": found}
 
 
-def kill_all(running: Running, wanted: dict[str, Any], folder: Path, before: Objects) -> list[list[str]]:
-    """Kill ranks and devices. Returns what was killed: rank or device, and the route of its job."""
+def kill_all(running: Running, wanted: dict[str, Any], folder: Path, before: Objects) -> list[str]:
+    """Kill ranks and devices. Returns what was killed: rank or device, and the route of its job. A kill that somebody
+    has not noticed, or after which something is left, is an error."""
 
     def start(route: str) -> Ranks:
         ranks = Ranks(running, addresses_of(wanted), os.environ, folder, route, [wanted["working_rank"]])
@@ -105,7 +104,7 @@ def kill_all(running: Running, wanted: dict[str, Any], folder: Path, before: Obj
         victim = kills.kill_rank(route) if kind == "rank" else kills.kill_device(route)
         say(f"killed {victim}")
         assert_given_back(before)
-        killed.append([kind, route])
+        killed.append(f"{kind} {route}")
     return killed
 
 
@@ -120,10 +119,18 @@ def run_mpi(command: list[str], address: str) -> dict[str, Any]:
     return {"code": ended.returncode, "output": ended.stdout, "errors": ended.stderr}
 
 
+def work(running: Running, wanted: dict[str, Any], folder: Path, before: Objects) -> Any:
+    """What `wanted` asks for."""
+    if wanted["do"] == "collectives":
+        return verified(running, wanted)
+    if wanted["do"] == "kills":
+        return kill_all(running, wanted, folder, before)
+    return run_mpi(wanted["command"], addresses_of(wanted)[0])
+
+
 def main() -> None:
-    """Entry point. The result: `wrong`: what was wrong with the results; `mpi`: how the MPI program ended; `killed`:
-    what was killed, while ranks of the program `working_rank` worked. A kill that somebody has not noticed, or after
-    which something is left, is an error."""
+    """Entry point. `do` says what is wanted: `collectives` (see `verified`), `kills` of ranks of the program
+    `working_rank` and of devices (`kill_all`), or `mpi` (`run_mpi`)."""
     wanted: dict[str, Any] = json.loads(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="fanin-host-") as name:
         token = Path(name) / "token"
@@ -134,12 +141,9 @@ def main() -> None:
         running = lifecycle.up(describe(wanted["places"], PORT, token), say)
         try:
             before = objects()
-            wrong = verified(running, wanted)
+            result = work(running, wanted, Path(name), before)
             assert_given_back(before)
-            mpi = run_mpi(wanted["mpi"], addresses_of(wanted)[0]) if wanted["mpi"] else None
-            assert_given_back(before)
-            killed = kill_all(running, wanted, Path(name), before)
-            print(json.dumps({"wrong": wrong, "killed": killed, "mpi": mpi}))
+            print(json.dumps(result))
             say("done")
         finally:
             lifecycle.down(running.fabric.name)

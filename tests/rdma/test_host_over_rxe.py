@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import secrets
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +24,14 @@ from tests.mpi.report import offloaded
 from .machine import programs
 from .machine.guest import Guest
 
-SECONDS = 5000  # a bound; an idle machine needs a tenth
+SECONDS = 5000  # a bound for one test; an idle machine needs a tenth
 PLACES = {"nic1": ("10.9.1.1", "rxe2"), "nic2": ("10.9.1.2", "rxe2"), "leaf": ("10.9.1.3", "rxe2")}
 KILLS = [
     *("rank tree", "device tree", "rank ring", "device ring", "rank local"),
     *("rank tree", "rank ring", "device local", "rank tree", "device ring"),
 ]
-WANTED: dict[str, Any] = {
-    "places": PLACES,
-    "ranks_at": "rxe1",
-    "routes": {"tree": [2, 2], "ring": [2, 2], "local": [3]},
-    "sizes": [0, 1, 100, 3_001, 65_536, 250_001],
-    "long": (16 << 20) // 4,  # elements: 16 MiB
-    "long_routes": ["tree", "ring", "local"],
-    "interfaces": ["rdma", "unix"],
-    "kills": KILLS * 2,
-    "seed": 1,
-}
+SIZES = [0, 1, 100, 3_001, 65_536, 250_001]
+LONG = (16 << 20) // 4  # elements: 16 MiB
 MPI_RANKS = 3
 COMPARED = re.compile(r"[1-9]\d+ comparisons of each rank, 0 wrong")
 
@@ -54,39 +48,47 @@ def mpi_command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [launcher, "-launcher", "fork", "-n", str(MPI_RANKS), str(program)]
 
 
-@pytest.fixture(scope="module")
-def result(
-    linked: Guest, environment: dict[str, str], mpi_command: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> Any:
-    """What `host_over_rxe` says."""
-    program: Path = build_working_rank(tmp_path_factory.mktemp("rank"))
-    wanted = WANTED | {"working_rank": str(program), "mpi": mpi_command}
-    return json.loads(
-        programs.run_module(linked, environment, "tests.rdma.host_over_rxe", [json.dumps(wanted)], SECONDS)
-    )
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(linked: Guest, environment: dict[str, str]) -> Run:
+    """What `host_over_rxe` says when it is asked for something."""
+
+    def asked(what: str, **wanted: Any) -> Any:
+        arguments = [json.dumps({"do": what, "places": PLACES, "ranks_at": "rxe1", **wanted})]
+        return json.loads(programs.run_module(linked, environment, "tests.rdma.host_over_rxe", arguments, SECONDS))
+
+    return asked
 
 
 @pytest.mark.process
 @pytest.mark.deep
-def test_collectives(result: Any) -> None:
-    """Every collective has its right result, over both interfaces."""
-    assert result["wrong"] == []
+@pytest.mark.parametrize(("route", "ranks"), [("local", [3]), ("tree", [2, 2]), ("ring", [2, 2])])
+def test_collectives(run: Run, route: str, ranks: list[int]) -> None:
+    """Every collective has its right result, in the same processes over both interfaces."""
+    found = run("collectives", route=route, ranks=ranks, sizes=SIZES, long=LONG, interfaces=["rdma", "unix"])
+    assert found["wrong"] == []
+    print(f"{found['calls']} calls of {sum(ranks)} ranks")
 
 
 @pytest.mark.process
 @pytest.mark.deep
-def test_kills(result: Any) -> None:
+def test_kills(run: Run, tmp_path: Path) -> None:
     """Everybody was told by name, and the verbs devices have all objects back: else the program would have failed."""
-    assert [" ".join(kill) for kill in result["killed"]] == WANTED["kills"]
+    seed = int(os.environ.get("FANIN_TEST_RDMA_SEED", secrets.randbits(32)))
+    print(f"FANIN_TEST_RDMA_SEED={seed}")
+    wanted = KILLS * 2
+    assert run("kills", kills=wanted, seed=seed, working_rank=str(build_working_rank(tmp_path))) == wanted
 
 
 @pytest.mark.process
 @pytest.mark.deep
-def test_mpi_program(result: Any, mpi_command: list[str]) -> None:
+def test_mpi_program(run: Run, mpi_command: list[str]) -> None:
     """It runs as it is, with FANIN_SOCKET=rdma://..., and the device does all its collectives."""
     if not mpi_command:
         pytest.skip("MPICH of Debian (Debian: libmpich-dev mpich)")
-    ended = result["mpi"]
+    ended = run("mpi", command=mpi_command)
     assert ended["code"] == 0, ended
     assert COMPARED.search(ended["output"]), ended
     assert set(offloaded(ended["errors"]).values()) == {(3 * 3 * 8, 0)}, ended

@@ -295,6 +295,9 @@ class ControlServer:
         connection.trusted = True
         try:
             client = RemoteClient(self._free_index(), self._engine, self._limits, self._remote.device, record)
+        except NoResources as error:
+            log.warning("a client over RDMA is refused: %s", error)
+            raise
         except OSError as error:
             log.warning("there is no memory for a client: %s", error)
             raise NoResources(str(error)) from None

@@ -27,10 +27,13 @@ END_SECONDS = 5.0
 
 
 class WorkerPool:
-    """One worker process for each of `size` ranks on a fabric. The `with` statement ends them."""
+    """One worker process for each of `size` ranks on a fabric. The `with` statement ends them.
 
-    def __init__(self, running: Running, size: int) -> None:
-        self.running = running
+    reply_seconds: a rank that has not answered a command for so long is an error.
+    """
+
+    def __init__(self, running: Running, size: int, reply_seconds: float = REPLY_SECONDS) -> None:
+        self.running, self._reply_seconds = running, reply_seconds
         placement = place(running.fabric, size, "auto")
         pairs = [socket.socketpair() for _ in range(size)]
         self._ranks = [ours for ours, _ in pairs]
@@ -92,7 +95,7 @@ class WorkerPool:
 
     def _replies(self, ranks: Sequence[int]) -> list[dict[str, Any]]:
         replies: dict[int, dict[str, Any]] = {}
-        end = time.monotonic() + REPLY_SECONDS
+        end = time.monotonic() + self._reply_seconds
         with selectors.DefaultSelector() as selector:
             for rank in ranks:
                 selector.register(self._ranks[rank], selectors.EVENT_READ, rank)
@@ -103,7 +106,7 @@ class WorkerPool:
                     if "error" in replies[key.data]:
                         end = min(end, time.monotonic() + REPLY_AFTER_ERROR_SECONDS)
             silent = sorted(key.data for key in selector.get_map().values())
-        return _checked(replies, silent)
+        return _checked(replies, silent, self._reply_seconds)
 
     def _reply(self, rank: int) -> dict[str, Any]:
         try:
@@ -129,7 +132,7 @@ class WorkerPool:
             self._process.wait()
 
 
-def _checked(replies: dict[int, dict[str, Any]], silent: list[int]) -> list[dict[str, Any]]:
+def _checked(replies: dict[int, dict[str, Any]], silent: list[int], seconds: float) -> list[dict[str, Any]]:
     """The replies by rank. Raises ToolError if one is an error or missing; a lost process comes before its effects."""
     errors = {rank: reply["error"] for rank, reply in replies.items() if "error" in reply}
     if errors:
@@ -137,6 +140,6 @@ def _checked(replies: dict[int, dict[str, Any]], silent: list[int]) -> list[dict
         error = errors[rank]
         raise ToolError(error["name"], f"rank {rank}: {error['cause']}", error["remedy"])
     if silent:
-        cause = f"rank {', '.join(map(str, silent))} did not answer within {REPLY_SECONDS:.0f} s"
+        cause = f"rank {', '.join(map(str, silent))} did not answer within {seconds:.0f} s"
         raise ToolError("TIMEOUT", cause, "look at fanin fabric status and at the logs of the devices")
     return [replies[rank] for rank in sorted(replies)]

@@ -34,7 +34,7 @@ from fanin_nic.port.verbs.opening import MAPPED, VerbsFailed, checked, gid_of, o
 from fanin_nic.port.verbs.records import RECEIVE_REQUEST
 
 HOP_LIMIT = 64
-READS_IN_FLIGHT = 16  # on one queue pair; of a device that has fewer, those
+READS_IN_FLIGHT = 16  # on one queue pair, in each direction; fewer if one of the two verbs devices has fewer
 RETRIES = 6  # the most that ends: rxe takes 7 for "without end"
 ANY_NUMBER = 7  # retries while the other side has no buffer: for ever
 NO_BUFFER_TIMER = 1  # 10 us
@@ -61,7 +61,8 @@ class VerbsDevice:
     def _find_port(self, wanted: bytes) -> None:
         attributes, found = ibv.DeviceAttributes(), None
         zero(self.library.ibv_query_device(self.context, byref(attributes)), f"query {self.name}")
-        self.reads = max(1, min(READS_IN_FLIGHT, attributes.max_qp_rd_atom, attributes.max_qp_init_rd_atom))
+        self.reads_asked = min(READS_IN_FLIGHT, attributes.max_qp_init_rd_atom)
+        self.reads_answered = min(READS_IN_FLIGHT, attributes.max_qp_rd_atom)
         for port in range(1, attributes.phys_port_cnt + 1):
             state, entry = ibv.PortAttributes(), ibv.GidEntry()
             zero(self.library.ibv_query_port(self.context, port, byref(state)), f"query port {port} of {self.name}")
@@ -183,16 +184,21 @@ class Endpoint:
         """Whether the queue pair has failed."""
         return bool(self.record[0]["broken"])
 
-    def describe(self) -> tuple[np.ndarray, int, int, int, int]:
+    def describe(self) -> tuple[np.ndarray, int, int, int, int, int]:
         """What the other side needs: a record of abi.ENDPOINT."""
-        number = int(self.queue_pair.contents.qp_num)
-        return (np.frombuffer(self._device.gid, "u1"), number, self.psn, self._device.mtu, 0)
+        number, device = int(self.queue_pair.contents.qp_num), self._device
+        gid = np.frombuffer(device.gid, "u1")
+        return (gid, number, self.psn, device.mtu, device.reads_asked, device.reads_answered)
 
     def connect(self, other: np.void) -> None:
         """Connect to the queue pair of the client (a record of abi.ENDPOINT), and post the buffers of its messages."""
         attributes = ibv.QueuePairAttributes(
             qp_state=ibv.INIT, port_num=self._device.port, qp_access_flags=ibv.REMOTE_WRITE | ibv.REMOTE_READ
         )
+        reads = min(self._device.reads_asked, int(other["reads_answered"]))
+        if not reads:
+            remedy = "use verbs devices whose max_qp_rd_atom and max_qp_init_rd_atom (ibv_devinfo -v) are not 0"
+            raise VerbsFailed(f"{self._device.name} asks no READs, or the client's verbs device answers none; {remedy}")
         self._modify(attributes, ibv.STATE | ibv.P_KEY_INDEX | ibv.PORT | ibv.ACCESS_FLAGS)
         self._post_receives()
         way = ibv.AddressAttributes(
@@ -202,7 +208,8 @@ class Endpoint:
         mtu = min(self._device.mtu, int(other["path_mtu"]))
         attributes.qp_state, attributes.path_mtu = ibv.RTR, max(1, min(5, mtu.bit_length() - 8))
         attributes.dest_qp_num, attributes.rq_psn = int(other["qpn"]), int(other["psn"])
-        attributes.min_rnr_timer, attributes.max_dest_rd_atomic = NO_BUFFER_TIMER, self._device.reads
+        attributes.min_rnr_timer = NO_BUFFER_TIMER
+        attributes.max_dest_rd_atomic = min(self._device.reads_answered, int(other["reads_asked"]))
         ctypes.memmove(byref(attributes, ibv.QueuePairAttributes.ah_attr.offset), byref(way), ctypes.sizeof(way))
         self._modify(
             attributes,
@@ -210,7 +217,7 @@ class Endpoint:
         )
         attributes.qp_state, attributes.sq_psn = ibv.RTS, self.psn
         attributes.timeout, attributes.retry_cnt, attributes.rnr_retry = self._timeout(), RETRIES, ANY_NUMBER
-        attributes.max_rd_atomic = self._device.reads
+        attributes.max_rd_atomic = reads
         self._modify(
             attributes, ibv.STATE | ibv.TIMEOUT | ibv.RETRIES | ibv.RNR_RETRIES | ibv.SEND_PSN | ibv.MOST_READS
         )

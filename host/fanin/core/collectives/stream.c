@@ -70,7 +70,7 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
 void fanin_stream_stop(struct stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
-    stream->stopped = 1;
+    __atomic_store_n(&stream->stopped, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&stream->lock);
 }
 

@@ -33,6 +33,17 @@ struct stream {
     uint64_t end_of_job_number;   /* of its request; 0: no request's */
 };
 
+/* Without the lock, as other threads may end or stop it at any time. */
+static inline int stream_has_ended(const struct stream *stream)
+{
+    return __atomic_load_n(&stream->ended, __ATOMIC_ACQUIRE) != 0;
+}
+
+static inline int stream_is_stopped(const struct stream *stream)
+{
+    return __atomic_load_n(&stream->stopped, __ATOMIC_ACQUIRE) != 0;
+}
+
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
                         void (*free_request)(struct fanin_request *));
 /* Take a request, to be posted when there is room; never blocks. FANIN_PENDING: it is its maker's, to wait for and to

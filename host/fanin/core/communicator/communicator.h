@@ -19,6 +19,12 @@ struct fanin_communicator {
     uint32_t unused_count;            /* of them, about */
 };
 
+/* Another thread may have joined: then what it has found out is there, too. */
+static inline int has_joined(const struct fanin_communicator *communicator)
+{
+    return __atomic_load_n(&communicator->has_joined, __ATOMIC_ACQUIRE) != 0;
+}
+
 static inline struct fanin_communicator *communicator_of(const struct fanin_request *request)
 {
     return (struct fanin_communicator *)request->stream;

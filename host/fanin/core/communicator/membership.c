@@ -62,7 +62,7 @@ static enum fanin_status destroy(struct fanin_communicator *communicator)
     communicator->membership = NULL;
     if (has_queues)
         status = fanin_stream_destroy_qp(stream);
-    if (communicator->has_joined)
+    if (has_joined(communicator))
         fanin_stream_end(stream, FANIN_FLUSHED);
     if (has_queues && status == FANIN_SUCCESS) {
         fanin_return_spoiled(stream);
@@ -147,7 +147,7 @@ enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, str
     memset(reply, 0, sizeof *reply);
     if (communicator->agreement)
         return fanin_agree(communicator, timeout_ms);
-    if (!communicator->membership || communicator->has_joined)
+    if (!communicator->membership || has_joined(communicator))
         return fanin_complain("no join is under way");
     status = fanin_await_membership(communicator->membership, reply, timeout_ms);
     if (communicator->join_by && status == FANIN_PENDING && fanin_now_ms() >= communicator->join_by)
@@ -162,7 +162,7 @@ enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, str
     if (!communicator->lease.chunk)
         communicator->lease.chunk = communicator->join.chunk;
     take_lease(communicator);
-    communicator->has_joined = 1;
+    __atomic_store_n(&communicator->has_joined, 1, __ATOMIC_RELEASE);
     return FANIN_SUCCESS;
 }
 
@@ -243,7 +243,7 @@ enum fanin_status fanin_flush(struct fanin_communicator *communicator, uint32_t 
     uint64_t deadline = fanin_now_ms() + timeout_ms;
     enum fanin_status status;
 
-    if (!communicator->has_joined || !communicator->stream.context)
+    if (!has_joined(communicator) || !communicator->stream.context)
         return FANIN_SUCCESS;
     while ((status = fanin_stream_settled(&communicator->stream)) == FANIN_PENDING && fanin_now_ms() < deadline)
         wait_a_moment(&communicator->stream);
@@ -258,7 +258,7 @@ enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t 
     fanin_stream_stop(&communicator->stream);
     fanin_flush(communicator, timeout_ms);
     now = fanin_now_ms();
-    if (!communicator->stream.ended)
+    if (!stream_has_ended(&communicator->stream))
         leave_job(communicator, deadline > now ? (uint32_t)(deadline - now) : 0);
     return destroy(communicator);
 }
@@ -268,7 +268,7 @@ enum fanin_status fanin_abandon(struct fanin_communicator *communicator)
 {
     fanin_end_agreement(communicator);
     fanin_stream_stop(&communicator->stream);
-    if (!communicator->has_joined && communicator->membership)
+    if (!has_joined(communicator) && communicator->membership)
         leave_job(communicator, GIVE_UP_MS);
     return destroy(communicator);
 }
@@ -300,7 +300,7 @@ enum fanin_status fanin_finish_leave(struct fanin_communicator *communicator, ui
 
     if (drain(communicator, deadline) == FANIN_PENDING)
         return FANIN_PENDING;
-    if (!communicator->stream.ended) {
+    if (!stream_has_ended(&communicator->stream)) {
         enum fanin_status status = communicator->membership ? FANIN_SUCCESS : send_leave(communicator);
         now = fanin_now_ms();
         if (status == FANIN_SUCCESS)

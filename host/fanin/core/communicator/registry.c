@@ -72,7 +72,7 @@ void fanin_forget_communicators(const struct fanin_context *context, int inherit
         one->stream.context = NULL;
         one->stream.first = one->stream.last = one->stream.posting = NULL;
         one->stream.taken_over = 0;
-        one->stream.stopped = 1;
+        __atomic_store_n(&one->stream.stopped, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
     while (unwanted) { /* the last one frees its communicator, which needs the lock */
@@ -98,8 +98,8 @@ struct fanin_communicator *fanin_hold_idle(const struct fanin_context *context)
 
     pthread_mutex_lock(&lock);
     for (one = communicators; one; one = one->next)
-        if (one->stream.context == context && one->has_joined && !one->stream.ended && !one->stream.stopped &&
-            fanin_stream_is_drained(&one->stream))
+        if (one->stream.context == context && has_joined(one) && !stream_has_ended(&one->stream) &&
+            !stream_is_stopped(&one->stream) && fanin_stream_is_drained(&one->stream))
             break;
     if (one)
         fanin_hold(one);

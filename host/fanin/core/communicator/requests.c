@@ -69,7 +69,7 @@ static enum fanin_status make(struct fanin_communicator *communicator, const str
     enum fanin_status status;
     struct fanin_request *request;
 
-    if (!communicator->has_joined || communicator->stream.stopped || !communicator->stream.context) {
+    if (!has_joined(communicator) || stream_is_stopped(&communicator->stream) || !communicator->stream.context) {
         fanin_complain("the job has not been joined, or is being left");
         return FANIN_INVALID_REQUEST;
     }
@@ -282,7 +282,7 @@ uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct
     uint64_t segments = 0;
     struct message message;
 
-    if (!communicator->has_joined || operation->flags & FANIN_EXCHANGE_SIZES ||
+    if (!has_joined(communicator) || operation->flags & FANIN_EXCHANGE_SIZES ||
         fanin_request_check(terms, operation) != FANIN_SUCCESS)
         return 0;
     fanin_make_message(terms, operation, &message);

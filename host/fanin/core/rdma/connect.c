@@ -22,6 +22,11 @@ enum { RETRIES = 6 }; /* the most that ends: rxe takes 7 for "without end" */
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* before an IPv4 address as GID */
 
+static uint8_t fewer(int one, int other)
+{
+    return (uint8_t)(one < other ? one : other);
+}
+
 /* The port and GID that is `address` over RoCE v2, or, if `any`, the first of IPv4. */
 static int find_gid(struct rdma_queue_pair *pair, uint32_t address, int any)
 {
@@ -31,7 +36,8 @@ static int find_gid(struct rdma_queue_pair *pair, uint32_t address, int any)
 
     if (pair->library->query_device(pair->device, &attributes))
         return 0;
-    pair->reads = attributes.max_qp_rd_atom < READS ? (uint32_t)attributes.max_qp_rd_atom : READS;
+    pair->endpoint.reads_asked = fewer(READS, attributes.max_qp_init_rd_atom);
+    pair->endpoint.reads_answered = fewer(READS, attributes.max_qp_rd_atom);
     for (uint32_t port = 1; port <= attributes.phys_port_cnt; port++) {
         struct ibv_port_attr state = {0};
         if (pair->library->query_port(pair->device, (uint8_t)port, &state))
@@ -172,8 +178,8 @@ enum fanin_status fanin_rdma_connect(struct rdma_queue_pair *pair, const struct 
         .dest_qp_num = other->qpn,
         .rq_psn = other->psn,
         .sq_psn = pair->endpoint.psn,
-        .max_dest_rd_atomic = (uint8_t)pair->reads,
-        .max_rd_atomic = (uint8_t)pair->reads,
+        .max_dest_rd_atomic = fewer(pair->endpoint.reads_answered, other->reads_asked),
+        .max_rd_atomic = fewer(pair->endpoint.reads_asked, other->reads_answered),
         .min_rnr_timer = NO_BUFFER_TIMER,
         .timeout = timeout_of(patience_ms),
         .retry_cnt = RETRIES,
@@ -183,6 +189,11 @@ enum fanin_status fanin_rdma_connect(struct rdma_queue_pair *pair, const struct 
                     .port_num = (uint8_t)pair->port},
     };
 
+    if (!attributes.max_rd_atomic) {
+        fanin_complain("the verbs device asks no READs, or that of the device answers none; use verbs devices whose "
+                       "max_qp_rd_atom and max_qp_init_rd_atom (ibv_devinfo -v) are not 0");
+        return FANIN_NO_DEVICE;
+    }
     memcpy(attributes.ah_attr.grh.dgid.raw, other->gid, sizeof other->gid);
     if (modify(pair, &attributes, FANIN_QP_INIT, INIT_ATTRIBUTES) || post_buffers(pair) ||
         modify(pair, &attributes, FANIN_QP_RTR, RTR_ATTRIBUTES) ||

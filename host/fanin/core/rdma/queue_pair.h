@@ -13,7 +13,7 @@ struct rdma_queue_pair {
     struct ibv_cq *sends, *receives;
     struct ibv_qp *qp;
     struct fanin_endpoint endpoint;   /* what the other side needs */
-    uint32_t port, gid_index, reads;
+    uint32_t port, gid_index;
     uint32_t inline_bytes;            /* of data that a request can carry itself */
     uint32_t posted;                  /* requests that the queue pair holds */
     uint32_t unsignaled;              /* of them, since the last one that was signaled */

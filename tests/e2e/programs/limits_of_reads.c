@@ -1,0 +1,42 @@
+/* Preloaded before the verbs library: a verbs device that has fewer READs than its library says. FANIN_TEST_READS_ASKED:
+ * how many one of its queue pairs may have in flight; FANIN_TEST_READS_ANSWERED: how many it answers at once. What a
+ * queue pair is told of both goes to the end of the file FANIN_TEST_READS_LOG: "ASKED ANSWERED", as its state RTS is set.
+ */
+#define _GNU_SOURCE
+#include "fanin.h"
+#include "ibv.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int limit_of(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text ? atoi(text) : 0;
+}
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    int (*of_library)(struct ibv_context *, struct ibv_device_attr *) = dlsym(RTLD_NEXT, __func__);
+    int error = of_library(context, attr);
+
+    attr->max_qp_init_rd_atom = limit_of("FANIN_TEST_READS_ASKED");
+    attr->max_qp_rd_atom = limit_of("FANIN_TEST_READS_ANSWERED");
+    return error;
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    int (*of_library)(struct ibv_qp *, struct ibv_qp_attr *, int) = dlsym(RTLD_NEXT, __func__);
+    static int answered; /* of one queue pair: nobody connects another meanwhile */
+    FILE *log;
+
+    if (mask & FANIN_ATTR_MAX_DEST_RD_ATOMIC)
+        answered = attr->max_dest_rd_atomic;
+    if (mask & FANIN_ATTR_MAX_QP_RD_ATOMIC && (log = fopen(getenv("FANIN_TEST_READS_LOG"), "ae"))) {
+        fprintf(log, "%d %d\n", attr->max_rd_atomic, answered);
+        fclose(log);
+    }
+    return of_library(qp, attr, mask);
+}
