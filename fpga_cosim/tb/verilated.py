@@ -19,7 +19,7 @@ import numpy as np
 from fpga_cosim.tb.tools import BUILD, RTL, environment, run, verilator_root
 
 # Ports that the harness drives itself
-CLOCK, RESET = "clk", "rst"
+CLOCK, RESET, IDLE = "clk", "rst", "is_idle"
 HANDSHAKE = ("s_axis_tvalid", "s_axis_tready", "m_axis_tvalid", "m_axis_tready")
 DECLARATIONS = """
 void *dut_new(void);
@@ -28,6 +28,8 @@ void dut_reset(void *dut);
 void dut_run(void *dut, size_t cycles, const uint8_t *in, uint8_t *out);
 size_t dut_stream(void *dut, size_t cycles, const uint8_t *offer, const uint8_t *take,
                   size_t beats, const uint8_t *in, size_t room, uint8_t *out, uint32_t *when);
+size_t dut_exchange(void *dut, size_t cycles, const uint8_t *rest, size_t beats, const uint8_t *in,
+                    size_t room, uint8_t *out);
 """
 WRAPPER = """
 #include <cstddef>
@@ -66,6 +68,16 @@ size_t dut_stream(void *any, size_t cycles, const uint8_t *offer, const uint8_t 
     {stream}
     return came;
 }}
+
+// Beats one behind the other, then `rest` until the module has nothing more to do; the sink is always ready. Returns the
+// number of beats that came out; the greatest number if it did not end in so many clocks.
+size_t dut_exchange(void *any, size_t cycles, const uint8_t *rest, size_t beats, const uint8_t *in,
+                    size_t room, uint8_t *out) {{
+    Dut *dut = static_cast<Dut *>(any);
+    size_t came = 0;
+    {exchange}
+    return SIZE_MAX;
+}}
 }}
 """
 STREAM = """
@@ -84,6 +96,25 @@ STREAM = """
         tick(dut);
     }}
     dut->s_axis_tvalid = 0;
+"""
+EXCHANGE = """
+    size_t sent = 0;
+    put(dut, rest);
+    dut->m_axis_tready = 1;
+    for (size_t i = 0; i < cycles; i++) {{
+        bool offered = sent < beats;
+        dut->s_axis_tvalid = offered;
+        if (offered) put(dut, in + sent * {in_size});
+        dut->eval();
+        if (dut->m_axis_tvalid) {{
+            if (came < room) get(dut, out + came * {out_size});
+            came++;
+        }}
+        if (offered && dut->s_axis_tready) sent++;
+        bool done = !offered && dut->is_idle;
+        tick(dut);
+        if (done) return came;
+    }}
 """
 _PORT = re.compile(r"VL_(IN|OUT)(8|16|64|W|)\(&?\(?(\w+)\)?,(\d+),(\d+)(?:,(\d+))?\)")
 
@@ -143,14 +174,15 @@ class Module:
         )
         header = (folder / "Vdut.h").read_text()
         ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
-        own = (CLOCK, RESET, *HANDSHAKE)
+        names = {port for _, port, _ in ports}
+        is_stream = set(HANDSHAKE) <= names
+        own = (CLOCK, RESET, *(HANDSHAKE if is_stream else ()))
         self.inputs = np.dtype(
             [(port, kind) for direction, port, kind in ports if direction == "IN" and port not in own]
         )
         self.outputs = np.dtype(
             [(port, kind) for direction, port, kind in ports if direction == "OUT" and port not in own]
         )
-        names = {port for _, port, _ in ports}
         sizes = {"in_size": self.inputs.itemsize, "out_size": self.outputs.itemsize}
         code = WRAPPER.format(
             put=_moves(self.inputs, "memcpy(&dut->{name}, from + {offset}, {size});"),
@@ -159,7 +191,8 @@ class Module:
             low="dut->clk = 0;" if CLOCK in names else "",
             reset_on="dut->rst = 1;" if RESET in names else "",
             reset_off="dut->rst = 0;" if RESET in names else "",
-            stream=STREAM.format(**sizes) if set(HANDSHAKE) <= names else "",
+            stream=STREAM.format(**sizes) if is_stream else "",
+            exchange=EXCHANGE.format(**sizes) if is_stream and IDLE in names else "",
             **sizes,
         )
         generated = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("Vdut*.cpp")))
@@ -209,6 +242,18 @@ class Module:
             ),
         )
         return out[:came], when[:came]
+
+    def exchange(self, beats: np.ndarray, rest: np.ndarray, room: int, cycles: int = 1_000_000) -> np.ndarray:
+        """Beats through a module that says when it `is_idle`, until it is, with one record `rest` of the other inputs.
+
+        Returns the beats that came out, at most `room`. Raises AssertionError if more came, or the module did not end.
+        """
+        beats, rest = np.ascontiguousarray(beats, self.inputs), np.ascontiguousarray(rest, self.inputs)
+        out = np.zeros(room, self.outputs)
+        given = len(beats), self._bytes(beats), room, self._bytes(out)
+        came = int(self._library.dut_exchange(self._dut, cycles, self._bytes(rest), *given))
+        assert came <= room, f"{came} beats, or no end in {cycles} clocks"
+        return out[:came]
 
 
 def pipelined(module: Module, inputs: np.ndarray, latency: int) -> np.ndarray:
