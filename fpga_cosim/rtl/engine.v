@@ -322,7 +322,7 @@ wire [31:0] body_slots = config_wire[511 - `FANIN_CONFIG_SLOTS_OFFSET -: 32];
 wire [15:0] body_bytes = `FANIN_CONFIG_BYTES + {3'd0, body_hops, 5'd0};
 wire [63:0] joined_then = own_joined | source_bit;
 assign config_beat = beat;
-assign reads_config = state == CONFIG || state == CONFIG_BODY || state == CONFIG_HOPS;
+assign reads_config = (state == CONFIG && accumulator_is_idle) || state == CONFIG_BODY || state == CONFIG_HOPS;
 
 // ---- What is sent: the same to all of `todo`, or an answer
 

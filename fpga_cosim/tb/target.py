@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -75,10 +75,18 @@ class RtlTarget:
         """At once."""
         self.send_together([(source, data)])
 
-    def send_together(self, datagrams: list[tuple[str, bytes]]) -> None:
-        """Several, by source, whose frames follow each other without a gap."""
-        sent = [frames.frame(source, ADDRESS, TESTER_PORT, data) for source, data in datagrams]
+    def send_together(self, datagrams: Sequence[tuple[str, bytes]], port: int = TESTER_PORT) -> None:
+        """Several, by source, from one source port, whose frames follow each other without a gap."""
+        sent = [frames.frame(source, ADDRESS, port, data) for source, data in datagrams]
         self._spend(frames.to_beats(sent, self.module.inputs))
+
+    def exchange_at(self, now_us: int, datagrams: Sequence[tuple[str, bytes]], port: int) -> list[Frame]:
+        """Send several at a time, in microseconds; what has come until the device has nothing more to do."""
+        self._now = now_us / 1e6
+        self.send_together(datagrams, port)
+        came = list(self._waiting)
+        self._waiting.clear()
+        return came
 
     def receive(self, seconds: float) -> Frame | None:
         """What waits; else time passes, at most so much."""

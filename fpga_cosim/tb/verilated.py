@@ -7,6 +7,8 @@ lowest first.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -132,6 +134,15 @@ def _moves(ports: np.dtype, form: str) -> str:
     )
 
 
+def _digest(*parts: Path | str) -> str:
+    """What a library is made of: this file, and all sources of the RTL."""
+    state = hashlib.sha256(Path(__file__).read_bytes())
+    for part in parts:
+        files = sorted(part.glob("*.v*")) if isinstance(part, Path) else []
+        state.update(b"".join(path.read_bytes() for path in files) or str(part).encode())
+    return state.hexdigest()
+
+
 @cache
 def _runtime(include: Path) -> tuple[Path, ...]:
     """Verilator's own code, compiled once for all modules."""
@@ -139,7 +150,9 @@ def _runtime(include: Path) -> tuple[Path, ...]:
     for name in ("verilated", "verilated_threads"):
         target = BUILD / f"{name}.o"
         if not target.exists() or target.stat().st_mtime < (include / f"{name}.cpp").stat().st_mtime:
-            run("c++", "-O1", "-fPIC", "-std=c++20", f"-I{include}", "-c", include / f"{name}.cpp", "-o", target)
+            made = target.with_suffix(f".{os.getpid()}")  # two processes of pytest may make it at once
+            run("c++", "-O1", "-fPIC", "-std=c++20", f"-I{include}", "-c", include / f"{name}.cpp", "-o", made)
+            made.replace(target)
         objects.append(target)
     return tuple(objects)
 
@@ -166,12 +179,16 @@ class Module:
         label = "-".join([name, *(f"{key}{value}" for key, value in values.items())])
         folder = BUILD / (label if rtl == RTL else f"{label}.{rtl.name}")
         folder.mkdir(parents=True, exist_ok=True)
-        generics = [f"-G{key}={value}" for key, value in values.items()]
-        run(
-            *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}", f"-I{RTL}"),
-            *("-Wall", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--noassert", *generics),
-            *(rtl / f"{name}.v",),
-        )
+        state = _digest(rtl, RTL, label)
+        is_current = (folder / "state").exists() and (folder / "state").read_text() == state
+        if not is_current:
+            (folder / "state").unlink(missing_ok=True)
+            generics = [f"-G{key}={value}" for key, value in values.items()]
+            run(
+                *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}"),
+                *(f"-I{RTL}", "-Wall", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--noassert", *generics),
+                *(rtl / f"{name}.v",),
+            )
         header = (folder / "Vdut.h").read_text()
         ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
         names = {port for _, port, _ in ports}
@@ -183,6 +200,19 @@ class Module:
         self.outputs = np.dtype(
             [(port, kind) for direction, port, kind in ports if direction == "OUT" and port not in own]
         )
+        library = folder / "dut.so"
+        if not is_current:
+            self._compile(folder, library, names)
+            (folder / "state").write_text(state)
+        self._ffi = cffi.FFI()
+        self._ffi.cdef(DECLARATIONS)
+        self._library = self._ffi.dlopen(str(library))
+        self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
+        self.reset()
+
+    def _compile(self, folder: Path, library: Path, names: set[str]) -> None:
+        """The library of what Verilator has made in a folder, of a module with these ports."""
+        is_stream = set(HANDSHAKE) <= names
         sizes = {"in_size": self.inputs.itemsize, "out_size": self.outputs.itemsize}
         code = WRAPPER.format(
             put=_moves(self.inputs, "memcpy(&dut->{name}, from + {offset}, {size});"),
@@ -198,16 +228,10 @@ class Module:
         generated = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("Vdut*.cpp")))
         (folder / "wrapper.cc").write_text(generated + code)
         include = _include()
-        library = folder / "dut.so"
         run(
             *("c++", "-O1", "-fPIC", "-shared", "-std=c++20", "-pthread", f"-I{include}", f"-I{include}/vltstd"),
             *(f"-I{folder}", folder / "wrapper.cc", *_runtime(include), "-o", library),
         )
-        self._ffi = cffi.FFI()
-        self._ffi.cdef(DECLARATIONS)
-        self._library = self._ffi.dlopen(str(library))
-        self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
-        self.reset()
 
     def _bytes(self, array: np.ndarray) -> Any:
         return self._ffi.from_buffer(array.view(np.uint8).reshape(-1)) if array.size else self._ffi.NULL

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fanin_conform import conversation, suite
 from fanin_conform.profile import read
 from fanin_conform.suite import FAILED, NOT_RUN, PASSED
@@ -14,12 +12,6 @@ from fpga_cosim.tb.verilated import Module
 
 PROFILE = read((ROOT / "fpga_cosim/profile.toml").read_text())
 CONVERSATIONS = 10
-
-
-@pytest.fixture(scope="module")
-def module() -> Module:
-    """Built once."""
-    return Module("switch_core")
 
 
 def test_conformance(module: Module) -> None:
