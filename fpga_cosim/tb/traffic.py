@@ -19,7 +19,7 @@ PAIRS = [(op, dtype) for op in (1, 2, 3) for dtype in (1, *range(3, 11))]  # SUM
 PAIRS += [(op, dtype) for op in (6, 7, 8) for dtype in (*range(3, 11), 13)]  # LAND, LOR, LXOR
 PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, BOR, BXOR
 ANSWERS = {code: name for name, code in spec.OPCODES.items()}
-LOST, CORRUPTED, ALTERED, ENDS = 0.03, 0.01, 0.02, 0.002
+LOST, CORRUPTED, ALTERED, ENDS = 0.03, 0.01, 0.04, 0.003
 
 
 class Datagram(NamedTuple):
@@ -126,10 +126,10 @@ class Traffic:
         numbers = self.numbers
         changes = {"key": numbers.getrandbits(32), "jid": 999, "seg": numbers.randrange(32), "source": numbers.randrange(70)}
         changes |= {"position": numbers.getrandbits(32), "mid": 7, "op": numbers.choice((0, 2, 14, 200)), "flags": 0x63, "lane": 1}
-        changes |= {"dtype": numbers.choice((0, 1, 3, 30)), "version": 3, "status": 9, "position ": 1}
-        name = numbers.choice(list(changes))
-        if name == "position ":  # one that may be the successor of another slot's
-            return fields | {"position": fields.get("position", 0) + self.numbers.choice((4, 8, 32))}
+        changes |= {"dtype": numbers.choice((0, 1, 3, 30)), "version": 3, "status": 9, "opcode": numbers.getrandbits(8)}
+        name = numbers.choice([*changes, "lease"])
+        if name == "lease":  # the position that the slot may serve next, or the one that it may not
+            return fields | {"position": fields.get("position", 0) + numbers.choice((4, 8, 32))}
         return fields | {name: changes[name]}
 
     def next(self) -> Datagram | None:
@@ -147,12 +147,12 @@ class Traffic:
                 source = numbers.choice(self.addresses)
             if numbers.random() < 0.2:
                 name = numbers.choice(list(spec.OPCODES))
-        lane = fields["lane"]
-        version = fields.pop("version", packets.VERSION)
+        lane, version = fields["lane"], fields.pop("version", packets.VERSION)
+        opcode = fields.pop("opcode", spec.OPCODES[name])
         data = packets.build(name, source, self.device, payload, **(fields | {"lane": 0}))
-        if lane or version != packets.VERSION:
+        if lane or version != packets.VERSION or opcode != data[0]:
             body = bytearray(data[: -packets.ICRC_SIZE])
-            body[spec.BTH.size], body[spec.BTH.size + 31] = version, lane
+            body[0], body[spec.BTH.size], body[spec.BTH.size + 31] = opcode, version, lane
             data = bytes(body) + packets.icrc(source, self.device, PORT, bytes(body))
         if numbers.random() < CORRUPTED:
             wrong = bytearray(data)

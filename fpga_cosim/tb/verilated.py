@@ -247,14 +247,17 @@ class Module:
         self._library.dut_run(self._dut, len(inputs), self._bytes(inputs), self._bytes(outputs))
         return outputs
 
-    def stream(self, beats: np.ndarray, offer: np.ndarray, take: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def stream(
+        self, beats: np.ndarray, offer: np.ndarray, take: np.ndarray, room: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Beats through an AXI-Stream; `offer` and `take` say for each clock whether the ends are valid and ready.
 
-        Returns the beats that came out, and the clock of each.
+        Returns the beats that came out, at most `room` (by default twice as many as went in), and the clock of each.
         """
         beats = np.ascontiguousarray(beats, self.inputs)
         offer, take = np.ascontiguousarray(offer, np.uint8), np.ascontiguousarray(take, np.uint8)
-        out, when = np.zeros(2 * len(beats) + 8, self.outputs), np.zeros(2 * len(beats) + 8, np.uint32)
+        room = room or 2 * len(beats) + 8
+        out, when = np.zeros(room, self.outputs), np.zeros(room, np.uint32)
         came = self._library.dut_stream(
             *(self._dut, len(offer), self._bytes(offer), self._bytes(take)),
             *(

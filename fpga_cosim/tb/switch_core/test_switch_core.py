@@ -1,24 +1,60 @@
-"""The whole switch: the conformance suite by its profile, and the same packets as the switch in plain Python."""
+"""The switch in Verilog and the one in plain Python are given the same packets, and must send and count the same."""
 
 from __future__ import annotations
 
-from fanin_conform import conversation, suite
-from fanin_conform.profile import read
-from fanin_conform.suite import FAILED, NOT_RUN, PASSED
-from fanin_conform.targets.reference import ReferenceTarget
-from fpga_cosim.tb.target import RtlTarget
-from fpga_cosim.tb.tools import ROOT
+import pytest
+
+from fanin_conform import datagram
+from fanin_reference.switch import Switch
+from fpga_cosim.tb import frames, traffic
+from fpga_cosim.tb.target import ADDRESS, RtlTarget
+from fpga_cosim.tb.traffic import Traffic
 from fpga_cosim.tb.verilated import Module
 
-PROFILE = read((ROOT / "fpga_cosim/profile.toml").read_text())
-CONVERSATIONS = 10
+STEP_US, TICK_US, TOGETHER = 300, 50_000, 8  # no time of the protocol is a multiple of the step
 
 
-def test_conformance(module: Module) -> None:
-    """Every script of the profile passes."""
-    target = RtlTarget(suite.ADDRESSES, module)
-    verdicts = suite.run(target, suite.chosen([]), 1, lambda verdict: None, PROFILE)
-    failed = [f"{each.script.name}: {each.text}\n  " + "\n  ".join(each.log) for each in verdicts if each.outcome == FAILED]
-    assert not failed, "\n".join(failed)
-    outcomes = [each.outcome for each in verdicts]
-    print(outcomes.count(PASSED), "passed", outcomes.count(NOT_RUN), "not run")
+def compare(module: Module, seed: int, count: int) -> dict[str, int]:
+    """So many packets in groups of up to 8 without a gap. Returns the packets that were dropped, by demand."""
+    source = Traffic(seed, ADDRESS)
+    rtl, reference = RtlTarget(4, module), Switch(ADDRESS)
+    now_us = ticked_us = round(rtl.now() * 1e6)
+    while source.sent < count:
+        group = []
+        for _ in range(source.numbers.randint(1, TOGETHER)):
+            if (sent := source.next()) is not None:
+                group.append(sent)
+        now_us += STEP_US
+        expected: list[tuple[str, bytes]] = []
+        if now_us - ticked_us >= TICK_US:
+            ticked_us = now_us
+            expected += [(to, data) for to, _, data in reference.tick(now_us / 1e6)]
+        for address, data in group:
+            said = reference.receive(data, address, traffic.PORT, now_us / 1e6)
+            expected += [(to, answer) for to, _, answer in said]
+        seen = [(each.destination, each.data) for each in rtl.exchange_at(now_us, group, traffic.PORT)]
+        log = [str(datagram.dissect(data)) for _, data in group]
+        assert traffic.normal(seen) == traffic.normal(expected), (seed, source.sent, log, *_differing(seen, expected))
+        for to, data in seen:
+            assert datagram.icrc_is_right(ADDRESS, to, datagram.DEVICE_PORT, data)
+        for to, data in expected:
+            source.hear(to, data)
+    assert rtl.drops == reference.drops
+    return dict(rtl.drops)
+
+
+def _differing(seen: list[tuple[str, bytes]], expected: list[tuple[str, bytes]]) -> list[str]:
+    only_seen, only_expected = set(seen) - set(expected), set(expected) - set(seen)
+    return [
+        f"{who} {to}: {datagram.dissect(data)}"
+        for who, each in (("rtl", only_seen), ("reference", only_expected))
+        for to, data in sorted(each)
+    ]
+
+
+def test_same_packets(module: Module, request: pytest.FixtureRequest) -> None:
+    """Every reason to drop a packet comes up, but the one for frames of others."""
+    count, seed = request.config.getoption("--packets"), request.config.getoption("--seed")
+    drops = compare(module, seed, count)
+    print(drops)
+    assert frames.BEAT == 64

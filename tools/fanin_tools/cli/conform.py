@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fanin_conform.targets.target import Target
 
 
-SWITCH, REFERENCE, NIC = "switch", "reference", "nic"
+SWITCH, REFERENCE, NIC, RTL = "switch", "reference", "nic", "rtl"
 LANES = 2  # of both
 DETECTION_S = 3.0  # of the switch: the scripts of silence wait for it
 
@@ -97,7 +97,8 @@ def conform(
         str,
         typer.Option(
             help="engine: a switch in this process. switch: Fanin's, started for this run. reference: the one in plain "
-            "Python, started for this run. udp://ADDRESS: a switch. engine-nic, nic, nic://ADDRESS: the same of NICs."
+            "Python, started for this run. rtl: the one in Verilog, simulated. udp://ADDRESS: a switch. engine-nic, nic, "
+            "nic://ADDRESS: the same of NICs."
         ),
     ] = "engine",
     local: Annotated[
@@ -179,8 +180,14 @@ def _converse(device: Target, name: str, seeds: range, profile: Profile) -> None
 
 def _profile(file: Path | None, target: str) -> Profile:
     from fanin_conform.profile import EVERY_NIC, EVERYTHING, read
+    from fanin_conform.targets.rtl import RtlMissing, profile
     from fanin_wire.settings import InvalidSetting
 
+    if file is None and target == RTL:
+        try:
+            return read(profile())
+        except RtlMissing as lacking:
+            raise UsageError(str(lacking), lacking.remedy) from None
     if file is None:
         own: dict[str, dict[str, Any]] = {
             SWITCH: {"lanes": LANES, "detection_s": DETECTION_S},
