@@ -1,8 +1,9 @@
 // Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
 // payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0 copies.
 //
-// One beat a clock; a command follows another one without a gap, unless both are about one slot and the second could
-// read what the first has not written. LATENCY = 6 clocks from the address of a beat to its write.
+// One beat a clock; a command follows another one without a gap. LATENCY = 6 clocks pass from the read of a beat until it
+// can be read again, and so many clocks lie between the first beats of two commands about one slot: all other beats are
+// as far apart.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -47,22 +48,24 @@ reg  [RING-1:0]   head; // of the ring
 
 // Beats on their way, the youngest first
 reg  [LATENCY-1:0] flying;
+reg  [LATENCY-3:0] firsts; // which of them are the first of a command
 reg  [ADDRESS-1:0] places [0:LATENCY-1];
-wire [LATENCY*(ADDRESS-CHUNK)-1:0] slots;
+wire [(LATENCY-2)*(ADDRESS-CHUNK)-1:0] slots;
 reg  [7:0]         op_1, dtype_1;
 integer i, j;
 genvar k;
 generate
-    for (k = 0; k < LATENCY; k = k + 1) begin : each
+    for (k = 0; k < LATENCY - 2; k = k + 1) begin : each
         assign slots[(ADDRESS-CHUNK)*k +: ADDRESS-CHUNK] = places[k][ADDRESS-1:CHUNK];
     end
 endgenerate
 
+// Two clocks pass before a command that is taken now reads what the youngest beat on its way was read for.
 reg collides;
 always @* begin
-    collides = runs && slot_beat[ADDRESS-1:CHUNK] == own_slot[ADDRESS-1:CHUNK];
-    for (i = 0; i < LATENCY; i = i + 1) begin
-        if (flying[i] && slot_beat[ADDRESS-1:CHUNK] == slots[(ADDRESS-CHUNK)*i +: ADDRESS-CHUNK]) collides = 1'b1;
+    collides = runs && beat == {(RING + 1){1'b0}} && slot_beat[ADDRESS-1:CHUNK] == own_slot[ADDRESS-1:CHUNK];
+    for (i = 0; i < LATENCY - 2; i = i + 1) begin
+        if (firsts[i] && slot_beat[ADDRESS-1:CHUNK] == slots[(ADDRESS-CHUNK)*i +: ADDRESS-CHUNK]) collides = 1'b1;
     end
 end
 
@@ -79,6 +82,7 @@ assign ring_head = head;
 
 always @(posedge clk) begin
     flying <= {flying[LATENCY-2:0], runs};
+    firsts <= {firsts[LATENCY-4:0], runs && beat == {(RING + 1){1'b0}}};
     places[0] <= read_address;
     for (j = 1; j < LATENCY; j = j + 1) places[j] <= places[j-1];
     op_1 <= own_op;
@@ -101,6 +105,7 @@ always @(posedge clk) begin
     if (rst) begin
         runs <= 1'b0;
         flying <= {LATENCY{1'b0}};
+        firsts <= {(LATENCY - 2){1'b0}};
         head <= {RING{1'b0}};
     end
 end

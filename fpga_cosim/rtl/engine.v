@@ -3,7 +3,7 @@
 //
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
 // its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, and its
-// data follow while the next headers are looked at; one that does waits for its data and takes 2 clocks for each child.
+// data follow while the next headers are looked at; one that does takes 10 clocks, and 2 for each child.
 // Membership takes what it takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 `resetall
 `timescale 1ns / 1ps
@@ -380,6 +380,8 @@ wire is_last_one = missing_then == 64'd0;
 wire some_have_left = |(missing_then & own_left);
 
 reg gave; // the accumulator gives the payload back
+reg [1:0] settle; // clocks since the last contribution was taken
+reg settled;
 assign computes = state == DECIDE;
 assign accumulate = (contributes && has_work) || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
 assign compute_op = had_data ? p_op : `FANIN_OP_NONE;
@@ -530,6 +532,7 @@ always @(posedge clk) begin
     if (command_push && c_from_slot) issued <= issued + 16'd1;
     if (slot_done) done <= done + 16'd1;
     if (is_heard) job_heard[job] <= now_us;
+    settle <= settle + 2'd1;
 
     case (state)
         IDLE: begin
@@ -629,6 +632,8 @@ always @(posedge clk) begin
                         sid <= p_sid;
                         length <= length_then;
                         gave <= has_work;
+                        settle <= 2'd0;
+                        settled <= 1'b0;
                         if (is_last_one) state <= COMPLETE;
                         else if (some_have_left)
                             abort(`FANIN_STATUS_ABORTED, missing_then & own_left, 16'd0, 64'd0);
@@ -655,8 +660,8 @@ always @(posedge clk) begin
         // The record of the slot, with the number of the last command that reads its data
         SAVE: state <= RELEASE;
 
-        // All are in: 7.1-13, 7.1-20
-        COMPLETE: if (accumulator_is_idle) begin
+        // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
+        COMPLETE: if (!settled) settled <= settle == 2'd2; else begin
             is_final <= 1'b1;
             finished <= now_us;
             if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)

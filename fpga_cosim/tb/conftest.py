@@ -29,9 +29,21 @@ def vectors(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def generator(request: pytest.FixtureRequest) -> np.random.Generator:
+def packets(request: pytest.FixtureRequest) -> int:
+    """Packets of the differential test."""
+    return request.config.getoption("--packets")
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """Of everything random."""
+    return request.config.getoption("--seed")
+
+
+@pytest.fixture
+def generator(seed: int) -> np.random.Generator:
     """The same random numbers in each run with one seed."""
-    return np.random.default_rng(request.config.getoption("--seed"))
+    return np.random.default_rng(seed)
 
 
 @pytest.fixture(scope="session")

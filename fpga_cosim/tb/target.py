@@ -66,8 +66,6 @@ class RtlTarget:
         """Let the module work until it has nothing more to do."""
         self._rest["now_us"] = round(self._now * 1e6)
         beats = np.repeat(self._rest, 0) if beats is None else beats
-        for name in ("own_mac", "own_address", "now_us"):
-            beats[name] = self._rest[name]
         out = self.module.exchange(beats, self._rest, ROOM)
         self._waiting.extend(taken_apart(frame) for frame in frames.from_beats(out))
 
@@ -78,7 +76,15 @@ class RtlTarget:
     def send_together(self, datagrams: Sequence[tuple[str, bytes]], port: int = TESTER_PORT) -> None:
         """Several, by source, from one source port, whose frames follow each other without a gap."""
         sent = [frames.frame(source, ADDRESS, port, data) for source, data in datagrams]
-        self._spend(frames.to_beats(sent, self.module.inputs))
+        self._rest["now_us"] = round(self._now * 1e6)
+        self._spend(self.beats_of(sent))
+
+    def beats_of(self, sent: Sequence[bytes]) -> np.ndarray:
+        """Frames as beats of the module, with its addresses and its time."""
+        beats = frames.to_beats(sent, self.module.inputs)
+        for name in ("own_mac", "own_address", "now_us"):
+            beats[name] = self._rest[name]
+        return beats
 
     def exchange_at(self, now_us: int, datagrams: Sequence[tuple[str, bytes]], port: int) -> list[Frame]:
         """Send several at a time, in microseconds; what has come until the device has nothing more to do."""

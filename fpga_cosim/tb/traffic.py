@@ -121,15 +121,15 @@ class Traffic:
             return stream.contribution(bit, max(0, child.next - 1 - numbers.randrange(stream.slots)), self.noise)
         return numbers.choice((("QUERY", {"token": 7}, b""), ("KEEPALIVE", {}, b""), stream.config(bit, self.device)))
 
-    def _altered(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _altered(self, fields: dict[str, Any], slots: int) -> dict[str, Any]:
         """One field is another one."""
         numbers = self.numbers
         changes = {"key": numbers.getrandbits(32), "jid": 999, "seg": numbers.randrange(32), "source": numbers.randrange(70)}
         changes |= {"position": numbers.getrandbits(32), "mid": 7, "op": numbers.choice((0, 2, 14, 200)), "flags": 0x63, "lane": 1}
         changes |= {"dtype": numbers.choice((0, 1, 3, 30)), "version": 3, "status": 9, "opcode": numbers.getrandbits(8)}
-        name = numbers.choice([*changes, "lease"])
+        name = numbers.choice([*changes, "lease", "lease"])
         if name == "lease":  # the position that the slot may serve next, or the one that it may not
-            return fields | {"position": fields.get("position", 0) + numbers.choice((4, 8, 32))}
+            return fields | {"position": fields.get("position", 0) + slots * numbers.choice((1, 1, 1, 2))}
         return fields | {name: changes[name]}
 
     def next(self) -> Datagram | None:
@@ -142,7 +142,7 @@ class Traffic:
         source = self.addresses[bit]
         self.sent += 1
         if numbers.random() < ALTERED:
-            fields = self._altered(fields)
+            fields = self._altered(fields, stream.slots)
             if numbers.random() < 0.2:
                 source = numbers.choice(self.addresses)
             if numbers.random() < 0.2:
