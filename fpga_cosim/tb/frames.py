@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fanin_conform import datagram
 from fanin_wire.fields import UDP_PORT
 from fanin_wire.icrc import UDP_PROTOCOL
 
@@ -18,13 +18,13 @@ TYPE_IPV4 = b"\x08\x00"
 
 def mac_of(address: str) -> bytes:
     """The Ethernet address of a device in these tests."""
-    return b"\x02\x00" + datagram.ipaddress.IPv4Address(address).packed
+    return b"\x02\x00" + ipaddress.IPv4Address(address).packed
 
 
 def frame(source: str, destination: str, port: int, data: bytes) -> bytes:
     """The frame of a datagram, BTH to ICRC, from one address and source port to another address."""
     words = (0x4500, IP + UDP + len(data), 0, DONT_FRAGMENT, 64 << 8 | UDP_PROTOCOL, 0)
-    addresses = b"".join(datagram.ipaddress.IPv4Address(each).packed for each in (source, destination))
+    addresses = b"".join(ipaddress.IPv4Address(each).packed for each in (source, destination))
     ip = bytearray(b"".join(word.to_bytes(2) for word in words) + addresses)
     total = sum(int.from_bytes(ip[at : at + 2]) for at in range(0, IP, 2))
     ip[10:12] = (0xFFFF - (total % 0xFFFF or 0xFFFF)).to_bytes(2)

@@ -16,7 +16,6 @@ import numpy as np
 from fanin_conform.agents.agent import Agent
 from fanin_conform.datagram import TESTER_PORT
 from fanin_conform.targets.target import Frame
-from fanin_wire.fields import UDP_PORT
 from fpga_cosim.tb import frames
 from fpga_cosim.tb.tools import RTL
 from fpga_cosim.tb.verilated import Module
@@ -49,9 +48,7 @@ class RtlTarget:
     name, address, has_port, is_virtual, group = "rtl", ADDRESS, True, True, ""
     agent: Agent | None = None
 
-    def __init__(
-        self, count: int, module: Module | None = None, parameters: Mapping[str, int] | None = None
-    ) -> None:
+    def __init__(self, count: int, module: Module | None = None, parameters: Mapping[str, int] | None = None) -> None:
         self.addresses = [f"10.0.1.{1 + number}" for number in range(count)]
         self.module = module or Module("switch_core", parameters)
         self._rest = np.zeros(1, self.module.inputs)

@@ -124,8 +124,19 @@ class Traffic:
     def _altered(self, fields: dict[str, Any], slots: int) -> dict[str, Any]:
         """One field is another one."""
         numbers = self.numbers
-        changes = {"key": numbers.getrandbits(32), "jid": 999, "seg": numbers.randrange(32), "source": numbers.randrange(70)}
-        changes |= {"position": numbers.getrandbits(32), "mid": 7, "op": numbers.choice((0, 2, 14, 200)), "flags": 0x63, "lane": 1}
+        changes = {
+            "key": numbers.getrandbits(32),
+            "jid": 999,
+            "seg": numbers.randrange(32),
+            "source": numbers.randrange(70),
+        }
+        changes |= {
+            "position": numbers.getrandbits(32),
+            "mid": 7,
+            "op": numbers.choice((0, 2, 14, 200)),
+            "flags": 0x63,
+            "lane": 1,
+        }
         changes |= {"dtype": numbers.choice((0, 1, 3, 30)), "version": 3, "status": 9, "opcode": numbers.getrandbits(8)}
         name = numbers.choice([*changes, "lease", "lease"])
         if name == "lease":  # the position that the slot may serve next, or the one that it may not

@@ -71,8 +71,8 @@ size_t dut_stream(void *any, size_t cycles, const uint8_t *offer, const uint8_t 
     return came;
 }}
 
-// Beats one behind the other, then `rest` until the module has nothing more to do; the sink is always ready. Returns the
-// number of beats that came out; the greatest number if it did not end in so many clocks.
+// Beats one behind the other, then `rest` until the module has nothing more to do; the sink is always ready. Returns
+// the number of beats that came out; the greatest number if it did not end in so many clocks.
 size_t dut_exchange(void *any, size_t cycles, const uint8_t *rest, size_t beats, const uint8_t *in,
                     size_t room, uint8_t *out) {{
     Dut *dut = static_cast<Dut *>(any);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import numpy as np
 from scapy.packet import Raw
 
@@ -20,9 +22,9 @@ def commands_of(module: Module, generator: np.random.Generator, lengths: list[in
     """Commands with random fields, whose payload is a body, and the frames that they ask for."""
     records, expected = np.zeros(len(lengths), module.inputs), []
     records["own_mac"] = int.from_bytes(frames.mac_of(OWN))
-    records["own_address"] = int(datagram.ipaddress.IPv4Address(OWN))
+    records["own_address"] = int(ipaddress.IPv4Address(OWN))
     records["mac"] = int.from_bytes(frames.mac_of(PEER))
-    records["address"] = int(datagram.ipaddress.IPv4Address(PEER))
+    records["address"] = int(ipaddress.IPv4Address(PEER))
     records["command_valid"] = 1
     for record, length in zip(records, lengths, strict=True):
         values = {name: int(generator.integers(0, 1 << min(CETH.field(name).bits, 63))) for name in FIELDS}
@@ -75,7 +77,8 @@ def test_payloads_of_every_length(generator: np.random.Generator) -> None:
         expected.append(frames.frame(OWN, PEER, datagram.DEVICE_PORT, data[:-4]) + b"icrc")
     came, place, done, slot_data = [], 0, 0, np.zeros(frames.BEAT, np.uint8)
     inputs = np.zeros(1, module.inputs)
-    while done < len(lengths) or not came[-1]["m_axis_tlast"][0] or len(came) < sum(-(-len(e) // 64) for e in expected):
+    beats = sum(-(-len(each) // frames.BEAT) for each in expected)
+    while done < len(lengths) or not came[-1]["m_axis_tlast"][0] or len(came) < beats:
         inputs = records[place : place + 1].copy() if place < len(records) else np.zeros(1, module.inputs)
         inputs["slot_data"], inputs["m_axis_tready"] = slot_data, generator.random() < 0.7
         output = module.run(inputs)

@@ -47,9 +47,7 @@ def parsed(module: Module, every: list[bytes], right: list[bool]) -> np.ndarray:
 
 def test_fields_and_reasons(generator: np.random.Generator) -> None:
     module = Module("packet_parser")
-    given = [
-        {f.name: int(generator.integers(0, 1 << min(f.bits, 63))) for f in CETH.fields} for _ in range(200)
-    ]
+    given = [{f.name: int(generator.integers(0, 1 << min(f.bits, 63))) for f in CETH.fields} for _ in range(200)]
     for each in given:
         each |= {"version": 2, "lane": 0, "segment_index": 0, "source": each["source"] % 64, "length": 8}
     outputs = parsed(module, [packet(bytes(8), **each) for each in given], [True] * len(given))

@@ -24,9 +24,7 @@ def joined(module: Module, children: int) -> tuple[RtlTarget, dict[str, int], li
         body = {"boot_id": 1, "slots": SLOTS, "window": SLOTS // 2, "chunk": 1024, "route": 1, "hops": 1}
         mapped = 0xFFFF << 32 | int.from_bytes(bytes(map(int, ADDRESS.split("."))))
         hop = {"address": mapped, "mask": (1 << children) - 1, "bit": bit}
-        data = packets.build(
-            "CONFIG", address, ADDRESS, spec.CONFIG.pack(body) + spec.HOP.pack(hop), **job, source=bit
-        )
+        data = packets.build("CONFIG", address, ADDRESS, spec.CONFIG.pack(body) + spec.HOP.pack(hop), **job, source=bit)
         answers = target.exchange_at(1_000_000 + bit, [(address, data)], traffic.PORT)
     assert len(answers) == children
     return target, job, target.addresses

@@ -97,8 +97,8 @@ def conform(
         str,
         typer.Option(
             help="engine: a switch in this process. switch: Fanin's, started for this run. reference: the one in plain "
-            "Python, started for this run. rtl: the one in Verilog, simulated. udp://ADDRESS: a switch. engine-nic, nic, "
-            "nic://ADDRESS: the same of NICs."
+            "Python, started for this run. rtl: the one in Verilog, simulated. udp://ADDRESS: a switch. engine-nic, "
+            "nic, nic://ADDRESS: the same of NICs."
         ),
     ] = "engine",
     local: Annotated[
