@@ -185,7 +185,7 @@ lowest_bit lowest_todo (.bitmap(todo), .lowest(next), .rest(next_rest));
 
 wire [JOBS-1:0] at_job = state == IDLE ? hit[JOBS-1:0] : job;
 wire goes_through = state == EACH || state == OLDEST || state == SCAN_CHILD;
-wire [JOBS+5:0] child = {at_job, goes_through ? next : p_source[5:0]};
+wire [JOBS+5:0] child = {at_job, goes_through ? next : state == EACH_PUSH ? own_bit : p_source[5:0]};
 wire        child_write, heard_write, sent_write;
 reg  [63:0] config_boot;
 wire [47:0] child_mac;
