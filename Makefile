@@ -16,7 +16,7 @@ BENCH_FLAGS ?=
 ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 NCCL_TAG := v2.30.7-1
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm image image-trial hostile cosim peers mpi4py-suite nccl bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm image image-trial hostile cosim cosim-mutants peers mpi4py-suite nccl bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,7 +35,8 @@ help:
 	@echo "make image   an image for containers with compiled device code, in build/image; ARCH=arm64 or \"amd64 arm64\" (Debian)"
 	@echo "make image-trial  a demonstration by that image, in namespaces, with a root that can not be written (as root)"
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
-	@echo "make cosim   modules of the switch in Verilog against numpy, under Verilator (COSIM_FLAGS=--vectors=N)"
+	@echo "make cosim   the switch in Verilog, simulated: its modules, and packet by packet (COSIM_FLAGS=--packets=N --vectors=N)"
+	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
@@ -123,7 +124,10 @@ hostile: $(VENV)/.installed
 	@$(BIN)/python -m fanin_sim.hostile --seconds $$((60 * $(MINUTES))) --processes 2 $(HOSTILE_FLAGS)
 
 cosim: $(VENV)/.simulated
-	@$(BIN)/python -m pytest -q fpga_cosim/tb $(COSIM_FLAGS)
+	@$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile fpga_cosim/tb $(COSIM_FLAGS)
+
+cosim-mutants: $(VENV)/.simulated
+	@$(BIN)/python -m fpga_cosim.tb.mutants
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from fpga_cosim.tb.tools import missing
+from fpga_cosim.tb.verilated import Module
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--vectors", type=int, default=200_000, help="random operands of each arithmetic test")
+    parser.addoption("--packets", type=int, default=50_000, help="of the differential test of the whole switch")
     parser.addoption("--seed", type=int, default=20261126, help="of everything random")
 
 
@@ -27,6 +29,24 @@ def vectors(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def generator(request: pytest.FixtureRequest) -> np.random.Generator:
+def packets(request: pytest.FixtureRequest) -> int:
+    """Packets of the differential test."""
+    return request.config.getoption("--packets")
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """Of everything random."""
+    return request.config.getoption("--seed")
+
+
+@pytest.fixture
+def generator(seed: int) -> np.random.Generator:
     """The same random numbers in each run with one seed."""
-    return np.random.default_rng(request.config.getoption("--seed"))
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def module() -> Module:
+    """The whole switch, built once."""
+    return Module("switch_core")

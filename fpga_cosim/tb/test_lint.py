@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fpga_cosim.tb.mutants import MUTANTS, Mutant
 from fpga_cosim.tb.tools import ROOT, RTL, run, sources
 
 
@@ -17,3 +18,10 @@ def test_a_module_is_a_file_with_a_test(path) -> None:
     assert path.read_text().count("\nendmodule") == 1
     assert f"\nmodule {path.stem} " in path.read_text()
     assert (ROOT / f"fpga_cosim/tb/{path.stem}/test_{path.stem}.py").exists()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_has_its_place(mutant: Mutant) -> None:
+    """`make cosim-mutants` tries them."""
+    assert (RTL / f"{mutant.module}.v").read_text().count(mutant.right) == 1
+    assert mutant.right != mutant.wrong

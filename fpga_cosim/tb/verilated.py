@@ -7,6 +7,8 @@ lowest first.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -16,10 +18,10 @@ from typing import Any
 import cffi
 import numpy as np
 
-from fpga_cosim.tb.tools import BUILD, RTL, environment, run, verilator_root
+from fpga_cosim.tb.tools import BUILD, OWN_BUILD, RTL, environment, run, verilator_root
 
 # Ports that the harness drives itself
-CLOCK, RESET = "clk", "rst"
+CLOCK, RESET, IDLE = "clk", "rst", "is_idle"
 HANDSHAKE = ("s_axis_tvalid", "s_axis_tready", "m_axis_tvalid", "m_axis_tready")
 DECLARATIONS = """
 void *dut_new(void);
@@ -28,6 +30,8 @@ void dut_reset(void *dut);
 void dut_run(void *dut, size_t cycles, const uint8_t *in, uint8_t *out);
 size_t dut_stream(void *dut, size_t cycles, const uint8_t *offer, const uint8_t *take,
                   size_t beats, const uint8_t *in, size_t room, uint8_t *out, uint32_t *when);
+size_t dut_exchange(void *dut, size_t cycles, const uint8_t *rest, size_t beats, const uint8_t *in,
+                    size_t room, uint8_t *out);
 """
 WRAPPER = """
 #include <cstddef>
@@ -66,6 +70,16 @@ size_t dut_stream(void *any, size_t cycles, const uint8_t *offer, const uint8_t 
     {stream}
     return came;
 }}
+
+// Beats one behind the other, then `rest` until the module has nothing more to do; the sink is always ready. Returns
+// the number of beats that came out; the greatest number if it did not end in so many clocks.
+size_t dut_exchange(void *any, size_t cycles, const uint8_t *rest, size_t beats, const uint8_t *in,
+                    size_t room, uint8_t *out) {{
+    Dut *dut = static_cast<Dut *>(any);
+    size_t came = 0;
+    {exchange}
+    return SIZE_MAX;
+}}
 }}
 """
 STREAM = """
@@ -85,6 +99,25 @@ STREAM = """
     }}
     dut->s_axis_tvalid = 0;
 """
+EXCHANGE = """
+    size_t sent = 0;
+    put(dut, rest);
+    dut->m_axis_tready = 1;
+    for (size_t i = 0; i < cycles; i++) {{
+        bool offered = sent < beats;
+        dut->s_axis_tvalid = offered;
+        if (offered) put(dut, in + sent * {in_size});
+        dut->eval();
+        if (dut->m_axis_tvalid) {{
+            if (came < room) get(dut, out + came * {out_size});
+            came++;
+        }}
+        if (offered && dut->s_axis_tready) sent++;
+        bool done = !offered && dut->is_idle;
+        tick(dut);
+        if (done) return came;
+    }}
+"""
 _PORT = re.compile(r"VL_(IN|OUT)(8|16|64|W|)\(&?\(?(\w+)\)?,(\d+),(\d+)(?:,(\d+))?\)")
 
 
@@ -101,14 +134,26 @@ def _moves(ports: np.dtype, form: str) -> str:
     )
 
 
+def _digest(*parts: Path | str) -> str:
+    """What a library is made of: this file, and all sources of the RTL."""
+    state = hashlib.sha256(Path(__file__).read_bytes())
+    for part in parts:
+        files = sorted(part.glob("*.v*")) if isinstance(part, Path) else []
+        state.update(b"".join(path.read_bytes() for path in files) or str(part).encode())
+    return state.hexdigest()
+
+
 @cache
 def _runtime(include: Path) -> tuple[Path, ...]:
     """Verilator's own code, compiled once for all modules."""
     objects = []
+    OWN_BUILD.mkdir(parents=True, exist_ok=True)
     for name in ("verilated", "verilated_threads"):
-        target = BUILD / f"{name}.o"
+        target = OWN_BUILD / f"{name}.o"
         if not target.exists() or target.stat().st_mtime < (include / f"{name}.cpp").stat().st_mtime:
-            run("c++", "-O1", "-fPIC", "-std=c++20", f"-I{include}", "-c", include / f"{name}.cpp", "-o", target)
+            made = target.with_suffix(f".{os.getpid()}")  # two processes of pytest may make it at once
+            run("c++", "-O1", "-fPIC", "-std=c++20", f"-I{include}", "-c", include / f"{name}.cpp", "-o", made)
+            made.replace(target)
         objects.append(target)
     return tuple(objects)
 
@@ -135,22 +180,40 @@ class Module:
         label = "-".join([name, *(f"{key}{value}" for key, value in values.items())])
         folder = BUILD / (label if rtl == RTL else f"{label}.{rtl.name}")
         folder.mkdir(parents=True, exist_ok=True)
-        generics = [f"-G{key}={value}" for key, value in values.items()]
-        run(
-            *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}", f"-I{RTL}"),
-            *("-Wall", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--noassert", *generics),
-            *(rtl / f"{name}.v",),
-        )
+        state = _digest(rtl, RTL, label)
+        is_current = (folder / "state").exists() and (folder / "state").read_text() == state
+        if not is_current:
+            (folder / "state").unlink(missing_ok=True)
+            generics = [f"-G{key}={value}" for key, value in values.items()]
+            run(
+                *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}"),
+                *(f"-I{RTL}", "-Wall", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--noassert", *generics),
+                *(rtl / f"{name}.v",),
+            )
         header = (folder / "Vdut.h").read_text()
         ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
-        own = (CLOCK, RESET, *HANDSHAKE)
+        names = {port for _, port, _ in ports}
+        is_stream = set(HANDSHAKE) <= names
+        own = (CLOCK, RESET, *(HANDSHAKE if is_stream else ()))
         self.inputs = np.dtype(
             [(port, kind) for direction, port, kind in ports if direction == "IN" and port not in own]
         )
         self.outputs = np.dtype(
             [(port, kind) for direction, port, kind in ports if direction == "OUT" and port not in own]
         )
-        names = {port for _, port, _ in ports}
+        library = folder / "dut.so"
+        if not is_current:
+            self._compile(folder, library, names)
+            (folder / "state").write_text(state)
+        self._ffi = cffi.FFI()
+        self._ffi.cdef(DECLARATIONS)
+        self._library = self._ffi.dlopen(str(library))
+        self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
+        self.reset()
+
+    def _compile(self, folder: Path, library: Path, names: set[str]) -> None:
+        """The library of what Verilator has made in a folder, of a module with these ports."""
+        is_stream = set(HANDSHAKE) <= names
         sizes = {"in_size": self.inputs.itemsize, "out_size": self.outputs.itemsize}
         code = WRAPPER.format(
             put=_moves(self.inputs, "memcpy(&dut->{name}, from + {offset}, {size});"),
@@ -159,22 +222,17 @@ class Module:
             low="dut->clk = 0;" if CLOCK in names else "",
             reset_on="dut->rst = 1;" if RESET in names else "",
             reset_off="dut->rst = 0;" if RESET in names else "",
-            stream=STREAM.format(**sizes) if set(HANDSHAKE) <= names else "",
+            stream=STREAM.format(**sizes) if is_stream else "",
+            exchange=EXCHANGE.format(**sizes) if is_stream and IDLE in names else "",
             **sizes,
         )
         generated = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("Vdut*.cpp")))
         (folder / "wrapper.cc").write_text(generated + code)
         include = _include()
-        library = folder / "dut.so"
         run(
             *("c++", "-O1", "-fPIC", "-shared", "-std=c++20", "-pthread", f"-I{include}", f"-I{include}/vltstd"),
             *(f"-I{folder}", folder / "wrapper.cc", *_runtime(include), "-o", library),
         )
-        self._ffi = cffi.FFI()
-        self._ffi.cdef(DECLARATIONS)
-        self._library = self._ffi.dlopen(str(library))
-        self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
-        self.reset()
 
     def _bytes(self, array: np.ndarray) -> Any:
         return self._ffi.from_buffer(array.view(np.uint8).reshape(-1)) if array.size else self._ffi.NULL
@@ -190,14 +248,17 @@ class Module:
         self._library.dut_run(self._dut, len(inputs), self._bytes(inputs), self._bytes(outputs))
         return outputs
 
-    def stream(self, beats: np.ndarray, offer: np.ndarray, take: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def stream(
+        self, beats: np.ndarray, offer: np.ndarray, take: np.ndarray, room: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Beats through an AXI-Stream; `offer` and `take` say for each clock whether the ends are valid and ready.
 
-        Returns the beats that came out, and the clock of each.
+        Returns the beats that came out, at most `room` (by default twice as many as went in), and the clock of each.
         """
         beats = np.ascontiguousarray(beats, self.inputs)
         offer, take = np.ascontiguousarray(offer, np.uint8), np.ascontiguousarray(take, np.uint8)
-        out, when = np.zeros(2 * len(beats) + 8, self.outputs), np.zeros(2 * len(beats) + 8, np.uint32)
+        room = room or 2 * len(beats) + 8
+        out, when = np.zeros(room, self.outputs), np.zeros(room, np.uint32)
         came = self._library.dut_stream(
             *(self._dut, len(offer), self._bytes(offer), self._bytes(take)),
             *(
@@ -209,6 +270,18 @@ class Module:
             ),
         )
         return out[:came], when[:came]
+
+    def exchange(self, beats: np.ndarray, rest: np.ndarray, room: int, cycles: int = 1_000_000) -> np.ndarray:
+        """Beats through a module that says when it `is_idle`, until it is, with one record `rest` of the other inputs.
+
+        Returns the beats that came out, at most `room`. Raises AssertionError if more came, or the module did not end.
+        """
+        beats, rest = np.ascontiguousarray(beats, self.inputs), np.ascontiguousarray(rest, self.inputs)
+        out = np.zeros(room, self.outputs)
+        given = len(beats), self._bytes(beats), room, self._bytes(out)
+        came = int(self._library.dut_exchange(self._dut, cycles, self._bytes(rest), *given))
+        assert came <= room, f"{came} beats, or no end in {cycles} clocks"
+        return out[:came]
 
 
 def pipelined(module: Module, inputs: np.ndarray, latency: int) -> np.ndarray:

@@ -53,6 +53,13 @@ def test_a_small_device() -> None:
     assert found["duplicates/stale_positions"].outcome == suite.PASSED
 
 
+def test_types_that_are_left_out_take_no_positions() -> None:
+    """Slots are served in turn: a position that nobody uses would hold up the next lease."""
+    types = ["f32", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"]
+    found = verdicts(f"types = {json.dumps(types)}\nlanes = 1\nmiddle = false\nahead = false")
+    assert "f64" in found["arithmetic/the_only_data"].left_out
+
+
 def test_lanes_are_tried_where_there_are_any() -> None:
     found = verdicts("lanes = 3\nmiddle = false\nahead = false", lanes=3)
     assert {each.outcome for name, each in found.items() if name.startswith("lanes/")} == {suite.PASSED}

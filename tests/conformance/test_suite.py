@@ -15,7 +15,7 @@ from fanin_conform import coverage, listener, report, suite
 from fanin_conform.faults import FAULTS, Fault, FaultyTarget
 from fanin_conform.listener import NoFaninDevice
 from fanin_conform.script import script
-from fanin_conform.targets import opening
+from fanin_conform.targets import opening, rtl
 from fanin_conform.targets.engine import EngineTarget
 from fanin_conform.targets.reference import ReferenceTarget
 from fanin_conform.targets.udp import UdpTarget
@@ -152,6 +152,16 @@ def test_a_target_that_can_not_be_opened(name: str, group: str, cause: str, reme
     with pytest.raises(opening.TargetInvalid, match=cause) as raised:
         opening.open_target(name, "", suite.ADDRESSES, group)
     assert remedy in raised.value.remedy
+
+
+def test_the_switch_in_verilog_is_where_the_checkout_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(rtl, "FOLDER", tmp_path)
+    with pytest.raises(opening.TargetInvalid, match="is not here") as raised:
+        opening.open_target("rtl", "", suite.ADDRESSES)
+    assert "checkout" in raised.value.remedy
+    done = CliRunner().invoke(app, ["conform", "--target", "rtl"])
+    assert done.exit_code == 2
+    assert "is not here" in done.output
 
 
 def test_a_script_names_demands_that_there_are() -> None:

@@ -216,7 +216,8 @@ def the_only_data(tester: Tester) -> None:
     """Class ALL, and one child alone brings data: every bit of them, whatever the type would make of it."""
     job = Job(tester)
     random = np.random.default_rng(tester.number(32))
-    for position, datatype in enumerate(datatype for datatype in DATATYPES if datatype.family is not None):
+    position = 0
+    for datatype in (datatype for datatype in DATATYPES if datatype.family is not None):
         operation = next(
             (each for each in OPERATIONS if tester.profile.has(each, datatype) and each.takes(datatype)), None
         )
@@ -230,3 +231,4 @@ def the_only_data(tester: Tester) -> None:
         job.contribute(1, position, None, **code)
         expected = [job.result(bit, position, data.tobytes(), contributions=1, **code) for bit in range(2)]
         tester.expect(*expected, clause="12-4")
+        position += 1

@@ -10,7 +10,7 @@ from fanin_conform.targets.target import Target
 from fanin_conform.targets.udp import UdpTarget
 
 PREFIX, NIC_PREFIX = "udp://", "nic://"
-ENGINE, ENGINE_NIC = "engine", "engine-nic"
+ENGINE, ENGINE_NIC, RTL = "engine", "engine-nic", "rtl"
 
 
 class TargetInvalid(ValueError):
@@ -22,7 +22,7 @@ class TargetInvalid(ValueError):
 
 
 def open_target(name: str, local: str, count: int, group: str = "", agent: str = "", number: int = 0) -> Target:
-    """Open "engine", "engine-nic", "udp://ADDRESS" or "nic://ADDRESS".
+    """Open "engine", "engine-nic", "rtl", "udp://ADDRESS" or "nic://ADDRESS".
 
     Args:
         local: first address of the tester; "": one of the loopback network that nobody else is likely to use.
@@ -39,8 +39,15 @@ def open_target(name: str, local: str, count: int, group: str = "", agent: str =
         from fanin_conform.targets.engine import EngineNicTarget, EngineTarget  # loads the compiled engine
 
         return EngineNicTarget(count) if name == ENGINE_NIC else EngineTarget(count)
+    if name == RTL:
+        from fanin_conform.targets.rtl import RtlMissing, open_rtl
+
+        try:
+            return open_rtl(count)
+        except RtlMissing as lacking:
+            raise TargetInvalid(str(lacking), lacking.remedy) from None
     if not name.startswith((PREFIX, NIC_PREFIX)):
-        names = f"{ENGINE}, {ENGINE_NIC}, or {PREFIX} or {NIC_PREFIX}"
+        names = f"{ENGINE}, {ENGINE_NIC}, {RTL}, or {PREFIX} or {NIC_PREFIX}"
         raise TargetInvalid(f"{name!r} is no target", f"use {names} and the address of a device")
     if name.startswith(NIC_PREFIX) and not agent:
         raise TargetInvalid("a NIC needs an agent", "give --agent HOST:PORT or --agent COMMAND (docs/agent.md)")

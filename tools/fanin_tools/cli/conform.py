@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fanin_wire.agent import AgentError
 
 
-SWITCH, REFERENCE, NIC, NIC_LANES = "switch", "reference", "nic", "nic-lanes"
+SWITCH, REFERENCE, RTL, NIC, NIC_LANES = "switch", "reference", "rtl", "nic", "nic-lanes"
 LANES = 2  # of all but `nic`
 DETECTION_S = 3.0  # of the switch: the scripts of silence wait for it
 
@@ -101,8 +101,8 @@ def conform(
         str,
         typer.Option(
             help="engine: a switch in this process. switch: Fanin's, started for this run. reference: the one in plain "
-            "Python, started for this run. udp://ADDRESS: a switch. engine-nic, nic, nic://ADDRESS: the same of NICs. "
-            "nic-lanes: one of two lanes."
+            "Python, started for this run. rtl: the one in Verilog, simulated. udp://ADDRESS: a switch. engine-nic, "
+            "nic, nic://ADDRESS: the same of NICs. nic-lanes: one of two lanes."
         ),
     ] = "engine",
     local: Annotated[
@@ -192,8 +192,14 @@ def _converse(device: Target, name: str, seeds: range, profile: Profile) -> None
 
 def _profile(file: Path | None, target: str) -> Profile:
     from fanin_conform.profile import EVERY_NIC, EVERYTHING, read
+    from fanin_conform.targets.rtl import RtlMissing, profile
     from fanin_wire.settings import InvalidSetting
 
+    if file is None and target == RTL:
+        try:
+            return read(profile())
+        except RtlMissing as lacking:
+            raise UsageError(str(lacking), lacking.remedy) from None
     if file is None:
         own: dict[str, dict[str, Any]] = {
             SWITCH: {"lanes": LANES, "detection_s": DETECTION_S},

@@ -1,0 +1,928 @@
+// The switch's decisions, packet by packet: jobs, children, slots (SPEC.md, sections 5 to 8, 10 and 11). Headers come in,
+// the accumulator is told what to compute, and commands for packets go out. The switch is the top of its tree.
+//
+// A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
+// its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, and its
+// data follow while the next headers are looked at; one that does takes 10 clocks, and 2 for each child.
+// Membership takes what it takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
+`resetall
+`timescale 1ns / 1ps
+`default_nettype none
+`include "fanin_constants.vh"
+`include "drop_reasons.vh"
+
+module engine #(
+    parameter JOBS = 4,
+    parameter LEASE = 5,
+    parameter CHUNK = 4,
+    parameter RING = 7,
+    parameter [39:0] DETECTION_US = 40'd5000000, // times of section 14
+    parameter [39:0] KEEPALIVE_US = 40'd500000,
+    parameter [39:0] AGEING_US = 40'd60000000,
+    parameter [39:0] NAK_US = 40'd1000,        // 5-12
+    parameter [39:0] JUST_SENT_US = 40'd5000,  // 8-18
+    parameter [39:0] SCAN_US = 40'd50000       // how often silence is looked for
+) (
+    input  wire          clk,
+    input  wire          rst,
+    input  wire [39:0]   now_us,
+    input  wire [31:0]   own_address,
+    // the oldest header, parsed
+    input  wire          header_valid,
+    output wire          header_pop,
+    input  wire [RING:0] header_beats,
+    input  wire [4:0]    p_drop,
+    input  wire [47:0]   p_mac,
+    input  wire [31:0]   p_address,
+    input  wire [7:0]    p_opcode,
+    input  wire [7:0]    p_version,
+    input  wire [7:0]    p_op,
+    input  wire [7:0]    p_dtype,
+    input  wire [7:0]    p_flags,
+    input  wire [31:0]   p_jid,
+    input  wire [31:0]   p_key,
+    input  wire [31:0]   p_position,
+    input  wire [31:0]   p_mid,
+    input  wire [31:0]   p_sid,
+    input  wire [15:0]   p_seg,
+    input  wire [15:0]   p_length,
+    input  wire [7:0]    p_status,
+    input  wire [7:0]    p_source,
+    input  wire [31:0]   p_contributions,
+    input  wire [31:0]   p_token,
+    input  wire [63:0]   p_node_bitmap,
+    input  wire [63:0]   p_rank_bitmap,
+    // the payload of a CONFIG
+    output wire          reads_config,
+    output wire [2:0]    config_beat,
+    input  wire [511:0]  ring_data, // one clock later
+    // the accumulator
+    output wire          accumulate,
+    input  wire          accumulator_ready,
+    input  wire          accumulator_is_idle,
+    output wire          computes,
+    output wire [7:0]    compute_op,
+    output wire [JOBS+LEASE+CHUNK-1:0] compute_slot,
+    output wire [RING:0] compute_beats,
+    // a command for a packet
+    output wire          command_push,
+    input  wire          command_is_full,
+    input  wire          slot_done,
+    output wire [47:0]   c_mac,
+    output wire [31:0]   c_address,
+    output wire [7:0]    c_opcode,
+    output wire [7:0]    c_op,
+    output wire [7:0]    c_dtype,
+    output wire [7:0]    c_flags,
+    output wire [31:0]   c_jid,
+    output wire [31:0]   c_key,
+    output wire [31:0]   c_position,
+    output wire [31:0]   c_mid,
+    output wire [31:0]   c_sid,
+    output wire [15:0]   c_seg,
+    output wire [15:0]   c_length,
+    output wire [7:0]    c_status,
+    output wire [7:0]    c_source,
+    output wire [31:0]   c_contributions,
+    output wire [31:0]   c_token,
+    output wire [63:0]   c_node_bitmap,
+    output wire [63:0]   c_rank_bitmap,
+    output wire          c_from_slot,
+    output wire [JOBS+LEASE+CHUNK-1:0] c_slot_beat,
+    output wire [63:0]   c_body,
+    // what has become of the packets: one counter of 32 bits for each reason
+    output wire [32*`DROP_REASONS-1:0] drops,
+    output wire          is_idle
+);
+
+localparam [31:0] SLOTS = 32'd1 << LEASE, LARGEST_CHUNK = 32'd64 << CHUNK, SMALLEST_LEASE = 32'd4;
+localparam [7:0] TREE = 8'd1, LAST_STATUS = `FANIN_STATUS_DRAINING;
+localparam [95:0] MAPPED = 96'hffff; // before an IPv4 address
+
+// States of a job (10.3); REMEMBERED: a tombstone that a LEAVE or a refusal has made
+localparam [2:0] FREE = 3'd0, JOINING = 3'd1, ACTIVE = 3'd2, TOMBSTONE = 3'd3, REMEMBERED = 3'd4;
+
+// States of the engine
+localparam [4:0] IDLE = 5'd0, DECIDE = 5'd1, RELEASE = 5'd2, ANSWER = 5'd3, EACH = 5'd4, EACH_PUSH = 5'd5, SAVE = 5'd6,
+    COMPLETE = 5'd7, OLDEST = 5'd8, OLDEST_LOOK = 5'd9, ABORT = 5'd10, ENDED = 5'd11, LEAVE = 5'd12, LEAVE_WALK = 5'd13,
+    LEAVE_LOOK = 5'd14, CONFIG = 5'd15, CONFIG_BODY = 5'd16, CONFIG_HOPS = 5'd17, CONFIG_JOIN = 5'd18, CONFIG_ADD = 5'd19,
+    ACTIVATE = 5'd20, ACTIVATED = 5'd21, SCAN_JOB = 5'd22, SCAN_CHILD = 5'd23, SCAN_LOOK = 5'd24,
+    SCAN_END = 5'd25, SCAN_NEXT = 5'd26, FORGET = 5'd27;
+
+reg [4:0] state, after, back; // after an answer; at the end of a job's or a packet's turn
+
+// A status as this device knows it (11-6)
+function [7:0] known;
+    input [7:0] status;
+    known = status > LAST_STATUS ? `FANIN_STATUS_ABORTED : status;
+endfunction
+
+// A number as the bytes of a body, the first byte lowest
+function [31:0] big_endian;
+    input [31:0] number;
+    big_endian = {number[7:0], number[15:8], number[23:16], number[31:24]};
+endfunction
+
+// ---- Jobs
+
+reg [2:0]   job_state [0:(1<<JOBS)-1];
+reg [31:0]  job_jid [0:(1<<JOBS)-1];
+reg [31:0]  job_key [0:(1<<JOBS)-1];
+reg [63:0]  job_mask [0:(1<<JOBS)-1];
+reg [63:0]  job_joined [0:(1<<JOBS)-1];
+reg [63:0]  job_left [0:(1<<JOBS)-1];
+reg [31:0]  job_slots [0:(1<<JOBS)-1];
+reg [31:0]  job_window [0:(1<<JOBS)-1];
+reg [31:0]  job_chunk [0:(1<<JOBS)-1];
+reg [127:0] job_digest [0:(1<<JOBS)-1];
+reg [39:0]  job_heard [0:(1<<JOBS)-1];
+reg [40:0]  job_loss [0:(1<<JOBS)-1]; // the highest own_bit: whether there was one
+reg [7:0]   job_status [0:(1<<JOBS)-1];
+reg [63:0]  job_bits [0:(1<<JOBS)-1];   // members that the end is about,
+reg [15:0]  job_above [0:(1<<JOBS)-1];  // whose children they are,
+reg [63:0]  job_lost [0:(1<<JOBS)-1];   // and the lost device's address
+reg [32:0]  job_refused [0:(1<<JOBS)-1]; // the highest own_bit: whether a key was refused
+
+wire [(1<<JOBS)-1:0] hits, vacant, remembered;
+genvar i;
+generate
+    for (i = 0; i < 1 << JOBS; i = i + 1) begin : jobs
+        assign hits[i] = job_state[i] != FREE && job_jid[i] == p_jid;
+        assign vacant[i] = job_state[i] == FREE;
+        assign remembered[i] = job_state[i] == REMEMBERED;
+    end
+endgenerate
+
+reg  [JOBS-1:0] job; // whose turn it is
+reg             found;
+wire [63:0] hit_rest, vacant_rest, remembered_rest;
+wire [5:0]  hit, first_vacant, first_remembered;
+lowest_bit lowest_hit (.bitmap({{(64 - (1 << JOBS)){1'b0}}, hits}), .lowest(hit), .rest(hit_rest));
+lowest_bit lowest_vacant (.bitmap({{(64 - (1 << JOBS)){1'b0}}, vacant}), .lowest(first_vacant), .rest(vacant_rest));
+lowest_bit lowest_remembered (
+    .bitmap({{(64 - (1 << JOBS)){1'b0}}, remembered}), .lowest(first_remembered), .rest(remembered_rest)
+);
+
+wire [2:0]  own_state = job_state[job];
+wire [63:0] own_mask = job_mask[job], own_joined = job_joined[job], own_left = job_left[job];
+wire [31:0] own_slots = job_slots[job], own_window = job_window[job];
+wire        key_is_right = job_key[job] == p_key;
+wire        is_known = found && !(own_state == REMEMBERED && !key_is_right);
+wire [JOBS-1:0] entry = found ? job : |vacant ? first_vacant[JOBS-1:0] : first_remembered[JOBS-1:0];
+wire        has_entry = found || |vacant || |remembered;
+wire [63:0] source_bit = 64'd1 << p_source[5:0];
+wire        source_joined = |(own_joined & source_bit), source_left = |(own_left & source_bit);
+wire [63:0] unjoined = own_mask & ~own_joined;
+wire        all_left = (own_mask & ~own_left) == 64'd0;
+
+// ---- Children: who joined with a own_bit; when it was heard, and when there was last a packet to it
+
+reg  [63:0] todo; // bits of children to go through
+wire [5:0]  next;
+wire [63:0] next_rest;
+reg  [5:0]  own_bit; // the one whose turn it is
+lowest_bit lowest_todo (.bitmap(todo), .lowest(next), .rest(next_rest));
+
+wire [JOBS-1:0] at_job = state == IDLE ? hit[JOBS-1:0] : job;
+wire goes_through = state == EACH || state == OLDEST || state == SCAN_CHILD;
+wire [JOBS+5:0] child = {at_job, goes_through ? next : state == EACH_PUSH ? own_bit : p_source[5:0]};
+wire        child_write, heard_write, sent_write;
+reg  [63:0] config_boot;
+wire [47:0] child_mac;
+wire [31:0] child_address;
+wire [63:0] child_boot;
+wire [39:0] child_heard, child_sent;
+
+ram #(.WIDTH(144), .ADDRESS(JOBS + 6)) children (
+    .clk(clk), .write_enable(child_write), .write_address(child), .write_data({p_mac, p_address, config_boot}),
+    .read_enable(1'b1), .read_address(child), .read_data({child_mac, child_address, child_boot})
+);
+ram #(.WIDTH(40), .ADDRESS(JOBS + 6)) heard (
+    .clk(clk), .write_enable(heard_write), .write_address(child), .write_data(now_us),
+    .read_enable(1'b1), .read_address(child), .read_data(child_heard)
+);
+ram #(.WIDTH(40), .ADDRESS(JOBS + 6)) sent (
+    .clk(clk), .write_enable(sent_write), .write_address({job, state == EACH_PUSH ? own_bit : p_source[5:0]}),
+    .write_data(now_us), .read_enable(1'b1), .read_address(child), .read_data(child_sent)
+);
+
+// ---- Slots: the record that is read, and the one that is worked on
+
+localparam RECORD = 32 + 1 + 1 + 64 + 64 + 8 + 32 + 1 + 8 + 8 + 2 + 32 + 32 + 16 + 40 + 16;
+reg  [LEASE:0] walk;
+wire [31:0] s_position, s_contributions, s_mid, s_sid;
+wire        s_final, s_fresh, s_has_data;
+wire [63:0] s_missing, s_wants;
+wire [7:0]  s_status, s_op, s_dtype;
+wire [1:0]  s_class;
+wire [15:0] s_length, s_ticket;
+wire [39:0] s_finished;
+
+reg  [LEASE-1:0] slot;
+reg  [31:0] position, contributions, mid, sid;
+reg         is_final, has_data;
+reg  [63:0] missing, wants;
+reg  [7:0]  status, op, dtype;
+reg  [1:0]  contributor_class;
+reg  [15:0] length;
+reg  [39:0] finished;
+reg  [15:0] issued, done; // commands that read a slot; those that need it no more
+
+wire walks = state == LEAVE_WALK || state == ACTIVATE;
+wire [LEASE-1:0] slot_place = walks ? walk[LEASE-1:0] : p_seg[LEASE-1:0];
+wire slot_write;
+wire [RECORD-1:0] record = state == ACTIVATE
+    ? {{(RECORD - 34){1'b0}}, 1'b1, 1'b1, {{(31 - LEASE){1'b0}}, walk} - own_slots}
+    : {issued, finished, length, sid, mid, contributor_class, dtype, op, has_data, contributions, status, wants, missing,
+       1'b0, is_final, position};
+wire [RECORD-1:0] first_record; // of the packet in DECIDE
+ram #(.WIDTH(RECORD), .ADDRESS(JOBS + LEASE)) slots (
+    .clk(clk), .write_enable(slot_write), .write_address({job, walks ? walk[LEASE-1:0] : slot_at}),
+    .write_data(state == DECIDE ? first_record : record), .read_enable(1'b1), .read_address({at_job, slot_place}),
+    .read_data({s_ticket, s_finished, s_length, s_sid, s_mid, s_class, s_dtype, s_op, s_has_data, s_contributions,
+        s_status, s_wants, s_missing, s_fresh, s_final, s_position})
+);
+wire [LEASE-1:0] slot_at = state == DECIDE ? p_seg[LEASE-1:0] : slot;
+
+// ---- A packet about a position: item 10 of section 5, and the slot rule
+
+wire [1:0] p_class = p_flags[`FANIN_CLASS_SHIFT +: 2];
+wire p_has_data = |(p_flags & `FANIN_FLAG_HAS_DATA);
+wire p_wants = |(p_flags & `FANIN_FLAG_WANTS_RESULT);
+wire brings = p_has_data && p_status == 8'd0;
+wire is_computed, is_float, is_signed, replaces, differs;
+wire [1:0] size_log2;
+wire [4:0] slot_drop;
+computed_operation computed_operation_inst (
+    .op(p_op), .dtype(p_dtype), .is_computed(is_computed), .is_float(is_float), .is_signed(is_signed),
+    .size_log2(size_log2)
+);
+slot_rule slot_rule_inst (
+    .slots(own_slots), .position(p_position), .op(p_op), .dtype(p_dtype), .contributor_class(p_class), .mid(p_mid),
+    .sid(p_sid), .length(p_length), .brings(brings), .is_wide(|(p_flags & `FANIN_FLAG_WIDE)),
+    .slot_position(s_position), .slot_is_final(s_final), .slot_is_fresh(s_fresh), .slot_op(s_op), .slot_dtype(s_dtype),
+    .slot_class(s_class), .slot_mid(s_mid), .slot_sid(s_sid), .slot_length(s_length), .slot_has_data(s_has_data),
+    .drop(slot_drop), .replaces(replaces), .differs(differs)
+);
+wire is_wrong = own_state != ACTIVE || {16'd0, p_seg} != (p_position & (own_slots - 32'd1))
+    || {16'd0, p_length} > job_chunk[job] || p_class > `FANIN_CLASS_ALL || (p_class == `FANIN_CLASS_NONE && p_has_data)
+    || (p_has_data && p_class == `FANIN_CLASS_ALL && !is_computed);
+
+wire [63:0] missing_now = replaces ? own_mask : s_missing;
+wire [63:0] missing_then = missing_now & ~source_bit;
+wire had_data = !replaces && s_has_data;
+wire [7:0] status_then = !replaces && s_status > known(p_status) ? s_status : known(p_status);
+wire [31:0] contributions_then = (replaces ? 32'd0 : s_contributions) + p_contributions;
+wire [63:0] wants_then = (replaces ? 64'd0 : s_wants) | (p_wants ? source_bit : 64'd0);
+wire [15:0] length_then = had_data ? s_length : p_length;
+assign first_record = {s_ticket, 40'd0, length_then, p_sid, p_mid, p_class, p_dtype, p_op, had_data || brings,
+    contributions_then, status_then, wants_then, missing_then, 1'b0, 1'b0, p_position};
+// The result of the position before may still be on its way out of the slot.
+wire [15:0] age = issued - s_ticket, outstanding = issued - done;
+wire is_still_sent = replaces && !s_fresh && age < outstanding;
+
+// ---- The time
+
+reg  [39:0] last_scan, last_nak;
+reg         has_nak;
+wire scan_is_due = now_us - last_scan >= SCAN_US;
+wire no_loss = !job_loss[job][40] || now_us - job_loss[job][39:0] > DETECTION_US;
+wire may_nak = !has_nak || now_us - last_nak >= NAK_US;
+reg  [39:0] oldest_age;
+reg  [5:0]  oldest;
+reg         is_first;
+wire [39:0] child_age = now_us - child_heard;
+wire [31:0] oldest_us = |oldest_age[39:32] ? 32'hffffffff : oldest_age[31:0];
+reg  [63:0] silent, due;
+reg  [31:0] silent_address;
+wire        one_is_silent = (silent & (silent - 64'd1)) == 64'd0;
+
+// ---- CONFIG
+
+wire [511:0] config_wire; // the beat in the order of the wire: the first byte is the highest
+generate
+    for (i = 0; i < 64; i = i + 1) begin : reversed
+        assign config_wire[8*(63-i) +: 8] = ring_data[8*i +: 8];
+    end
+endgenerate
+reg  [2:0]   beat;
+reg  [191:0] config_held;
+reg  [127:0] config_digest;
+reg  [31:0]  config_slots, config_window, config_chunk;
+reg  [7:0]   config_hops, config_lane, config_flags;
+reg  [63:0]  config_mask;
+reg  [3:0]   hop;
+reg          config_is_wrong;
+wire [255:0] even_hop = {config_held, config_wire[511:448]}, odd_hop = config_wire[447:192];
+wire even_is_wrong = even_hop[255:160] != MAPPED || even_hop[63:56] > 8'd63 || !even_hop[64 + {26'd0, even_hop[61:56]}];
+wire odd_is_wrong = odd_hop[255:160] != MAPPED || odd_hop[63:56] > 8'd63 || !odd_hop[64 + {26'd0, odd_hop[61:56]}];
+wire own_hop_is_wrong = even_hop[159:128] != own_address || even_hop[63:56] != p_source;
+wire [7:0] body_hops = config_wire[511 - `FANIN_CONFIG_HOPS_OFFSET -: 8];
+wire [31:0] body_slots = config_wire[511 - `FANIN_CONFIG_SLOTS_OFFSET -: 32];
+wire [15:0] body_bytes = `FANIN_CONFIG_BYTES + {3'd0, body_hops, 5'd0};
+wire [63:0] joined_then = own_joined | source_bit;
+assign config_beat = beat;
+assign reads_config = (state == CONFIG && accumulator_is_idle) || state == CONFIG_BODY || state == CONFIG_HOPS;
+
+// ---- What is sent: the same to all of `todo`, or an answer
+
+reg  [7:0]  m_opcode, m_status;
+reg  [31:0] m_position, m_mid, m_sid, m_token;
+reg  [15:0] m_seg, m_length;
+reg  [63:0] m_node_bitmap, m_rank_bitmap, m_body;
+wire to_child = state == EACH_PUSH;
+wire is_result = m_opcode == `FANIN_OPCODE_RESULT;
+wire with_data = is_result && wants[own_bit] && has_data && status == 8'd0;
+
+assign command_push = (state == ANSWER || state == EACH_PUSH) && !command_is_full;
+assign c_mac = to_child ? child_mac : p_mac;
+assign c_address = to_child ? child_address : p_address;
+assign c_source = to_child ? {2'd0, own_bit} : p_source;
+assign c_jid = to_child ? job_jid[job] : p_jid;
+assign c_key = to_child ? job_key[job] : p_key;
+assign c_opcode = m_opcode;
+assign c_op = is_result ? op : 8'd0;
+assign c_dtype = is_result ? dtype : 8'd0;
+assign c_flags = is_result ? {1'b0, contributor_class, 4'd0, with_data} : 8'd0;
+assign c_position = m_position;
+assign c_mid = is_result ? mid : m_mid;
+assign c_sid = is_result ? sid : m_sid;
+assign c_seg = m_seg;
+assign c_length = !is_result ? m_length : with_data ? length : 16'd0;
+assign c_status = is_result ? status : m_status;
+assign c_contributions = is_result ? contributions : 32'd0;
+assign c_token = to_child && m_opcode == `FANIN_OPCODE_CONFIG_ACK ? child_boot[31:0] : m_token;
+assign c_node_bitmap = is_result ? 64'd1 << own_bit : m_node_bitmap;
+assign c_rank_bitmap = m_rank_bitmap;
+assign c_from_slot = with_data;
+assign c_slot_beat = {job, slot, {CHUNK{1'b0}}};
+assign c_body = m_body;
+
+// ---- What happens in DECIDE, where other units take part in the same clock
+
+wire goes_up = p_opcode == `FANIN_OPCODE_CONTRIBUTION || p_opcode == `FANIN_OPCODE_PROBE
+    || p_opcode == `FANIN_OPCODE_LEAVE || p_opcode == `FANIN_OPCODE_QUERY;
+wire goes_both = p_opcode == `FANIN_OPCODE_ABORT || p_opcode == `FANIN_OPCODE_NAK || p_opcode == `FANIN_OPCODE_KEEPALIVE;
+wire asks = p_opcode == `FANIN_OPCODE_CONTRIBUTION || p_opcode == `FANIN_OPCODE_PROBE || p_opcode == `FANIN_OPCODE_QUERY;
+wire is_leave = p_opcode == `FANIN_OPCODE_LEAVE;
+wire asks_a_tombstone = asks || p_opcode == `FANIN_OPCODE_RESULT || p_opcode == `FANIN_OPCODE_ACK
+    || p_opcode == `FANIN_OPCODE_KEEPALIVE;
+wire is_unknown = !found || (own_state == REMEMBERED && (key_is_right || is_leave));
+wire is_strange = source_joined ? child_address != p_address : !is_leave;
+wire is_heard = state == DECIDE && p_drop == `DROP_NONE && p_opcode != `FANIN_OPCODE_CONFIG && !is_unknown && key_is_right
+    && (own_state != TOMBSTONE || is_leave) && (goes_up || goes_both) && !is_strange && |(own_mask & source_bit);
+wire is_positional = is_heard && !is_wrong && slot_drop == `DROP_NONE;
+wire contributes = is_positional && p_opcode == `FANIN_OPCODE_CONTRIBUTION && |(missing_now & source_bit) && !differs
+    && !is_still_sent;
+wire has_work = brings && p_length != 16'd0;
+wire taken = contributes && (!has_work || accumulator_ready); // in this clock
+wire is_last_one = missing_then == 64'd0;
+wire some_have_left = |(missing_then & own_left);
+
+reg gave; // the accumulator gives the payload back
+reg [1:0] settle; // clocks since the last contribution was taken
+reg settled;
+assign computes = state == DECIDE;
+assign accumulate = (contributes && has_work) || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
+assign compute_op = had_data ? p_op : `FANIN_OP_NONE;
+assign compute_slot = {job, p_seg[LEASE-1:0], {CHUNK{1'b0}}};
+wire [15:0] beats_of_data = (p_length + 16'd63) >> 6;
+assign compute_beats = beats_of_data[RING:0];
+assign slot_write = taken || state == SAVE || state == ACTIVATE;
+wire goes_on = taken && has_work && !is_last_one && !some_have_left; // the quick way
+assign header_pop = goes_on
+    || (state == RELEASE && (gave || header_beats == {(RING + 1){1'b0}} || accumulator_ready));
+assign child_write = state == CONFIG_ADD;
+wire heard_again = state == CONFIG_JOIN && is_known && key_is_right && source_joined && child_address == p_address;
+assign heard_write = (is_heard && source_joined) || state == CONFIG_ADD || heard_again;
+assign sent_write = state == CONFIG_ADD || (state == EACH_PUSH && !command_is_full);
+assign is_idle = state == IDLE && !header_valid && !scan_is_due;
+
+reg [31:0] counters [0:`DROP_REASONS-1];
+generate
+    for (i = 0; i < `DROP_REASONS; i = i + 1) begin : reasons
+        assign drops[32*i +: 32] = counters[i];
+    end
+endgenerate
+
+// ---- Steps that several states take
+
+task drop;
+    input [4:0] reason;
+    begin
+        counters[reason] <= counters[reason] + 32'd1;
+        state <= RELEASE;
+    end
+endtask
+
+// To the sender of the packet, whoever it is; then RELEASE
+task answer;
+    input [7:0] opcode;
+    input [7:0] answer_status;
+    begin
+        m_opcode <= opcode;
+        m_status <= answer_status;
+        state <= ANSWER;
+        after <= RELEASE;
+    end
+endtask
+
+task answer_that_it_ended;
+    begin
+        answer(`FANIN_OPCODE_ABORT, job_status[job]);
+        m_node_bitmap <= job_bits[job];
+        m_seg <= job_bits[job] == 64'd0 ? 16'd0 : job_above[job] + 16'd1;
+        m_rank_bitmap <= job_lost[job];
+    end
+endtask
+
+task refuse;
+    input [7:0] reason;
+    begin
+        answer(`FANIN_OPCODE_CONFIG_ACK, reason);
+        m_token <= p_token;
+        m_length <= `FANIN_CONFIG_ACK_BYTES;
+    end
+endtask
+
+// To children; then `then`
+task tell;
+    input [7:0]  opcode;
+    input [63:0] bits;
+    input [4:0]  then;
+    begin
+        m_opcode <= opcode;
+        todo <= bits;
+        state <= EACH;
+        after <= then;
+    end
+endtask
+
+// The job's state, as CONFIG_ACK and STATUS have it
+task describe;
+    input is_active;
+    begin
+        m_status <= is_active ? `FANIN_STATUS_SUCCESS : `FANIN_STATUS_PENDING;
+        m_seg <= is_active ? 16'd0 : 16'd1;
+        m_node_bitmap <= is_active ? 64'd0 : own_mask & ~(state == CONFIG_ADD ? joined_then : own_joined);
+    end
+endtask
+
+// End the job, and tell the children
+task abort;
+    input [7:0]  reason;
+    input [63:0] bits;
+    input [15:0] above;
+    input [63:0] lost;
+    begin
+        job_status[job] <= known(reason);
+        job_bits[job] <= bits;
+        job_above[job] <= above;
+        job_lost[job] <= lost;
+        state <= ABORT;
+    end
+endtask
+
+task clear;
+    begin
+        m_status <= 8'd0;
+        m_position <= 32'd0;
+        m_mid <= 32'd0;
+        m_sid <= 32'd0;
+        m_token <= 32'd0;
+        m_seg <= 16'd0;
+        m_length <= 16'd0;
+        m_node_bitmap <= 64'd0;
+        m_rank_bitmap <= 64'd0;
+        m_body <= 64'd0;
+    end
+endtask
+
+task place;
+    begin
+        m_position <= p_position;
+        m_seg <= p_seg;
+        m_mid <= p_mid;
+        m_sid <= p_sid;
+    end
+endtask
+
+task load_slot;
+    begin
+        slot <= p_seg[LEASE-1:0];
+        position <= p_position;
+        is_final <= s_final;
+        missing <= s_missing;
+        wants <= s_wants;
+        status <= s_status;
+        contributions <= s_contributions;
+        has_data <= s_has_data;
+        op <= s_op;
+        dtype <= s_dtype;
+        contributor_class <= s_class;
+        mid <= s_mid;
+        sid <= s_sid;
+        length <= s_length;
+        finished <= s_finished;
+    end
+endtask
+
+integer k;
+always @(posedge clk) begin
+    if (command_push && c_from_slot) issued <= issued + 16'd1;
+    if (slot_done) done <= done + 16'd1;
+    if (is_heard) job_heard[job] <= now_us;
+    settle <= settle + 2'd1;
+
+    case (state)
+        IDLE: begin
+            job <= hit[JOBS-1:0];
+            found <= |hits;
+            gave <= 1'b0;
+            back <= RELEASE;
+            clear;
+            if (header_valid) state <= DECIDE;
+            else if (scan_is_due) begin
+                last_scan <= now_us;
+                job <= {JOBS{1'b0}};
+                back <= SCAN_NEXT;
+                state <= SCAN_JOB;
+            end
+        end
+
+        // Section 5, from item 5 on
+        DECIDE: begin
+            if (p_drop != `DROP_NONE) drop(p_drop);
+            else if (p_opcode == `FANIN_OPCODE_CONFIG) begin
+                if (p_version != `FANIN_WIRE_VERSION) refuse(`FANIN_STATUS_VERSION_MISMATCH);
+                else state <= CONFIG;
+                beat <= 3'd0;
+            end else if (is_unknown) begin
+                if (is_leave) begin
+                    answer(`FANIN_OPCODE_LEAVE_ACK, 8'd0);
+                    if (p_status != 8'd0 && !found) after <= FORGET;
+                end else if (asks || (p_opcode == `FANIN_OPCODE_KEEPALIVE && p_node_bitmap == 64'd0)) begin
+                    if (may_nak) begin
+                        last_nak <= now_us;
+                        has_nak <= 1'b1;
+                        answer(`FANIN_OPCODE_NAK, `FANIN_STATUS_NOT_CONFIGURED);
+                    end else drop(`DROP_NAK_LIMIT);
+                end else drop(`DROP_UNKNOWN_JOB);
+            end else if (!key_is_right) begin
+                if (is_leave) answer(`FANIN_OPCODE_LEAVE_ACK, 8'd0);
+                else drop(`DROP_KEY);
+            end else if (own_state == TOMBSTONE && !is_leave) begin
+                if (asks_a_tombstone) answer_that_it_ended;
+                else drop(`DROP_ENDED);
+            end else if (!goes_up && !goes_both) drop(`DROP_GOES_DOWN);
+            else if (is_strange) drop(`DROP_SENDER);
+            else if ((own_mask & source_bit) == 64'd0) drop(`DROP_BIT);
+            else case (p_opcode)
+                `FANIN_OPCODE_LEAVE: begin
+                    answer(`FANIN_OPCODE_LEAVE_ACK, 8'd0);
+                    after <= LEAVE;
+                end
+                `FANIN_OPCODE_QUERY: begin
+                    answer(`FANIN_OPCODE_STATUS, 8'd0);
+                    m_token <= p_token;
+                    describe(own_state == ACTIVE);
+                end
+                `FANIN_OPCODE_ABORT:
+                    abort(p_status == `FANIN_STATUS_SUCCESS || p_status == `FANIN_STATUS_PENDING ? `FANIN_STATUS_ABORTED
+                        : p_status, p_node_bitmap, p_seg, p_status == `FANIN_STATUS_PEER_LOST ? p_rank_bitmap : 64'd0);
+                `FANIN_OPCODE_NAK:
+                    if (own_state == ACTIVE && !source_left)
+                        abort(`FANIN_STATUS_PEER_LOST, source_bit, 16'd0, {32'd0, p_address});
+                    else state <= RELEASE;
+                `FANIN_OPCODE_KEEPALIVE: state <= RELEASE;
+                default: begin // CONTRIBUTION and PROBE
+                    place;
+                    load_slot;
+                    if (is_wrong) drop(`DROP_POSITION);
+                    else if (slot_drop != `DROP_NONE) drop(slot_drop);
+                    else if (p_opcode == `FANIN_OPCODE_PROBE) begin // 8-16 to 8-21
+                        m_token <= p_token;
+                        if (|(missing_now & source_bit)) begin
+                            job_loss[job] <= {1'b1, now_us};
+                            tell(`FANIN_OPCODE_NEED, source_bit, RELEASE);
+                        end else if (s_final && !(no_loss && now_us - s_finished <= JUST_SENT_US)) begin
+                            job_loss[job] <= {1'b1, now_us};
+                            tell(`FANIN_OPCODE_RESULT, source_bit, SAVE);
+                        end else begin
+                            oldest_age <= 40'd0;
+                            oldest <= 6'd0;
+                            is_first <= 1'b1;
+                            todo <= s_missing;
+                            state <= OLDEST;
+                        end
+                    end else if ((missing_now & source_bit) == 64'd0) begin // 7.1-2
+                        if (s_final) tell(`FANIN_OPCODE_RESULT, source_bit, SAVE);
+                        else state <= RELEASE;
+                    end else if (differs) abort(`FANIN_STATUS_OP_MISMATCH, source_bit, 16'd0, 64'd0);
+                    else if (taken) begin
+                        missing <= missing_then;
+                        wants <= wants_then;
+                        status <= status_then;
+                        contributions <= contributions_then;
+                        has_data <= had_data || brings;
+                        op <= p_op;
+                        dtype <= p_dtype;
+                        contributor_class <= p_class;
+                        mid <= p_mid;
+                        sid <= p_sid;
+                        length <= length_then;
+                        gave <= has_work;
+                        settle <= 2'd0;
+                        settled <= 1'b0;
+                        if (is_last_one) state <= COMPLETE;
+                        else if (some_have_left)
+                            abort(`FANIN_STATUS_ABORTED, missing_then & own_left, 16'd0, 64'd0);
+                        else state <= goes_on ? IDLE : RELEASE;
+                    end
+                end
+            endcase
+        end
+
+        // The payload is given back, and the packet is done.
+        RELEASE: if (header_pop) state <= IDLE;
+
+        ANSWER: if (!command_is_full) state <= after;
+
+        EACH: begin
+            own_bit <= next;
+            state <= todo == 64'd0 ? after : EACH_PUSH;
+        end
+        EACH_PUSH: if (!command_is_full) begin
+            todo <= todo & ~(64'd1 << own_bit);
+            state <= EACH;
+        end
+
+        // The record of the slot, with the number of the last command that reads its data
+        SAVE: state <= RELEASE;
+
+        // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
+        COMPLETE: if (!settled) settled <= settle == 2'd2; else begin
+            is_final <= 1'b1;
+            finished <= now_us;
+            if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)
+                abort(`FANIN_STATUS_OP_MISMATCH, 64'd0, 16'd0, 64'd0);
+            else tell(`FANIN_OPCODE_RESULT, own_joined, SAVE);
+        end
+
+        // WAIT: which of the missing was silent longest
+        OLDEST: begin
+            own_bit <= next;
+            if (todo != 64'd0) state <= OLDEST_LOOK;
+            else begin
+                m_length <= `FANIN_WAIT_BYTES;
+                m_body <= {16'd0, 8'd1, 2'd0, oldest, big_endian(oldest_us)};
+                m_node_bitmap <= missing;
+                tell(`FANIN_OPCODE_WAIT, source_bit, RELEASE);
+            end
+        end
+        OLDEST_LOOK: begin
+            is_first <= 1'b0;
+            if (is_first || child_age > oldest_age) begin
+                oldest_age <= child_age;
+                oldest <= own_bit;
+            end
+            todo <= next_rest;
+            state <= OLDEST;
+        end
+
+        // The job is a tombstone now: section 11
+        ABORT: begin
+            job_state[job] <= TOMBSTONE;
+            clear;
+            m_status <= job_status[job];
+            m_node_bitmap <= job_bits[job];
+            m_seg <= job_bits[job] == 64'd0 ? 16'd0 : job_above[job] + 16'd1;
+            m_rank_bitmap <= job_lost[job];
+            tell(`FANIN_OPCODE_ABORT, own_joined & ~own_left, ENDED);
+        end
+        // A job that all have left is free; a key that was refused meanwhile stays refused (11-13).
+        ENDED: begin
+            if (all_left || back == SCAN_JOB) begin
+                job_state[job] <= job_refused[job][32] ? REMEMBERED : FREE;
+                job_key[job] <= job_refused[job][31:0];
+                job_refused[job] <= 33'd0;
+                job_status[job] <= `FANIN_STATUS_JID_IN_USE;
+                job_bits[job] <= 64'd0;
+                job_lost[job] <= 64'd0;
+                job_joined[job] <= 64'd0;
+                job_left[job] <= 64'd0;
+                job_mask[job] <= 64'd0;
+                job_heard[job] <= now_us;
+            end
+            state <= back == SCAN_JOB ? SCAN_NEXT : back;
+        end
+
+        // Section 10.4
+        LEAVE: begin
+            clear;
+            job_left[job] <= own_left | source_bit;
+            walk <= {(LEASE + 1){1'b0}};
+            if (own_state != TOMBSTONE && p_status != 8'd0 && !source_left)
+                abort(p_status, p_node_bitmap == 64'd0 ? source_bit : p_node_bitmap,
+                    p_node_bitmap == 64'd0 ? 16'd0 : p_seg,
+                    p_status == `FANIN_STATUS_PEER_LOST ? p_rank_bitmap : 64'd0);
+            else if ((own_mask & ~own_left & ~source_bit) == 64'd0) state <= ENDED;
+            else if (own_state == ACTIVE) state <= LEAVE_WALK;
+            else state <= RELEASE;
+        end
+        // An open position that needs the one that leaves
+        LEAVE_WALK: state <= {{(31 - LEASE){1'b0}}, walk} == own_slots ? RELEASE : LEAVE_LOOK;
+        LEAVE_LOOK: begin
+            walk <= walk + 1'b1;
+            if (!s_final && |(s_missing & source_bit)) abort(`FANIN_STATUS_ABORTED, source_bit, 16'd0, 64'd0);
+            else state <= LEAVE_WALK;
+        end
+        // A LEAVE of an unknown job is remembered: 5-10
+        FORGET: begin
+            if (has_entry) begin
+                job_state[entry] <= REMEMBERED;
+                job_jid[entry] <= p_jid;
+                job_key[entry] <= p_key;
+                job_refused[entry] <= 33'd0;
+                job_status[entry] <= known(p_status);
+                job_bits[entry] <= p_node_bitmap;
+                job_above[entry] <= p_seg;
+                job_lost[entry] <= p_status == `FANIN_STATUS_PEER_LOST ? p_rank_bitmap : 64'd0;
+                job_joined[entry] <= 64'd0;
+                job_left[entry] <= 64'd0;
+                job_mask[entry] <= 64'd0;
+                job_heard[entry] <= now_us;
+            end
+            state <= RELEASE;
+        end
+
+        // Section 10.1: the body, and the entries of the path two by two
+        CONFIG: if (accumulator_is_idle) begin
+            beat <= 3'd1;
+            state <= CONFIG_BODY;
+        end
+        CONFIG_BODY: begin
+            beat <= 3'd2;
+            hop <= 4'd0;
+            config_held <= config_wire[191:0];
+            config_boot <= config_wire[511 - `FANIN_CONFIG_BOOT_ID_OFFSET -: 64];
+            config_digest <= config_wire[511 - `FANIN_CONFIG_DIGEST_HIGH_OFFSET -: 128];
+            config_slots <= body_slots;
+            config_window <= config_wire[511 - `FANIN_CONFIG_WINDOW_OFFSET -: 32];
+            config_chunk <= config_wire[511 - `FANIN_CONFIG_CHUNK_OFFSET -: 32];
+            config_hops <= body_hops;
+            config_lane <= config_wire[511 - `FANIN_CONFIG_LAST_LANE_OFFSET -: 8];
+            config_flags <= config_wire[511 - `FANIN_CONFIG_FLAGS_OFFSET -: 8];
+            config_is_wrong <= config_wire[511 - `FANIN_CONFIG_ROUTE_OFFSET -: 8] != TREE
+                || body_slots < 32'd2 || (body_slots & (body_slots - 32'd1)) != 32'd0
+                || config_wire[511 - `FANIN_CONFIG_WINDOW_OFFSET -: 32] == 32'd0
+                || config_wire[511 - `FANIN_CONFIG_CHUNK_OFFSET -: 32] == 32'd0
+                || config_wire[511 - `FANIN_CONFIG_FLAGS_OFFSET -: 8] > 8'd7;
+            if (body_hops == 8'd0 || body_hops > 8'd8 || p_length < body_bytes) drop(`DROP_CONFIG);
+            else state <= CONFIG_HOPS;
+        end
+        CONFIG_HOPS: begin
+            beat <= beat + 3'd1;
+            hop <= hop + 4'd2;
+            config_held <= config_wire[191:0];
+            if (hop == 4'd0) config_mask <= even_hop[127:64];
+            config_is_wrong <= config_is_wrong || even_is_wrong || (hop == 4'd0 && own_hop_is_wrong)
+                || ({4'd0, hop} + 8'd1 < config_hops && odd_is_wrong);
+            if ({4'd0, hop} + 8'd2 >= config_hops) state <= CONFIG_JOIN;
+        end
+        CONFIG_JOIN: begin
+            if (config_is_wrong) drop(`DROP_CONFIG);
+            else if (!is_known) begin
+                if (config_lane != 8'd0) refuse(`FANIN_STATUS_TOO_FEW_LANES);
+                else if (config_hops > 8'd1 || config_flags != 8'd0) refuse(`FANIN_STATUS_NOT_SUPPORTED);
+                else if (config_slots < SMALLEST_LEASE || config_chunk > LARGEST_CHUNK || !has_entry) begin
+                    refuse(`FANIN_STATUS_NO_RESOURCES);
+                    m_body[31:0] <= has_entry && config_chunk <= LARGEST_CHUNK ? big_endian(SLOTS) : 32'd0;
+                end else begin
+                    job <= entry;
+                    job_state[entry] <= JOINING;
+                    job_jid[entry] <= p_jid;
+                    job_key[entry] <= p_key;
+                    job_mask[entry] <= config_mask;
+                    job_joined[entry] <= 64'd0;
+                    job_left[entry] <= 64'd0;
+                    job_slots[entry] <= SLOTS;
+                    job_window[entry] <= config_window;
+                    job_chunk[entry] <= config_chunk;
+                    job_digest[entry] <= config_digest;
+                    job_loss[entry] <= 41'd0;
+                    job_refused[entry] <= 33'd0;
+                    state <= CONFIG_ADD;
+                end
+            end else if (!key_is_right) begin
+                job_refused[job] <= {1'b1, p_key};
+                refuse(`FANIN_STATUS_JID_IN_USE);
+            end else if ((unjoined == 64'd0 && own_state != REMEMBERED && (own_mask & source_bit) == 64'd0)
+                || (source_joined && child_address != p_address)) refuse(`FANIN_STATUS_JID_IN_USE);
+            else if (own_state == TOMBSTONE || own_state == REMEMBERED) answer_that_it_ended;
+            else begin
+                job_heard[job] <= now_us;
+                if (config_digest != job_digest[job] || config_chunk != job_chunk[job] || config_mask != own_mask
+                    || config_flags != 8'd0 || config_lane != 8'd0) begin
+                    abort(`FANIN_STATUS_MEMBERS_MISMATCH, source_bit, 16'd0, 64'd0);
+                    if (!source_joined) begin // it is told as well
+                        answer(`FANIN_OPCODE_ABORT, `FANIN_STATUS_MEMBERS_MISMATCH);
+                        m_seg <= 16'd1;
+                        m_node_bitmap <= source_bit;
+                        after <= ABORT;
+                    end
+                end else if (source_joined && child_boot != config_boot)
+                    abort(`FANIN_STATUS_PEER_LOST, source_bit, 16'd0, {32'd0, p_address});
+                else if (!source_joined) state <= CONFIG_ADD;
+                else begin
+                    m_length <= `FANIN_CONFIG_ACK_BYTES;
+                    m_body <= {own_state == ACTIVE ? big_endian(own_window) : 32'd0, big_endian(own_slots)};
+                    describe(own_state == ACTIVE);
+                    tell(`FANIN_OPCODE_CONFIG_ACK, source_bit, RELEASE);
+                end
+            end
+        end
+        CONFIG_ADD: begin
+            job_heard[job] <= now_us;
+            job_joined[job] <= joined_then;
+            if (config_slots < own_slots) job_slots[job] <= config_slots;
+            if (config_window < own_window) job_window[job] <= config_window;
+            walk <= {(LEASE + 1){1'b0}};
+            m_length <= `FANIN_CONFIG_ACK_BYTES;
+            m_body <= {32'd0, big_endian(config_slots < own_slots ? config_slots : own_slots)};
+            describe(1'b0);
+            if ((own_mask & ~joined_then) == 64'd0) state <= ACTIVATE;
+            else tell(`FANIN_OPCODE_CONFIG_ACK, source_bit, RELEASE);
+        end
+        // Section 10.2: each slot s has served position s - N (6-31).
+        ACTIVATE: if (outstanding == 16'd0 && accumulator_is_idle) begin
+            walk <= walk + 1'b1;
+            if ({{(31 - LEASE){1'b0}}, walk} + 32'd1 == own_slots) begin
+                if (own_window > own_slots >> 1) job_window[job] <= own_slots >> 1;
+                state <= ACTIVATED;
+            end
+        end
+        ACTIVATED: begin
+            job_state[job] <= ACTIVE;
+            m_body <= {big_endian(own_window), big_endian(own_slots)};
+            describe(1'b1);
+            tell(`FANIN_OPCODE_CONFIG_ACK, own_joined, RELEASE);
+        end
+
+        // Silence and age of each job: 10.5
+        SCAN_JOB: begin
+            silent <= 64'd0;
+            due <= 64'd0;
+            todo <= own_joined & ~own_left;
+            if (own_state == FREE) state <= SCAN_NEXT;
+            else if (now_us - job_heard[job] > AGEING_US) begin
+                back <= SCAN_JOB; // whoever has not left
+                state <= ENDED;
+            end else state <= own_state == JOINING || own_state == ACTIVE ? SCAN_CHILD : SCAN_NEXT;
+        end
+        SCAN_CHILD: begin
+            own_bit <= next;
+            state <= todo == 64'd0 ? SCAN_END : SCAN_LOOK;
+        end
+        SCAN_LOOK: begin
+            if (child_age > DETECTION_US) begin
+                silent[own_bit] <= 1'b1;
+                silent_address <= child_address;
+            end
+            if (now_us - child_sent >= KEEPALIVE_US) due[own_bit] <= 1'b1;
+            todo <= next_rest;
+            state <= SCAN_CHILD;
+        end
+        SCAN_END: begin
+            if (silent != 64'd0)
+                abort(`FANIN_STATUS_PEER_LOST, silent, 16'd0, one_is_silent ? {32'd0, silent_address} : 64'd0);
+            else if (own_state == ACTIVE && due != 64'd0) tell(`FANIN_OPCODE_KEEPALIVE, due, SCAN_NEXT);
+            else state <= SCAN_NEXT;
+        end
+        SCAN_NEXT: begin
+            job <= job + 1'b1;
+            clear;
+            back <= SCAN_NEXT;
+            state <= job == {JOBS{1'b1}} ? IDLE : SCAN_JOB;
+        end
+
+        default: state <= IDLE;
+    endcase
+
+    if (rst) begin
+        state <= IDLE;
+        issued <= 16'd0;
+        done <= 16'd0;
+        has_nak <= 1'b0;
+        last_scan <= now_us;
+        for (k = 0; k < 1 << JOBS; k = k + 1) job_state[k] <= FREE;
+        for (k = 0; k < `DROP_REASONS; k = k + 1) counters[k] <= 32'd0;
+    end
+end
+
+wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_float, is_signed,
+    size_log2, beats_of_data};
+
+endmodule
+
+`resetall

@@ -1,0 +1,140 @@
+// Takes frames from an AXI-Stream, stores their payloads, and hands on their headers (SPEC.md, section 2).
+//
+// A header is the first two beats of a frame, with zeros behind its end; it is there when the ICRC of the whole frame has
+// been looked at. Payloads lie in a ring of 2**RING beats, one behind the other, each from the beginning of a beat: 64
+// bytes from byte 110 of the frame on, and so on. Padding and ICRC may follow in the last beat. Of a payload at most
+// MOST beats are stored; `header_beats` says how many are. The reader gives beats back by `release_beats`, in order.
+//
+// One beat a clock, also of frames one behind the other; one clock more where the last beat of the payload lies wholly
+// within one beat of the frame. A header comes 4 clocks after the last beat. Without room the stream stands still.
+`resetall
+`timescale 1ns / 1ps
+`default_nettype none
+
+module frame_receiver #(
+    parameter RING = 7,
+    parameter MOST = 17
+) (
+    input  wire          clk,
+    input  wire          rst,
+    // the stream
+    input  wire [511:0]  s_axis_tdata,
+    input  wire [63:0]   s_axis_tkeep,
+    input  wire          s_axis_tlast,
+    input  wire          s_axis_tvalid,
+    output wire          s_axis_tready,
+    // the oldest header
+    output wire          header_valid,
+    output wire [1023:0] header,
+    output wire [15:0]   header_frame_bytes,
+    output wire [RING:0] header_beats,
+    output wire          header_icrc_is_right,
+    input  wire          header_pop,
+    // the ring
+    input  wire [RING-1:0] ring_address,
+    output wire [511:0]  ring_data, // one clock later
+    input  wire [RING:0] release_beats,
+    output wire          is_idle
+);
+
+localparam [31:0] RIGHT = 32'h2144df1c; // the CRC over a frame with its ICRC
+
+reg  [511:0] first_beat, second_beat, data;
+reg  [143:0] held; // the last 18 bytes of the beat before
+reg  [143:0] tail; // what is still to be written
+reg          is_tail;
+reg  [9:0]   beat;  // of the frame, 1023 at most
+reg  [RING:0] wr, rd, stored;
+reg  [6:0]   bytes;
+integer i;
+
+wire no_room, headers_full, verdicts_empty, verdicts_full, headers_empty;
+wire take = s_axis_tvalid && s_axis_tready;
+wire is_first = beat == 10'd0;
+
+assign s_axis_tready = !is_tail && !no_room && !headers_full && !rst;
+wire [RING:0] filled = wr - rd;
+assign no_room = filled >= {1'b0, {RING{1'b1}}};
+
+always @* begin
+    bytes = 7'd0;
+    data = s_axis_tdata;
+    for (i = 0; i < 64; i = i + 1) begin
+        bytes = bytes + {6'd0, s_axis_tkeep[i]};
+        if (!s_axis_tkeep[i]) data[8*i +: 8] = 8'd0;
+    end
+end
+
+// Beat m of the frame completes beat m - 2 of the payload; what is behind its byte 46 begins the next.
+wire leaves_tail = s_axis_tlast && !is_first && bytes > 7'd50; // 46, and the ICRC
+wire wants_write = is_tail || (take && beat >= 10'd2);
+wire write = wants_write && stored < MOST[RING:0];
+wire [511:0] written = is_tail ? {368'd0, tail} : {data[367:0], held};
+wire [RING:0] stored_then = stored + {{RING{1'b0}}, write};
+wire [RING:0] stored_at_end = stored_then + {{RING{1'b0}}, leaves_tail && stored_then < MOST[RING:0]};
+
+always @(posedge clk) begin
+    if (write) wr <= wr + 1'b1;
+    stored <= stored_then;
+    is_tail <= 1'b0;
+    if (take) begin
+        if (is_first) begin
+            first_beat <= data;
+            second_beat <= 512'd0;
+        end
+        if (beat == 10'd1) second_beat <= data;
+        held <= data[511:368];
+        tail <= data[511:368];
+        if (beat != 10'd1023) beat <= beat + 10'd1;
+        if (s_axis_tlast) begin
+            beat <= 10'd0;
+            is_tail <= leaves_tail;
+            if (!leaves_tail) stored <= {(RING + 1){1'b0}};
+        end
+    end
+    if (is_tail) stored <= {(RING + 1){1'b0}};
+    rd <= rd + release_beats;
+    if (rst) begin
+        wr <= {(RING + 1){1'b0}};
+        rd <= {(RING + 1){1'b0}};
+        stored <= {(RING + 1){1'b0}};
+        beat <= 10'd0;
+        is_tail <= 1'b0;
+    end
+end
+
+ram #(.WIDTH(512), .ADDRESS(RING)) ring (
+    .clk(clk), .write_enable(write), .write_address(wr[RING-1:0]), .write_data(written),
+    .read_enable(1'b1), .read_address(ring_address), .read_data(ring_data)
+);
+
+wire [511:0] head_low = is_first ? data : first_beat;
+wire [511:0] head_high = is_first ? 512'd0 : beat == 10'd1 ? data : second_beat;
+wire [15:0] frame_bytes = {beat, 6'd0} + {9'd0, bytes};
+
+fifo #(.WIDTH(1024 + 16 + RING + 1), .ADDRESS(2)) headers (
+    .clk(clk), .rst(rst), .push(take && s_axis_tlast), .data({stored_at_end, frame_bytes, head_high, head_low}),
+    .pop(header_pop), .first({header_beats, header_frame_bytes, header}), .is_empty(headers_empty), .is_full(headers_full)
+);
+
+// The CRC comes three clocks after the last beat.
+wire [31:0] crc;
+reg  [2:0]  ended;
+always @(posedge clk) ended <= rst ? 3'd0 : {ended[1:0], take && s_axis_tlast};
+
+icrc icrc_inst (
+    .clk(clk), .advance(1'b1), .is_valid(take), .is_first(is_first), .is_last(s_axis_tlast), .bytes(bytes), .data(data),
+    .crc(crc)
+);
+fifo #(.WIDTH(1), .ADDRESS(3)) verdicts (
+    .clk(clk), .rst(rst), .push(ended[2]), .data(crc == RIGHT), .pop(header_pop), .first(header_icrc_is_right),
+    .is_empty(verdicts_empty), .is_full(verdicts_full)
+);
+assign header_valid = !headers_empty && !verdicts_empty;
+assign is_idle = headers_empty && is_first && !is_tail && ended == 3'd0;
+
+wire unused = verdicts_full; // there are no more verdicts than headers
+
+endmodule
+
+`resetall

@@ -1,0 +1,29 @@
+// A memory with one port that writes and one that reads: block RAM. What is read comes one clock after its address, with
+// `read_enable`; a read beside a write of the same place gives the old value.
+`resetall
+`timescale 1ns / 1ps
+`default_nettype none
+
+module ram #(
+    parameter WIDTH = 512,
+    parameter ADDRESS = 8
+) (
+    input  wire               clk,
+    input  wire               write_enable,
+    input  wire [ADDRESS-1:0] write_address,
+    input  wire [WIDTH-1:0]   write_data,
+    input  wire               read_enable,
+    input  wire [ADDRESS-1:0] read_address,
+    output reg  [WIDTH-1:0]   read_data
+);
+
+reg [WIDTH-1:0] memory [0:(1<<ADDRESS)-1];
+
+always @(posedge clk) begin
+    if (write_enable) memory[write_address] <= write_data;
+    if (read_enable) read_data <= memory[read_address];
+end
+
+endmodule
+
+`resetall

@@ -1,0 +1,93 @@
+"""Frames of every length, from the slot memory and from bodies, equal those built by scapy's layers, with any stops."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import numpy as np
+from scapy.packet import Raw
+
+from fanin_conform import datagram
+from fanin_wire.fields import CETH, Opcode
+from fanin_wire.layers import offload
+from fpga_cosim.tb import frames
+from fpga_cosim.tb.verilated import Module
+
+OWN, PEER = "10.0.0.1", "10.0.1.7"
+FIELDS = ("op", "dtype", "flags", "jid", "key", "position", "mid", "sid", "seg", "status", "source", "contributions")
+FIELDS += ("token", "node_bitmap", "rank_bitmap")
+
+
+def commands_of(module: Module, generator: np.random.Generator, lengths: list[int]) -> tuple[np.ndarray, list[bytes]]:
+    """Commands with random fields, whose payload is a body, and the frames that they ask for."""
+    records, expected = np.zeros(len(lengths), module.inputs), []
+    records["own_mac"] = int.from_bytes(frames.mac_of(OWN))
+    records["own_address"] = int(ipaddress.IPv4Address(OWN))
+    records["mac"] = int.from_bytes(frames.mac_of(PEER))
+    records["address"] = int(ipaddress.IPv4Address(PEER))
+    records["command_valid"] = 1
+    for record, length in zip(records, lengths, strict=True):
+        values = {name: int(generator.integers(0, 1 << min(CETH.field(name).bits, 63))) for name in FIELDS}
+        payload = generator.integers(0, 256, length, np.uint8).tobytes()
+        opcode = int(generator.choice(list(Opcode)))
+        record["opcode"], record["length"] = opcode, length
+        record["body"] = int.from_bytes(payload, "little")
+        for name, value in values.items():
+            record[name] = value
+        packet = offload(Opcode(opcode), **values)
+        data = datagram.build(packet / Raw(payload) if payload else packet, OWN, PEER)
+        whole = datagram.with_icrc(OWN, PEER, datagram.DEVICE_PORT, data)
+        expected.append(frames.frame(OWN, PEER, datagram.DEVICE_PORT, whole))
+    return records, expected
+
+
+def sent(module: Module, records: np.ndarray, ready: np.ndarray) -> list[bytes]:
+    """The frames that come of commands, each of which is there until it is taken."""
+    came, place, idle = [], 0, np.zeros(1, module.inputs)
+    for take in ready:
+        inputs = records[place : place + 1] if place < len(records) else idle
+        inputs["m_axis_tready"] = take
+        output = module.run(inputs)
+        if output["m_axis_tvalid"][0] and take:
+            came.append(output)
+        place += int(output["command_pop"][0])
+    return list(frames.from_beats(np.concatenate(came)))
+
+
+def test_bodies(generator: np.random.Generator) -> None:
+    module = Module("frame_sender")
+    lengths = [*range(9), 8, 0, 8, *generator.integers(0, 9, 20)]
+    records, expected = commands_of(module, generator, lengths)
+    assert sent(module, records, generator.random(8 * len(lengths) + 40) < 0.7) == expected
+
+
+def test_payloads_of_every_length(generator: np.random.Generator) -> None:
+    """The memory answers one clock after the address, and stands still when it is not read."""
+    module = Module("frame_sender")
+    lengths = [*range(1, 200), 1020, 1024, 4093, 4096]
+    records, _ = commands_of(module, generator, [0] * len(lengths))
+    memory = generator.integers(0, 256, (1 << 13, frames.BEAT), np.uint8)
+    records["from_slot"], records["length"] = 1, lengths
+    records["slot_beat"] = generator.integers(0, 8000, len(lengths))
+    expected = []
+    for record, length in zip(records, lengths, strict=True):
+        values = {name: int(record[name]) for name in FIELDS}
+        payload = memory.reshape(-1)[int(record["slot_beat"]) * frames.BEAT :][:length].tobytes()
+        data = datagram.build(offload(Opcode(int(record["opcode"])), **values) / Raw(payload), OWN, PEER)
+        expected.append(frames.frame(OWN, PEER, datagram.DEVICE_PORT, data[:-4]) + b"icrc")
+    came, place, done, slot_data = [], 0, 0, np.zeros(frames.BEAT, np.uint8)
+    inputs = np.zeros(1, module.inputs)
+    beats = sum(-(-len(each) // frames.BEAT) for each in expected)
+    while done < len(lengths) or not came[-1]["m_axis_tlast"][0] or len(came) < beats:
+        inputs = records[place : place + 1].copy() if place < len(records) else np.zeros(1, module.inputs)
+        inputs["slot_data"], inputs["m_axis_tready"] = slot_data, generator.random() < 0.7
+        output = module.run(inputs)
+        if output["slot_read"][0]:
+            slot_data = memory[output["slot_address"][0]]
+        if output["m_axis_tvalid"][0] and inputs["m_axis_tready"][0]:
+            came.append(output)
+        place += int(output["command_pop"][0])
+        done += int(output["slot_done"][0])
+    for frame, right in zip(frames.from_beats(np.concatenate(came)), expected, strict=True):
+        assert frame[frames.HEADERS : -4] == right[frames.HEADERS : -4]
+        assert datagram.icrc_is_right(OWN, PEER, datagram.DEVICE_PORT, frame[frames.HEADERS :])

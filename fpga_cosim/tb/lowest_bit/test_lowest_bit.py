@@ -1,0 +1,18 @@
+"""The lowest bit of random bitmaps, and what is left."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fpga_cosim.tb.verilated import Module
+
+
+def test_bitmaps(generator: np.random.Generator) -> None:
+    module = Module("lowest_bit")
+    inputs = np.zeros(4000, module.inputs)
+    inputs["bitmap"] = generator.integers(0, 1 << 64, len(inputs), np.uint64)
+    inputs["bitmap"] &= np.uint64((1 << 64) - 1) << generator.integers(0, 64, len(inputs), np.uint64)
+    inputs["bitmap"][:65] = [0, *(1 << bit for bit in range(64))]
+    for bitmap, output in zip(inputs["bitmap"].tolist(), module.run(inputs), strict=True):
+        lowest = bitmap & -bitmap
+        assert (output["lowest"], output["rest"]) == (max(lowest.bit_length() - 1, 0), bitmap & ~lowest)

@@ -1,0 +1,99 @@
+"""The RTL broken in one place at a time: the tests of the broken module must fail.
+
+    python -m fpga_cosim.tb.mutants [NAME_OR_MODULE ...]
+
+A mutant is a copy of the RTL with one text replaced. The tests named beside it run against the copy. A mutant must be
+Verilog that Verilator takes without a warning: an error of a tool says nothing about the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fpga_cosim.tb.tools import BUILD, ROOT, RTL, missing
+
+
+class Mutant(NamedTuple):
+    """name: what is wrong. module: the file. test: the folder or file of tests that must fail."""
+
+    name: str
+    module: str
+    right: str
+    wrong: str
+    test: str = ""
+
+
+SOURCE = Path(__file__).with_suffix(".toml")
+MUTANTS = tuple(Mutant(**each) for each in tomllib.loads(SOURCE.read_text())["mutant"])
+CAUGHT, ALIVE, INVALID = "caught", "ALIVE", "INVALID"
+
+
+def folder_of(mutant: Mutant) -> Path:
+    """Where a mutant is made."""
+    return BUILD / "mutants" / mutant.name.replace(" ", "_")
+
+
+def make(mutant: Mutant) -> Path:
+    """The RTL with the mutant in it."""
+    folder = folder_of(mutant) / "rtl"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(RTL, folder)
+    source = folder / f"{mutant.module}.v"
+    source.write_text(source.read_text().replace(mutant.right, mutant.wrong))
+    return folder
+
+
+def outcome(mutant: Mutant) -> tuple[str, str]:
+    """What the tests say to a mutant: CAUGHT, ALIVE or INVALID, and for the last what they printed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--packets=20000"]
+    command += [str(ROOT / "fpga_cosim/tb" / (mutant.test or mutant.module))]
+    environment = {**os.environ, "FANIN_RTL": str(make(mutant))}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if "ToolFailed" in done.stdout or done.returncode not in (0, 1):
+        return INVALID, done.stdout[-3000:] + done.stderr
+    return (CAUGHT if done.returncode else ALIVE), ""
+
+
+def chosen(names: Sequence[str]) -> list[Mutant]:
+    """The mutants of these names or modules; all if there is none. Raises ValueError for a name that nothing has."""
+    known = {each.name for each in MUTANTS} | {each.module for each in MUTANTS}
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"{unknown[0]!r} is no mutant and no module with one: see {SOURCE.relative_to(ROOT)}")
+    return [each for each in MUTANTS if not names or each.name in names or each.module in names]
+
+
+def main() -> int:
+    """Try the mutants whose names or modules are given; 1 if one is not caught."""
+    if lacking := missing():
+        print(
+            "".join(f"fanin: NOT_SUPPORTED: {tool} is missing: {remedy}\n" for tool, remedy in lacking.items()), end=""
+        )
+        return 1
+    try:
+        wanted = chosen(sys.argv[1:])
+    except ValueError as error:
+        print(f"fanin: INVALID_REQUEST: {error}")
+        return 1
+    caught = 0
+    for mutant in wanted:
+        verdict, printed = outcome(mutant)
+        caught += verdict == CAUGHT
+        print(f"{verdict:7}  {mutant.module}: {mutant.name}", flush=True)
+        if verdict == INVALID:
+            print(
+                f"{printed}\nfanin: INVALID_REQUEST: {mutant.name!r} does not compile, so its tests did not run; mend it"
+            )
+        shutil.rmtree(folder_of(mutant), ignore_errors=True)
+    print(f"{caught} of {len(wanted)} caught")
+    return int(caught < len(wanted))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

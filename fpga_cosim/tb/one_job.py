@@ -1,0 +1,53 @@
+"""One job in the switch, and frames of its children that come without a gap."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fanin_reference import packets, spec
+from fpga_cosim.tb import frames, traffic
+from fpga_cosim.tb.target import ADDRESS, RtlTarget
+from fpga_cosim.tb.verilated import Module
+
+SLOTS, DATA_AND_WANTS = 8, 0x43
+PAYLOAD = frames.HEADERS + packets.HEADERS  # its place in a frame
+
+
+def joined(module: Module, children: int) -> tuple[RtlTarget, dict[str, int], list[str]]:
+    """A switch with a job of so many children, the fields that name it, and the addresses of the children."""
+    target = RtlTarget(children, module)
+    job = {"jid": 5, "key": 6, "lane": 0}
+    for bit, address in enumerate(target.addresses):
+        body = {"boot_id": 1, "slots": SLOTS, "window": SLOTS // 2, "chunk": 1024, "route": 1, "hops": 1}
+        mapped = 0xFFFF << 32 | int.from_bytes(bytes(map(int, ADDRESS.split("."))))
+        hop = {"address": mapped, "mask": (1 << children) - 1, "bit": bit}
+        data = packets.build("CONFIG", address, ADDRESS, spec.CONFIG.pack(body) + spec.HOP.pack(hop), **job, source=bit)
+        answers = target.exchange_at(1_000_000 + bit, [(address, data)], traffic.PORT)
+    assert len(answers) == children
+    return target, job, target.addresses
+
+
+def contribution(job: dict[str, int], address: str, bit: int, position: int, data: np.ndarray, **other: int) -> bytes:
+    """The frame of a child with its data to a position: SUM of i32, unless `other` fields say otherwise."""
+    place = {"position": position, "seg": position % SLOTS, "op": 1, "dtype": 3, "flags": DATA_AND_WANTS}
+    packet = packets.build("CONTRIBUTION", address, ADDRESS, data.tobytes(), **job, **(place | other), source=bit)
+    return frames.frame(address, ADDRESS, traffic.PORT, packet)
+
+
+def contributions(job: dict[str, int], addresses: list[str], positions: int, size: int) -> list[bytes]:
+    """Frames of all children to so many positions, one position after the other, with `size` bytes of data each."""
+    return [
+        contribution(job, address, bit, position, np.full(size // 4, 100 * bit + position, "<i4"))
+        for position in range(positions)
+        for bit, address in enumerate(addresses)
+    ]
+
+
+def streamed(target: RtlTarget, sent: list[bytes], take: np.ndarray) -> tuple[list[bytes], np.ndarray]:
+    """Frames without a gap into the switch, which may send in the clocks that `take` says.
+
+    Returns what comes, and the clock of each of its beats.
+    """
+    beats = target.beats_of(sent)
+    out, when = target.module.stream(beats, np.ones(len(take), np.uint8), take, room=4 * len(beats) + 64)
+    return list(frames.from_beats(out)), when

@@ -1,0 +1,27 @@
+"""A slot takes its next position only when no packet that waits to be sent reads its data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fpga_cosim.tb.one_job import PAYLOAD, SLOTS, contribution, joined, streamed
+from fpga_cosim.tb.verilated import Module
+
+SIZE, STANDSTILL, CLOCKS = 256, 300, 900
+
+
+def data(number: int) -> np.ndarray:
+    """So many bytes of i32."""
+    return np.full(SIZE // 4, number, "<i4")
+
+
+def test_a_result_that_is_still_sent(module: Module) -> None:
+    """Nobody takes the results at first. The child that may go on contributes to the next position of the slot."""
+    target, job, addresses = joined(module, 2)
+    sent = [contribution(job, address, bit, 0, data(10 + bit)) for bit, address in enumerate(addresses)]
+    sent.append(contribution(job, addresses[0], 0, SLOTS, data(1000)))
+    sent.append(contribution(job, addresses[1], 1, SLOTS, data(2000)))
+    take = np.arange(CLOCKS) >= STANDSTILL
+    came, _ = streamed(target, sent, take.astype(np.uint8))
+    seen = [frame[PAYLOAD : PAYLOAD + SIZE] for frame in came]
+    assert seen == [data(21).tobytes()] * 2 + [data(3000).tobytes()] * 2

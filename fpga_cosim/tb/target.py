@@ -1,0 +1,114 @@
+"""The switch in Verilog as a target of the conformance suite: in this process, in virtual time.
+
+Each datagram goes in as the beats of an Ethernet frame. What comes out is taken apart again, and its Ethernet and IPv4
+headers are checked here, since the suite does not see them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fanin_conform.agents.agent import Agent
+from fanin_conform.datagram import TESTER_PORT
+from fanin_conform.targets.target import Frame
+from fpga_cosim.tb import frames
+from fpga_cosim.tb.tools import RTL
+from fpga_cosim.tb.verilated import Module
+
+ADDRESS, TICK_S, ROOM = "10.0.0.1", 0.05, 4096
+_REASON = re.compile(r"`define DROP_(\w+) 5'd(\d+) // (\S+)")
+
+
+def reasons() -> dict[int, str]:
+    """The demand of SPEC.md that each counter of dropped packets stands for; "not" for those without one."""
+    return {int(code): clause for _, code, clause in _REASON.findall((RTL / "drop_reasons.vh").read_text())}
+
+
+def taken_apart(frame: bytes) -> Frame:
+    """The datagram of a frame of the device, whose headers must be right."""
+    ip = frame[frames.ETHERNET :][: frames.IP]
+    source, destination = (str(ipaddress.IPv4Address(ip[at : at + 4])) for at in (12, 16))
+    port = int.from_bytes(frame[frames.ETHERNET + frames.IP :][:2])
+    assert frame == frames.frame(source, destination, port, frame[frames.HEADERS :]), f"headers: {frame.hex()}"
+    return Frame(destination, source, port, frame[frames.HEADERS :])
+
+
+class RtlTarget:
+    """See `fanin_conform.targets.target.Target`.
+
+    module: the switch, if it is built already; it is reset.
+    parameters: of `switch_core`.
+    """
+
+    name, address, has_port, is_virtual, group = "rtl", ADDRESS, True, True, ""
+    agent: Agent | None = None
+
+    def __init__(self, count: int, module: Module | None = None, parameters: Mapping[str, int] | None = None) -> None:
+        self.addresses = [f"10.0.1.{1 + number}" for number in range(count)]
+        self.module = module or Module("switch_core", parameters)
+        self._rest = np.zeros(1, self.module.inputs)
+        self._rest["own_mac"] = int.from_bytes(frames.mac_of(ADDRESS))
+        self._rest["own_address"] = int(ipaddress.IPv4Address(ADDRESS))
+        self._now = 1.0
+        self._waiting: deque[Frame] = deque()
+        self._spend()
+        self.module.reset()
+
+    def _spend(self, beats: np.ndarray | None = None) -> None:
+        """Let the module work until it has nothing more to do."""
+        self._rest["now_us"] = round(self._now * 1e6)
+        beats = np.repeat(self._rest, 0) if beats is None else beats
+        out = self.module.exchange(beats, self._rest, ROOM)
+        self._waiting.extend(taken_apart(frame) for frame in frames.from_beats(out))
+
+    def send(self, source: str, data: bytes) -> None:
+        """At once."""
+        self.send_together([(source, data)])
+
+    def send_together(self, datagrams: Sequence[tuple[str, bytes]], port: int = TESTER_PORT) -> None:
+        """Several, by source, from one source port, whose frames follow each other without a gap."""
+        sent = [frames.frame(source, ADDRESS, port, data) for source, data in datagrams]
+        self._rest["now_us"] = round(self._now * 1e6)
+        self._spend(self.beats_of(sent))
+
+    def beats_of(self, sent: Sequence[bytes]) -> np.ndarray:
+        """Frames as beats of the module, with its addresses and its time."""
+        beats = frames.to_beats(sent, self.module.inputs)
+        for name in ("own_mac", "own_address", "now_us"):
+            beats[name] = self._rest[name]
+        return beats
+
+    def exchange_at(self, now_us: int, datagrams: Sequence[tuple[str, bytes]], port: int) -> list[Frame]:
+        """Send several at a time, in microseconds; what has come until the device has nothing more to do."""
+        self._now = now_us / 1e6
+        self.send_together(datagrams, port)
+        came = list(self._waiting)
+        self._waiting.clear()
+        return came
+
+    def receive(self, seconds: float) -> Frame | None:
+        """What waits; else time passes, at most so much."""
+        end = self._now + seconds
+        while not self._waiting and self._now < end:
+            self._now = min(end, self._now + TICK_S)
+            self._spend()
+        return self._waiting.popleft() if self._waiting else None
+
+    def now(self) -> float:
+        """Seconds."""
+        return self._now
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    @property
+    def drops(self) -> Counter[str]:
+        """Packets that were dropped, by demand; "not": frames that are not for this device."""
+        self._rest["s_axis_tlast"] = 0
+        counters = self.module.run(self._rest)["drops"][0].view("<u4")
+        return Counter({name: int(counters[code]) for code, name in reasons().items() if counters[code]})

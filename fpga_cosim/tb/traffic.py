@@ -1,0 +1,204 @@
+"""Traffic of many jobs for a switch: mostly what children send, with loss, duplicates, corruption and nonsense in it.
+
+The children learn what they hold from the packets of one switch, so what they send depends on it. Any other switch that
+is given the same packets must answer the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from fanin_reference import packets, spec
+
+FIRST, MOST_CHILDREN, JOBS = 1, 4, 6
+CHUNK, PORT = 1024, packets.FIRST_SOURCE_PORT
+HAS_DATA, WANTS = (spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT"))
+PAIRS = [(op, dtype) for op in (1, 2, 3) for dtype in (1, *range(3, 11))]  # SUM, MIN, MAX
+PAIRS += [(op, dtype) for op in (6, 7, 8) for dtype in (*range(3, 11), 13)]  # LAND, LOR, LXOR
+PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, BOR, BXOR
+ANSWERS = {code: name for name, code in spec.OPCODES.items()}
+LOST, CORRUPTED, ALTERED, ENDS = 0.03, 0.01, 0.04, 0.003
+
+
+class Datagram(NamedTuple):
+    """source: IPv4 address of the sender. data: BTH to ICRC."""
+
+    source: str
+    data: bytes
+
+
+class Child:
+    """A child of a job: its next position, those whose results it lacks, and what it is to send again."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        self.lacks: set[int] = set()
+        self.asked: list[int] = []
+        self.joined = self.leaves = False
+
+
+class Stream:
+    """A job of some children, over and over again under new keys."""
+
+    def __init__(self, number: int, numbers: random.Random) -> None:
+        self.jid, self.numbers = 1000 + number, numbers
+        self.size = numbers.randint(1, MOST_CHILDREN)
+        self.begin()
+
+    def begin(self) -> None:
+        """A new incarnation."""
+        self.key = self.numbers.getrandbits(32)
+        self.slots = self.numbers.choice((4, 8, 32))
+        self.children = [Child() for _ in range(self.size)]
+
+    def config(self, bit: int, device: str) -> tuple[str, dict[str, int], bytes]:
+        """CONFIG of a child."""
+        body = {"boot_id": self.jid, "digest_high": self.key, "slots": self.slots, "window": self.slots // 2}
+        body |= {"chunk": CHUNK, "route": 1, "hops": 1}
+        address = 0xFFFF << 32 | int.from_bytes(bytes(map(int, device.split("."))))
+        hop = {"address": address, "mask": (1 << self.size) - 1, "bit": bit}
+        return "CONFIG", {"token": self.jid}, spec.CONFIG.pack(body) + spec.HOP.pack(hop)
+
+    def place(self, position: int) -> dict[str, int]:
+        """Fields of a packet about a position."""
+        names = {"position": position, "seg": position % self.slots}
+        return names | {"mid": position // 3, "sid": position % 3}
+
+    def contribution(self, bit: int, position: int, noise: bytes) -> tuple[str, dict[str, int], bytes]:
+        """The CONTRIBUTION of a child to a position: the same each time."""
+        own = random.Random(self.key << 32 | position)
+        kind, root = own.choice((2, 2, 2, 2, 1, 0)), own.randrange(self.size)
+        op, dtype = own.choice(PAIRS)
+        length = 8 * own.choice((1, 7, 8, 9, 32, 33, 100, 128, 127))
+        brings = kind == 2 or (kind == 1 and bit == root)
+        poisoned = own.random() < 0.02 and bit == root
+        at = own.randrange(len(noise) - CHUNK) ^ bit
+        payload = noise[at : at + length] if brings and not poisoned else b""
+        flags = kind << spec.CLASS_SHIFT | (HAS_DATA if payload else 0)
+        flags |= WANTS if (position + bit) % 5 else 0
+        fields = {"op": op if kind == 2 else 0, "dtype": dtype, "flags": flags, "contributions": int(bool(payload))}
+        fields |= {"status": 3 if poisoned else 0, "node_bitmap": 1 << bit, "rank_bitmap": 1}
+        return "CONTRIBUTION", self.place(position) | fields, payload
+
+
+class Traffic:
+    """Datagrams for a switch at an address, and what they have been answered.
+
+    seed: of everything. sent: how many datagrams there were, lost ones included.
+    """
+
+    def __init__(self, seed: int, device: str) -> None:
+        self.numbers, self.device, self.sent = random.Random(seed), device, 0
+        self.noise = self.numbers.randbytes(1 << 16)
+        self.streams = [Stream(number, self.numbers) for number in range(JOBS)]
+        self.addresses = [f"10.0.1.{FIRST + bit}" for bit in range(MOST_CHILDREN)]
+
+    def _packet(self, stream: Stream, bit: int) -> tuple[str, dict[str, int], bytes]:
+        """What a child does next."""
+        child, numbers = stream.children[bit], self.numbers
+        if child.leaves:
+            return "LEAVE", {}, b""
+        if not child.joined:
+            return stream.config(bit, self.device)
+        if numbers.random() < ENDS:
+            status = numbers.choice((0, 5, 4, 77))
+            return numbers.choice(("LEAVE", "ABORT")), {"status": status, "rank_bitmap": 0x0A000001}, b""
+        if child.asked:
+            return stream.contribution(bit, child.asked.pop(), self.noise)
+        window = stream.slots // 2
+        oldest = min(child.lacks, default=child.next)
+        draw = numbers.random()
+        if draw < 0.8 and child.next - oldest < window:
+            position, child.next = child.next, child.next + 1
+            child.lacks.add(position)
+            return stream.contribution(bit, position, self.noise)
+        if draw < 0.94:
+            position = oldest if draw < 0.9 else max(0, child.next - numbers.randrange(2 * stream.slots))
+            return "PROBE", stream.place(position) | {"token": 1 + position}, b""
+        if draw < 0.97 and child.next:
+            return stream.contribution(bit, max(0, child.next - 1 - numbers.randrange(stream.slots)), self.noise)
+        return numbers.choice((("QUERY", {"token": 7}, b""), ("KEEPALIVE", {}, b""), stream.config(bit, self.device)))
+
+    def _altered(self, fields: dict[str, Any], slots: int) -> dict[str, Any]:
+        """One field is another one."""
+        numbers = self.numbers
+        changes = {
+            "key": numbers.getrandbits(32),
+            "jid": 999,
+            "seg": numbers.randrange(32),
+            "source": numbers.randrange(70),
+        }
+        changes |= {
+            "position": numbers.getrandbits(32),
+            "mid": 7,
+            "op": numbers.choice((0, 2, 14, 200)),
+            "flags": 0x63,
+            "lane": 1,
+        }
+        changes |= {"dtype": numbers.choice((0, 1, 3, 30)), "version": 3, "status": 9, "opcode": numbers.getrandbits(8)}
+        name = numbers.choice([*changes, "lease", "lease"])
+        if name == "lease":  # the position that the slot may serve next, or the one that it may not
+            return fields | {"position": fields.get("position", 0) + slots * numbers.choice((1, 1, 1, 2))}
+        return fields | {name: changes[name]}
+
+    def next(self) -> Datagram | None:
+        """The next datagram; None if it was lost."""
+        numbers = self.numbers
+        stream = numbers.choice(self.streams)
+        bit = numbers.randrange(stream.size)
+        name, given, payload = self._packet(stream, bit)
+        fields = {"jid": stream.jid, "key": stream.key, "source": bit, "lane": 0} | given
+        source = self.addresses[bit]
+        self.sent += 1
+        if numbers.random() < ALTERED:
+            fields = self._altered(fields, stream.slots)
+            if numbers.random() < 0.2:
+                source = numbers.choice(self.addresses)
+            if numbers.random() < 0.2:
+                name = numbers.choice(list(spec.OPCODES))
+        lane, version = fields["lane"], fields.pop("version", packets.VERSION)
+        opcode = fields.pop("opcode", spec.OPCODES[name])
+        data = packets.build(name, source, self.device, payload, **(fields | {"lane": 0}))
+        if lane or version != packets.VERSION or opcode != data[0]:
+            body = bytearray(data[: -packets.ICRC_SIZE])
+            body[0], body[spec.BTH.size], body[spec.BTH.size + 31] = opcode, version, lane
+            data = bytes(body) + packets.icrc(source, self.device, PORT, bytes(body))
+        if numbers.random() < CORRUPTED:
+            wrong = bytearray(data)
+            wrong[numbers.randrange(len(wrong))] ^= 1 << numbers.randrange(8)
+            data = bytes(wrong)
+        return None if numbers.random() < LOST else Datagram(source, data)
+
+    def hear(self, to: str, data: bytes) -> None:
+        """A datagram of the switch reaches a child, or is lost."""
+        if self.numbers.random() < LOST:
+            return
+        name, ceth = ANSWERS[data[0]], spec.CETH.unpack(data[spec.BTH.size :])
+        stream = next((each for each in self.streams if (each.jid, each.key) == (ceth["jid"], ceth["key"])), None)
+        if stream is None or ceth["source"] >= stream.size or to != self.addresses[ceth["source"]]:
+            return
+        child = stream.children[ceth["source"]]
+        if name == "RESULT":
+            child.lacks.discard(ceth["position"])
+        elif name == "NEED" and ceth["position"] < child.next:
+            child.asked.append(ceth["position"])
+        elif name == "CONFIG_ACK" and not child.leaves:
+            child.joined = ceth["status"] == spec.STATUS["SUCCESS"]
+            child.leaves = ceth["status"] not in (spec.STATUS["SUCCESS"], spec.STATUS["PENDING"])
+        elif name in ("ABORT", "NAK"):
+            child.leaves = True
+        elif name == "LEAVE_ACK":
+            child.leaves = True
+            if all(each.leaves for each in stream.children):
+                stream.begin()
+
+
+def normal(answers: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Answers in an order that does not depend on that of the children; of a WAIT without the child that it names."""
+    wait = spec.OPCODES["WAIT"]
+    oldest = packets.HEADERS + 4
+    return sorted(
+        (to, data[:oldest] + data[oldest + 1 : -packets.ICRC_SIZE] if data[0] == wait else data) for to, data in answers
+    )
