@@ -15,7 +15,7 @@ class Reason(StrEnum):
     """Why the devices did not do a call."""
 
     ONE_RANK = "ONE_RANK"  # the group has one rank: nothing is to be sent
-    OP_DTYPE = "OP_DTYPE"  # devices do not compute this operation with elements of this type: the host does
+    SPARSE = "SPARSE"  # the devices bring sparse tensors together, and the host adds them
     MONITORED = "MONITORED"  # a monitored barrier goes through the store, so that the group survives it
 
 

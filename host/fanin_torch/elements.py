@@ -32,11 +32,10 @@ BY_PARTS = ("sum", "mean")  # of complex numbers: each part for itself
 
 
 class Reduction(NamedTuple):
-    """A reduction as the driver takes it. datatype: what numpy's type does not say. in_device: else the host folds."""
+    """A reduction as the driver takes it. datatype: what numpy's type does not say."""
 
     op: str
     datatype: str | None = None
-    in_device: bool = True
 
 
 def reduction(op: Any, dtype: torch.dtype) -> Reduction:
@@ -52,8 +51,6 @@ def reduction(op: Any, dtype: torch.dtype) -> Reduction:
         return Reduction(name, "bf16" if dtype is torch.bfloat16 else None)
     if dtype.is_complex and name in BY_PARTS:
         return Reduction(name)
-    if dtype.is_complex and name == "prod":
-        return Reduction(name, in_device=False)
     raise NotSupported(f"{name} of {dtype}", remedy="Convert the tensor, or use an operation that its type has.")
 
 

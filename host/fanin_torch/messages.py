@@ -36,6 +36,7 @@ from fanin.verbs.enums import (
     IBV_WR_SEND,
 )
 from fanin_torch.device import Device
+from fanin_wire.verbs import CompletionStatus
 
 HEADER = struct.Struct("<IIqQQQ")  # kind, remote key, tag, bytes, address, number of the sender's message
 DATA, OFFER, FETCHED = 1, 2, 3  # kinds
@@ -44,10 +45,14 @@ SLOT = HEADER.size + EAGER
 RECEIVES, SENDS = 256, 64  # slots
 MOST_BYTES = 1 << 30  # of one READ
 LOOK_SECONDS = 0.2  # between two looks for peers that are gone
-ACK_TIMEOUT = 13  # 4.096 us * 2^13 = 34 ms; eight of them until a peer counts as gone
+ACK_TIMEOUT = 14  # 4.096 us * 2^14 = 67 ms; eight of them until a peer counts as gone
 MTU_4096 = 5
 POLL_LEAST, POLL_MOST = 0.001, 0.02  # seconds between two looks into the store while a peer has not connected
 ANY = -1
+
+
+def _status_name(status: int) -> str:
+    return CompletionStatus(status).name if status in list(CompletionStatus) else str(status)
 
 
 class Message:
@@ -219,40 +224,44 @@ class Messages:
         return peer
 
     def _connect(self, peer: Peer) -> None:
-        """Wait for the other side, and send what has waited. The store is asked again and again: a call that waits in
-        it would keep the store from the program."""
-        key, pause, end = f"messages/{peer.rank}/{self._rank}", POLL_LEAST, time.monotonic() + self._timeout
+        """Wait for the other side, and send what has waited: once both queue pairs receive."""
+        ours, theirs = f"messages/{self._rank}/{peer.rank}", f"messages/{peer.rank}/{self._rank}"
+        end = time.monotonic() + self._timeout
         try:
-            while not self._store.check([key]):
-                if self._is_closed:
+            other = json.loads(self._await(theirs, peer, end))
+            with self._lock:
+                if not self._is_open:
                     return
-                if time.monotonic() > end:
-                    raise Timeout(f"rank {peer.rank} has neither sent nor received in {self._timeout:g} s")
-                time.sleep(pause)
-                pause = min(2 * pause, POLL_MOST)
-            other = json.loads(self._store.get(key))
-        except FaninError as error:
-            with self._lock:
-                self._lose(peer, error)
-            return
-        except Exception as error:  # the store has gone with its process
-            with self._lock:
-                self._lose(peer, PeerLost(f"the store of the group does not answer ({error})"))
-            return
-        with self._lock:
-            if not self._is_open:
-                return
-            try:
                 address = AHAttr(GlobalRoute(GID.of_ipv4(other["address"])))
                 rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
                 attributes = QPAttr(dest_qp_num=other["number"], ah_attr=address, qp_access_flags=rights)
                 attributes.timeout, attributes.path_mtu = ACK_TIMEOUT, MTU_4096
                 peer.qp.to_rts(attributes)
+            self._store.set(f"{ours}/receives", "")
+            self._await(f"{theirs}/receives", peer, end)
+            with self._lock:
                 peer.is_connected = True
-                while peer.backlog:
+                while peer.backlog and self._is_open:
                     peer.backlog.popleft()()
-            except FaninError as error:
+        except FaninError as error:
+            with self._lock:
                 self._lose(peer, error)
+        except RuntimeError as error:  # the store has gone with its process
+            with self._lock:
+                self._lose(peer, PeerLost(f"the store of the group does not answer ({error})"))
+
+    def _await(self, key: str, peer: Peer, end: float) -> bytes:
+        """What the store has for a key, when it is there. The store is asked again and again: a call that waits in it
+        would keep it from the program."""
+        pause = POLL_LEAST
+        while not self._store.check([key]):
+            if not self._is_open:
+                raise Flushed("the group was left")
+            if time.monotonic() > end:
+                raise Timeout(f"rank {peer.rank} has neither sent nor received in {self._timeout:g} s")
+            time.sleep(pause)
+            pause = min(2 * pause, POLL_MOST)
+        return self._store.get(key)
 
     def _when_connected(self, peer: Peer, message: Message, begin: Callable[[], None]) -> None:
         if peer.error is not None:
@@ -367,7 +376,7 @@ class Messages:
         error = None
         if completion.status != IBV_WC_SUCCESS:
             peer = next(peer for peer in self._peers.values() if peer.qp.qp_num == completion.qp_num)
-            error = peer.error or PeerLost(f"rank {peer.rank} does not answer ({completion})")
+            error = peer.error or PeerLost(f"rank {peer.rank} does not answer: {_status_name(completion.status)}")
             self._lose(peer, error)
         then(error)
 

@@ -23,7 +23,7 @@ from torch.distributed import ProcessGroup
 
 from fanin.api.communicator import JOIN_TIMEOUT, Communicator
 from fanin.errors import FaninError, InvalidRequest
-from fanin_torch import monitored
+from fanin_torch import monitored, sparse
 from fanin_torch.counts import Counts, Reason
 from fanin_torch.device import device_of, job_of
 from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, reduction, require_plain
@@ -199,8 +199,8 @@ class FaninProcessGroup(ProcessGroup):
         return self._begin("allgather", opts, list(itertools.chain(*outputs)), steps)
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
-        """Several: outputs[k][r] gets inputs[k] of rank r."""
-        return self.allgather(outputs, inputs, opts)
+        """Several: outputs[r][k] gets inputs[k] of rank r."""
+        return self.allgather(list(zip(*outputs, strict=True)), inputs, opts)
 
     def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> FaninWork:
         """Every rank gets the inputs of all, one after the other."""
@@ -274,7 +274,7 @@ class FaninProcessGroup(ProcessGroup):
     def barrier(self, opts: Any = None) -> FaninWork:
         """Ends when all ranks have come."""
         opts = dist.BarrierOptions() if opts is None else opts
-        return self._begin("barrier", opts, [], lambda call: call.start("barrier"))
+        return self._begin("barrier", opts, [], lambda call: call.barrier())
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier that names the ranks that have not come. It goes through the store, and the group survives it."""
@@ -408,7 +408,6 @@ class _Call:
         self.root = int(getattr(opts, "rootRank", 0))
         self.requests: list[Any] = []
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self._folds: list[Callable[[], None]] = []
         if not 0 <= self.root < group.size():
             raise as_torch(InvalidRequest(f"root {self.root} of {group.size()} ranks", remedy="Give one of them."))
 
@@ -420,11 +419,9 @@ class _Call:
     @property
     def conclude(self) -> Callable[[], None]:
         """What is to be done when all requests have ended."""
-        return self._conclude if self._copies or self._folds else nothing
+        return self._conclude if self._copies else nothing
 
     def _conclude(self) -> None:
-        for fold in self._folds:
-            fold()
         with torch.no_grad():
             for tensor, copy in self._copies:
                 tensor.detach().copy_(copy.view(tensor.shape))
@@ -474,11 +471,13 @@ class _Call:
 
     def allreduce(self, tensor: torch.Tensor) -> None:
         op = reduction(self._opts.reduceOp, tensor.dtype)
+        if tensor.layout is torch.sparse_coo and op.op == "sum":
+            if self._group._communicator is not None:
+                self._group.counts.miss(self.name, Reason.SPARSE)
+                sparse.allreduce(self._group._communicator, tensor, self._timeout)
+            return
         memory = self.in_place(tensor)
         if self.is_alone(memory, memory):
-            return
-        if not op.in_device:
-            self._fold(memory, memory)
             return
         array = as_numbers(memory)
         self.start("allreduce", array, array, op.op, datatype=op.datatype)
@@ -487,9 +486,6 @@ class _Call:
         op = reduction(self._opts.reduceOp, tensor.dtype)
         memory = self.in_place(tensor) if self.is_root else in_order(tensor)
         if self.is_alone(memory, memory):
-            return
-        if not op.in_device:
-            self._fold(memory, memory if self.is_root else None)
             return
         array = as_numbers(memory)
         out = array if self.is_root else None
@@ -502,10 +498,6 @@ class _Call:
         counts = [part.numel() for part in parts] or [output.numel()] * self._group.size()
         self._require_parts(counts, source, output)
         if self.is_alone(memory, whole):
-            return
-        if not op.in_device:
-            start = sum(counts[: self._group.rank()])
-            self._fold(memory, whole, slice(start, start + counts[self._group.rank()]))
             return
         elements = 2 if source.dtype.is_complex else 1
         array, out = as_numbers(memory), as_numbers(whole)
@@ -527,24 +519,18 @@ class _Call:
                 remedy="Let the whole consist of one part for each rank.",
             )
 
-    def _fold(self, source: torch.Tensor, output: torch.Tensor | None, own: slice = slice(None)) -> None:
-        """A product that devices do not compute: every rank's elements come to this one, which multiplies them."""
-        self._group.counts.miss(self.name, Reason.OP_DTYPE, f": a product of {source.dtype}")
-        everything = torch.empty((self._group.size(), source.numel()), dtype=source.dtype)
-        self.start("allgather", as_bytes(source), as_bytes(everything))
-
-        def fold() -> None:
-            if output is not None:
-                output.detach().reshape(-1).copy_(everything[:, own].prod(0))
-
-        self._folds.append(fold)
-
     # ---- Data in motion ----
 
     def broadcast(self, tensor: torch.Tensor) -> None:
         memory = self.in_place(tensor)
         if not self.is_alone(memory, memory):
             self.start("broadcast", as_bytes(memory), self.root)
+
+    def barrier(self) -> None:
+        if self._group.size() > 1:
+            self.start("barrier")
+        else:
+            self._group.counts.miss(self.name, Reason.ONE_RANK)
 
     def allgather(self, parts: Tensors, source: torch.Tensor) -> None:
         memory, rank = in_order(source), self._group.rank()
