@@ -58,7 +58,8 @@ def require_plain(tensor: torch.Tensor) -> None:
     """InvalidRequest unless the tensor is dense memory of the CPU."""
     if tensor.device.type != "cpu":
         raise InvalidRequest(
-            f"a tensor on device {tensor.device}", remedy="Give tensors of the CPU; other devices need another back-end."
+            f"a tensor on device {tensor.device}",
+            remedy="Give tensors of the CPU; other devices need another back-end.",
         )
     if tensor.layout is not torch.strided:
         raise InvalidRequest(f"a tensor of layout {tensor.layout}", remedy="Give dense tensors: tensor.to_dense().")

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from fanin.errors import FaninError, Flushed, InvalidRequest, PeerLost, Timeout
-from fanin.verbs import CQ, MR, PD, QP, SGE, SRQ, AHAttr, GID, GlobalRoute, QPAttr, QPInitAttr, RecvWR, SendWR
+from fanin.verbs import CQ, GID, MR, PD, QP, SGE, SRQ, AHAttr, GlobalRoute, QPAttr, QPInitAttr, RecvWR, SendWR
 from fanin.verbs.enums import (
     IBV_ACCESS_LOCAL_WRITE,
     IBV_ACCESS_REMOTE_READ,

@@ -695,5 +695,7 @@ def survivors(group: FaninProcessGroup | None = None, timeout: float = 30.0) -> 
 def _group_of(group: FaninProcessGroup | None) -> FaninProcessGroup:
     found = dist.group.WORLD if group is None else group
     if not isinstance(found, FaninProcessGroup):
-        raise as_torch(InvalidRequest(f"{found!r} is no group of Fanin", remedy='init_process_group("fanin") makes one.'))
+        raise as_torch(
+            InvalidRequest(f"{found!r} is no group of Fanin", remedy='init_process_group("fanin") makes one.')
+        )
     return found

@@ -11,8 +11,6 @@ from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
 
 
-
-
 @pytest.fixture(scope="module")
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """Brings fabrics up that live until the last test of the file."""
