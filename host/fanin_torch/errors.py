@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from torch.distributed import DistBackendError
 
@@ -11,7 +11,7 @@ from fanin.errors import FaninError
 
 
 @functools.cache
-def _torch_class(kind: type[FaninError]) -> type[FaninError]:
+def _torch_class(kind: Any) -> Any:
     return type(kind.__name__, (kind, DistBackendError), {"__doc__": kind.__doc__, "__module__": __name__})
 
 

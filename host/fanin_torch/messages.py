@@ -3,7 +3,7 @@
 | message | way |
 | --- | --- |
 | up to EAGER bytes | a SEND with header and data; the receiver copies it out of a shared receive queue |
-| longer | rendezvous: a SEND with key and address of the sender's memory; the receiver fetches the data by RDMA READ, and says so |
+| longer | rendezvous: a SEND with key and address of the sender's memory; the receiver fetches them by RDMA READ |
 
 Two ranks connect when both have to do with each other. One thread takes completions. It sleeps, but looks a few times a
 second for peers that are gone: the queue pair of a process that has ended does not answer a WRITE of no bytes.

@@ -142,17 +142,17 @@ class FaninProcessGroup(ProcessGroup):
     def allreduce(self, tensors: Tensors, opts: Any = None) -> FaninWork:
         """Every rank gets the combined elements of all, in place."""
         opts = dist.AllreduceOptions() if opts is None else opts
-        return self._begin("allreduce", opts, tensors, lambda call: [call.allreduce(each) for each in tensors])
+        return self._begin("allreduce", opts, tensors, _for_all(_Call.allreduce, tensors))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> FaninWork:
         """Several allreduces, as one work."""
         opts = dist.AllreduceCoalescedOptions() if opts is None else opts
-        return self._begin("allreduce_coalesced", opts, tensors, lambda call: [call.allreduce(t) for t in tensors])
+        return self._begin("allreduce_coalesced", opts, tensors, _for_all(_Call.allreduce, tensors))
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> FaninWork:
         """The root gets the combined elements of all, in place."""
         opts = dist.ReduceOptions() if opts is None else opts
-        return self._begin("reduce", opts, tensors, lambda call: [call.reduce(each) for each in tensors])
+        return self._begin("reduce", opts, tensors, _for_all(_Call.reduce, tensors))
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
         """Rank r gets the combined elements of the r-th inputs of all."""
@@ -186,7 +186,7 @@ class FaninProcessGroup(ProcessGroup):
     def broadcast(self, tensors: Tensors, opts: Any = None) -> FaninWork:
         """Every rank gets what the root has, in place."""
         opts = dist.BroadcastOptions() if opts is None else opts
-        return self._begin("broadcast", opts, tensors, lambda call: [call.broadcast(each) for each in tensors])
+        return self._begin("broadcast", opts, tensors, _for_all(_Call.broadcast, tensors))
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
         """Every rank gets the inputs of all, each in a tensor of its own."""
@@ -383,6 +383,16 @@ class FaninProcessGroup(ProcessGroup):
             self._coalescing.append(work)
         self._completer.take(work)
         return work
+
+
+def _for_all(start: Callable[[_Call, torch.Tensor], None], tensors: Tensors) -> Callable[[_Call], None]:
+    """What starts the same for each of several tensors."""
+
+    def all_of_them(call: _Call) -> None:
+        for tensor in tensors:
+            start(call, tensor)
+
+    return all_of_them
 
 
 class _AsStep:

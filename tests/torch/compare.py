@@ -1,7 +1,7 @@
 """torch's own tests of back-ends on Fanin and on Gloo: the tests that differ, and how many do not.
 
-python -m tests.torch.compare [FANIN.json GLOO.json]: without files it runs both, which takes minutes. The exit code is 1 if
-Fanin fails a test that Gloo passes, unless EXPECTED says why.
+python -m tests.torch.compare [FANIN.json GLOO.json]: without files it runs both, which takes minutes. The exit code is
+1 if Fanin fails a test that Gloo passes, unless EXPECTED says why.
 """
 
 from __future__ import annotations

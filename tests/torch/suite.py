@@ -1,4 +1,4 @@
-"""torch's own tests of back-ends on Fanin: python -m tests.torch.suite BACKEND [NAME ...], as `make torch-suite` does it.
+"""torch's own tests of back-ends on Fanin: python -m tests.torch.suite BACKEND [NAME ...], as `make torch-suite` does.
 
 The tests are those that are installed with torch, `torch/testing/_internal/distributed/distributed_test.py`. Many ask
 for Gloo by its name. So the group of Fanin takes the place of Gloo's, under its name (BACKEND `fanin`), and what the

@@ -81,7 +81,4 @@ def test_a_fabric_for_the_run(tmp_path: Path, bench: object) -> None:
 
 def is_listening(folder: Path) -> bool:
     """Whether the guard of a NIC is still there, after it has had the time to end."""
-    for line in Path("/proc/net/unix").read_text().splitlines():
-        if line.endswith(str(folder / "guard")):
-            return True
-    return False
+    return any(line.endswith(str(folder / "guard")) for line in Path("/proc/net/unix").read_text().splitlines())

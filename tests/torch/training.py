@@ -1,8 +1,6 @@
 """Training by torch's own parallel wrappers, on Fanin beside Gloo."""
 
-from __future__ import annotations
-
-import copy
+import copy  # no `from __future__ import annotations` above: DDP looks at the annotations of a hook
 
 import torch
 import torch.distributed as dist
