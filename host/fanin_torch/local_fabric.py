@@ -1,8 +1,8 @@
 """A NIC for one run, where the ranks are on one machine and nothing else is there.
 
 Rank 0 starts this file as a program, which starts the NIC and listens at a socket of its own. (As a module of its
-package it would load torch.) Each rank connects there and stays connected. The NIC ends when the last of them has ended,
-however it did: so the death of rank 0 is the loss of a rank to the others, and not of their device.
+package it would load torch.) Each rank connects there and stays connected. The NIC ends when the last of them has
+ended, however it did: so the death of rank 0 is the loss of a rank to the others, and not of their device.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The monitored barrier: rank 0 names the ranks that have not come in time.
 
 It goes through the store of the group, so that the group goes on when it has failed: a collective of the devices that
-runs out of time ends its job.
+runs out of time ends its job. Its texts begin with those of Gloo, for which programs look.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ class MonitoredBarrier:
 
     def _follow(self, prefix: str, seconds: float) -> None:
         answer = self._read(f"{prefix}/answer", seconds + GRACE)
-        if answer is None:
-            raise as_torch(Timeout(f"rank {self._names[0]} has not come to the monitored barrier in {seconds:g} s"))
-        if answer != "go":
-            raise as_torch(Timeout(answer))
+        if answer == "go":
+            return
+        here, leader = f"Rank {self._names[self._rank]} successfully reached monitoredBarrier", f"rank {self._names[0]}"
+        why = answer or f"{leader} has not come in {seconds:g} s"
+        raise as_torch(Timeout(f"{here}, but received errors while waiting for send/recv from {leader}: {why}"))
 
     def _lead(self, prefix: str, seconds: float, wait_all_ranks: bool) -> None:
+        if seconds == 0:
+            raise as_torch(Timeout(f"Rank {self._names[0]} timed out in monitoredBarrier after 0 ms"))
         end, missing = time.monotonic() + seconds, []
         for rank in range(1, len(self._names)):
             if self._read(f"{prefix}/{rank}", max(0.001, end - time.monotonic())) is None:

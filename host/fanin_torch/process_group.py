@@ -282,7 +282,7 @@ class FaninProcessGroup(ProcessGroup):
             self.counts.miss("monitored_barrier", Reason.MONITORED)
         except FaninError as error:
             refuse(error)
-        seconds = self._timeout if timeout is None or timeout.total_seconds() <= 0 else timeout.total_seconds()
+        seconds = self._timeout if timeout is None or timeout.total_seconds() < 0 else timeout.total_seconds()
         self._monitored.wait(seconds, wait_all_ranks)
 
     # ---- Messages ----

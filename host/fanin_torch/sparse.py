@@ -30,7 +30,8 @@ def allreduce(communicator: Any, tensor: torch.Tensor, seconds: float) -> None:
     found = sum(counts)
     parts = _together(communicator, indices.t().contiguous(), counts, seconds).view(found, indices.shape[0])
     numbers = _together(communicator, values, counts, seconds).view(found, *values.shape[1:])
-    tensor.detach().copy_(torch.sparse_coo_tensor(parts.t(), numbers, tensor.shape).coalesce())
+    with torch.no_grad():  # a copy into tensor.detach() would leave the elements of `tensor` as they are
+        tensor.copy_(torch.sparse_coo_tensor(parts.t(), numbers, tensor.shape).coalesce())
 
 
 def _together(communicator: Any, rows: torch.Tensor, counts: list[int], seconds: float) -> torch.Tensor:

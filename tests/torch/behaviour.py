@@ -139,7 +139,7 @@ def refusals() -> None:
         dist.broadcast(torch.eye(3).to_sparse(), 0)
     with pytest.raises(NotSupported, match="prod of"):
         dist.reduce(torch.ones(3, dtype=torch.complex64), 0, dist.ReduceOp.PRODUCT)
-    sparse = torch.sparse_coo_tensor([[rank]], [2.0], (size,))
+    sparse = torch.sparse_coo_tensor([[rank]], [2.0], (size,), check_invariants=True)
     dist.all_reduce(sparse)
     assert torch.all(sparse.to_dense() == 2)
     assert fanin_torch.not_offloaded() == {"SPARSE": 1}
