@@ -15,8 +15,10 @@ PEERS := openmpi mpich
 BENCH_FLAGS ?=
 ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 NCCL_TAG := v2.30.7-1
+TORCH ?= torch==2.13.0+cpu
+TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm image image-trial hostile cosim cosim-mutants peers mpi4py-suite nccl bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm image image-trial hostile cosim cosim-mutants peers mpi4py-suite nccl torch torch-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,6 +41,8 @@ help:
 	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
+	@echo "make torch   the back-end of PyTorch beside Gloo, with torch's wheel for CPUs in .bench (TORCH=torch==VERSION)"
+	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -163,6 +167,20 @@ peers: $(PEERS:%=.bench/%/.installed) .bench/mpi4py/.installed
 
 mpi4py-suite: $(VENV)/.tested peers
 	@FANIN_TEST_MPI4PY=all $(BIN)/python -m pytest -s tests/mpi/test_mpi4py_suite.py $(PYTEST_FLAGS)
+
+.bench/torch/.installed: $(VENV)/.made pyproject.toml $(CORE)
+	@echo "== installing $(TORCH) and fanin into .bench/torch"
+	@$(PYTHON) -m venv .bench/torch
+	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install '$(TORCH)' scikit-learn expecttest \
+	  || { echo "fanin: NOT_SUPPORTED: pip can not get $(TORCH) here; make torch TORCH=torch==VERSION takes another"; exit 1; }
+	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install --editable '.[test]'
+	@touch $@
+
+torch: .bench/torch/.installed
+	@$(TORCH_BIN)/python -m pytest tests/torch $(PYTEST_FLAGS)
+
+torch-suite: .bench/torch/.installed
+	@$(TORCH_BIN)/python -m tests.torch.compare
 
 .bench/nccl:
 	@echo "== fetching NCCL $(NCCL_TAG) into .bench/nccl"

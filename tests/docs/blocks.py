@@ -28,6 +28,7 @@ NOT_RUN = {  # reason in the title of a block -> what the block must have
     "takes minutes": r"\bmake [a-z]|fanin (?:bench|soak|sim)\b|engine\.(?:segment\.)?kernels",
     "needs an MPI": r"mpirun|mpiexec|mpicc|--mpi\b",
     "needs verbs devices": r"--rdma rdma://|doorbells rxe1 rxe2",
+    "needs torch": r"fanin\[torch\]",
     "needs a GPU": r"\bNCCL_NET_PLUGIN\b",
     "needs verbs programs": r"\bibv_\w+|\bib_\w+",
     "needs pyverbs": r"\bfanin verbs-lib\b.* python\b|\bpython examples/verbs/",

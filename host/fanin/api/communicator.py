@@ -50,9 +50,10 @@ class Communicator(Collectives, Member):
     """The ranks of a job, as one of them.
 
     Without arguments: from the environment that `fanin run` sets. Else `job`, this process's `rank` in it, and the
-    `socket` of its node's NIC. Returns when all ranks have joined, or raises within `timeout` seconds what is wrong
-    (NoDevice, Timeout naming who is missing, MembersMismatch, ...). fallback: the host computes the reductions that the
-    devices do not, which are refused otherwise, and counted in either case.
+    `socket` of its node's NIC, or a connection to it that other communicators use as well. Returns when all ranks have
+    joined, or raises within `timeout` seconds what is wrong (NoDevice, Timeout naming who is missing, MembersMismatch,
+    ...). fallback: the host computes the reductions that the devices do not, which are refused otherwise, and counted
+    in either case.
 
     It may be used by several threads. close() leaves the job; `with` does so at the end of its block, and aborts when
     the block ends with an exception, so that the other ranks do not wait for this one.
@@ -62,7 +63,7 @@ class Communicator(Collectives, Member):
         self,
         job: Job | None = None,
         rank: int | None = None,
-        socket: str | os.PathLike[str] | None = None,
+        socket: str | os.PathLike[str] | DeviceConnection | None = None,
         timeout: float = JOIN_TIMEOUT,
         fallback: bool = False,
     ) -> None:
@@ -76,7 +77,8 @@ class Communicator(Collectives, Member):
         job.node_of(rank)
         _require_first(job, rank)
         require_seconds(timeout, unlimited=False)
-        connection = DeviceConnection(environment("FANIN_SOCKET") if socket is None else socket)
+        socket = environment("FANIN_SOCKET") if socket is None else socket
+        connection = socket if isinstance(socket, DeviceConnection) else DeviceConnection(socket)
         self._form(connection, Begin(How.JOIN, number=rank, data=job.c), timeout, Offload(fallback))
 
     def _form(self, connection: DeviceConnection, begin: Begin, timeout: float | None, offload: Offload) -> None:

@@ -1,0 +1,28 @@
+"""Fanin for PyTorch: `torch.distributed.init_process_group("fanin")` for CPU tensors.
+
+`pip install fanin[torch]` is enough: torch calls `register` when it is imported (entry point group `torch.backends`).
+Where that is switched off (TORCH_DEVICE_BACKEND_AUTOLOAD=0), `import fanin_torch` does it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fanin_torch.registration import register
+
+if TYPE_CHECKING:
+    from fanin_torch.process_group import not_offloaded, survivors
+
+__all__ = ["not_offloaded", "register", "survivors"]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs the driver is loaded when it is used: torch imports this package in every program."""
+    if name in __all__:
+        from fanin_torch import process_group
+
+        return getattr(process_group, name)
+    raise AttributeError(f"module {__name__} has no attribute {name}")
+
+
+register()

@@ -1,0 +1,49 @@
+"""What the devices did for a group, and what they did not, by reason."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from enum import StrEnum
+
+from fanin.errors import NotSupported
+
+ALLOWED_IN_STRICT = ("ONE_RANK",)
+
+
+class Reason(StrEnum):
+    """Why the devices did not do a call."""
+
+    ONE_RANK = "ONE_RANK"  # the group has one rank: nothing is to be sent
+    SPARSE = "SPARSE"  # the devices bring sparse tensors together, and the host adds them
+    MONITORED = "MONITORED"  # a monitored barrier goes through the store, so that the group survives it
+
+
+class Counts:
+    """Calls of one group. strict: what is not offloaded is an error."""
+
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+        self.offloaded: Counter[str] = Counter()
+        self.not_offloaded: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def note(self, name: str) -> None:
+        """A call that the devices do."""
+        with self._lock:
+            self.offloaded[name] += 1
+
+    def miss(self, name: str, reason: Reason, detail: str = "") -> None:
+        """A call that they do not. NotSupported where that is an error."""
+        with self._lock:
+            self.not_offloaded[reason] += 1
+        if self.strict and reason not in ALLOWED_IN_STRICT:
+            remedy = "Change the call, or unset FANIN_TORCH_STRICT to let the host do it."
+            raise NotSupported(f"{name} is not offloaded ({reason}){detail}", remedy=remedy, reason=reason)
+
+    def report(self, group: str) -> str:
+        """Rows for people."""
+        rows = [f"fanin: calls of group {group} on rank 0: offloaded"]
+        rows += [f"fanin: {name:24}{count:10}" for name, count in sorted(self.offloaded.items())]
+        rows += [f"fanin: not offloaded: {reason} {count}" for reason, count in sorted(self.not_offloaded.items())]
+        return "\n".join(rows)

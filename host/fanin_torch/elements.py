@@ -1,0 +1,92 @@
+"""Tensors as memory of the driver, and the operations of torch as those of the devices."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.distributed import ReduceOp
+
+from fanin.errors import InvalidRequest, NotSupported
+
+OPERATIONS = {
+    ReduceOp.SUM: "sum",
+    ReduceOp.AVG: "mean",
+    ReduceOp.PRODUCT: "prod",
+    ReduceOp.MIN: "min",
+    ReduceOp.MAX: "max",
+    ReduceOp.BAND: "band",
+    ReduceOp.BOR: "bor",
+    ReduceOp.BXOR: "bxor",
+}
+# Of truths: what each operation of torch means, as NCCL has it.
+OF_TRUTHS = {"sum": "lor", "max": "lor", "bor": "lor", "prod": "land", "min": "land", "band": "land", "bxor": "lxor"}
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGERS = (
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+)
+ON_FLOATS = ("sum", "mean", "prod", "min", "max")
+BY_PARTS = ("sum", "mean")  # of complex numbers: each part for itself
+
+
+class Reduction(NamedTuple):
+    """A reduction as the driver takes it. datatype: what numpy's type does not say."""
+
+    op: str
+    datatype: str | None = None
+
+
+def reduction(op: Any, dtype: torch.dtype) -> Reduction:
+    """What `op` means for elements of `dtype`. NotSupported where it means nothing."""
+    name = OPERATIONS.get(op.op if isinstance(op, ReduceOp) else op)
+    if name is None:
+        raise NotSupported(f"the operation {op} of torch", remedy=f"Use one of {', '.join(OPERATIONS.values())}.")
+    if dtype is torch.bool and name in OF_TRUTHS:
+        return Reduction(OF_TRUTHS[name])
+    if dtype in INTEGERS:
+        return Reduction(name)
+    if dtype in FLOATS and name in ON_FLOATS:
+        return Reduction(name, "bf16" if dtype is torch.bfloat16 else None)
+    if dtype.is_complex and name in BY_PARTS:
+        return Reduction(name)
+    raise NotSupported(f"{name} of {dtype}", remedy="Convert the tensor, or use an operation that its type has.")
+
+
+def require_plain(tensor: torch.Tensor) -> None:
+    """InvalidRequest unless the tensor is dense memory of the CPU."""
+    if tensor.device.type != "cpu":
+        raise InvalidRequest(
+            f"a tensor on device {tensor.device}",
+            remedy="Give tensors of the CPU; other devices need another back-end.",
+        )
+    if tensor.layout is not torch.strided:
+        raise InvalidRequest(f"a tensor of layout {tensor.layout}", remedy="Give dense tensors: tensor.to_dense().")
+
+
+def is_memory(tensor: torch.Tensor) -> bool:
+    """Whether its elements lie one after the other, as they are meant."""
+    return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+
+
+def in_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy whose elements lie one after the other."""
+    require_plain(tensor)
+    return tensor if is_memory(tensor) else tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def as_numbers(tensor: torch.Tensor) -> np.ndarray:
+    """A flat array over the memory of a tensor, of the type in which the devices compute: bf16 as uint16, complex
+    numbers as pairs."""
+    flat = tensor.detach().reshape(-1)
+    if flat.dtype is torch.bfloat16:
+        flat = flat.view(torch.uint16)
+    elif flat.dtype.is_complex:
+        flat = torch.view_as_real(flat).reshape(-1)
+    return flat.numpy()
+
+
+def as_bytes(tensor: torch.Tensor) -> np.ndarray:
+    """A flat array of bytes over the memory of a tensor, of whatever type."""
+    return tensor.detach().reshape(-1).view(torch.uint8).numpy()

@@ -1,0 +1,144 @@
+"""A NIC for one run, where the ranks are on one machine and nothing else is there.
+
+Rank 0 starts this file as a program, which starts the NIC and listens at a socket of its own. (As a module of its
+package it would load torch.) Each rank connects there and stays connected. The NIC ends when the last of them has
+ended, however it did: so the death of rank 0 is the loss of a rank to the others, and not of their device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fanin.errors import FaninError, NoDevice
+from fanin.verbs.context import device_status
+
+READY_SECONDS = 180.0  # the first NIC of a machine compiles its code
+FIRST_RANK_SECONDS = 60.0
+TRIES = 16
+GUARD, NIC, LOG = "guard", "nic0.sock", "nic.log"
+
+_membership: socket.socket | None = None  # open as long as this process lives
+
+
+def join(store: Any, rank: int) -> str:
+    """The socket of the NIC for this run. Rank 0 starts it; all ranks call this."""
+    global _membership
+    if rank == 0:
+        store.set("fanin/local", _start())
+    answer = store.get("fanin/local").decode()
+    folder = Path(answer)
+    if not folder.is_absolute():
+        raise NoDevice(answer, remedy="Correct that, or bring a fabric up before the run: fanin fabric up --nodes 1.")
+    if _membership is not None:
+        _membership.close()
+    _membership = socket.socket(socket.AF_UNIX)
+    _membership.connect(str(folder / GUARD))
+    return str(folder / NIC)
+
+
+def _start() -> str:
+    """The folder of a new NIC that answers; or why there is none."""
+    folder = Path(tempfile.mkdtemp(prefix="fanin-torch-"))
+    command = [sys.executable, "-P", __file__, str(folder)]
+    with (folder / LOG).open("w") as log:
+        guard = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True, text=True
+        )
+    assert guard.stdout is not None
+    with guard.stdout as output:
+        said = output.readline().strip()
+    if said == "ready":
+        return str(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    return said or f"the program that starts the NIC of this run ended with {guard.wait()}"
+
+
+def main() -> None:
+    """Entry point of the program: NIC and socket in the folder that is named, until all ranks have ended."""
+    folder = Path(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: for the ranks
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / GUARD))
+        listener.listen(128)
+        nic = _start_nic(folder)
+        try:
+            if nic is not None:
+                print("ready", flush=True)
+                _serve(listener, nic)
+        finally:
+            if nic is not None:
+                nic.terminate()
+                nic.wait()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start_nic(folder: Path) -> subprocess.Popen[bytes] | None:
+    """A NIC that answers, at a loopback address that nobody uses; None, and a line that says why, if there is none."""
+    program = Path(sysconfig.get_path("scripts")) / "fanin-nic"
+    found = str(program) if program.exists() else shutil.which("fanin-nic")
+    if found is None:
+        print("the program fanin-nic is not on the PATH", flush=True)
+        return None
+    for _ in range(TRIES):
+        address = f"127.78.{random.randrange(256)}.{random.randrange(1, 255)}"
+        command = [found, "--name", "torch", "--address", address, "--socket", str(folder / NIC)]
+        nic = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        if _answers(nic, folder / NIC):
+            return nic
+    print(f"no NIC could be started: {(folder / LOG).read_text()[-500:]!r}", flush=True)
+    return None
+
+
+def _answers(nic: subprocess.Popen[bytes], path: Path) -> bool:
+    end = time.monotonic() + READY_SECONDS
+    while nic.poll() is None and time.monotonic() < end:
+        with contextlib.suppress(FaninError):
+            device_status(path)
+            return True
+        time.sleep(0.02)
+    if nic.poll() is None:
+        nic.kill()
+        nic.wait()
+    return False
+
+
+def _serve(listener: socket.socket, nic: subprocess.Popen[bytes]) -> None:
+    """Until all who have come have gone, or the NIC has ended."""
+    nic_end = os.pidfd_open(nic.pid)
+    ranks: set[socket.socket] = set()
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        selector.register(nic_end, selectors.EVENT_READ)
+        patience: float | None = FIRST_RANK_SECONDS
+        while events := selector.select(patience):
+            for key, _ in events:
+                if key.fileobj is listener:
+                    rank, _ = listener.accept()
+                    ranks.add(rank)
+                    selector.register(rank, selectors.EVENT_READ)
+                    patience = None
+                elif isinstance(key.fileobj, socket.socket):
+                    selector.unregister(key.fileobj)
+                    ranks.discard(key.fileobj)
+                    key.fileobj.close()
+                else:
+                    return
+            if not ranks and patience is None:
+                return
+
+
+if __name__ == "__main__":
+    main()

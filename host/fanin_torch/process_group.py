@@ -1,0 +1,711 @@
+"""FaninProcessGroup: the collectives of torch.distributed on the devices, for tensors of the CPU.
+
+It is a ProcessGroup written in Python: so it needs no compilation against a version of torch. torch's C++ parts (DDP,
+functional collectives) call the methods that torch forwards to Python; the Python functions of torch.distributed call
+all of them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import logging
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed import ProcessGroup
+
+from fanin.api.communicator import JOIN_TIMEOUT, Communicator
+from fanin.errors import FaninError, InvalidRequest
+from fanin_torch import monitored, sparse
+from fanin_torch.counts import Counts, Reason
+from fanin_torch.device import device_of, job_of
+from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, reduction, require_plain
+from fanin_torch.errors import as_torch, refuse
+from fanin_torch.messages import Messages
+from fanin_torch.settings import SUBGROUP_SHARE, Settings
+from fanin_torch.work import Completer, FaninWork, nothing
+
+log = logging.getLogger("fanin")
+Tensors = Sequence[torch.Tensor]
+ANY_SOURCE = -1
+SHUTDOWN_SECONDS = 60.0  # for other ranks to take what this one has sent them
+
+_groups: weakref.WeakSet[FaninProcessGroup] = weakref.WeakSet()  # open ones
+_numbers = itertools.count()
+
+
+class FaninProcessGroup(ProcessGroup):
+    """A group of ranks, as one of them. All ranks of the group make it, and exchange what they must know by `store`.
+
+    Raises NoDevice, Timeout naming who is missing, and what else joining a job raises.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, global_ranks: Sequence[int] = ()) -> None:
+        super().__init__(rank, size)
+        self._rank, self._size, self._timeout = rank, size, timeout.total_seconds()
+        self._name, self._description = "", ""
+        self.global_ranks = tuple(global_ranks) or tuple(range(size))
+        self._sequence = 0
+        self._coalescing: list[FaninWork] | None = None
+        self._communicator: Communicator | None = None
+        self._messages: Messages | None = None
+        try:
+            self._settings = Settings.from_environment()
+            self.counts = Counts(self._settings.strict)
+            # A group of the same name may be made again with the same store.
+            times = store.add(f"fanin/times/{rank}", 1)
+            self._store = dist.PrefixStore(f"fanin-{times}", store)
+            self._monitored = monitored.MonitoredBarrier(self._store, rank, self.global_ranks)
+            if size > 1:
+                self._join()
+        except FaninError as error:
+            refuse(error)
+        self._completer = Completer(f"fanin-group-{next(_numbers)}")
+        _groups.add(self)
+
+    def _join(self) -> None:
+        device = device_of(self._store, self._rank, self._size)
+        settings = self._settings
+        if _groups:
+            settings = settings._replace(slots=max(4, settings.slots // SUBGROUP_SHARE))
+        job = job_of(device, self._store, self._rank, self._size, settings)
+        limit = min(self._timeout, JOIN_TIMEOUT)
+        self._communicator = Communicator(job, self._rank, device.connection, timeout=limit)
+        self._messages = Messages(device, self._store, self._rank, self._size, self._timeout)
+
+    # ---- What torch asks of a group ----
+
+    def getBackendName(self) -> str:
+        return "fanin"
+
+    def name(self) -> str:
+        return "fanin"
+
+    def rank(self) -> int:
+        return self._rank
+
+    def size(self) -> int:
+        return self._size
+
+    getRank, getSize = rank, size
+
+    @property
+    def group_name(self) -> str:
+        """The name that torch gives it."""
+        return self._name
+
+    @property
+    def group_desc(self) -> str:
+        """What the program says that it is for."""
+        return self._description
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    setGroupName, setGroupDesc = _set_group_name, _set_group_desc
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def get_group_store(self) -> Any:
+        """The store by which its ranks exchange what they must know."""
+        return self._store
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long a collective waits for all ranks, from the next one on."""
+        self._timeout = timeout.total_seconds()
+
+    def _set_default_timeout(self, timeout: timedelta) -> None:
+        self.set_timeout(timeout)
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._sequence
+
+    def _set_sequence_number_for_group(self) -> None:
+        self._sequence = 0
+
+    # ---- Reductions ----
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+        """Every rank gets the combined elements of all, in place."""
+        opts = dist.AllreduceOptions() if opts is None else opts
+        return self._begin("allreduce", opts, tensors, _for_all(_Call.allreduce, tensors))
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+        """Several allreduces, as one work."""
+        opts = dist.AllreduceCoalescedOptions() if opts is None else opts
+        return self._begin("allreduce_coalesced", opts, tensors, _for_all(_Call.allreduce, tensors))
+
+    def reduce(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+        """The root gets the combined elements of all, in place."""
+        opts = dist.ReduceOptions() if opts is None else opts
+        return self._begin("reduce", opts, tensors, _for_all(_Call.reduce, tensors))
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
+        """Rank r gets the combined elements of the r-th inputs of all."""
+        opts = dist.ReduceScatterOptions() if opts is None else opts
+
+        def steps(call: _Call) -> None:
+            for output, parts in zip(outputs, inputs, strict=True):
+                call.reduce_scatter(output, torch.cat([in_order(part).reshape(-1) for part in parts]), parts)
+
+        return self._begin("reduce_scatter", opts, outputs, steps)
+
+    def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> FaninWork:
+        """Rank r gets the combined elements of the r-th parts of the inputs of all."""
+        return self.reduce_scatter_single_coalesced([output], [source], opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
+        """Several, as one work."""
+        opts = dist.ReduceScatterOptions() if opts is None else opts
+
+        def steps(call: _Call) -> None:
+            for output, source in zip(outputs, inputs, strict=True):
+                call.reduce_scatter(output, source)
+
+        return self._begin("reduce_scatter", opts, outputs, steps)
+
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    # ---- Data in motion ----
+
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+        """Every rank gets what the root has, in place."""
+        opts = dist.BroadcastOptions() if opts is None else opts
+        return self._begin("broadcast", opts, tensors, _for_all(_Call.broadcast, tensors))
+
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
+        """Every rank gets the inputs of all, each in a tensor of its own."""
+        opts = dist.AllgatherOptions() if opts is None else opts
+
+        def steps(call: _Call) -> None:
+            for parts, source in zip(outputs, inputs, strict=True):
+                call.allgather(parts, source)
+
+        return self._begin("allgather", opts, list(itertools.chain(*outputs)), steps)
+
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
+        """Several: outputs[r][k] gets inputs[k] of rank r."""
+        return self.allgather(list(zip(*outputs, strict=True)), inputs, opts)
+
+    def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> FaninWork:
+        """Every rank gets the inputs of all, one after the other."""
+        return self.all_gather_single_coalesced([output], [source], opts)
+
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
+        """Several, as one work."""
+        opts = dist.AllgatherOptions() if opts is None else opts
+
+        def steps(call: _Call) -> None:
+            for output, source in zip(outputs, inputs, strict=True):
+                call.allgather_single(output, source)
+
+        return self._begin("allgather", opts, outputs, steps)
+
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
+        """The root gets the inputs of all, each in a tensor of its own."""
+        opts = dist.GatherOptions() if opts is None else opts
+        parts = outputs[0] if outputs else []
+        return self._begin("gather", opts, parts, lambda call: call.gather(parts, inputs[0]))
+
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
+        """Rank r gets the r-th input of the root."""
+        opts = dist.ScatterOptions() if opts is None else opts
+        parts = inputs[0] if inputs else []
+        return self._begin("scatter", opts, outputs, lambda call: call.scatter(outputs[0], parts))
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        source: torch.Tensor,
+        output_sizes: Sequence[int] | None = None,
+        input_sizes: Sequence[int] | None = None,
+        opts: Any = None,
+    ) -> FaninWork:
+        """Rank r gets the r-th part of each rank's input. sizes: of the parts, along the first dimension."""
+        opts = dist.AllToAllOptions() if opts is None else opts
+
+        def steps(call: _Call) -> None:
+            parts, pieces = call.whole(output), in_order(source)
+            call.all_to_all(self._parts(parts, output_sizes, "output"), self._parts(pieces, input_sizes, "input"))
+
+        return self._begin("all_to_all", opts, [output], steps)
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
+        """Output r is input r of rank r."""
+        opts = dist.AllToAllOptions() if opts is None else opts
+        return self._begin("all_to_all", opts, outputs, lambda call: call.all_to_all(outputs, inputs))
+
+    alltoall_base = all_to_all_single
+
+    def _parts(self, tensor: torch.Tensor, sizes: Sequence[int] | None, what: str) -> Tensors:
+        rows = tensor.shape[0] if tensor.dim() else 0
+        if not sizes:
+            if rows % self._size:
+                raise InvalidRequest(
+                    f"the {what} of an all_to_all has {rows} rows, which {self._size} ranks can not share evenly",
+                    remedy="Give the sizes of the parts.",
+                )
+            sizes = [rows // self._size] * self._size
+        if len(sizes) != self._size or sum(sizes) != rows:
+            raise InvalidRequest(
+                f"{what} sizes {list(sizes)} of a tensor of {rows} rows for {self._size} ranks",
+                remedy="Give one for each rank, which make up the tensor.",
+            )
+        return tensor.split(list(sizes))
+
+    def barrier(self, opts: Any = None) -> FaninWork:
+        """Ends when all ranks have come."""
+        opts = dist.BarrierOptions() if opts is None else opts
+        return self._begin("barrier", opts, [], lambda call: call.barrier())
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """A barrier that names the ranks that have not come. It goes through the store, and the group survives it."""
+        try:
+            self.counts.miss("monitored_barrier", Reason.MONITORED)
+        except FaninError as error:
+            refuse(error)
+        seconds = self._timeout if timeout is None or timeout.total_seconds() < 0 else timeout.total_seconds()
+        self._monitored.wait(seconds, wait_all_ranks)
+
+    # ---- Messages ----
+
+    def send(self, tensors: Tensors, destination: int, tag: int = 0) -> FaninWork:
+        """Send to one rank, by the ordinary traffic of the NIC."""
+        try:
+            source = in_order(tensors[0])
+            step = self._peers(destination).send(as_bytes(source), destination, tag)
+        except FaninError as error:
+            refuse(error)
+        self.counts.note("send")
+        return self._keep(FaninWork(f"send to {destination}", [step], tensors))
+
+    def recv(self, tensors: Tensors, source: int, tag: int = 0) -> FaninWork:
+        """Receive from one rank."""
+        require_plain(tensors[0])
+        into = tensors[0] if is_memory(tensors[0]) else torch.empty_like(tensors[0]).contiguous()
+        try:
+            step = self._peers(source).receive(as_bytes(into), source, tag)
+        except FaninError as error:
+            refuse(error)
+
+        def conclude() -> None:
+            work._source = step.source
+            if into is not tensors[0]:
+                tensors[0].detach().copy_(into)
+
+        self.counts.note("recv")
+        work = FaninWork(f"receive from {source}", [step], tensors, conclude, source)
+        return self._keep(work)
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> FaninWork:
+        """Receive from whoever sends first."""
+        return self.recv(tensors, ANY_SOURCE, tag)
+
+    def _peers(self, peer: int) -> Messages:
+        if self._messages is None or (peer != ANY_SOURCE and not 0 <= peer < self._size) or peer == self._rank:
+            raise InvalidRequest(
+                f"a message between rank {self._rank} and rank {peer} of {self._size}",
+                remedy="Give another rank of the group.",
+            )
+        return self._messages
+
+    # ---- Batches ----
+
+    def _start_coalescing(self, device: Any = None) -> None:
+        self._coalescing = []
+
+    def _end_coalescing(self, device: Any = None) -> FaninWork:
+        works, self._coalescing = self._coalescing or [], None
+        return self._keep(FaninWork("a batch", [_AsStep(work) for work in works]))
+
+    # ---- The end ----
+
+    def shutdown(self) -> None:
+        """Leave the group, when the others have what this rank has sent them."""
+        self._end(leave=True)
+
+    def abort(self) -> None:
+        """Leave it at once: what is under way fails, here and on the other ranks."""
+        self._end(leave=False)
+
+    def _end(self, leave: bool) -> None:
+        communicator, self._communicator = self._communicator, None
+        messages, self._messages = self._messages, None
+        if self._settings.report and self._rank == 0 and self in _groups:
+            print(self.counts.report(self._name or "of one rank"), file=sys.stderr)
+        _groups.discard(self)
+        if messages is not None:
+            messages.close()
+        if communicator is not None:
+            if leave:
+                try:
+                    communicator.flush(min(self._timeout, SHUTDOWN_SECONDS))
+                except FaninError as error:
+                    log.warning("rank %d leaves group %s: %s", self._rank, self._name, error)
+            communicator.end(leave)
+        self._completer.close()
+
+    # ---- How each collective is started ----
+
+    def _begin(self, name: str, opts: Any, result: Tensors, start: Callable[[_Call], object]) -> FaninWork:
+        """Start one, and give it to the thread that ends works unless the caller waits at once."""
+        self._sequence += 1
+        call = _Call(self, name, opts)
+        try:
+            start(call)
+        except FaninError as error:
+            for request in call.requests:  # they are posted, and use the tensors
+                _await_end(request)
+            refuse(error)
+        work = FaninWork(name, call.requests, result, call.conclude)
+        return self._keep(work) if getattr(opts, "asyncOp", True) else work
+
+    def _keep(self, work: FaninWork) -> FaninWork:
+        if self._coalescing is not None:
+            self._coalescing.append(work)
+        self._completer.take(work)
+        return work
+
+
+def _for_all(start: Callable[[_Call, torch.Tensor], None], tensors: Tensors) -> Callable[[_Call], None]:
+    """What starts the same for each of several tensors."""
+
+    def all_of_them(call: _Call) -> None:
+        for tensor in tensors:
+            start(call, tensor)
+
+    return all_of_them
+
+
+class _AsStep:
+    """A work as a part of another."""
+
+    def __init__(self, work: FaninWork) -> None:
+        self._work = work
+
+    def wait(self, timeout: float | None = None) -> None:
+        self._work.wait(None if timeout is None else timedelta(seconds=timeout))
+
+    def test(self) -> bool:
+        return self._work.is_completed()
+
+
+class _Call:
+    """One call of torch while it is started: the requests that it takes, and what is to be done at their end."""
+
+    def __init__(self, group: FaninProcessGroup, name: str, opts: Any) -> None:
+        self._group, self.name, self._opts = group, name, opts
+        seconds = opts.timeout.total_seconds()
+        self._timeout = seconds if seconds > 0 else group._timeout
+        self.root = int(getattr(opts, "rootRank", 0))
+        self.requests: list[Any] = []
+        self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+        if not 0 <= self.root < group.size():
+            raise as_torch(InvalidRequest(f"root {self.root} of {group.size()} ranks", remedy="Give one of them."))
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this rank is the root."""
+        return self._group.rank() == self.root
+
+    @property
+    def conclude(self) -> Callable[[], None]:
+        """What is to be done when all requests have ended."""
+        return self._conclude if self._copies else nothing
+
+    def _conclude(self) -> None:
+        with torch.no_grad():
+            for tensor, copy in self._copies:
+                tensor.detach().copy_(copy.view(tensor.shape))
+
+    def start(self, collective: str, *arrays: Any, **options: Any) -> None:
+        """Start a collective of the driver. Its request is one of this call."""
+        communicator = self._group._communicator
+        if communicator is None:
+            raise InvalidRequest(
+                f"{self.name} in a group that has been left", remedy="Make a new group: init_process_group, new_group."
+            )
+        start = getattr(communicator, f"i{collective}")
+        self.requests.append(start(*arrays, timeout=self._timeout, **options))
+        self._group.counts.note(collective)
+
+    def is_alone(self, source: torch.Tensor, destination: torch.Tensor) -> bool:
+        """Whether the group has one rank. Then this is all of it."""
+        if self._group.size() > 1:
+            return False
+        self._group.counts.miss(self.name, Reason.ONE_RANK)
+        if destination.numel() != source.numel():
+            raise InvalidRequest(
+                f"{self.name}: {source.numel()} elements into a tensor of {destination.numel()}",
+                remedy="Give tensors of one size.",
+            )
+        if destination.data_ptr() != source.data_ptr():
+            self._copies.append((destination, source))
+        return True
+
+    def whole(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Memory for what comes into a tensor: its own, or other memory that is copied to it at the end."""
+        require_plain(tensor)
+        if is_memory(tensor):
+            return tensor
+        copy = torch.empty(tensor.shape, dtype=tensor.dtype)
+        self._copies.append((tensor, copy))
+        return copy
+
+    def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Memory that holds what a tensor does, and gets what comes into it."""
+        memory = self.whole(tensor)
+        if memory is not tensor:
+            memory.copy_(tensor.detach())
+        return memory
+
+    # ---- Reductions ----
+
+    def allreduce(self, tensor: torch.Tensor) -> None:
+        op = reduction(self._opts.reduceOp, tensor.dtype)
+        if tensor.layout is torch.sparse_coo and op.op == "sum":
+            if self._group._communicator is not None:
+                self._group.counts.miss(self.name, Reason.SPARSE)
+                sparse.allreduce(self._group._communicator, tensor, self._timeout)
+            return
+        memory = self.in_place(tensor)
+        if self.is_alone(memory, memory):
+            return
+        array = as_numbers(memory)
+        self.start("allreduce", array, array, op.op, datatype=op.datatype)
+
+    def reduce(self, tensor: torch.Tensor) -> None:
+        op = reduction(self._opts.reduceOp, tensor.dtype)
+        memory = self.in_place(tensor) if self.is_root else in_order(tensor)
+        if self.is_alone(memory, memory):
+            return
+        array = as_numbers(memory)
+        out = array if self.is_root else None
+        self.start("reduce", array, out, op.op, self.root, datatype=op.datatype)
+
+    def reduce_scatter(self, output: torch.Tensor, source: torch.Tensor, parts: Tensors = ()) -> None:
+        """parts: as which the input was given, if they may differ in size."""
+        op = reduction(self._opts.reduceOp, source.dtype)
+        memory, whole = in_order(source), self.whole(output)
+        counts = [part.numel() for part in parts] or [output.numel()] * self._group.size()
+        self._require_parts(counts, source, output)
+        if self.is_alone(memory, whole):
+            return
+        elements = 2 if source.dtype.is_complex else 1
+        array, out = as_numbers(memory), as_numbers(whole)
+        if len(set(counts)) == 1:
+            self.start("reduce_scatter", array, out, op.op, datatype=op.datatype)
+        else:
+            sizes = [count * elements for count in counts]
+            self.start("reduce_scatter", array, out, op.op, sizes, datatype=op.datatype)
+
+    def _require_parts(self, counts: Sequence[int], whole: torch.Tensor, own: torch.Tensor) -> None:
+        """InvalidRequest unless `counts` elements of the ranks make up one tensor, and this rank's is the other."""
+        rank, size = self._group.rank(), self._group.size()
+        if whole.dtype != own.dtype:
+            raise InvalidRequest(f"{self.name} of {whole.dtype} and {own.dtype}", remedy="Give tensors of one type.")
+        if len(counts) != size or sum(counts) != whole.numel() or counts[rank] != own.numel():
+            raise InvalidRequest(
+                f"{self.name} in a group of {size} ranks: the whole has {whole.numel()} elements, the part of rank "
+                f"{rank} {own.numel()}",
+                remedy="Let the whole consist of one part for each rank.",
+            )
+
+    # ---- Data in motion ----
+
+    def broadcast(self, tensor: torch.Tensor) -> None:
+        memory = self.in_place(tensor)
+        if not self.is_alone(memory, memory):
+            self.start("broadcast", as_bytes(memory), self.root)
+
+    def barrier(self) -> None:
+        if self._group.size() > 1:
+            self.start("barrier")
+        else:
+            self._group.counts.miss(self.name, Reason.ONE_RANK)
+
+    def allgather(self, parts: Tensors, source: torch.Tensor) -> None:
+        memory, rank = in_order(source), self._group.rank()
+        counts = [part.numel() for part in parts]
+        if len(parts) != self._group.size() or counts[rank] != source.numel():
+            raise InvalidRequest(
+                f"{self.name} of {source.numel()} elements in a group of {self._group.size()} ranks, into tensors of "
+                f"{counts}",
+                remedy="Give a tensor for each rank, of the size of its input.",
+            )
+        self._require_type(parts, source)
+        whole = _one_memory(parts)
+        if whole is None:
+            whole = torch.empty(sum(counts), dtype=source.dtype)
+            self._copies += list(zip(parts, whole.split(counts), strict=True))
+        self._gather_into(whole, memory, counts)
+
+    def allgather_single(self, output: torch.Tensor, source: torch.Tensor) -> None:
+        self._require_type([output], source)
+        if output.numel() != source.numel() * self._group.size():
+            raise InvalidRequest(
+                f"{self.name} of {source.numel()} elements in a group of {self._group.size()} ranks, into a tensor of "
+                f"{output.numel()}",
+                remedy="Give an output of as many elements for each rank.",
+            )
+        self._gather_into(self.whole(output), in_order(source), [source.numel()] * self._group.size())
+
+    def _gather_into(self, whole: torch.Tensor, source: torch.Tensor, counts: list[int]) -> None:
+        if self._group.size() == 1:
+            self._copies.insert(0, (whole.reshape(-1), source.reshape(-1)))  # before the copies out of it
+            self._group.counts.miss(self.name, Reason.ONE_RANK)
+            return
+        array, out = as_bytes(source), as_bytes(whole)
+        if np.may_share_memory(array, out) and not _is_own_block(array, out, counts, self._group.rank()):
+            array = array.copy()
+        if len(set(counts)) == 1:
+            self.start("allgather", array, out)
+        else:
+            self.start("allgatherv", array, out, [count * source.element_size() for count in counts])
+
+    def gather(self, parts: Tensors, source: torch.Tensor) -> None:
+        memory = in_order(source)
+        if not self.is_root:
+            self.start("gather", as_bytes(memory), None, self.root)
+            return
+        self._require_type(parts, source)
+        counts = [part.numel() for part in parts]
+        if counts != [source.numel()] * self._group.size():
+            raise InvalidRequest(
+                f"{self.name} of {source.numel()} elements into tensors of {counts}",
+                remedy="Give the root a tensor for each rank, of the size of its input.",
+            )
+        if self.is_alone(memory, parts[0]):
+            return
+        whole = torch.empty(sum(counts), dtype=source.dtype)
+        self._copies += list(zip(parts, whole.split(counts), strict=True))
+        self.start("gather", as_bytes(memory), as_bytes(whole), self.root)
+
+    def scatter(self, output: torch.Tensor, parts: Tensors) -> None:
+        whole = self.whole(output)
+        if not self.is_root:
+            self.start("scatter", None, as_bytes(whole), self.root)
+            return
+        self._require_type(parts, output)
+        counts = [part.numel() for part in parts]
+        if counts != [output.numel()] * self._group.size():
+            raise InvalidRequest(
+                f"{self.name} of tensors of {counts} elements into one of {output.numel()}",
+                remedy="Give the root a tensor for each rank, of the size of its output.",
+            )
+        if not self.is_alone(in_order(parts[0]), whole):
+            source = torch.cat([in_order(part).reshape(-1) for part in parts])
+            self.start("scatter", as_bytes(source), as_bytes(whole), self.root)
+
+    def all_to_all(self, outputs: Tensors, inputs: Tensors) -> None:
+        """A stream of scatters, one from each rank."""
+        size, rank = self._group.size(), self._group.rank()
+        if len(outputs) != size or len(inputs) != size:
+            raise InvalidRequest(
+                f"{self.name} of {len(inputs)} tensors into {len(outputs)} in a group of {size} ranks",
+                remedy="Give one for each rank on both sides.",
+            )
+        self._require_type(outputs, inputs[0])
+        if self.is_alone(in_order(inputs[0]), self.whole(outputs[0])):
+            return
+        sizes = [part.numel() * part.element_size() for part in inputs]
+        source = as_bytes(torch.cat([in_order(part).reshape(-1) for part in inputs]))
+        for root in range(size):
+            out = as_bytes(self.whole(outputs[root]))
+            if root == rank:
+                self.start("scatterv", source, sizes, out, root)
+            else:
+                self.start("scatterv", None, None, out, root)
+
+    def _require_type(self, tensors: Tensors, other: torch.Tensor) -> None:
+        for tensor in tensors:
+            require_plain(tensor)
+            if tensor.dtype != other.dtype:
+                raise InvalidRequest(
+                    f"{self.name} of {other.dtype} and {tensor.dtype}", remedy="Give tensors of one type."
+                )
+
+
+def _one_memory(parts: Tensors) -> torch.Tensor | None:
+    """The memory of tensors that lie one after the other, as one; None if they do not."""
+    at = parts[0].data_ptr()
+    for part in parts:
+        if part.data_ptr() != at or not is_memory(part):
+            return None
+        at += part.numel() * part.element_size()
+    storage = parts[0].untyped_storage()
+    if at > storage.data_ptr() + storage.nbytes():
+        return None  # neighbours by chance
+    return torch.empty(0, dtype=parts[0].dtype).set_(
+        storage, parts[0].storage_offset(), (sum(part.numel() for part in parts),)
+    )
+
+
+def _is_own_block(array: np.ndarray, out: np.ndarray, counts: Sequence[int], rank: int) -> bool:
+    """Whether the input lies where the output has it, in place."""
+    size = out.nbytes // max(1, sum(counts))
+    return bool(array.ctypes.data == out.ctypes.data + sum(counts[:rank]) * size)
+
+
+def _await_end(request: Any) -> None:
+    try:
+        request.wait()
+    except FaninError as error:
+        log.warning("%s", error)
+
+
+@atexit.register
+def _end_of_program() -> None:
+    """Before the driver's: a thread that waits for messages must not outlive the connection to the device."""
+    for group in list(_groups):
+        if group._messages is not None:
+            group._messages.close()
+
+
+def not_offloaded(group: FaninProcessGroup | None = None) -> dict[str, int]:
+    """How many calls of a group (None: of the first) the devices did not do, by reason."""
+    return dict(_group_of(group).counts.not_offloaded)
+
+
+def survivors(group: FaninProcessGroup | None = None, timeout: float = 30.0) -> list[int]:
+    """The ranks of a group that are left after the loss of one, in their order. All that are left call this.
+
+    They agree on it, as `fanin.Communicator.shrink` does. The group is left; a new one is made by init_process_group
+    with rank and number of those that are left, and a store, or a prefix of one, that was not used before.
+    """
+    found = _group_of(group)
+    communicator = found._communicator
+    if communicator is None:
+        raise as_torch(InvalidRequest("the group has been left", remedy="Call survivors before it is destroyed."))
+    try:
+        with communicator.shrink(timeout) as left:
+            return [int(rank) for rank in left.allgather(np.array(found.rank()))]
+    except FaninError as error:
+        refuse(error)
+
+
+def _group_of(group: FaninProcessGroup | None) -> FaninProcessGroup:
+    found = dist.group.WORLD if group is None else group
+    if not isinstance(found, FaninProcessGroup):
+        raise as_torch(
+            InvalidRequest(f"{found!r} is no group of Fanin", remedy='init_process_group("fanin") makes one.')
+        )
+    return found

@@ -1,0 +1,48 @@
+"""Settings from the environment, by which a program that knows nothing of Fanin is run on it."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Self
+
+from fanin.errors import InvalidRequest
+from fanin.job.description import REPRODUCIBLE, ROUTES
+from fanin_wire.limits import DEFAULT_JOB_SLOTS
+
+LEAST_SLOTS = 4
+SUBGROUP_SHARE = 4  # groups other than the first ask for a quarter, as in the MPI shim
+
+
+class Settings(NamedTuple):
+    """What the variables say. Those of rank 0 of a group hold for its ranks."""
+
+    report: bool = False
+    strict: bool = False
+    route: str = "auto"
+    reproducible: str = "none"
+    slots: int = DEFAULT_JOB_SLOTS
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """FANIN_TORCH_REPORT, _STRICT, _REPRODUCIBLE, _SLOTS, and FANIN_ROUTE. InvalidRequest names a wrong one."""
+        return cls(
+            report=os.environ.get("FANIN_TORCH_REPORT", "0") not in ("", "0"),
+            strict=os.environ.get("FANIN_TORCH_STRICT", "0") not in ("", "0"),
+            route=_one_of("FANIN_ROUTE", "auto", tuple(ROUTES)),
+            reproducible=_one_of("FANIN_TORCH_REPRODUCIBLE", "none", tuple(REPRODUCIBLE)),
+            slots=_slots("FANIN_TORCH_SLOTS"),
+        )
+
+
+def _one_of(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = os.environ.get(name) or default
+    if value not in allowed:
+        raise InvalidRequest(f"{name} is {value!r}", remedy=f"Set it to one of {', '.join(allowed)}, or not at all.")
+    return value
+
+
+def _slots(name: str) -> int:
+    text = os.environ.get(name) or str(DEFAULT_JOB_SLOTS)
+    if not text.isdecimal() or (slots := int(text)) < LEAST_SLOTS or slots & (slots - 1):
+        raise InvalidRequest(f"{name} is {text!r}", remedy=f"Set it to a power of two from {LEAST_SLOTS} on.")
+    return slots

@@ -1,0 +1,194 @@
+"""Work: what torch waits for, and the thread that ends it where nobody waits.
+
+The device does the collective. What is left to the host (to copy a result to ordinary memory, to post what had no room)
+is done by whoever waits, or by one sleeping thread of the group for works that were started without a wait.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+from fanin.errors import FaninError, Timeout
+from fanin_torch.errors import as_torch
+
+
+class Step(Protocol):
+    """Something under way: a Request of the driver, or a message."""
+
+    def wait(self, timeout: float | None = None) -> Any: ...
+
+    def test(self) -> bool: ...
+
+
+def nothing() -> None:
+    """For works whose results are where they belong."""
+
+
+class FaninWork(dist.Work):
+    """Some steps, after which `conclude` is called once, in the thread that first sees their end.
+
+    result: what its future holds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        steps: Sequence[Step],
+        result: Sequence[torch.Tensor] = (),
+        conclude: Callable[[], None] = nothing,
+        source: int = -1,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self._steps = list(steps)
+        self._result = list(result)
+        self._conclude = conclude
+        self._source = source
+        self._error: BaseException | None = None
+        self._is_done = False
+        self._ending = threading.Lock()  # of the thread that waits for the steps
+        self._telling = threading.Lock()  # between the end and those who ask for the future
+        self._future: Any = None
+        self._end: Any = None
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """True when it has ended. Raises its error; or Timeout, after which it goes on."""
+        seconds = timeout.total_seconds() if timeout is not None else 0.0
+        self.finish(seconds if seconds > 0 else None)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def finish(self, seconds: float | None = None) -> None:
+        """Wait for its end, whatever it is. Timeout after `seconds`."""
+        if self._is_done:
+            return
+        if not self._ending.acquire(timeout=-1 if seconds is None else seconds):
+            raise as_torch(Timeout(f"{self.name} is still under way after {seconds:g} s"))
+        try:
+            if not self._is_done:
+                self._take_steps(seconds)
+        finally:
+            self._ending.release()
+
+    def _take_steps(self, seconds: float | None) -> None:
+        error: BaseException | None = None
+        for step in self._steps:
+            try:
+                step.wait(seconds)
+            except Timeout as late:
+                if seconds is not None and not getattr(step, "done", False):
+                    raise as_torch(late) from None
+                error = error or as_torch(late)
+            except FaninError as failure:
+                error = error or as_torch(failure)
+        if error is None:
+            try:
+                self._conclude()
+            except Exception as failure:
+                error = failure
+        self._tell(error)
+
+    def _tell(self, error: BaseException | None) -> None:
+        with self._telling:
+            self._error, self._is_done = error, True
+            self._steps.clear()
+            self._conclude = nothing
+            end = self._end
+        if end is not None:
+            end.set_result(None)
+
+    def get_future(self) -> torch.futures.Future:
+        """A future of the results. It fails with the error, also for those who wait in C++."""
+        with self._telling:
+            if self._future is None:
+                self._end = torch.futures.Future()
+                # The future of `then` has an error of its own. One of set_exception looks successful to C++.
+                self._future = self._end.then(self._outcome)
+                is_over = self._is_done
+            else:
+                is_over = False
+        if is_over:
+            self._end.set_result(None)
+        return self._future
+
+    def _outcome(self, _: Any) -> list[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not; without waiting."""
+        if not self._is_done and self._ending.acquire(blocking=False):
+            try:
+                if not self._is_done and all(_has_ended(step) for step in self._steps):
+                    self._take_steps(None)
+            finally:
+                self._ending.release()
+        return self._is_done
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """Its error, if it has ended with one."""
+        return self._error if self.is_completed() else None
+
+    def result(self) -> list[torch.Tensor]:
+        """The tensors that it has written."""
+        self.wait()
+        return self._result
+
+    def source_rank(self) -> int:
+        """Of a receive from anyone: from whom it was."""
+        self.wait()
+        return self._source
+
+    _source_rank = source_rank
+
+    def synchronize(self) -> None:
+        """As wait."""
+        self.wait()
+
+
+def _has_ended(step: Step) -> bool:
+    try:
+        return step.test()
+    except FaninError:
+        return True
+
+
+class Completer:
+    """A thread that ends works in the order in which they were started. It sleeps while there are none."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._works: queue.SimpleQueue[FaninWork | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def take(self, work: FaninWork) -> None:
+        """It will be ended, whoever waits."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._works.put(work)
+
+    def _run(self) -> None:
+        while (work := self._works.get()) is not None:
+            work.finish()
+            del work  # its tensors are the program's
+
+    def close(self) -> None:
+        """When all works have ended."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._works.put(None)
+            self._thread.join()
+            self._thread = None

@@ -1,0 +1,230 @@
+"""What is asked of a group beyond right results: works, groups, messages, refusals, losses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import fanin_torch
+from fanin.errors import InvalidRequest, NotSupported, PeerLost, Timeout
+
+LONG = 60_000  # elements of a message that is fetched
+
+
+def works() -> None:
+    """Works end without a wait; their futures have the results, and callbacks run."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    tensors = [torch.full((100,), float(rank + number)) for number in range(300)]  # more than a send queue holds
+    pending = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    doubled = pending[-1].get_future().then(lambda future: future.value()[0] * 2)
+    expected = size * (size - 1) / 2
+    assert torch.all(doubled.wait() == 2 * (expected + size * 299))
+    for number, (work, tensor) in enumerate(zip(pending, tensors, strict=True)):
+        assert work.is_completed()  # in order, and the last has ended
+        assert work.is_success()
+        assert work.exception() is None
+        assert torch.all(tensor == expected + size * number)
+    with dist._coalescing_manager(async_ops=True) as manager:
+        for tensor in tensors[:3]:
+            dist.all_reduce(tensor.fill_(1.0))
+    manager.wait()
+    assert all(torch.all(tensor == size) for tensor in tensors[:3])
+    assert dist.group.WORLD._get_sequence_number_for_group() == 301
+
+
+def groups() -> None:
+    """Groups that overlap, groups of one, and many of them one after the other."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    odd = dist.new_group([1, 3])
+    alone = [dist.new_group([other]) for other in range(size)][rank]
+    for _ in range(3):
+        tensor = torch.tensor([float(rank)])
+        dist.all_reduce(tensor, group=halves[rank // 2])
+        assert tensor == (1 if rank < 2 else 5)
+        if rank % 2:
+            tensor = torch.tensor([float(rank)])
+            dist.all_reduce(tensor, group=odd)
+            assert tensor == 4
+        tensor = torch.tensor([float(rank)])
+        for call in (dist.all_reduce, dist.barrier, dist.all_gather_into_tensor):
+            if call is dist.barrier:
+                dist.barrier(group=alone)
+            elif call is dist.all_reduce:
+                dist.all_reduce(tensor, group=alone)
+            else:
+                output = torch.zeros(1)
+                dist.all_gather_into_tensor(output, tensor, group=alone)
+                assert output == rank
+        rows = [torch.zeros(1)]
+        dist.all_gather(rows, tensor, group=alone)
+        dist.reduce_scatter_tensor(tensor, rows[0], group=alone)
+        dist.broadcast(tensor, rank, group=alone)
+        dist.all_to_all_single(tensor, rows[0], group=alone)
+        assert tensor == rank
+    assert fanin_torch.not_offloaded(alone)["ONE_RANK"] > 0
+    for _ in range(20):
+        group = dist.new_group(list(range(size)))
+        dist.barrier(group=group)
+        dist.destroy_process_group(group)
+
+
+def messages() -> None:
+    """send, recv, batches, tags out of order, from anyone, short and long ones."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    after, before = (rank + 1) % size, (rank - 1) % size
+    for count in (0, 1, 1000, LONG, 3_000_000):
+        out, into = torch.full((count,), float(rank)), torch.full((count,), -1.0)
+        operations = [dist.P2POp(dist.isend, out, after), dist.P2POp(dist.irecv, into, before)]
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+        assert torch.all(into == before)
+    if rank == 0:
+        pending = [dist.isend(torch.full((LONG if tag % 2 else 3,), float(tag)), 1, tag=tag) for tag in range(5)]
+        for work in pending:
+            work.wait()
+    elif rank == 1:
+        for tag in reversed(range(5)):
+            into = torch.zeros(LONG if tag % 2 else 3)
+            if tag % 2:
+                assert dist.recv(into, 0, tag=tag) == 0
+                assert torch.all(into == tag)
+            else:
+                dist.irecv(into, 0, tag=tag).wait()
+                assert torch.all(into == tag)
+    dist.barrier()
+    if rank == 0:
+        found = set()
+        for _ in range(size - 1):
+            into = torch.zeros(2)
+            source = dist.recv(into, tag=9)
+            assert torch.all(into == source)
+            found.add(source)
+        assert found == set(range(1, size))
+    else:
+        dist.send(torch.full((2,), float(rank)), 0, tag=9)
+    matrix = torch.arange(12.0).view(3, 4)
+    if rank == 0:
+        dist.send(matrix.t(), 1)
+    elif rank == 1:
+        into = torch.zeros(3, 4).t()
+        dist.recv(into, 0)
+        assert torch.equal(into, matrix.t())
+    if rank == 0:
+        dist.send(torch.zeros(5), 1)
+    elif rank == 1:
+        with pytest.raises(InvalidRequest, match="20 bytes"):
+            dist.recv(torch.zeros(6), 0)
+    dist.barrier()
+
+
+def refusals() -> None:
+    """What is wrong is an error by name, and does no harm to what follows."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    with pytest.raises(NotSupported, match="band of"):
+        dist.all_reduce(torch.ones(3), dist.ReduceOp.BAND)
+    with pytest.raises(RuntimeError, match="INVALID_REQUEST"):
+        dist.all_gather_into_tensor(torch.ones(3), torch.ones(7))
+    with pytest.raises(InvalidRequest, match="sizes"):
+        dist.all_to_all_single(torch.ones(size), torch.ones(size), [1] * size, [2] * size)
+    with pytest.raises(InvalidRequest, match="meta"):
+        dist.all_reduce(torch.ones(3, device="meta"))
+    with pytest.raises(InvalidRequest, match="layout"):
+        dist.broadcast(torch.eye(3).to_sparse(), 0)
+    with pytest.raises(NotSupported, match="prod of"):
+        dist.reduce(torch.ones(3, dtype=torch.complex64), 0, dist.ReduceOp.PRODUCT)
+    sparse = torch.sparse_coo_tensor([[rank]], [2.0], (size,), check_invariants=True)
+    dist.all_reduce(sparse)
+    assert torch.all(sparse.to_dense() == 2)
+    assert fanin_torch.not_offloaded() == {"SPARSE": 1}
+    group = dist.group.WORLD
+    if rank:
+        group.monitored_barrier(timedelta(seconds=60))
+        with pytest.raises(Timeout, match="Ranks 3 failed to pass"):
+            group.monitored_barrier(timedelta(seconds=5), True) if rank != 3 else late()
+    else:
+        group.monitored_barrier(timedelta(seconds=60))
+        with pytest.raises(Timeout, match="Ranks 3 failed to pass"):
+            group.monitored_barrier(timedelta(seconds=0.5), True)
+    dist.barrier()  # the group goes on
+
+
+def late() -> None:
+    """In the place of a rank that does not come."""
+    raise Timeout("Ranks 3 failed to pass")
+
+
+def strict() -> None:
+    """With FANIN_TORCH_STRICT what the devices do not do is an error."""
+    with pytest.raises(NotSupported, match="SPARSE"):
+        dist.all_reduce(torch.eye(3).to_sparse())
+    dist.barrier()
+
+
+def late_rank() -> None:
+    """A rank that does not come in time is named, by the group's own time-out."""
+    rank = dist.get_rank()
+    group = dist.new_group(timeout=timedelta(seconds=1))
+    if rank == 1:
+        dist.barrier()
+        return
+    with pytest.raises(Timeout, match="rank 1"):
+        dist.all_reduce(torch.ones(3), group=group)
+    dist.barrier()
+
+
+def mismatch() -> None:
+    """Ranks that call different things are told so, all of them."""
+    with pytest.raises(RuntimeError, match="OP_MISMATCH"):
+        dist.all_reduce(torch.ones(3 if dist.get_rank() else 4))
+
+
+def survivor() -> None:
+    """A rank is killed in mid-step. All others get PeerLost, in works, in DDP's C++ and in messages; they agree on who
+    is left, and go on."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.all_reduce(torch.ones(3))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    if rank == 0:
+        dist.send(torch.ones(1), 2, tag=1)  # a connection
+    elif rank == 2:
+        dist.recv(torch.ones(1), 0, tag=1)
+    pending = dist.all_reduce(torch.ones(3), async_op=True) if rank != 2 else None
+    print("ready", flush=True)
+    if rank == 2:
+        signal.pause()
+    assert pending is not None
+    sys.stdin.readline()
+    with pytest.raises(PeerLost):
+        pending.wait()
+    assert isinstance(pending.exception(), dist.DistBackendError)
+    with pytest.raises(RuntimeError, match="PEER_LOST"):
+        pending.get_future().wait()
+    with pytest.raises(RuntimeError, match="PEER_LOST"):
+        model(torch.ones(2, 4)).sum().backward()
+    if rank == 0:
+        with pytest.raises(PeerLost):
+            dist.recv(torch.ones(1), 2)
+    left = fanin_torch.survivors()
+    assert left == [0, 1, 3]
+    store = dist.distributed_c10d._get_default_store()
+    dist.destroy_process_group()
+    again = dist.PrefixStore("again", store)
+    dist.init_process_group("fanin", store=again, rank=left.index(rank), world_size=len(left))
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    assert torch.all(tensor == size - 1)
+
+
+def no_device() -> None:
+    """Of the ranks of one machine none has a device: a NIC was brought up for them. Its program has this many ranks."""
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    assert torch.all(tensor == dist.get_world_size())
+    assert "FANIN_SOCKET" not in os.environ

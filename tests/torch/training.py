@@ -1,0 +1,91 @@
+"""Training by torch's own parallel wrappers, on Fanin beside Gloo."""
+
+import copy  # no `from __future__ import annotations` above: DDP looks at the annotations of a hook
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = 5
+
+
+def small_model() -> nn.Sequential:
+    """The same on every rank."""
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
+
+
+def losses(model: nn.Module) -> list[float]:
+    """Of some steps of training, each rank with data of its own; averaged over the ranks."""
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    optimizer, found = torch.optim.SGD(model.parameters(), lr=0.1), []
+    for _ in range(STEPS):
+        data, labels = torch.randn(8, 16, generator=generator), torch.randint(0, 4, (8,), generator=generator)
+        loss = nn.functional.cross_entropy(model(data), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total = loss.detach().clone()
+        dist.all_reduce(total)
+        found.append(total.item() / dist.get_world_size())
+    return found
+
+
+def close(found: list[float], wanted: list[float]) -> None:
+    """Equal within rounding, and something was learned."""
+    assert torch.allclose(torch.tensor(found), torch.tensor(wanted), rtol=1e-5)
+    assert found[0] != found[-1]
+
+
+def data_parallel() -> None:
+    """DDP, with buckets of all kinds of sizes."""
+    gloo = dist.new_group(backend="gloo")
+    wanted = losses(DistributedDataParallel(small_model(), process_group=gloo))
+    for size in (0.001, 25):
+        close(losses(DistributedDataParallel(small_model(), bucket_cap_mb=size)), wanted)
+    close(losses(DistributedDataParallel(small_model(), gradient_as_bucket_view=True)), wanted)
+    model = DistributedDataParallel(small_model())
+    model.register_comm_hook(None, mean_in_device)
+    close(losses(model), wanted)
+
+
+def mean_in_device(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """A hook that lets the device divide."""
+    work = dist.all_reduce(bucket.buffer(), dist.ReduceOp.AVG, async_op=True)
+    return work.get_future().then(lambda future: future.value()[0])
+
+
+def fully_sharded() -> None:
+    """FSDP2, each layer and the whole."""
+    size = dist.get_world_size()
+    gloo = DeviceMesh.from_group(dist.new_group(backend="gloo"), "cpu")
+    found = []
+    for mesh in (gloo, init_device_mesh("cpu", (size,))):
+        model = small_model()
+        for layer in model:
+            if isinstance(layer, nn.Linear):
+                fully_shard(layer, mesh=mesh)
+        found.append(losses(fully_shard(model, mesh=mesh)))
+    close(found[1], found[0])
+
+
+def tensor_parallel() -> None:
+    """Two layers, one cut by columns and one by rows; functional collectives."""
+    mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("data", "model"))
+    model, whole = small_model()[:3], small_model()[:3]
+    whole = copy.deepcopy(whole)
+    parallelize_module(model, mesh["model"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    data = torch.ones(3, 16)
+    assert torch.allclose(model(data), whole(data), atol=1e-6)
+    tensor = torch.ones(4) * dist.get_rank()
+    summed = torch.distributed._functional_collectives.all_reduce(tensor, "sum", dist.group.WORLD)
+    size = dist.get_world_size()
+    assert torch.all(summed == size * (size - 1) / 2)
+    gathered = torch.distributed._functional_collectives.all_gather_tensor(tensor, 0, dist.group.WORLD)
+    assert torch.equal(gathered, torch.arange(float(size)).repeat_interleave(4))
+    scattered = torch.distributed._functional_collectives.reduce_scatter_tensor(gathered, "sum", 0, dist.group.WORLD)
+    assert torch.all(scattered == size * dist.get_rank())
