@@ -32,7 +32,7 @@ def asked(tester: Tester, child: int, slots: int) -> tuple[Job, Dissected]:
 def one_child_takes_what_it_gets(tester: Tester, slots: int) -> None:
     """One child joins until it is refused; another one still gets a job, which works, and the first one's go on."""
     tester.profile.require_shares()
-    held = []
+    held: list[Job] = []
     while len(held) < MOST:
         job, answer = asked(tester, 0, slots)
         if answer.ceth["status"] == REFUSED:
