@@ -96,7 +96,6 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "nccl_lib",
     ),
     "fanin_torch": (
-        "registration",
         "errors",
         "settings",
         "counts",
@@ -108,6 +107,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "device",
         "messages",
         "process_group",
+        "registration",
     ),
     "fanin_reference": (
         "spec",

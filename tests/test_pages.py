@@ -39,6 +39,7 @@ FOREIGN = {
     "infiniband/verbs.h",
     "rxe_comp.c",
     "rxe_req.c",
+    "distributed_test.py",
 }
 REASONS = {  # why something is not offloaded: the page with its table, the file of the code
     "docs/mpi.md": ("host/fanin/mpi/report.h", r"^    X\((\w+), \""),
