@@ -15,7 +15,7 @@ import numpy as np
 
 from fanin_conform.agents.agent import Agent
 from fanin_conform.datagram import TESTER_PORT
-from fanin_conform.targets.target import Frame
+from fanin_conform.targets.target import Frame, Uncontrolled
 from fpga_cosim.tb import frames
 from fpga_cosim.tb.tools import RTL
 from fpga_cosim.tb.verilated import Module
@@ -38,7 +38,7 @@ def taken_apart(frame: bytes) -> Frame:
     return Frame(destination, source, port, frame[frames.HEADERS :])
 
 
-class RtlTarget:
+class RtlTarget(Uncontrolled):
     """See `fanin_conform.targets.target.Target`.
 
     module: the switch, if it is built already; it is reset.
