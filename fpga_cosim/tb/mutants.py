@@ -88,7 +88,7 @@ def main() -> int:
         print(f"{verdict:7}  {mutant.module}: {mutant.name}", flush=True)
         if verdict == INVALID:
             print(
-                f"{printed}\nfanin: INVALID_REQUEST: {mutant.name!r} does not compile, so its tests did not run; mend it"
+                f"{printed}\nfanin: INVALID_REQUEST: {mutant.name!r} does not compile: its tests did not run; mend it"
             )
         shutil.rmtree(folder_of(mutant), ignore_errors=True)
     print(f"{caught} of {len(wanted)} caught")

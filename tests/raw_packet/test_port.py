@@ -228,8 +228,10 @@ def free_address(running: Running) -> Iterator[None]:
     """HOST has NOBODY meanwhile."""
     words = [f"{NOBODY}/{namespaces.PREFIX_LENGTH}", "dev", INTERFACE]
     inside(running.fabric, HOST, "ip", "address", "add", *words)
-    yield
-    inside(running.fabric, HOST, "ip", "address", "delete", *words)
+    try:
+        yield
+    finally:
+        inside(running.fabric, HOST, "ip", "address", "delete", *words)
 
 
 def test_device_without_rules(

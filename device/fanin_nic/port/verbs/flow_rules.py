@@ -62,7 +62,7 @@ NORMAL = 0  # IBV_FLOW_ATTR_NORMAL
 ETHERNET, IPV4, UDP = 0x20, 0x30, 0x41  # enum ibv_flow_spec_type
 ETHER_TYPE = 0x0800
 
-REFUSED = "run as root or with CAP_NET_RAW, and see that the device allows steering"
+REMEDY = "run as root or with CAP_NET_RAW, and see that the device allows steering"
 
 # struct verbs_context, from the struct ibv_context on
 CREATE, DESTROY, SIZE = -80, -96, -8
@@ -102,7 +102,7 @@ def steer(context: int, queue_pair: int, what: np.ndarray, name: str) -> int:
     if not create or not _function(context, DESTROY):
         raise VerbsFailed(f"verbs device {name} has no steering rules; leave out {RAW_SUFFIX}")
     made = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_void_p, use_errno=True)(create)(queue_pair, what.ctypes.data)
-    return int(checked(made, f"steer UDP port {UDP_PORT} of {name} to a queue pair", REFUSED))
+    return int(checked(made, f"steer UDP port {UDP_PORT} of {name} to a queue pair", REMEDY))
 
 
 def remove(context: int, flow: int) -> None:
