@@ -1,7 +1,8 @@
 // Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
 // payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0 copies.
+// The value as it would be sent goes to a memory of its own, one clock later (see vector_unit).
 //
-// One beat a clock; a command follows another one without a gap. LATENCY = 6 clocks pass from the read of a beat until it
+// One beat a clock; a command follows another one without a gap. LATENCY = 7 clocks pass from the read of a beat until it
 // can be read again, and so many clocks lie between the first beats of two commands about one slot: all other beats are
 // as far apart.
 `resetall
@@ -31,14 +32,20 @@ module accumulator #(
     // the slot memory
     output wire [ADDRESS-1:0] read_address,
     input  wire [511:0]       read_data, // one clock later
+    input  wire [511:0]       read_data_high,
     output wire               write_enable,
     output wire [ADDRESS-1:0] write_address,
     output wire [511:0]       write_data,
+    output wire [511:0]       write_data_high,
+    // the memory of what is sent
+    output wire               send_enable,
+    output wire [ADDRESS-1:0] send_address,
+    output wire [511:0]       send_data,
     output wire               is_idle,
     output wire [RING-1:0]    ring_head // place of the oldest payload
 );
 
-localparam LATENCY = 6;
+localparam LATENCY = 7;
 
 reg               runs;
 reg  [7:0]        own_op, own_dtype;
@@ -111,10 +118,13 @@ always @(posedge clk) begin
 end
 
 vector_unit vector_unit_inst (
-    .clk(clk), .advance(1'b1), .op(op_1), .dtype(dtype_1), .a(read_data), .b(ring_data), .result(write_data)
+    .clk(clk), .advance(1'b1), .op(op_1), .dtype(dtype_1), .a(read_data), .a_high(read_data_high), .b(ring_data),
+    .result(write_data), .result_high(write_data_high), .rounded(send_data)
 );
 assign write_enable = flying[LATENCY-2];
 assign write_address = places[LATENCY-2];
+assign send_enable = flying[LATENCY-1];
+assign send_address = places[LATENCY-1];
 
 endmodule
 

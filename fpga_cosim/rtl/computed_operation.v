@@ -11,6 +11,8 @@ module computed_operation (
     output reg        is_computed,
     output reg        is_float,
     output reg        is_signed,
+    output reg        is_small, // f16 or bf16, which are computed as f32
+    output reg        is_bf16,
     output reg  [1:0] size_log2 // of an element, in bytes
 );
 
@@ -21,6 +23,8 @@ always @* begin
     is_bool = 1'b0;
     is_float = 1'b0;
     is_signed = 1'b0;
+    is_small = 1'b0;
+    is_bf16 = 1'b0;
     size_log2 = 2'd0;
     case (dtype)
         `FANIN_DTYPE_I8: is_signed = 1'b1;
@@ -32,6 +36,10 @@ always @* begin
         `FANIN_DTYPE_U32: size_log2 = 2'd2;
         `FANIN_DTYPE_U64: size_log2 = 2'd3;
         `FANIN_DTYPE_F32: begin is_integer = 1'b0; is_float = 1'b1; size_log2 = 2'd2; end
+        `FANIN_DTYPE_F16: begin is_integer = 1'b0; is_float = 1'b1; is_small = 1'b1; size_log2 = 2'd1; end
+        `FANIN_DTYPE_BF16: begin
+            is_integer = 1'b0; is_float = 1'b1; is_small = 1'b1; is_bf16 = 1'b1; size_log2 = 2'd1;
+        end
         `FANIN_DTYPE_BOOL: begin is_integer = 1'b0; is_bool = 1'b1; end
         default: is_integer = 1'b0;
     endcase
