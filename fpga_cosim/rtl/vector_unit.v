@@ -5,8 +5,8 @@
 // as wide, `a_high` and `result_high` above them. Of 64 bits of data, which are four elements, the lower two are in the
 // same 64 bits of `result`, the upper two in those of `result_high`. `rounded` is the value as it is sent.
 //
-// One beat a clock; `result` comes LATENCY = 5 clocks with `advance` later, and `rounded` one clock after it. Operation
-// and type may change in each beat.
+// One beat a clock; `a` and `a_high` come one clock with `advance` after op, dtype and b, `result` 4 clocks after them, and
+// `rounded` one more. Operation and type may change in each beat.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -19,9 +19,9 @@ module vector_unit #(
     input  wire             advance,
     input  wire [7:0]       op,
     input  wire [7:0]       dtype,
-    input  wire [WIDTH-1:0] a,
-    input  wire [WIDTH-1:0] a_high,
     input  wire [WIDTH-1:0] b,
+    input  wire [WIDTH-1:0] a, // one clock later
+    input  wire [WIDTH-1:0] a_high,
     output wire [WIDTH-1:0] result,
     output wire [WIDTH-1:0] result_high,
     output wire [WIDTH-1:0] rounded
@@ -62,12 +62,12 @@ generate
         wire [63:0]  own_b = b[64*lane +: 64];
         wire [127:0] widened, extremes, sums, others_5, total_5;
         wire [63:0]  integers, narrowed, given_5;
-        reg  [127:0] a_1, b_1, others_1; // the upper half is there for f16 and bf16
+        wire [127:0] a_1 = {a_high[64*lane +: 64], a[64*lane +: 64]};
+        reg  [127:0] b_1, others_1; // the upper half is there for f16 and bf16
         reg  [63:0]  given_1, rounded_6; // b as it came
 
-        // Stage 1: all numbers in the form in which they are computed
+        // Stage 1: the data in the form in which they are computed
         always @(posedge clk) if (advance) begin
-            a_1 <= {a_high[64*lane +: 64], a[64*lane +: 64]};
             b_1 <= {widened[127:64], is_small ? widened[63:0] : own_b};
             given_1 <= own_b;
         end

@@ -108,6 +108,8 @@ def test_beats(vectors: int, generator: np.random.Generator) -> None:
     place = np.minimum(np.cumsum(steps) - steps, len(every) - 1)
     inputs = every[order][place]
     inputs["advance"] = steps
+    for port in ("a", "a_high"):
+        inputs[port] = every[port][order][np.maximum(place - 1, 0)]
     results = module.run(inputs)
     for port, latency in (("result", LATENCY), ("result_high", LATENCY), ("rounded", LATENCY + 1)):
         ready = np.flatnonzero((place >= latency) & (place < len(every) - 1))
