@@ -250,12 +250,12 @@ wire [1:0] p_class = p_flags[`FANIN_CLASS_SHIFT +: 2];
 wire p_has_data = |(p_flags & `FANIN_FLAG_HAS_DATA);
 wire p_wants = |(p_flags & `FANIN_FLAG_WANTS_RESULT);
 wire brings = p_has_data && p_status == 8'd0;
-wire is_computed, is_float, is_signed, is_small, is_bf16, replaces, differs;
+wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair, replaces, differs;
 wire [1:0] size_log2;
 wire [4:0] slot_drop;
 computed_operation computed_operation_inst (
     .op(p_op), .dtype(p_dtype), .is_computed(is_computed), .is_float(is_float), .is_signed(is_signed),
-    .is_small(is_small), .is_bf16(is_bf16), .size_log2(size_log2)
+    .is_small(is_small), .is_bf16(is_bf16), .is_pair(is_pair), .size_log2(size_log2)
 );
 slot_rule slot_rule_inst (
     .slots(own_slots), .position(p_position), .op(p_op), .dtype(p_dtype), .contributor_class(p_class), .mid(p_mid),
@@ -921,7 +921,7 @@ always @(posedge clk) begin
 end
 
 wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_float, is_signed,
-    is_small, is_bf16, size_log2, beats_of_data};
+    is_small, is_bf16, is_pair, size_log2, beats_of_data};
 
 endmodule
 

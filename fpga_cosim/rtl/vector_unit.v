@@ -1,5 +1,5 @@
-// One step of an operation on a whole beat: WIDTH bits of elements of one type, side by side (SPEC.md, 12-3 to 12-20 and
-// 12-26). Operation 0 takes b as it is: so the first data are copied, bit for bit (12-3, 12-4).
+// One step of an operation on a whole beat: WIDTH bits of elements of one type, side by side (SPEC.md, 12-3 to 12-20,
+// 12-26 and 12-29 to 12-32). Operation 0 takes b as it is: so the first data are copied, bit for bit (12-3, 12-4).
 //
 // A value is kept as it is computed, and f16 and bf16 are computed as f32 (12-17, 12-18): `a` and `result` then are twice
 // as wide, `a_high` and `result_high` above them. Of 64 bits of data, which are four elements, the lower two are in the
@@ -28,20 +28,21 @@ module vector_unit #(
 );
 
 localparam ADDER = 4; // clocks of float32_add
-localparam [1:0] UNCHANGED = 2'd0, INTEGERS = 2'd1, EXTREMES = 2'd2, SUMS = 2'd3; // whose result counts
+localparam [2:0] UNCHANGED = 3'd0, INTEGERS = 3'd1, EXTREMES = 3'd2, SUMS = 3'd3, PAIRS = 3'd4; // whose result counts
 
 // What the beat is: it goes along with its data, from stage to stage.
-wire is_computed, is_float, is_signed, is_small, is_bf16;
+wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair;
 wire [1:0] size_log2;
 computed_operation computed_operation_inst (
     .op(op), .dtype(dtype), .is_computed(is_computed), .is_float(is_float), .is_signed(is_signed), .is_small(is_small),
-    .is_bf16(is_bf16), .size_log2(size_log2)
+    .is_bf16(is_bf16), .is_pair(is_pair), .size_log2(size_log2)
 );
 
 reg  [7:0] op_1;
-reg  [1:0] size_log2_1, unit_1;
-reg        is_signed_1, is_small_1, is_bf16_1;
-wire [1:0] unit_5;
+reg  [1:0] size_log2_1;
+reg  [2:0] unit_1;
+reg        is_signed_1, is_small_1, is_bf16_1, is_float_1;
+wire [2:0] unit_5;
 wire       is_small_5, is_bf16_5;
 
 always @(posedge clk) if (advance) begin
@@ -50,9 +51,10 @@ always @(posedge clk) if (advance) begin
     is_signed_1 <= is_signed;
     is_small_1 <= is_small;
     is_bf16_1 <= is_bf16;
-    unit_1 <= op == `FANIN_OP_NONE ? UNCHANGED : !is_float ? INTEGERS : op == `FANIN_OP_SUM ? SUMS : EXTREMES;
+    is_float_1 <= is_float;
+    unit_1 <= op == `FANIN_OP_NONE ? UNCHANGED : is_pair ? PAIRS : !is_float ? INTEGERS : op == `FANIN_OP_SUM ? SUMS : EXTREMES;
 end
-delay #(.WIDTH(4), .CLOCKS(ADDER)) kind (
+delay #(.WIDTH(5), .CLOCKS(ADDER)) kind (
     .clk(clk), .advance(advance), .data({unit_1, is_small_1, is_bf16_1}), .delayed({unit_5, is_small_5, is_bf16_5})
 );
 
@@ -61,7 +63,7 @@ generate
     for (lane = 0; lane < WIDTH / 64; lane = lane + 1) begin : lanes
         wire [63:0]  own_b = b[64*lane +: 64];
         wire [127:0] widened, extremes, sums, others_5, total_5;
-        wire [63:0]  integers, narrowed, given_5;
+        wire [63:0]  integers, pairs, narrowed, given_5;
         wire [127:0] a_1 = {a_high[64*lane +: 64], a[64*lane +: 64]};
         reg  [127:0] b_1, others_1; // the upper half is there for f16 and bf16
         reg  [63:0]  given_1, rounded_6; // b as it came
@@ -75,6 +77,10 @@ generate
         // Stages 2 to 5; what takes less time is held back.
         integer_unit integer_unit_inst (
             .op(op_1), .size_log2(size_log2_1), .is_signed(is_signed_1), .a(a_1[63:0]), .b(b_1[63:0]), .result(integers)
+        );
+        pair_extreme pair_extreme_inst (
+            .is_maximum(op_1 == `FANIN_OP_MAXLOC), .is_float(is_float_1), .is_short(size_log2_1 == 2'd1), .a(a_1[63:0]),
+            .b(b_1[63:0]), .extreme(pairs)
         );
         for (part = 0; part < 4; part = part + 1) begin : parts
             float16_widen float16_widen_inst (
@@ -94,6 +100,7 @@ generate
         always @* begin
             case (unit_1)
                 INTEGERS: others_1 = {64'd0, integers};
+                PAIRS: others_1 = {64'd0, pairs};
                 EXTREMES: others_1 = extremes;
                 default: others_1 = b_1;
             endcase

@@ -18,6 +18,7 @@ HAS_DATA, WANTS = (spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT"))
 PAIRS = [(op, dtype) for op in (1, 2, 3) for dtype in (1, *range(3, 13))]  # SUM, MIN, MAX
 PAIRS += [(op, dtype) for op in (6, 7, 8) for dtype in (*range(3, 11), 13)]  # LAND, LOR, LXOR
 PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, BOR, BXOR
+PAIRS += [(op, dtype) for op in (12, 13) for dtype in (16, 18, 19)]  # MINLOC, MAXLOC
 ANSWERS = {code: name for name, code in spec.OPCODES.items()}
 LOST, CORRUPTED, ALTERED, ENDS = 0.03, 0.01, 0.04, 0.003
 
