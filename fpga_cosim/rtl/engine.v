@@ -250,12 +250,12 @@ wire [1:0] p_class = p_flags[`FANIN_CLASS_SHIFT +: 2];
 wire p_has_data = |(p_flags & `FANIN_FLAG_HAS_DATA);
 wire p_wants = |(p_flags & `FANIN_FLAG_WANTS_RESULT);
 wire brings = p_has_data && p_status == 8'd0;
-wire is_computed, is_float, is_signed, replaces, differs;
+wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair, replaces, differs;
 wire [1:0] size_log2;
 wire [4:0] slot_drop;
 computed_operation computed_operation_inst (
     .op(p_op), .dtype(p_dtype), .is_computed(is_computed), .is_float(is_float), .is_signed(is_signed),
-    .size_log2(size_log2)
+    .is_small(is_small), .is_bf16(is_bf16), .is_pair(is_pair), .size_log2(size_log2)
 );
 slot_rule slot_rule_inst (
     .slots(own_slots), .position(p_position), .op(p_op), .dtype(p_dtype), .contributor_class(p_class), .mid(p_mid),
@@ -380,7 +380,7 @@ wire is_last_one = missing_then == 64'd0;
 wire some_have_left = |(missing_then & own_left);
 
 reg gave; // the accumulator gives the payload back
-reg [1:0] settle; // clocks since the last contribution was taken
+reg [2:0] settle; // clocks since the last contribution was taken
 reg settled;
 assign computes = state == DECIDE;
 assign accumulate = (contributes && has_work) || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
@@ -532,7 +532,7 @@ always @(posedge clk) begin
     if (command_push && c_from_slot) issued <= issued + 16'd1;
     if (slot_done) done <= done + 16'd1;
     if (is_heard) job_heard[job] <= now_us;
-    settle <= settle + 2'd1;
+    settle <= settle + 3'd1;
 
     case (state)
         IDLE: begin
@@ -632,7 +632,7 @@ always @(posedge clk) begin
                         sid <= p_sid;
                         length <= length_then;
                         gave <= has_work;
-                        settle <= 2'd0;
+                        settle <= 3'd0;
                         settled <= 1'b0;
                         if (is_last_one) state <= COMPLETE;
                         else if (some_have_left)
@@ -661,7 +661,7 @@ always @(posedge clk) begin
         SAVE: state <= RELEASE;
 
         // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
-        COMPLETE: if (!settled) settled <= settle == 2'd2; else begin
+        COMPLETE: if (!settled) settled <= settle == 3'd4; else begin
             is_final <= 1'b1;
             finished <= now_us;
             if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)
@@ -921,7 +921,7 @@ always @(posedge clk) begin
 end
 
 wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_float, is_signed,
-    size_log2, beats_of_data};
+    is_small, is_bf16, is_pair, size_log2, beats_of_data};
 
 endmodule
 

@@ -183,12 +183,13 @@ class Module:
         state = _digest(rtl, RTL, label)
         is_current = (folder / "state").exists() and (folder / "state").read_text() == state
         if not is_current:
-            (folder / "state").unlink(missing_ok=True)
+            for path in (folder / "state", *folder.glob("Vdut*")):  # an older source may have had more files
+                path.unlink(missing_ok=True)
             generics = [f"-G{key}={value}" for key, value in values.items()]
             run(
                 *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}"),
-                *(f"-I{RTL}", "-Wall", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--noassert", *generics),
-                *(rtl / f"{name}.v",),
+                *(f"-I{RTL}", "-Wall", "-O3", "-fno-inline", "--x-assign", "unique", "--x-initial", "unique"),
+                *("--noassert", *generics, rtl / f"{name}.v"),
             )
         header = (folder / "Vdut.h").read_text()
         ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
@@ -226,8 +227,11 @@ class Module:
             exchange=EXCHANGE.format(**sizes) if is_stream and IDLE in names else "",
             **sizes,
         )
-        generated = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("Vdut*.cpp")))
-        (folder / "wrapper.cc").write_text(generated + code)
+        files = sorted(path.name for path in folder.glob("Vdut*.cpp"))
+        once = [name for name in files if name.endswith("Slow.cpp")]
+        often = [f'#include "{name}"\n' for name in files if name not in once]
+        rare = ['#pragma GCC optimize("O0")\n', *(f'#include "{name}"\n' for name in once)]
+        (folder / "wrapper.cc").write_text("".join([code, *often, *rare]))
         include = _include()
         run(
             *("c++", "-O1", "-fPIC", "-shared", "-std=c++20", "-pthread", f"-I{include}", f"-I{include}/vltstd"),
