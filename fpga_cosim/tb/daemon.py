@@ -26,7 +26,6 @@ from fanin_wire.fields import BTH, UDP_PORT, Opcode
 from fanin_wire.settings import DeviceSettings
 from fpga_cosim.tb import frames
 from fpga_cosim.tb.target import RtlTarget
-from fpga_cosim.tb.verilated import Module
 
 SOURCE_PORT = 0xC000  # of all that the switch sends
 SEGMENT_INDEX = BTH.size + 30  # also the identification of its IPv4 packet ([3-9])
@@ -36,9 +35,6 @@ TICK_S = 0.05  # the switch looks for silence as often
 WRAP_US = 1 << 40
 JOB_STATES = {1: "joining", 2: "active", 3: "aborted", 4: "aborted"}  # of engine.v; 0 is free
 REMEMBERED = 4
-PLACES = ("state", "jid", "slots", "window", "chunk", "mask", "joined")
-TYPES = ("u1", "u4", "u4", "u4", "u4", "u8", "u8")
-TABLES = {f"engine_inst.job_{name}": kind for name, kind in zip(PLACES, TYPES, strict=True)}
 
 
 class Traffic(NamedTuple):
@@ -50,17 +46,12 @@ class Traffic(NamedTuple):
     rx_bytes: int = 0
 
 
-def build() -> Module:
-    """The simulation, compiled if it is not."""
-    return Module("switch_core", tables=TABLES)
-
-
 class Daemon:
     """The switch with these settings. Raises OSError if an address or the socket can not be had."""
 
     def __init__(self, given: DeviceSettings) -> None:
         self._given, self._begun = given, time.monotonic()
-        self._rtl = RtlTarget(0, build(), address=given.address, room=ROOM)
+        self._rtl = RtlTarget(0, address=given.address, room=ROOM)
         self._inbox, self._outbox = opened(given.address, UDP_PORT), opened(given.address, SOURCE_PORT)
         self._inbox.setblocking(False)
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
@@ -163,9 +154,7 @@ class Daemon:
         }
 
     def _jobs(self) -> list[dict[str, Any]]:
-        columns = [self._rtl.module.table(place) for place in TABLES]
-        rows = [dict(zip(PLACES, map(int, row), strict=True)) for row in zip(*columns, strict=True)]
-        return [_job(row) for row in rows if row["state"] in JOB_STATES]
+        return [_job(row) for row in self._rtl.jobs() if row["state"] in JOB_STATES]
 
 
 def _job(row: dict[str, int]) -> dict[str, Any]:

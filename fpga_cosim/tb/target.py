@@ -24,6 +24,15 @@ from fpga_cosim.tb.verilated import Module
 ADDRESS, TICK_S, ROOM = "10.0.0.1", 0.05, 4096
 _REASON = re.compile(r"`define DROP_(\w+) 5'd(\d+) // (\S+)")
 
+# Registers of each job in the engine, by name, with their numpy types
+REGISTERS = {"state": "u1", "jid": "u4", "slots": "u4", "window": "u4", "chunk": "u4", "mask": "u8", "joined": "u8"}
+TABLES = {f"engine_inst.job_{name}": kind for name, kind in REGISTERS.items()}
+
+
+def build(parameters: Mapping[str, int] | None = None, wave: Path | None = None) -> Module:
+    """The simulation of the whole switch, compiled if it is not."""
+    return Module("switch_core", parameters, wave=wave, tables=TABLES)
+
 
 def reasons() -> dict[int, str]:
     """The demand of SPEC.md that each counter of dropped packets stands for; "not" for those without one."""
@@ -63,7 +72,7 @@ class RtlTarget:
     ) -> None:
         self._room = room
         self.address, self.addresses = address, [f"10.0.1.{1 + number}" for number in range(count)]
-        self.module = module or Module("switch_core", parameters, wave=wave)
+        self.module = module or build(parameters, wave)
         self._rest = np.zeros(1, self.module.inputs)
         self._rest["own_mac"] = int.from_bytes(frames.mac_of(address))
         self._rest["own_address"] = int(ipaddress.IPv4Address(address))
@@ -126,6 +135,11 @@ class RtlTarget:
     def close(self) -> None:
         """Complete the waveform, if there is one."""
         self.module.close()
+
+    def jobs(self) -> list[dict[str, int]]:
+        """The registers of each entry of the job table."""
+        columns = [self.module.table(place) for place in TABLES]
+        return [dict(zip(REGISTERS, map(int, row), strict=True)) for row in zip(*columns, strict=True)]
 
     @property
     def drops(self) -> Counter[str]:

@@ -227,10 +227,12 @@ class Module:
         wave: Path | None = None,
         tables: Mapping[str, str] | None = None,
     ) -> None:
+        if wave is not None:
+            wave.write_bytes(b"")  # an error that says why, and before all work
         values = dict(parameters or {})
-        self._tables, self._has_wave, self._top = dict(tables or {}), wave is not None, name
-        ways = [*(["wave"] if wave else []), *(["tables"] if tables else [])]
-        label = "-".join([name, *(f"{key}{value}" for key, value in values.items()), *ways])
+        self._has_wave, self._top = wave is not None, name
+        self._tables = dict(tables or {})
+        label = "-".join([name, *(f"{key}{value}" for key, value in values.items()), *(["wave"] if wave else [])])
         folder = BUILD / (label if rtl == RTL else f"{label}.{rtl.name}")
         folder.mkdir(parents=True, exist_ok=True)
         state = _digest(rtl, RTL, label, *self._tables)
@@ -269,7 +271,6 @@ class Module:
         self._library = self._ffi.dlopen(str(library))
         self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
         if wave is not None:
-            wave.write_bytes(b"")  # an error that says why
             assert self._library.dut_wave(self._dut, os.fsencode(wave))
         self.reset()
 
@@ -300,7 +301,16 @@ class Module:
         (folder / "wrapper.cc").write_text(generated + code)
         include = _include()
         run(
-            *("c++", "-O1", "-fPIC", "-shared", "-std=c++20", "-pthread", f"-I{include}", f"-I{include}/vltstd"),
+            *(
+                "c++",
+                "-O0" if self._has_wave else "-O1",
+                "-fPIC",
+                "-shared",
+                "-std=c++20",
+                "-pthread",
+                f"-I{include}",
+                f"-I{include}/vltstd",
+            ),
             *(f"-I{folder}", folder / "wrapper.cc", *_runtime(include, self._has_wave), "-o", library),
         )
 

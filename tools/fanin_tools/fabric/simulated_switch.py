@@ -39,8 +39,8 @@ def build(fabric: Fabric, progress: ProgressCallback) -> None:
     try:
         with activity("compiling the switch in Verilog (once; half a minute)", progress, silence=1) as compiling:
             compiling.update()
-            with simulation("daemon") as daemon:
-                daemon.build()
+            with simulation("target") as target:
+                target.build()
     except RtlMissing as lacking:
         raise ToolError("NOT_SUPPORTED", str(lacking), lacking.remedy) from None
 
