@@ -10,9 +10,10 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import _functional_collectives as functional
 
 import fanin_torch
-from fanin.errors import InvalidRequest, NotSupported, PeerLost, Timeout
+from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
 
 LONG = 60_000  # elements of a message that is fetched
 
@@ -73,6 +74,42 @@ def groups() -> None:
         group = dist.new_group(list(range(size)))
         dist.barrier(group=group)
         dist.destroy_process_group(group)
+
+
+def coalesced() -> None:
+    """Several calls as one work, as DDP, FSDP and functional collectives make them."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    total = size * (size - 1) / 2
+    counts = (1, 5, 1000)
+    mine = [torch.full((count,), float(rank)) for count in counts]
+    ranks = torch.arange(float(size))
+
+    tensors = [tensor.clone() for tensor in mine]
+    dist.all_reduce_coalesced(tensors)
+    assert all(torch.all(tensor == total) for tensor in tensors)
+    rows = [[torch.empty(count) for count in counts] for _ in range(size)]
+    dist.all_gather_coalesced(rows, mine)
+    assert all(torch.all(tensor == number) for number, row in enumerate(rows) for tensor in row)
+
+    wholes = [torch.empty(size * count) for count in counts]
+    with dist._coalescing_manager():
+        for whole, tensor in zip(wholes, mine, strict=True):
+            dist.all_gather_into_tensor(whole, tensor)
+    assert all(torch.equal(whole, ranks.repeat_interleave(count)) for whole, count in zip(wholes, counts, strict=True))
+    parts = [torch.empty(count) for count in counts]
+    with dist._coalescing_manager(async_ops=True) as manager:
+        for part, whole in zip(parts, wholes, strict=True):
+            dist.reduce_scatter_tensor(part, whole)
+    manager.wait()
+    assert all(torch.all(part == size * rank) for part in parts)
+
+    world = dist.group.WORLD
+    for found in functional.all_reduce_coalesced(mine, "sum", world):
+        assert torch.all(found == total)
+    for found, whole in zip(functional.all_gather_into_tensor_coalesced(mine, world), wholes, strict=True):
+        assert torch.equal(found, whole)
+    for found in functional.reduce_scatter_tensor_coalesced(wholes, "avg", [0] * len(wholes), world):
+        assert torch.all(found == rank)
 
 
 def messages() -> None:
@@ -176,6 +213,28 @@ def late_rank() -> None:
         return
     with pytest.raises(Timeout, match="rank 1"):
         dist.all_reduce(torch.ones(3), group=group)
+    dist.barrier()
+
+
+def abort() -> None:
+    """A rank that aborts a group fails what is under way there on all ranks, and nothing in other groups."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    group = dist.new_group()
+    tensor = torch.ones(3)
+    pending = dist.all_reduce(tensor, group=group, async_op=True) if rank != 1 else None
+    receive = dist.irecv(torch.ones(3), (rank + 1) % size, group=group)
+    dist.barrier()
+    if rank == 1:
+        group.abort()
+        with pytest.raises(Flushed):
+            receive.wait()
+        with pytest.raises(InvalidRequest, match="group that has been left"):
+            dist.all_reduce(tensor, group=group)
+    else:
+        assert pending is not None
+        with pytest.raises(PeerLost):
+            pending.wait()
+        group.abort()
     dist.barrier()
 
 

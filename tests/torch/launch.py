@@ -56,7 +56,11 @@ class Ranks:
                 if self.processes[ends[end]].returncode:
                     self._kill()
         outputs = {rank: end.result() for end, rank in ends.items()}
-        texts = "\n".join(f"rank {rank}: {output}{error}" for rank, (output, error) in outputs.items())
+        codes = {rank: self.processes[rank].returncode for rank in wanted}
+        texts = "\n".join(
+            f"rank {rank}, exit code {codes[rank]}: {output}{error}" for rank, (output, error) in outputs.items()
+        )
+        assert all(code == 0 for code in codes.values()), texts
         assert [output.split()[-1:] for output, _ in outputs.values()] == [["ok"]] * len(wanted), texts
         return [error for _, error in outputs.values()]
 

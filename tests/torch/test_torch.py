@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,10 @@ def test_collectives_over_a_switch(tree: list[str], program: str) -> None:
     run(f"against_gloo.{program}", 4, tree)
 
 
-@pytest.mark.parametrize("program", ["works", "groups", "messages", "refusals", "late_rank", "mismatch"])
+BEHAVIOUR = ["works", "coalesced", "groups", "messages", "refusals", "abort", "late_rank", "mismatch"]
+
+
+@pytest.mark.parametrize("program", BEHAVIOUR)
 def test_behaviour(local: list[str], program: str) -> None:
     run(f"behaviour.{program}", 4, local)
 
@@ -49,6 +53,10 @@ def test_training(local: list[str], program: str) -> None:
     run(f"training.{program}", 4, local)
 
 
+def test_distributed_checkpoint(local: list[str], tmp_path: Path) -> None:
+    run("training.checkpointed", 4, local, FANIN_TEST_FOLDER=str(tmp_path))
+
+
 def test_a_rank_that_is_killed(local: list[str]) -> None:
     with Ranks("behaviour.survivor", 4, local) as ranks:
         assert [ranks.line(rank) for rank in range(4)] == ["ready"] * 4
@@ -57,6 +65,13 @@ def test_a_rank_that_is_killed(local: list[str]) -> None:
         for rank in (0, 1, 3):
             ranks.tell(rank)
         ranks.finish(0, 1, 3)
+
+
+def test_training_goes_on_after_a_kill(local: list[str], tmp_path: Path) -> None:
+    """What the survivors print has the times, for docs/pytorch.md; no time is asserted."""
+    with Ranks("recovery.in_mid_step", 4, local, FANIN_TEST_KILLED=str(tmp_path / "killed")) as ranks:
+        ranks.finish(0, 1, 3)
+        assert ranks.processes[2].wait() == -signal.SIGKILL
 
 
 def test_wrong_setting(local: list[str]) -> None:
