@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from datetime import timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from torch.distributed import _functional_collectives as functional
 
 import fanin_torch
 from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
+from tests.torch.rank import await_test, tell_test
 
 LONG = 60_000  # elements of a message that is fetched
 
@@ -255,11 +255,11 @@ def survivor() -> None:
     elif rank == 2:
         dist.recv(torch.ones(1), 0, tag=1)
     pending = dist.all_reduce(torch.ones(3), async_op=True) if rank != 2 else None
-    print("ready", flush=True)
+    tell_test("ready")
     if rank == 2:
         signal.pause()
     assert pending is not None
-    sys.stdin.readline()
+    await_test()
     with pytest.raises(PeerLost):
         pending.wait()
     assert isinstance(pending.exception(), dist.DistBackendError)

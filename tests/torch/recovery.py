@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import fanin_torch
+from tests.torch.rank import tell_test
 from tests.torch.training import small_model
 
 STEPS, LAST_OF_VICTIM, VICTIM = 6, 3, 2
@@ -82,4 +83,4 @@ def in_mid_step() -> None:
     dist.all_gather(rows, bits)
     assert all(torch.equal(row, bits) for row in rows)
     killed = float(file.read_text())
-    print(f"error after {noticed - killed:.3f} s, training after {going_on - killed:.3f} s", flush=True)
+    tell_test(f"error after {noticed - killed:.3f} s, training after {going_on - killed:.3f} s")

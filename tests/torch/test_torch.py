@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -60,25 +59,24 @@ def test_distributed_checkpoint(local: list[str], tmp_path: Path) -> None:
 def test_a_rank_that_is_killed(local: list[str]) -> None:
     with Ranks("behaviour.survivor", 4, local) as ranks:
         assert [ranks.line(rank) for rank in range(4)] == ["ready"] * 4
-        ranks.processes[2].kill()
-        ranks.processes[2].wait()
+        ranks.killed(2)
         for rank in (0, 1, 3):
             ranks.tell(rank)
         ranks.finish(0, 1, 3)
 
 
 def test_training_goes_on_after_a_kill(local: list[str], tmp_path: Path) -> None:
-    """What the survivors print has the times, for docs/pytorch.md; no time is asserted."""
+    """The times, which `pytest -s` shows, are for docs/pytorch.md; none is asserted."""
     with Ranks("recovery.in_mid_step", 4, local, FANIN_TEST_KILLED=str(tmp_path / "killed")) as ranks:
         ranks.finish(0, 1, 3)
-        assert ranks.processes[2].wait() == -signal.SIGKILL
+        ranks.killed(2)
+        for rank in (0, 1, 3):
+            print(f"rank {rank}: {ranks.line(rank)}")
 
 
 def test_wrong_setting(local: list[str]) -> None:
     with Ranks("behaviour.strict", 2, local, FANIN_TORCH_SLOTS="5") as ranks:
-        for process in ranks.processes:
-            _, error = process.communicate(timeout=BOUND_S)
-            assert process.returncode == 1
+        for error in ranks.finish(code=1):
             assert "INVALID_REQUEST: FANIN_TORCH_SLOTS is '5'. Set it to a power of two" in error
 
 

@@ -87,6 +87,7 @@ def checkpointed() -> None:
     checkpoint.save(dict(zip(names, get_state_dict(model, optimizer), strict=True)), checkpoint_id=folder)
     other = fully_shard(small_model(), mesh=mesh)
     assert not same_bits(model, other)
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
     states = dict(zip(names, get_state_dict(other, optimizer), strict=True))
     checkpoint.load(states, checkpoint_id=folder)
     set_state_dict(other, optimizer, model_state_dict=states["model"], optim_state_dict=states["optimizer"])
