@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,9 +16,11 @@ from torch.distributed import _functional_collectives as functional
 
 import fanin_torch
 from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
+from fanin_torch import local_fabric
 from tests.torch.rank import await_test, tell_test
 
 LONG = 60_000  # elements of a message that is fetched
+CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 def works() -> None:
@@ -282,8 +287,13 @@ def survivor() -> None:
 
 
 def no_device() -> None:
-    """Of the ranks of one machine none has a device: a NIC was brought up for them. Its program has this many ranks."""
+    """Of the ranks of one machine none has a device: a NIC was brought up for them. Its program has this many ranks.
+    Rank 0 notes for the test which process will end the NIC."""
     tensor = torch.ones(3)
     dist.all_reduce(tensor)
     assert torch.all(tensor == dist.get_world_size())
     assert "FANIN_SOCKET" not in os.environ
+    if dist.get_rank() == 0:
+        assert local_fabric._membership is not None
+        peer = local_fabric._membership.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        Path(os.environ["TMPDIR"], "guard.pid").write_text(str(CREDENTIALS.unpack(peer)[0]))

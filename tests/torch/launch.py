@@ -1,4 +1,4 @@
-"""The processes of a test: ranks with the environment of torchrun, and the NIC by which they go.
+"""The processes of a test: ranks with the environment of torchrun, or torchrun itself, and the NIC by which they go.
 
 The ranks are forked from a server that has loaded torch once, since each of them would need seconds of a core for it.
 The server ends with the process of the tests.
@@ -10,6 +10,8 @@ import multiprocessing
 import os
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from multiprocessing import connection
 from pathlib import Path
@@ -90,6 +92,23 @@ class Ranks:
         for process in self.processes:
             process.join()
         self._folder.cleanup()
+
+
+def torchrun(size: int, *command: str, **environment: str) -> str:
+    """Run a program by plain torchrun, to its good end; what it has written. Unless `environment` does, nothing names a
+    NIC."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("FANIN_")}
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
+    done = subprocess.run(
+        [*launcher, *command],
+        cwd=ROOT,
+        env=own | {"OMP_NUM_THREADS": "1"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def run(program: str, size: int, sockets: list[str], **environment: str) -> list[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import subprocess
-import sys
+import select
 from pathlib import Path
 
 import pytest
 
-from tests.torch.launch import BOUND_S, ROOT, Ranks, run
+from tests.torch.launch import BOUND_S, Ranks, run, torchrun
 
 pytestmark = pytest.mark.process
 
@@ -82,16 +82,16 @@ def test_wrong_setting(local: list[str]) -> None:
 
 def test_a_fabric_for_the_run(tmp_path: Path, bench: object) -> None:
     """torchrun on one machine, where nothing is configured and no fabric is up; nothing is left of it."""
-    own = {"TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("FANIN_S")} | own
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--standalone", "-m"]
-    command += ["tests.torch.rank", "behaviour.no_device"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=BOUND_S)
-    assert (done.returncode, done.stdout.split()) == (0, ["ok"] * 3), done.stderr
-    folders = list(tmp_path.glob("fanin-torch-*"))
-    assert all(not is_listening(folder) for folder in folders)
+    said = torchrun(3, "-m", "tests.torch.rank", "behaviour.no_device", TMPDIR=str(tmp_path))
+    assert said.split() == ["ok"] * 3
+    await_end(int((tmp_path / "guard.pid").read_text()))
+    assert list(tmp_path.glob("fanin-torch-*")) == []
 
 
-def is_listening(folder: Path) -> bool:
-    """Whether the guard of a NIC is still there, after it has had the time to end."""
-    return any(line.endswith(str(folder / "guard")) for line in Path("/proc/net/unix").read_text().splitlines())
+def await_end(pid: int) -> None:
+    """Until a process has ended, which is no child of this one."""
+    with contextlib.suppress(ProcessLookupError):
+        process = os.pidfd_open(pid)
+        ended, _, _ = select.select([process], [], [], BOUND_S)
+        os.close(process)
+        assert ended
