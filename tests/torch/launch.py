@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 from multiprocessing import connection
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BOUND_S = 120.0  # longest that a test may take
@@ -23,12 +25,17 @@ forks = multiprocessing.get_context("forkserver")
 forks.set_forkserver_preload(["tests.torch.rank"])
 
 
+def _run_rank(program: str, environment: dict[str, str], output: Path, to_test: Connection) -> None:
+    """In a forked process. The process of the tests does not load torch."""
+    from tests.torch import rank
+
+    rank.run_forked(program, environment, output, to_test)
+
+
 class Ranks:
     """Ranks of one job. sockets: of the NICs, for FANIN_SOCKET; none: the ranks have none."""
 
     def __init__(self, program: str, size: int, sockets: list[str], **environment: str) -> None:
-        from tests.torch.rank import run_forked
-
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -39,7 +46,7 @@ class Ranks:
         for rank in range(size):
             ours, theirs = forks.Pipe()
             own = dict(os.environ) | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            process = forks.Process(target=run_forked, args=(program, own, self._output(rank), theirs))
+            process = forks.Process(target=_run_rank, args=(program, own, self._output(rank), theirs))
             process.start()
             theirs.close()
             self.processes.append(process)
@@ -60,9 +67,9 @@ class Ranks:
         """They end with this exit code. What they have written to their error output. When one ends otherwise, or none
         within BOUND_S, all are ended."""
         wanted = ranks or tuple(range(len(self.processes)))
-        pending = {self.processes[rank].sentinel: self.processes[rank] for rank in wanted}
+        pending: dict[Any, Any] = {self.processes[rank].sentinel: self.processes[rank] for rank in wanted}
         while pending:
-            ended = [pending.pop(int(sentinel)) for sentinel in connection.wait([*pending], BOUND_S)]
+            ended = [pending.pop(sentinel) for sentinel in connection.wait(list(pending), BOUND_S)]
             for process in ended:
                 process.join()
             if not ended or any(process.exitcode != code for process in ended):

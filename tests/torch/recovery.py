@@ -4,6 +4,7 @@ import os  # no `from __future__ import annotations` above: DDP looks at the ann
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -39,7 +40,7 @@ class Training:
     def agree(self) -> None:
         """Every rank gets the state of one that has made the most steps: the loss of a rank may reach some of the
         others before they have the sums of a step, and some after it."""
-        made: list[int | None] = [None] * dist.get_world_size()
+        made: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(made, self.steps)
         furthest = made.index(max(made))
         states = [self.model.state_dict(), self.optimizer.state_dict(), self.steps]
