@@ -224,9 +224,9 @@ def late_rank() -> None:
 def abort() -> None:
     """A rank that aborts a group fails what is under way there on all ranks, and nothing in other groups."""
     rank, size = dist.get_rank(), dist.get_world_size()
-    group = dist.new_group()
+    group, mine = dist.new_group(), dist.new_group()
     tensor = torch.ones(3)
-    pending = dist.all_reduce(tensor, group=group, async_op=True) if rank != 1 else None
+    pending = dist.all_reduce(tensor, group=mine if rank == 1 else group, async_op=True)
     receive = dist.irecv(torch.ones(3), (rank + 1) % size, group=group)
     dist.barrier()
     if rank == 1:
@@ -235,8 +235,10 @@ def abort() -> None:
             receive.wait()
         with pytest.raises(InvalidRequest, match="group that has been left"):
             dist.all_reduce(tensor, group=group)
+        mine.abort()
+        with pytest.raises(Flushed):
+            pending.wait()
     else:
-        assert pending is not None
         with pytest.raises(PeerLost):
             pending.wait()
         group.abort()

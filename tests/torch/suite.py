@@ -66,9 +66,6 @@ def take_the_place_of_gloo() -> None:
             super().__init__(store, rank, size, timeout)
             self.options = SimpleNamespace(_timeout=timeout)
 
-        def getBackendName(self) -> str:
-            return "gloo"
-
     dist.distributed_c10d.ProcessGroupGloo = InPlaceOfGloo
 
 
