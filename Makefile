@@ -168,6 +168,12 @@ peers: $(PEERS:%=.bench/%/.installed) .bench/mpi4py/.installed
 mpi4py-suite: $(VENV)/.tested peers
 	@FANIN_TEST_MPI4PY=all $(BIN)/python -m pytest -s tests/mpi/test_mpi4py_suite.py $(PYTEST_FLAGS)
 
+# For the sample of tests/torch in `make test`. Its thousands of files are compiled when they are used.
+$(VENV)/.with-torch: $(VENV)/.tested
+	@echo "== installing $(TORCH)"
+	@$(PIP) install --no-compile '$(TORCH)'
+	@touch $@
+
 .bench/torch/.installed: $(VENV)/.made pyproject.toml $(CORE)
 	@echo "== installing $(TORCH) and fanin into .bench/torch"
 	@$(PYTHON) -m venv .bench/torch
@@ -177,7 +183,7 @@ mpi4py-suite: $(VENV)/.tested peers
 	@touch $@
 
 torch: .bench/torch/.installed
-	@$(TORCH_BIN)/python -m pytest tests/torch $(PYTEST_FLAGS)
+	@FANIN_TEST_TORCH=all $(TORCH_BIN)/python -m pytest tests/torch $(PYTEST_FLAGS)
 
 torch-suite: .bench/torch/.installed
 	@$(TORCH_BIN)/python -m tests.torch.compare

@@ -145,7 +145,7 @@ def conform(
     with contextlib.ExitStack() as held:
         try:
             place, address, worker = named_target(target, group, agent, held)
-            target_opened = open_target(place, local, suite.ADDRESSES, address, worker, wave)
+            target_opened = open_target(place, local, suite.ADDRESSES, address, worker, wave=wave)
             opened = held.enter_context(contextlib.closing(target_opened))
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
