@@ -14,8 +14,9 @@ CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 NCCL_TAG := v2.30.7-1
+UCC_TAG := v1.8.0
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm hostile cosim peers mpi4py-suite nccl bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm hostile cosim peers mpi4py-suite nccl ucc bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +36,7 @@ help:
 	@echo "make cosim   modules of the switch in Verilog against numpy, under Verilator (COSIM_FLAGS=--vectors=N)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
+	@echo "make ucc     libsharp_coll for UCC: UCC's own tests with it, and 10,000 collectives (fetches and builds UCC)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -156,6 +158,28 @@ mpi4py-suite: $(VENV)/.tested peers
 nccl: $(VENV)/.tested .bench/nccl
 	@$(BIN)/python -m tests.nccl_lib.headers .bench/nccl
 	@FANIN_TEST_NCCL=10000 $(BIN)/python -m pytest tests/nccl_lib $(PYTEST_FLAGS)
+
+.bench/ucc/source:
+	@echo "== fetching UCC $(UCC_TAG) into .bench/ucc"
+	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(UCC_TAG) https://github.com/openucx/ucc $@ \
+	  || { echo "fanin: NOT_SUPPORTED: UCC can not be fetched here; put a clone of it into $@"; exit 1; }
+
+# As its users build it: against the folder of libsharp_coll.
+.bench/ucc/.installed: $(VENV)/.tested $(wildcard host/fanin/sharp_lib/include/sharp/api/*.h) | .bench/ucc/source
+	@for tool in autoreconf libtoolize ucx_info mpicxx; do command -v $$tool >/dev/null || { \
+	  echo "fanin: NOT_SUPPORTED: UCC can not be built without $$tool; install autoconf, automake, libtool, UCX and an MPI" \
+	  "(Debian: autoconf automake libtool libucx-dev ucx-utils libopenmpi-dev openmpi-bin)"; exit 1; }; done
+	@echo "== building UCC (some minutes; .bench/ucc/build.log)"
+	@mkdir -p .bench/ucc/build
+	@prefix=$$($(BIN)/fanin sharp-prefix) && { (cd .bench/ucc/source && ./autogen.sh) && cd .bench/ucc/build \
+	  && ../source/configure --prefix=$(CURDIR)/.bench/ucc/installed --with-sharp=$$prefix --with-mpi --with-tls=ucp,sharp \
+	  --without-cuda --without-rocm --disable-gtest LDFLAGS=-Wl,-rpath,$$prefix/lib && $(MAKE) -j2 install; } \
+	  >.bench/ucc/build.log 2>&1 || { tail -20 .bench/ucc/build.log; exit 1; }
+	@touch $@
+
+ucc: .bench/ucc/.installed
+	@$(BIN)/python -m tests.sharp_lib.ucc .bench/ucc/installed
+	@FANIN_TEST_UCC=10000 $(BIN)/python -m pytest tests/sharp_lib $(PYTEST_FLAGS)
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

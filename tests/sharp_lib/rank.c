@@ -5,6 +5,7 @@
  */
 #include "out_of_band.h"
 #include <poll.h>
+#include <sched.h>
 #include <stdint.h>
 #include <sys/resource.h>
 
@@ -173,8 +174,10 @@ static struct sharp_coll_data_desc memory(void *data, size_t bytes)
 
 static void finish(void *request)
 {
-    while (!sharp_coll_req_test(request))
+    while (!sharp_coll_req_test(request)) {
         sharp_coll_progress(context);
+        sched_yield(); /* four ranks and their devices may have two cores */
+    }
     sharp_coll_req_free(request);
 }
 

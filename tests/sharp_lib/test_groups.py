@@ -22,7 +22,7 @@ from tests.fabric.fixtures import own_state_folder
 pytestmark = pytest.mark.process
 RANKS = 4
 DEAD = 2  # the rank that takes no part in the last allreduce of the program `last`
-ITERATIONS = int(os.environ.get("FANIN_TEST_UCC", "400"))
+ITERATIONS = int(os.environ.get("FANIN_TEST_UCC", "200"))
 BOUND_S = 120.0 + ITERATIONS / 10  # four processes that never sleep share the cores
 
 
@@ -93,19 +93,25 @@ class Ranks:
                 return line
         pytest.fail(f"rank {rank} has ended without {text}")
 
+    def _rest(self, rank: int) -> tuple[str, str]:
+        """What a rank writes until it ends; `communicate` would lose what `line` has read ahead."""
+        process = self.processes[rank]
+        assert process.stdout is not None and process.stderr is not None
+        return process.stdout.read(), process.stderr.read()
+
     def finish(self, *ranks: int) -> list[str]:
         """They end well. Returns what each has said on standard error."""
         said = []
         for rank in ranks or range(RANKS):
-            output, errors = self.processes[rank].communicate(timeout=BOUND_S)
-            assert (output.split()[-1:], self.processes[rank].returncode) == (["ok"], 0), f"rank {rank}: {errors}"
+            output, errors = self._rest(rank)
+            assert (output.split()[-1:], self.processes[rank].wait(BOUND_S)) == (["ok"], 0), f"rank {rank}: {errors}"
             said.append(errors)
         return said
 
     def aborted(self, rank: int) -> str:
         """A rank ends by itself, since a collective has failed. Returns what it has said."""
-        _, errors = self.processes[rank].communicate(timeout=BOUND_S)
-        assert self.processes[rank].returncode == -signal.SIGABRT, f"rank {rank}: {errors}"
+        _, errors = self._rest(rank)
+        assert self.processes[rank].wait(BOUND_S) == -signal.SIGABRT, f"rank {rank}: {errors}"
         return errors
 
     def __enter__(self) -> Ranks:
@@ -114,7 +120,7 @@ class Ranks:
     def __exit__(self, *_: object) -> None:
         for process in self.processes:
             process.kill()
-            process.communicate()
+            process.wait()
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["nodes", "one-node"])

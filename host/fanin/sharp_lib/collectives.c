@@ -71,9 +71,16 @@ static uint32_t decode_reduction(const char *what, const struct sharp_coll_reduc
 
 static int begin(struct sharp_coll_comm *comm, const char *what, const struct fanin_operation *operation, void **made)
 {
-    struct request *request = malloc(sizeof *request);
+    struct fanin_communicator_state state;
+    struct request *request;
     enum fanin_status status;
 
+    fanin_communicator_state(comm->communicator, &state);
+    if (state.ended.status != FANIN_SUCCESS) { /* here UCC takes an error, at the end of a request it does not */
+        sharp_failed((enum fanin_status)state.ended.status, what, "the job of this group has ended");
+        return SHARP_COLL_ERROR;
+    }
+    request = malloc(sizeof *request);
     if (!request)
         return SHARP_COLL_ENOMEM;
     *request = (struct request){.comm = comm, .what = what};
