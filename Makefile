@@ -166,9 +166,9 @@ nccl: $(VENV)/.tested .bench/nccl
 
 # As its users build it: against the folder of libsharp_coll.
 .bench/ucc/.installed: $(VENV)/.tested $(wildcard host/fanin/sharp_lib/include/sharp/api/*.h) | .bench/ucc/source
-	@for tool in autoreconf libtoolize ucx_info mpicxx; do command -v $$tool >/dev/null || { \
+	@for tool in autoreconf libtoolize mpicxx; do command -v $$tool >/dev/null || { \
 	  echo "fanin: NOT_SUPPORTED: UCC can not be built without $$tool; install autoconf, automake, libtool, UCX and an MPI" \
-	  "(Debian: autoconf automake libtool libucx-dev ucx-utils libopenmpi-dev openmpi-bin)"; exit 1; }; done
+	  "(Debian: autoconf automake libtool libucx-dev libopenmpi-dev openmpi-bin)"; exit 1; }; done
 	@echo "== building UCC (some minutes; .bench/ucc/build.log)"
 	@mkdir -p .bench/ucc/build
 	@prefix=$$($(BIN)/fanin sharp-prefix) && { (cd .bench/ucc/source && ./autogen.sh) && cd .bench/ucc/build \
