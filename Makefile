@@ -164,17 +164,25 @@ nccl: $(VENV)/.tested .bench/nccl
 	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(UCC_TAG) https://github.com/openucx/ucc $@ \
 	  || { echo "fanin: NOT_SUPPORTED: UCC can not be fetched here; put a clone of it into $@"; exit 1; }
 
+# UCX is what UCC's other layer, ucp, stands on. This UCC needs 1.15 or newer, which Debian 12 has not.
+.bench/ucc/ucx:
+	@echo "== installing UCX into .bench/ucc"
+	@$(PIP) install --no-deps --target $@.part 'libucx-cu12>=1.18,<2'
+	@find $@.part -name '*.la' -delete # they name a folder of the machine where the wheel was made
+	@mv $@.part/libucx $@
+	@rm -r $@.part
+
 # As its users build it: against the folder of libsharp_coll.
-.bench/ucc/.installed: $(VENV)/.tested $(wildcard host/fanin/sharp_lib/include/sharp/api/*.h) | .bench/ucc/source
+.bench/ucc/.installed: $(VENV)/.tested $(wildcard host/fanin/sharp_lib/include/sharp/api/*.h) | .bench/ucc/source .bench/ucc/ucx
 	@for tool in autoreconf libtoolize mpicxx; do command -v $$tool >/dev/null || { \
-	  echo "fanin: NOT_SUPPORTED: UCC can not be built without $$tool; install autoconf, automake, libtool, UCX and an MPI" \
-	  "(Debian: autoconf automake libtool libucx-dev libopenmpi-dev openmpi-bin)"; exit 1; }; done
+	  echo "fanin: NOT_SUPPORTED: UCC can not be built without $$tool; install autoconf, automake, libtool and an MPI" \
+	  "(Debian: autoconf automake libtool libopenmpi-dev openmpi-bin)"; exit 1; }; done
 	@echo "== building UCC (some minutes; .bench/ucc/build.log)"
 	@mkdir -p .bench/ucc/build
-	@prefix=$$($(BIN)/fanin sharp-prefix) && { (cd .bench/ucc/source && ./autogen.sh) && cd .bench/ucc/build \
-	  && ../source/configure --prefix=$(CURDIR)/.bench/ucc/installed --with-sharp=$$prefix --with-mpi --with-tls=ucp,sharp \
-	  --without-cuda --without-rocm --disable-gtest LDFLAGS=-Wl,-rpath,$$prefix/lib && $(MAKE) -j2 install; } \
-	  >.bench/ucc/build.log 2>&1 || { tail -20 .bench/ucc/build.log; exit 1; }
+	@prefix=$$($(BIN)/fanin sharp-prefix) && ( (cd .bench/ucc/source && ./autogen.sh) && cd .bench/ucc/build \
+	  && ../source/configure --prefix=$(CURDIR)/.bench/ucc/installed --with-sharp=$$prefix --with-ucx=$(CURDIR)/.bench/ucc/ucx \
+	  --with-mpi --with-tls=ucp,sharp --without-cuda --without-rocm --disable-gtest --disable-static \
+	  LDFLAGS=-Wl,-rpath,$$prefix/lib && $(MAKE) -j2 install CFLAGS="-O1 -DNDEBUG -std=gnu11") >.bench/ucc/build.log 2>&1 || { tail -20 .bench/ucc/build.log; exit 1; }
 	@touch $@
 
 ucc: .bench/ucc/.installed

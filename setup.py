@@ -2,8 +2,8 @@
 libsharp_coll for UCC, and Python's binding.
 
 All but the binding are plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h, no
-infiniband/verbs.h, no nccl.h, no UCC). The binding uses CPython's limited API, so that one build serves every version from 3.11
-on, and numpy's headers. Everything else is in pyproject.toml.
+infiniband/verbs.h, no nccl.h, no UCC). The binding uses CPython's limited API, so that one build serves every version
+from 3.11 on, and numpy's headers. Everything else is in pyproject.toml.
 """
 
 from __future__ import annotations

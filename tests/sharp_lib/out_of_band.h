@@ -31,8 +31,8 @@ static void transfer(int descriptor, void *data, size_t bytes, int sends)
     }
 }
 
-/* Connect all ranks, by a socket in a folder. Rank 0 writes "listening" when the others may come, and "connected" when the
- * folder is needed no more. */
+/* Connect all ranks, by a socket in a folder. Rank 0 writes "listening" when the others may come, and "connected" when
+ * the folder is needed no more. */
 static void connect_ranks(struct out_of_band *all, const char *folder)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};

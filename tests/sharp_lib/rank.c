@@ -1,13 +1,14 @@
 /* One rank that calls libsharp_coll as UCC's TL/SHARP does: rank RANK SIZE FOLDER PROGRAM.
  *
- * It writes "ok" in the end. What is wrong goes to standard error, and the exit status is 1. UCC_TL_SHARP_DEVICES chooses
- * NICs, as with UCC.
+ * It writes "ok" in the end. What is wrong goes to standard error, and the exit status is 1. UCC_TL_SHARP_DEVICES
+ * chooses NICs, as with UCC.
  */
 #include "out_of_band.h"
 #include <poll.h>
 #include <sched.h>
 #include <stdint.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #define CHECK(condition) ((condition) ? (void)0 : fail_check(#condition, __LINE__))
 #define COUNT_OF(table) ((int)(sizeof(table) / sizeof *(table)))
@@ -150,14 +151,19 @@ static int open_context(struct out_of_band *world)
     return sharp_coll_init(&spec, &context);
 }
 
-static void form_group(struct group *group, const struct out_of_band *world, int size)
+static int try_to_form_group(struct group *group, const struct out_of_band *world, int size)
 {
     struct sharp_coll_comm_init_spec spec = {.rank = world->rank, .size = size};
 
     group->ranks = *world;
     group->ranks.size = size;
     spec.oob_ctx = &group->ranks;
-    CHECK(sharp_coll_comm_init(context, &spec, &group->comm) == SHARP_COLL_SUCCESS);
+    return sharp_coll_comm_init(context, &spec, &group->comm);
+}
+
+static void form_group(struct group *group, const struct out_of_band *world, int size)
+{
+    CHECK(try_to_form_group(group, world, size) == SHARP_COLL_SUCCESS);
 }
 
 static struct sharp_coll_data_desc memory(void *data, size_t bytes)
@@ -252,7 +258,8 @@ static void allgather(struct group *group, size_t block, int in_place)
 {
     enum { BYTES = 1 };
     size_t all = block * (size_t)group->ranks.size;
-    char *result = calloc(all + 1, 1), *source = filled(own_rank, block, BYTES), *own = result + block * (size_t)own_rank;
+    char *result = calloc(all + 1, 1), *own = result + block * (size_t)own_rank;
+    char *source = filled(own_rank, block, BYTES);
     struct sharp_coll_gather_spec spec = {.rbuf_desc = memory(result, all), .dtype = SHARP_DTYPE_INT8};
     void *request;
 
@@ -338,12 +345,21 @@ static void refusals(struct group *group)
     struct sharp_coll_gather_spec gathered = {.sbuf_desc = memory(data, 8), .rbuf_desc = memory(data, 9)};
     struct sharp_coll_bcast_spec sent = {.buf_desc = memory(data, (size_t)room), .size = (size_t)room, .root = 99};
     struct sharp_coll_reduce_spec spec = {.sbuf_desc = memory(data, 8), .rbuf_desc = memory(data, 8), .length = 2};
+    struct sharp_coll_reduce_spec long_one = {.sbuf_desc = memory(data, 8), .rbuf_desc = memory(data, 8)};
+    struct sharp_coll_reduce_spec nowhere = {.sbuf_desc = memory(NULL, 8), .rbuf_desc = memory(data, 8), .length = 2};
     void *request = NULL;
 
     CHECK(begin_allreduce(group, data, data, 1, F32, SHARP_OP_BAND, &request) == SHARP_COLL_ENOT_SUPP);
     CHECK(begin_allreduce(group, data, data, 1, I32, SHARP_OP_MAXLOC, &request) == SHARP_COLL_ENOT_SUPP);
     CHECK(begin_allreduce(group, data, data + 1, 8, I32, SHARP_OP_SUM, &request) == SHARP_COLL_EINVAL);
     CHECK(sharp_coll_do_allgather_nb(group->comm, &gathered, &request) == SHARP_COLL_EINVAL);
+    long_one.dtype = nowhere.dtype = SHARP_DTYPE_INT;
+    long_one.op = nowhere.op = SHARP_OP_SUM;
+    long_one.length = SIZE_MAX / 4 + 2; /* whose bytes are 4, if nobody looks */
+    CHECK(sharp_coll_do_allreduce_nb(group->comm, &long_one, &request) == SHARP_COLL_EINVAL);
+    CHECK(sharp_coll_do_reduce_scatter_nb(group->comm, &long_one, &request) == SHARP_COLL_EINVAL);
+    CHECK(sharp_coll_do_allreduce_nb(group->comm, &nowhere, &request) == SHARP_COLL_EINVAL);
+    CHECK(sharp_coll_do_reduce_scatter_nb(group->comm, &nowhere, &request) == SHARP_COLL_EINVAL);
     CHECK(sharp_coll_do_bcast_nb(group->comm, &sent, &request) == SHARP_COLL_EINVAL);
     sent.buf_desc.mem_type = SHARP_MEM_TYPE_CUDA;
     CHECK(sharp_coll_do_bcast_nb(group->comm, &sent, &request) == SHARP_COLL_ENOT_SUPP);
@@ -357,6 +373,36 @@ static void refusals(struct group *group)
     for (int code = 1; code > -8; code--)
         CHECK(*sharp_coll_strerror(code));
     synchronize(group); /* all goes on */
+}
+
+/* A child of rank 0 has what rank 0 has opened, and cleans up at its end; rank 0 goes on with all of it. */
+static void forked(struct group *group)
+{
+    enum { I32 = 4, COUNT = 1000 };
+    int data[COUNT] = {0}, status = 0;
+    void *request, *next;
+    pid_t child = own_rank ? -1 : 0;
+
+    if (own_rank == 0) {
+        CHECK(!begin_allreduce(group, data, data, COUNT, I32, SHARP_OP_SUM, &request));
+        child = fork();
+        CHECK(child >= 0);
+    }
+    if (child == 0) {
+        CHECK(sharp_coll_do_barrier_nb(group->comm, &next) == SHARP_COLL_EINVAL);
+        sharp_coll_progress(context);
+        CHECK(!sharp_coll_req_test(request));
+        sharp_coll_req_free(request);
+        CHECK(sharp_coll_comm_destroy(group->comm) == SHARP_COLL_SUCCESS);
+        CHECK(sharp_coll_finalize(context) == SHARP_COLL_SUCCESS);
+        _exit(0);
+    }
+    if (own_rank == 0)
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    else
+        CHECK(!begin_allreduce(group, data, data, COUNT, I32, SHARP_OP_SUM, &request));
+    finish(request);
+    synchronize(group);
 }
 
 /* Groups of fewer ranks beside that of all, whose collectives alternate. */
@@ -436,12 +482,22 @@ static void last(struct group *all)
     CHECK(sharp_coll_do_barrier_nb(all->comm, &next) == SHARP_COLL_ERROR);
 }
 
+/* The device of a rank has died meanwhile: then no rank gets another group, and none waits for that rank. */
+static void regroup(struct group *all)
+{
+    struct group again;
+
+    last(all);
+    CHECK(try_to_form_group(&again, &all->ranks, all->ranks.size) == SHARP_COLL_ERROR);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(struct group *all);
-    } PROGRAMS[] = {{"collectives", collectives}, {"refusals", refusals}, {"many", many}, {"last", last}};
+    } PROGRAMS[] = {{"collectives", collectives}, {"refusals", refusals}, {"forked", forked},
+                    {"many", many}, {"last", last}, {"regroup", regroup}};
     struct out_of_band world = {.rank = argc > 4 ? atoi(argv[1]) : 0, .size = argc > 4 ? atoi(argv[2]) : 0};
     struct group all;
 
@@ -458,7 +514,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < COUNT_OF(PROGRAMS); i++)
         if (!strcmp(argv[4], PROGRAMS[i].name))
             PROGRAMS[i].run(&all);
-    CHECK(sharp_coll_comm_destroy(all.comm) == SHARP_COLL_SUCCESS);
+    CHECK(sharp_coll_comm_destroy(all.comm) == SHARP_COLL_SUCCESS || !strcmp(argv[4], "regroup"));
     CHECK(sharp_coll_finalize(context) == SHARP_COLL_SUCCESS);
     return puts("ok") < 0;
 }

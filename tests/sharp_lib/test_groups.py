@@ -93,10 +93,17 @@ class Ranks:
                 return line
         pytest.fail(f"rank {rank} has ended without {text}")
 
+    def end_input(self) -> None:
+        """Nothing more comes: whoever waits for that goes on."""
+        for process in self.processes:
+            assert process.stdin is not None
+            process.stdin.close()
+
     def _rest(self, rank: int) -> tuple[str, str]:
         """What a rank writes until it ends; `communicate` would lose what `line` has read ahead."""
         process = self.processes[rank]
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         return process.stdout.read(), process.stderr.read()
 
     def finish(self, *ranks: int) -> list[str]:
@@ -133,9 +140,17 @@ def test_what_is_refused_is_said_and_all_goes_on(program: Path, running: Running
     with Ranks(program, running, "refusals") as ranks:
         for said in ranks.finish():
             assert "allreduce: NOT_SUPPORTED: devices do not compute band of f32: " in said
-            assert "allgather: INVALID_REQUEST: 9 bytes of result for 4 blocks of 8: " in said
+            assert "allgather: INVALID_REQUEST: 8 times 4 bytes in memory of 9 at " in said
+            assert "allreduce: INVALID_REQUEST: 4611686018427387905 times 4 bytes in memory of 8 at " in said
             assert "broadcast: INVALID_REQUEST: " in said
             assert "broadcast: NOT_SUPPORTED: devices read and write the host's memory only" in said
+
+
+def test_a_forked_child_leaves_its_parent_alone(program: Path, running: Running) -> None:
+    with Ranks(program, running, "forked") as ranks:
+        said = ranks.finish()
+    assert "barrier: INVALID_REQUEST: a parent process has opened the device: " in said[0]
+    assert said[1:] == [""] * 3
 
 
 def test_nothing_grows(program: Path, running: Running) -> None:
@@ -151,7 +166,8 @@ def test_a_rank_without_a_device(program: Path, running: Running) -> None:
     with Ranks(program, running, "refused", FANIN_SOCKET__1="/nowhere/nic.sock") as ranks:
         said = ranks.finish()
     assert [bool(errors) for errors in said] == [False, True, False, False]
-    assert "NO_DEVICE" in said[1] and "/nowhere/nic.sock" in said[1]
+    assert "NO_DEVICE" in said[1]
+    assert "/nowhere/nic.sock" in said[1]
 
 
 def test_a_device_that_no_nic_has(program: Path, running: Running) -> None:
@@ -170,7 +186,8 @@ def test_a_rank_that_dies_ends_the_others(program: Path, running: Running) -> No
         ranks.processes[DEAD].kill()
         for rank in set(range(RANKS)) - {DEAD}:
             said = ranks.aborted(rank)
-            assert "allreduce: PEER_LOST: " in said and f"missing: rank {DEAD}" in said
+            assert "allreduce: PEER_LOST: " in said
+            assert f"missing: rank {DEAD}" in said
 
 
 def test_a_rank_that_dies_and_others_that_live_on(program: Path, running: Running) -> None:
@@ -187,10 +204,15 @@ def test_a_rank_that_dies_and_others_that_live_on(program: Path, running: Runnin
 
 
 def test_a_device_that_dies(program: Path, bench: Bench) -> None:
+    """No rank has a wrong result, and none waits for that device when they form a group again."""
     running = bench.up(Shape(nodes=RANKS, ranks_per_node=1, detection=2.0))
-    with Ranks(program, running, "last") as ranks:
+    with Ranks(program, running, "regroup", FANIN_SHARP_FAILURE="wait") as ranks:
         ranks.wait_until_ready()
         kill_device(running, running.fabric.nics[1].name)
-        assert "allreduce: DEVICE_LOST: " in ranks.aborted(1)
+        assert "allreduce: DEVICE_LOST: " in ranks.error_with(1, "_LOST")
         for rank in (0, 3):
-            assert "allreduce: PEER_LOST: " in ranks.aborted(rank)
+            assert "allreduce: PEER_LOST: " in ranks.error_with(rank, "_LOST")
+        ranks.end_input()
+        said = ranks.finish()
+    assert "forming a group of ranks: DEVICE_LOST: " in said[1]
+    assert not any("forming a group" in words for words in said[:1] + said[2:])

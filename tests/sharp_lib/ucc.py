@@ -50,7 +50,19 @@ def mpirun(installed: Path, sockets: str, command: list[str]) -> str:
     names = [word for name in settings for word in ("-x", name)]
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     # The MPI that compares must not be UCC's as well.
-    line = ["mpirun", *root, "--oversubscribe", "-n", str(RANKS), "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp"]
+    line = [
+        "mpirun",
+        *root,
+        "--oversubscribe",
+        "-n",
+        str(RANKS),
+        "--mca",
+        "pml",
+        "ob1",
+        "--mca",
+        "btl",
+        "self,vader,tcp",
+    ]
     line += [*names, str(installed / "bin" / command[0]), *command[1:]]
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     try:
@@ -91,7 +103,9 @@ def check(installed: Path, sockets: str, seeds: int) -> None:
             passed = re.search(r"passed: +(\d+).*?failed: +(\d+)", output, re.S)
             if not passed or int(passed[2]) or not int(passed[1]):
                 sys.exit(f"ucc_test_mpi {' '.join(test)}:\n{output[-8000:]}")
-            print(f"ucc_test_mpi {' '.join(test)}: {passed[1]} passed; {require_given(output, collectives)}", flush=True)
+            print(
+                f"ucc_test_mpi {' '.join(test)}: {passed[1]} passed; {require_given(output, collectives)}", flush=True
+            )
     for collective in COLLECTIVES:
         output = mpirun(installed, sockets, ["ucc_perftest", "-c", collective, "-b", "1", "-e", "1048576", "-n", "20"])
         print(f"ucc_perftest -c {collective}: {require_given(output, (collective,))}")

@@ -1,11 +1,10 @@
 /* Requests: each collective is one operation of libfanin. */
 #include "comm.h"
 #include "log.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MAX_WORDS 512
 
 struct request {
     struct sharp_coll_comm *comm;
@@ -41,16 +40,21 @@ int sharp_coll_caps_query(struct sharp_coll_context *context, struct sharp_coll_
 
 static int refuse(const char *what, const char *why)
 {
-    sharp_say("%s: NOT_SUPPORTED: %s: take sharp out for it (UCC_TL_SHARP_TUNE=COLLECTIVE:0), so that UCC goes another way",
-              what, why);
+    sharp_say("%s: NOT_SUPPORTED: %s: take sharp out for it (UCC_TL_SHARP_TUNE=COLLECTIVE:0), so that UCC goes another "
+              "way", what, why);
     return SHARP_COLL_ENOT_SUPP;
 }
 
-static int check_memory(const char *what, const struct sharp_coll_data_desc *memory)
+/* Whether there is memory of `count` times `bytes`. */
+static int check_memory(const char *what, const struct sharp_coll_data_desc *memory, uint64_t count, uint32_t bytes)
 {
-    if (memory->type == SHARP_DATA_BUFFER && memory->mem_type == SHARP_MEM_TYPE_HOST)
+    if (memory->type != SHARP_DATA_BUFFER || memory->mem_type != SHARP_MEM_TYPE_HOST)
+        return refuse(what, "devices read and write the host's memory only, without gaps");
+    if (count <= memory->buffer.length / bytes && (memory->buffer.ptr || !count))
         return SHARP_COLL_SUCCESS;
-    return refuse(what, "devices read and write the host's memory only, without gaps");
+    sharp_say("%s: INVALID_REQUEST: %" PRIu64 " times %" PRIu32 " bytes in memory of %zu at %p: give memory for all of "
+              "them", what, count, bytes, memory->buffer.length, memory->buffer.ptr);
+    return SHARP_COLL_EINVAL;
 }
 
 /* Element size 0: the devices do not compute this, which has been said. */
@@ -63,7 +67,8 @@ static uint32_t decode_reduction(const char *what, const struct sharp_coll_reduc
     operation->op = ENTRY(OPS, spec->op);
     if (operation->dtype && operation->op && fanin_is_supported(operation->op, operation->dtype))
         return fanin_dtype_bytes(operation->dtype);
-    snprintf(why, sizeof why, "devices do not compute %s of %s", operation->op ? fanin_op_name(operation->op) : "this op",
+    snprintf(why, sizeof why, "devices do not compute %s of %s",
+             operation->op ? fanin_op_name(operation->op) : "this op",
              operation->dtype ? fanin_dtype_name(operation->dtype) : "this type");
     refuse(what, why);
     return 0;
@@ -75,6 +80,11 @@ static int begin(struct sharp_coll_comm *comm, const char *what, const struct fa
     struct request *request;
     enum fanin_status status;
 
+    if (sharp_is_inherited(comm->context)) {
+        sharp_say("%s: INVALID_REQUEST: a parent process has opened the device: let each process initialize UCC itself",
+                  what);
+        return SHARP_COLL_EINVAL;
+    }
     fanin_communicator_state(comm->communicator, &state);
     if (state.ended.status != FANIN_SUCCESS) { /* here UCC takes an error, at the end of a request it does not */
         sharp_failed((enum fanin_status)state.ended.status, what, "the job of this group has ended");
@@ -105,22 +115,28 @@ int sharp_coll_do_allreduce_nb(struct sharp_coll_comm *comm, struct sharp_coll_r
 {
     struct fanin_operation operation = {.collective = FANIN_ALLREDUCE, .source = spec->sbuf_desc.buffer.ptr,
                                         .destination = spec->rbuf_desc.buffer.ptr};
-    uint32_t element = decode_reduction("allreduce", spec, &operation);
+    const char *what = "allreduce";
+    uint32_t element = decode_reduction(what, spec, &operation);
+    int refused = element ? SHARP_COLL_SUCCESS : SHARP_COLL_ENOT_SUPP;
 
-    if (!element || check_memory("allreduce", &spec->sbuf_desc) || check_memory("allreduce", &spec->rbuf_desc))
-        return SHARP_COLL_ENOT_SUPP;
+    if (!refused)
+        refused = check_memory(what, &spec->sbuf_desc, spec->length, element);
+    if (!refused)
+        refused = check_memory(what, &spec->rbuf_desc, spec->length, element);
+    if (refused)
+        return refused;
     operation.block = spec->length * element;
-    return begin(comm, "allreduce", &operation, request);
+    return begin(comm, what, &operation, request);
 }
 
 int sharp_coll_do_bcast_nb(struct sharp_coll_comm *comm, struct sharp_coll_bcast_spec *spec, void **request)
 {
-    struct fanin_operation operation = {.collective = FANIN_BROADCAST, .root = (uint32_t)spec->root, .block = spec->size,
-                                        .source = spec->buf_desc.buffer.ptr, .destination = spec->buf_desc.buffer.ptr};
+    struct fanin_operation operation = {.collective = FANIN_BROADCAST, .root = (uint32_t)spec->root,
+                                        .block = spec->size, .source = spec->buf_desc.buffer.ptr,
+                                        .destination = spec->buf_desc.buffer.ptr};
+    int refused = check_memory("broadcast", &spec->buf_desc, spec->size, 1);
 
-    if (check_memory("broadcast", &spec->buf_desc))
-        return SHARP_COLL_ENOT_SUPP;
-    return begin(comm, "broadcast", &operation, request);
+    return refused ? refused : begin(comm, "broadcast", &operation, request);
 }
 
 /* In place, UCC gives the elements of all blocks where it gives those of one otherwise; they need not be divisible. */
@@ -150,12 +166,18 @@ int sharp_coll_do_reduce_scatter_nb(struct sharp_coll_comm *comm, struct sharp_c
                                         .destination = spec->rbuf_desc.buffer.ptr};
     const char *what = "reduce-scatter";
     uint32_t element = decode_reduction(what, spec, &operation);
+    int refused = element ? SHARP_COLL_SUCCESS : SHARP_COLL_ENOT_SUPP;
+    int is_in_place = operation.source == operation.destination;
 
-    if (!element || check_memory(what, &spec->sbuf_desc) || check_memory(what, &spec->rbuf_desc))
-        return SHARP_COLL_ENOT_SUPP;
-    if (spec->offset)
-        return refuse(what, "an offset into the result is not known here");
-    if (operation.source == operation.destination)
+    if (!refused && spec->offset)
+        refused = refuse(what, "an offset into the result is not known here");
+    if (!refused)
+        refused = check_memory(what, &spec->rbuf_desc, spec->length, element);
+    if (!refused && !is_in_place)
+        refused = check_memory(what, &spec->sbuf_desc, spec->length, element * fanin_size(comm->communicator));
+    if (refused)
+        return refused;
+    if (is_in_place)
         return reduce_scatter_in_place(comm, &operation, spec->length, element, request);
     operation.block = spec->length * element;
     return begin(comm, what, &operation, request);
@@ -166,17 +188,14 @@ int sharp_coll_do_allgather_nb(struct sharp_coll_comm *comm, struct sharp_coll_g
     struct fanin_operation operation = {.collective = FANIN_ALLGATHER, .block = spec->sbuf_desc.buffer.length,
                                         .source = spec->sbuf_desc.buffer.ptr,
                                         .destination = spec->rbuf_desc.buffer.ptr};
+    const char *what = "allgather";
+    int refused = spec->offset ? refuse(what, "an offset into the result is not known here") : SHARP_COLL_SUCCESS;
 
-    if (check_memory("allgather", &spec->sbuf_desc) || check_memory("allgather", &spec->rbuf_desc))
-        return SHARP_COLL_ENOT_SUPP;
-    if (spec->offset)
-        return refuse("allgather", "an offset into the result is not known here");
-    if (spec->rbuf_desc.buffer.length != operation.block * fanin_size(comm->communicator)) {
-        sharp_say("allgather: INVALID_REQUEST: %zu bytes of result for %u blocks of %zu: give room for one block of each "
-                  "rank", spec->rbuf_desc.buffer.length, fanin_size(comm->communicator), spec->sbuf_desc.buffer.length);
-        return SHARP_COLL_EINVAL;
-    }
-    return begin(comm, "allgather", &operation, request);
+    if (!refused)
+        refused = check_memory(what, &spec->sbuf_desc, operation.block, 1);
+    if (!refused)
+        refused = check_memory(what, &spec->rbuf_desc, operation.block, fanin_size(comm->communicator));
+    return refused ? refused : begin(comm, what, &operation, request);
 }
 
 /* The caller would take a wrong result for a right one: this rank ends, or waits for a time-out of the caller. */
@@ -187,7 +206,7 @@ static void fail(struct request *request, enum fanin_status status)
     struct fanin_cqe failure;
 
     fanin_failure(request->posted, &failure);
-    fanin_name_members(fanin_job_of(communicator), fanin_rank(communicator), &failure, words, sizeof words);
+    sharp_name_members(communicator, &failure, words);
     sharp_failed(status, request->what, words);
     fanin_free(request->posted);
     request->posted = NULL;
@@ -201,8 +220,10 @@ static void fail(struct request *request, enum fanin_status status)
 int sharp_coll_req_test(void *tested)
 {
     struct request *request = tested;
-    enum fanin_status status = request->posted ? fanin_test(request->posted) : FANIN_PENDING;
+    enum fanin_status status = FANIN_PENDING;
 
+    if (request->posted && !sharp_is_inherited(request->comm->context))
+        status = fanin_test(request->posted);
     if (status != FANIN_SUCCESS && status != FANIN_PENDING)
         fail(request, status);
     return status == FANIN_SUCCESS;

@@ -42,8 +42,8 @@ static int find_nic(const struct sharp_coll_init_spec *spec, struct fanin_nic *n
         if (is_listed(list, nics[i].socket))
             nics[listed++] = nics[i];
     if (count && !listed)
-        sharp_say("NO_DEVICE: UCC_TL_SHARP_DEVICES=%.100s names none of the %u NICs of this host, of which the first is %s: "
-                  "give names or sockets, with ',' between", list, count, nics[0].socket);
+        sharp_say("NO_DEVICE: UCC_TL_SHARP_DEVICES=%.100s names none of the %u NICs of this host, of which the first "
+                  "is %s: give names or sockets, with ',' between", list, count, nics[0].socket);
     if (listed)
         *nic = nics[(uint32_t)spec->world_local_rank % listed];
     return listed > 0;
@@ -78,40 +78,43 @@ int sharp_coll_init(struct sharp_coll_init_spec *spec, struct sharp_coll_context
     struct ranks world = {.out_of_band = &spec->oob_colls, .oob_ctx = spec->oob_ctx, .rank = spec->world_rank,
                           .size = spec->world_size};
     enum fanin_status status;
-    int result;
 
     if (world.size < 1 || world.rank < 0 || world.rank >= world.size || spec->world_local_rank < 0 ||
         !world.out_of_band->gather || !world.out_of_band->bcast) {
-        sharp_say("INVALID_REQUEST: sharp_coll_init: rank %d of %d, local rank %d, or no functions to exchange by: pass what "
-                  "UCC passes", world.rank, world.size, spec->world_local_rank);
+        sharp_say("INVALID_REQUEST: sharp_coll_init: rank %d of %d, local rank %d, or no functions to exchange by: "
+                  "pass what UCC passes", world.rank, world.size, spec->world_local_rank);
         return SHARP_COLL_EINVAL;
     }
     context = calloc(1, sizeof *context);
     status = open_nic(spec, context);
-    result = sharp_agree(&world, status, "UCC goes another way: opening the NIC of a rank");
-    if (result == SHARP_COLL_SUCCESS) {
+    status = sharp_agree(&world, status, "UCC goes another way: opening the NIC of a rank", "");
+    if (status == FANIN_SUCCESS) {
         context->out_of_band = spec->oob_colls;
         context->waits_after_failure = read_setting();
+        sharp_own(context);
         *made = context;
         return SHARP_COLL_SUCCESS;
     }
     if (context)
         fanin_close(context->device);
     free(context);
-    return result;
+    return sharp_code_of(status);
 }
 
 int sharp_coll_finalize(struct sharp_coll_context *context)
 {
-    fanin_close(context->device);
+    if (sharp_is_inherited(context))
+        fanin_close_inherited(context->device);
+    else
+        fanin_close(context->device);
     free(context);
     return SHARP_COLL_SUCCESS;
 }
 
 int sharp_coll_progress(struct sharp_coll_context *context)
 {
-    (void)context;
-    fanin_progress();
+    if (!sharp_is_inherited(context))
+        fanin_progress();
     return 0;
 }
 

@@ -37,7 +37,7 @@ void sharp_report(const char *format, ...)
     va_end(arguments);
 }
 
-static int code_of(enum fanin_status status)
+int sharp_code_of(enum fanin_status status)
 {
     switch (status) {
     case FANIN_SUCCESS:
@@ -61,7 +61,13 @@ int sharp_failed(enum fanin_status status, const char *what, const char *words)
 
     sharp_say("%s: %s: %s%s%s %s", what, fanin_status_name(status), fanin_status_meaning(status),
               *complaint ? " " : "", complaint, fanin_status_remedy(status));
-    return code_of(status);
+    return sharp_code_of(status);
+}
+
+void sharp_name_members(const struct fanin_communicator *communicator, const struct fanin_cqe *failure,
+                        char words[MAX_WORDS])
+{
+    fanin_name_members(fanin_job_of(communicator), fanin_rank(communicator), failure, words, MAX_WORDS);
 }
 
 const char *sharp_coll_strerror(int error)
