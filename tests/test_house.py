@@ -94,6 +94,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "mpi",
         "verbs_lib",
         "nccl_lib",
+        "sharp_lib",
     ),
     "fanin_torch": (
         "errors",

@@ -20,6 +20,7 @@ from fanin_tools.cli.matrix import matrix
 from fanin_tools.cli.mpi_lib import mpi_lib
 from fanin_tools.cli.nccl_lib import nccl_lib
 from fanin_tools.cli.run import run
+from fanin_tools.cli.sharp_prefix import sharp_prefix
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
 from fanin_tools.cli.trace import trace
@@ -37,6 +38,7 @@ app.command()(run)
 app.command()(mpi_lib)
 app.command()(verbs_lib)
 app.command()(nccl_lib)
+app.command()(sharp_prefix)
 app.command()(dissector)
 app.command()(capture)
 app.command()(trace)
