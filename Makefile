@@ -15,7 +15,7 @@ PEERS := openmpi mpich
 BENCH_FLAGS ?=
 NCCL_TAG := v2.30.7-1
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm hostile cosim peers mpi4py-suite nccl bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm hostile cosim peers mpi4py-suite nccl bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make cosim   modules of the switch in Verilog against numpy, under Verilator (COSIM_FLAGS=--vectors=N)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
+	@echo "make topology  public topologies of servers: each is read, and counted as docs/topology.md says (fetches them)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -156,6 +157,12 @@ mpi4py-suite: $(VENV)/.tested peers
 nccl: $(VENV)/.tested .bench/nccl
 	@$(BIN)/python -m tests.nccl_lib.headers .bench/nccl
 	@FANIN_TEST_NCCL=10000 $(BIN)/python -m pytest tests/nccl_lib $(PYTEST_FLAGS)
+
+.bench/topologies:
+	@mkdir -p $@.new && .ci/fetch-topologies $@.new && mv $@.new $@
+
+topology: $(VENV)/.tested .bench/topologies
+	@$(BIN)/python -m tests.cluster.survey .bench/topologies
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

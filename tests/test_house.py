@@ -16,6 +16,7 @@ PACKAGES = {
     "fanin_nic": ROOT / "device/fanin_nic",
     "fanin_sim": ROOT / "device/fanin_sim",
     "fanin": ROOT / "host/fanin",
+    "fanin_cluster": ROOT / "host/fanin_cluster",
     "fanin_reference": ROOT / "tools/fanin_reference",
     "fanin_agent": ROOT / "tools/fanin_agent",
     "fanin_conform": ROOT / "tools/fanin_conform",
@@ -27,10 +28,11 @@ ALLOWED = {
     "fanin_nic": {"fanin_wire"},
     "fanin_sim": {"fanin_nic", "fanin_wire"},
     "fanin": {"fanin_wire"},
+    "fanin_cluster": {"fanin", "fanin_wire"},
     "fanin_reference": set(),
     "fanin_agent": {"fanin", "fanin_wire"},
     "fanin_conform": {"fanin_nic", "fanin_reference", "fanin_sim", "fanin_wire"},
-    "fanin_tools": {"fanin", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
+    "fanin_tools": {"fanin", "fanin_cluster", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
 }
 # The layers of a package, from the lowest to the highest. A layer is a folder or a module of the package; a module
 # belongs to the longest name that fits. A layer imports only layers below it. Every module must be in a layer.
@@ -91,6 +93,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "verbs_lib",
         "nccl_lib",
     ),
+    "fanin_cluster": ("topology",),
     "fanin_reference": (
         "spec",
         "packets",

@@ -22,6 +22,7 @@ from fanin_tools.cli.nccl_lib import nccl_lib
 from fanin_tools.cli.run import run
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
+from fanin_tools.cli.topology import topology
 from fanin_tools.cli.trace import trace
 from fanin_tools.cli.tune import tune
 from fanin_tools.cli.verbs_lib import verbs_lib
@@ -46,6 +47,7 @@ app.command()(matrix)
 app.command()(sim)
 app.command()(soak)
 app.command()(conform)
+app.command()(topology)
 app.command()(doctor)
 
 
