@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fanin_tools.cli import bench, device, fabric, output
+from fanin_tools.cli import bench, device, fabric, output, placement
 from fanin_tools.cli.capture import capture
 from fanin_tools.cli.conform import conform
 from fanin_tools.cli.demo import demo
@@ -48,6 +48,7 @@ app.command()(sim)
 app.command()(soak)
 app.command()(conform)
 app.command()(topology)
+app.add_typer(placement.app, name="placement")
 app.command()(doctor)
 
 

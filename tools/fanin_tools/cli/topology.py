@@ -33,7 +33,8 @@ def topology(
     """Show the GPUs and NICs of a server as a tree, and how near they are to each other as a matrix."""
     from fanin_cluster.topology.report import as_dict
 
-    machines = [_read(path) for path in files or [None]]
+    paths: list[Path | None] = [*files] if files else [None]
+    machines = [read(path) for path in paths]
     if json_output:
         found = [as_dict(machine) for machine in machines]
         print_json(found if table or len(found) > 1 else found[0])
@@ -44,7 +45,8 @@ def topology(
             _print_machine(machine)
 
 
-def _read(path: Path | None) -> Machine:
+def read(path: Path | None) -> Machine:
+    """The machine of a file, or this one. Raises UsageError."""
     from fanin_cluster.topology.machine import TopologyInvalid
     from fanin_cluster.topology.reading import read_machine
 
