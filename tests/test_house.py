@@ -93,7 +93,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "verbs_lib",
         "nccl_lib",
     ),
-    "fanin_cluster": ("topology", "placement"),
+    "fanin_cluster": ("topology", "handoff", "placement"),
     "fanin_reference": (
         "spec",
         "packets",
