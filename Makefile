@@ -19,7 +19,7 @@ UCC_TAG := v1.8.0
 TORCH ?= torch==2.13.0+cpu
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm image image-trial hostile cosim cosim-mutants peers mpi4py-suite nccl ucc torch torch-suite bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants peers mpi4py-suite nccl ucc torch torch-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -45,6 +45,7 @@ help:
 	@echo "make ucc     libsharp_coll for UCC: UCC's own tests with it, and 10,000 collectives (fetches and builds UCC)"
 	@echo "make torch   the back-end of PyTorch beside Gloo, with torch's wheel for CPUs in .bench (TORCH=torch==VERSION)"
 	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare"
+	@echo "make topology  public topologies of servers: each is read, and counted as docs/topology.md says (fetches them)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -228,6 +229,12 @@ nccl: $(VENV)/.tested .bench/nccl
 ucc: .bench/ucc/.installed
 	@$(BIN)/python -m tests.sharp_lib.ucc .bench/ucc/installed
 	@FANIN_TEST_UCC=10000 $(BIN)/python -m pytest tests/sharp_lib $(PYTEST_FLAGS)
+
+.bench/topologies:
+	@mkdir -p $@.new && .ci/fetch-topologies $@.new && mv $@.new $@
+
+topology: $(VENV)/.tested .bench/topologies
+	@$(BIN)/python -m tests.cluster.survey .bench/topologies
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fanin_tools.cli import bench, device, fabric, output
+from fanin_tools.cli import bench, device, fabric, output, placement
 from fanin_tools.cli.capture import capture
 from fanin_tools.cli.conform import conform
 from fanin_tools.cli.demo import demo
@@ -23,6 +23,7 @@ from fanin_tools.cli.run import run
 from fanin_tools.cli.sharp_prefix import sharp_prefix
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
+from fanin_tools.cli.topology import topology
 from fanin_tools.cli.trace import trace
 from fanin_tools.cli.tune import tune
 from fanin_tools.cli.verbs_lib import verbs_lib
@@ -48,6 +49,8 @@ app.command()(matrix)
 app.command()(sim)
 app.command()(soak)
 app.command()(conform)
+app.command()(topology)
+app.add_typer(placement.app, name="placement")
 app.command()(doctor)
 
 
