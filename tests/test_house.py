@@ -31,15 +31,11 @@ ALLOWED = {
     "fanin_sim": {"fanin_nic", "fanin_wire"},
     "fanin": {"fanin_wire"},
     "fanin_torch": {"fanin", "fanin_wire"},
-    "fanin_reference": set(),
-    "fanin_agent": {"fanin", "fanin_wire"},
-    "fanin_conform": {"fanin_nic", "fanin_reference", "fanin_sim", "fanin_wire"},
-    "fanin_image": {"fanin_nic"},
-    "fanin_tools": {"fanin", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
     "fanin_cluster": {"fanin", "fanin_wire"},
     "fanin_reference": set(),
     "fanin_agent": {"fanin", "fanin_wire"},
     "fanin_conform": {"fanin_nic", "fanin_reference", "fanin_sim", "fanin_wire"},
+    "fanin_image": {"fanin_nic"},
     "fanin_tools": {"fanin", "fanin_cluster", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
 }
 # The layers of a package, from the lowest to the highest. A layer is a folder or a module of the package; a module
