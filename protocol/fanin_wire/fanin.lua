@@ -7,9 +7,13 @@
 -- tables
 local WIRE_VERSION = 2
 local UDP_PORT = 4791
+local FIRST_SOURCE_PORT = 49152
 local COLLECTIVE_QPN = 16387073
 local FIRST_OPCODE = 192
 local ICRC_SIZE = 4
+local UD_SEND_ONLY = 100
+local DETH_SIZE = 8
+local QUEUE_KEY = 16387073
 local MAX_SOURCE = 63
 local CLASS_MASK = 96
 local CLASS_UNIT = 32
@@ -232,7 +236,6 @@ end
 local fanin = Proto("fanin", "Fanin collective offload")
 local own = DissectorTable.get("udp.port"):get_dissector(UDP_PORT)
 local BTH_SIZE, TRANSPORT_SIZE = HEADERS.BTH.size, HEADERS.BTH.size + HEADERS.CETH.size
-local UD_SEND_ONLY, DETH_SIZE, COLLECTIVE_QKEY, FIRST_SOURCE_PORT = 0x64, 8, 0x0fa0c01, 0xC000
 local MOST_ELEMENTS = 8 -- shown of the data
 local CODES = {} -- opcode by name
 for code, name in pairs(NAMES.opcode) do
@@ -781,7 +784,7 @@ end
 -- The packet of ours that a UD SEND carries (SPEC.md, section 17), without what is around it; nil if it carries none.
 local function datagram_in(tvb)
   local start, behind = BTH_SIZE + DETH_SIZE, tvb:captured_len() - ICRC_SIZE
-  if behind < start or tvb(0, 1):uint() ~= UD_SEND_ONLY or tvb(BTH_SIZE, 4):uint() ~= COLLECTIVE_QKEY then
+  if behind < start or tvb(0, 1):uint() ~= UD_SEND_ONLY or tvb(BTH_SIZE, 4):uint() ~= QUEUE_KEY then
     return nil
   end
   local size = behind - start - value_of(tvb, 0, "BTH", "padcount")

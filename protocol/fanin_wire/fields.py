@@ -127,6 +127,7 @@ WAIT_BODY = header("WAIT", ("oldest_age_us", 32), ("oldest_child", 8), ("kind", 
 
 WIRE_VERSION = 2
 UDP_PORT = 4791
+FIRST_SOURCE_PORT = 0xC000  # of lane 0; the start of the range that RoCEv2 takes its source ports from
 COLLECTIVE_QPN = 0xFA_0C01  # destination queue pair number of every offload packet
 DEFAULT_PKEY = 0xFFFF
 ICRC_SIZE = 4

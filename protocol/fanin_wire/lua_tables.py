@@ -18,6 +18,8 @@ from fanin_wire.datatypes import DATATYPES
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Field, Flag, Header, Opcode
 from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS
 from fanin_wire.operations import OPERATIONS
+from fanin_wire.resolution import QUEUE_KEY
+from fanin_wire.rocev2 import CODES
 
 # Headers of offload packets, in the order of SPEC.md; those of ordinary traffic are Wireshark's own affair.
 HEADERS = (
@@ -114,9 +116,13 @@ def _constants() -> str:
     values = {
         "WIRE_VERSION": fields.WIRE_VERSION,
         "UDP_PORT": fields.UDP_PORT,
+        "FIRST_SOURCE_PORT": fields.FIRST_SOURCE_PORT,
         "COLLECTIVE_QPN": fields.COLLECTIVE_QPN,
         "FIRST_OPCODE": fields.FIRST_OFFLOAD_OPCODE,
         "ICRC_SIZE": fields.ICRC_SIZE,
+        "UD_SEND_ONLY": CODES["UD_SEND_ONLY"],
+        "DETH_SIZE": fields.DETH.size,
+        "QUEUE_KEY": QUEUE_KEY,
         "MAX_SOURCE": fields.CETH.field("node_bitmap").bits - 1,
         "CLASS_MASK": CLASS_MASK << CLASS_SHIFT,
         "CLASS_UNIT": 1 << CLASS_SHIFT,

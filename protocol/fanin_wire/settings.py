@@ -90,9 +90,7 @@ PortName = Annotated[
     str,
     Meta(
         pattern=rf"^(udp|{VERBS_PREFIX}[A-Za-z0-9_.-]{{1,63}}({re.escape(RAW_SUFFIX)})?)$",
-        extra={
-            "remedy": "use udp, or verbs:// and the name of a verbs device; for RAW_PACKET queue pairs with ?raw behind"
-        },
+        extra={"remedy": "use udp, or verbs:// and the name of a verbs device, with ?raw for a RAW_PACKET queue pair"},
     ),
 ]
 RDMA_PREFIX = "rdma://"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fanin_image import cross_compiler, packages, wheels
+from fanin_image.content import COMMANDS
 from fanin_image.cross_compiler import COMPILER, RUN_TOOL, TOOLS, write_command
 from fanin_image.packages import NotPossible, Selection
 from fanin_image.wheels import GLIBC, python_name, suite
@@ -26,11 +27,6 @@ ROOT = ("bash", "dash", "coreutils", "iproute2", "libstdc++6")  # and Python
 WHEELS = ("cffi", "hypothesis", "ml_dtypes", "msgspec", "numba", "numpy", "pytest", "rich", "scapy", "typer")
 USERS = "root:x:0:0:root:/root:/bin/bash\n"
 HOSTS = "127.0.0.1 localhost\n"
-COMMANDS = {
-    "fanin": ("fanin_tools.cli.app", "main"),
-    "fanin-nic": ("fanin_nic.daemon.main", "nic"),
-    "fanin-switch": ("fanin_nic.daemon.main", "switch"),
-}
 
 Say = Callable[[str], None]
 

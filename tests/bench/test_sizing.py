@@ -97,7 +97,24 @@ def test_earlier_costs_give_the_same_table(tmp_path: Path) -> None:
     assert again.output == first.output
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"costs": {"engine": 1}}'])
+GOOD = {
+    "engine": {"packet": 1e-7, "byte": 0},
+    "port": {"packet": 1e-6, "byte": 0},
+    "gigahertz": 2.5,
+    "vector_bytes": 32,
+    "processor": "",
+}
+WRONG: tuple[dict[str, object], ...] = (
+    {"gigahertz": 0},
+    {"vector_bytes": 0},
+    {"port": {"packet": 0, "byte": 0}},
+    {"engine": {"packet": -1, "byte": 2}},
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"costs": {"engine": 1}}', *(json.dumps({"costs": GOOD | wrong}) for wrong in WRONG)]
+)
 def test_wrong_costs_are_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "costs.json"
     path.write_text(text)

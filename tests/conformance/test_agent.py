@@ -112,6 +112,20 @@ def test_a_rank_by_hand(socket: Path) -> None:
         assert ask(do="counters")["counters"]
 
 
+def test_a_region_beyond_the_memory_is_refused(socket: Path) -> None:
+    """It would be memory of the agent itself, for the other side to write."""
+    lines = (
+        {"do": "create_qp", "qp": 3, "memory": 64},
+        {"do": "reg_mr", "qp": 3, "place": 32, "length": 33},
+        {"do": "reg_mr", "qp": 3, "place": 32, "length": 32},
+    )
+    with agent(socket) as process:
+        said, _ = process.communicate(b"".join(json.dumps(line).encode() + b"\n" for line in lines), timeout=60)
+    made, beyond, within = (json.loads(line) for line in said.splitlines())
+    assert beyond["error"] == "WRONG_REQUEST"
+    assert within["rkey"] != made["rkey"]
+
+
 def test_by_tcp_one_suite_after_the_other(socket: Path) -> None:
     """What one leaves open is gone for the next; nobody there is AGENT_LOST."""
     with agent(socket, "--listen", "127.0.0.1:0") as process:

@@ -12,12 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_conform import coverage, listener, report, suite
-from fanin_conform.faults import FAULTS, Fault, FaultyTarget
+from fanin_conform.faults import FAULTS, Fault, FaultyTarget, losing
 from fanin_conform.listener import NoFaninDevice
 from fanin_conform.script import script
 from fanin_conform.targets import opening, rtl
 from fanin_conform.targets.engine import EngineTarget
 from fanin_conform.targets.reference import ReferenceTarget
+from fanin_conform.targets.target import Target
 from fanin_conform.targets.udp import UdpTarget
 from fanin_conform.wrong_lines import WRONG_LINES, NoSuchLine, WrongLine, faulty_switch
 from fanin_tools.cli.app import app
@@ -108,6 +109,23 @@ def test_a_failure_while_the_tester_stood_still_is_repeated(
     target = FaultyTarget(EngineTarget(suite.ADDRESSES), Fault("one result is lost", "7.2-4", outward=lose_one))
     (verdict,) = suite.run(target, suite.chosen(["segments/the_sum_of_three"]), 1, ignore)
     assert (verdict.outcome, len(lost)) == (outcome, 1)
+
+
+def test_scripts_that_wait_run_beside_the_others() -> None:
+    """At targets of their own. What fails there passes alone: that is its verdict."""
+    fault = Fault("nothing ends", "11-15", outward=losing(Opcode.ABORT))
+    opened: list[int] = []
+
+    def beside(number: int) -> Target:
+        opened.append(number)
+        return FaultyTarget(EngineTarget(suite.ADDRESSES), fault)
+
+    scripts = suite.chosen(["segments/the_sum_of_three", "silence/"])
+    waiting = [each for each in scripts if each.waits]
+    assert 0 < len(waiting) < len(scripts)
+    verdicts = suite.run(EngineTarget(suite.ADDRESSES), scripts, 1, ignore, beside=beside)
+    assert [(each.script, each.outcome) for each in verdicts] == [(each, suite.PASSED) for each in scripts]
+    assert sorted(opened) == list(range(1, 1 + min(suite.BESIDE, len(waiting))))
 
 
 def test_an_echo_server_is_no_device() -> None:

@@ -68,18 +68,8 @@ def test_devices_and_ranks_of_the_example() -> None:
         for number, name in enumerate(DEVICES, start=1):
             manager = stack.enter_context(listening(str(folder / f"{name}.notify")))
             options = ["--settings", str(EXAMPLE / f"{name}.toml"), "--name", name, "--socket", str(folder / name)]
-            options += [
-                "--address",
-                f"{BLOCK}.{number}",
-                "--rdma",
-                "",
-                "--token-file",
-                "",
-                "--port",
-                "udp",
-                "--slots",
-                "512",
-            ]
+            options += ["--address", f"{BLOCK}.{number}", "--port", "udp", "--slots", "512"]
+            options += ["--rdma", "", "--token-file", ""]
             command = [sys.executable, "-c", PROGRAM.format(kind=name[:-1]), *options]
             device = subprocess.Popen(command, env=os.environ | {"NOTIFY_SOCKET": manager.name})
             stack.callback(device.wait)

@@ -126,6 +126,15 @@ def test_damage_is_found(root: Path, tmp_path: Path) -> None:
         oci.unpack(path, tmp_path / "target")
 
 
+def test_what_is_no_image(tmp_path: Path) -> None:
+    (tmp_path / "text.tar").write_text("no tar file")
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    for name in ("text.tar", "empty.tar"):
+        with pytest.raises(ValueError, match=f"{name} is no image"):
+            oci.unpack(tmp_path / name, tmp_path / "target")
+
+
 def test_every_architecture_has_device_code() -> None:
     assert set(wheels.MACHINES) <= set(TARGETS)
     assert all(TARGETS[name].machine == machine for name, machine in wheels.MACHINES.items())
@@ -162,6 +171,7 @@ def test_folder_is_kept_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (["riscv64"], {}, "invalid choice: 'riscv64'"),
         (["amd64"], {"SOURCE_DATE_EPOCH": "yesterday"}, "fanin: INVALID: SOURCE_DATE_EPOCH"),
+        (["amd64"], {"SOURCE_DATE_EPOCH": "1" * 20}, "fanin: INVALID: SOURCE_DATE_EPOCH"),
     ],
 )
 def test_wrong_use(arguments: list[str], variables: dict[str, str], message: str, tmp_path: Path) -> None:

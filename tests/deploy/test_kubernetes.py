@@ -119,8 +119,11 @@ def pods() -> Iterator[tuple[str, Object]]:
         yield name, rendered(values)[0]["spec"]["template"]["spec"]
 
 
-@pytest.mark.parametrize(("name", "pod"), list(pods()), ids=[name for name, _ in pods()])
-def test_pods_agree_with_the_image(name: str, pod: Object) -> None:
+PODS = dict(pods())
+
+
+@pytest.mark.parametrize("pod", PODS.values(), ids=PODS)
+def test_pods_agree_with_the_image(pod: Object) -> None:
     """The user and the programs are those of the image, options those of a device, and there is time for the drain."""
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsUser"] == content.USER

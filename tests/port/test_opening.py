@@ -33,5 +33,5 @@ def test_what_verbs_lack_is_named(address: str) -> None:
     "port", ["", "tcp", "verbs://", "verbs://a b", "verbs:rxe0", "verbs-raw://mlx5_0", "verbs://mlx5_0?ud"]
 )
 def test_ports_that_there_are_not(port: str) -> None:
-    with pytest.raises(InvalidSetting, match=r"use udp, or verbs:// .*; for RAW_PACKET queue pairs with \?raw behind"):
+    with pytest.raises(InvalidSetting, match=r"use udp, or verbs:// .*, with \?raw for a RAW_PACKET queue pair"):
         settings("127.0.0.1", port=port)

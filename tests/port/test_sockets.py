@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from fanin_nic.port.sockets import FIRST_SOURCE_PORT, PortError, UdpPort
-from fanin_wire.fields import UDP_PORT
+from fanin_nic.port.sockets import PortError, UdpPort
+from fanin_wire.fields import FIRST_SOURCE_PORT, UDP_PORT
 
 
 @pytest.mark.parametrize("wrong", ["localhost", "::1", "127.0.0.256", ""])

@@ -24,6 +24,7 @@ from fanin_wire.agent import (
     Kill,
     Leave,
     Look,
+    OfVerbs,
     Post,
     Wait,
     answer_of_error,
@@ -87,7 +88,7 @@ class Session:
             case Close():
                 self._forget(request.queue)
                 return {}
-        if hasattr(request, "qp"):
+        if isinstance(request, OfVerbs):
             return self._do_verbs(request)
         rank = self._rank(request.queue)
         match request:

@@ -125,6 +125,9 @@ class QueuePair:
 
     def register(self, request: RegMr) -> Answer:
         """Register a part of the memory once more."""
+        if request.place + request.length > self._memory.length:
+            text = f"bytes {request.place} to {request.place + request.length} of a memory of {self._memory.length}"
+            raise AgentError("WRONG_REQUEST", text)
         rights = sum(code_of("right", name) for name in set(request.rights))
         address = self._memory.address + request.place
         region = MR(self._domain, request.length, rights | int(Access.LOCAL_WRITE), address)

@@ -11,6 +11,7 @@ from fanin_wire.fields import (
     BTH,
     CETH,
     FIRST_OFFLOAD_OPCODE,
+    FIRST_SOURCE_PORT,
     ICRC_SIZE,
     TRANSPORT_SIZE,
     UDP_PORT,
@@ -19,7 +20,7 @@ from fanin_wire.fields import (
 )
 from fanin_wire.icrc import UDP_PROTOCOL, icrc
 
-TESTER_PORT, DEVICE_PORT = UDP_PORT, 0xC000
+TESTER_PORT, DEVICE_PORT = UDP_PORT, FIRST_SOURCE_PORT
 UDP_SIZE, IP_SIZE, DONT_FRAGMENT = 8, 20, 0x4000
 SEGMENT_INDEX = BTH.size + CETH.byte_offset("segment_index")
 

@@ -4,8 +4,7 @@
         fanin_script()
 
 `--fanin-target` names the device, and for a NIC `--fanin-agent` what works it. A project that starts its device in a
-fixture gives it as `fanin_target` instead, and
-what it implements as `fanin_profile`.
+fixture gives it as `fanin_target` instead, and what it implements as `fanin_profile`.
 """
 
 from __future__ import annotations

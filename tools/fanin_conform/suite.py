@@ -91,9 +91,9 @@ def run(
         try:
             for script in others:
                 verdicts[script.name] = _run_one(target, script, seed, profile)
-        finally:
-            if len(verdicts) < len(others):
-                waiting.clear()  # there is no device
+        except BaseException:
+            waiting.clear()  # those that wait end with their present script
+            raise
         for each in waits:
             each.result()
     for name, verdict in verdicts.items():

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fanin_conform.faults import Change, Fault
 from fanin_conform.targets.engine import EngineNicTarget
 from fanin_conform.targets.transport import Sent, TransportDevice
-from fanin_conform.verbs.packets import dissect
+from fanin_conform.verbs.packets import PSN_MASK, dissect
 from fanin_nic.transport.transport import Transport
-from fanin_wire.fields import BTH, ICRC_SIZE
-from fanin_wire.rocev2 import CODES, OPCODES, Acknowledge, Nak, Operation, Part, syndrome
+from fanin_wire.fields import AETH, BTH, DEFAULT_PKEY, ICRC_SIZE
+from fanin_wire.rocev2 import CODES, CREDITS_INVALID, OPCODES, Acknowledge, Nak, Operation, Part, syndrome
 from fanin_wire.verbs import Access, Attribute
 
 EVERYTHING = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC
 ATOMICS = (Operation.COMPARE_SWAP, Operation.FETCH_ADD)
-PSN_MASK = (1 << 24) - 1
+ACK = syndrome(Acknowledge.ACK, CREDITS_INVALID)
 SMALL = 4096  # regions that are shorter are those of the scripts
 
 
@@ -82,6 +81,15 @@ def swapped_bytes(size: int) -> Callable[[int], int]:
     return lambda value: int.from_bytes(value.to_bytes(size, "little"))
 
 
+def _ack(qpn: int, psn: int) -> bytearray:
+    """An ACK of RC to a queue pair, without its ICRC."""
+    packet = bytearray(BTH.size + AETH.size)
+    packet[0] = CODES["RC_ACKNOWLEDGE"]
+    for name, value in (("pkey", DEFAULT_PKEY), ("dqpn", qpn), ("psn", psn), ("syndrome", ACK)):
+        _put(packet, name, value)
+    return packet
+
+
 def _ordinary_acks(data: bytearray) -> bytearray | None:
     value = _read(data, "syndrome")
     is_ack = value is not None and OPCODES[data[0]].operation == Operation.ACKNOWLEDGE and not value >> 5
@@ -124,7 +132,7 @@ PACKET_FAULTS = (
     Fault(
         "an ACK names the next PSN",
         "18.2-2",
-        outward=changing("psn", lambda psn: psn + 1 & PSN_MASK, Operation.ACKNOWLEDGE, syndrome=31),
+        outward=changing("psn", lambda psn: psn + 1 & PSN_MASK, Operation.ACKNOWLEDGE, syndrome=ACK),
     ),
     Fault("the MSN is always 0", "18.2-3", outward=changing("msn", lambda _: 0)),
     Fault("a gap is not reported", "18.2-4", outward=losing(syndrome=nak(Nak.SEQUENCE))),
@@ -238,8 +246,7 @@ class AnswersUc(TransportDevice):
         """With an ACKNOWLEDGE of UC, to whoever."""
         sent = super().receive(data, source, now)
         if data[0] in OPCODES and OPCODES[data[0]].name == "UC_SEND_ONLY":
-            answer = struct.pack(">BBHIIBxxx", CODES["RC_ACKNOWLEDGE"], 0, 0xFFFF, 0, 0, 31)
-            sent.append((source, answer))
+            sent.append((source, bytes(_ack(0, 0))))
         return sent
 
 
@@ -266,9 +273,8 @@ class CompletesWhenSent(TransportDevice):
             if opcode.name.startswith("RC_RDMA_WRITE") and opcode.part in (Part.LAST, Part.ONLY):
                 for row in self.transport.tables["queue_pairs"]:
                     if row["qpn"] and row["remote_qpn"] == _read(data, "dqpn"):
-                        packet = bytearray(struct.pack(">BBHIIBxxx", CODES["RC_ACKNOWLEDGE"], 0, 0xFFFF, 0, 0, 31))
-                        _put(_put(packet, "dqpn", int(row["qpn"])), "psn", _read(data, "psn") or 0)
-                        sent += super().receive(bytes(packet), int(row["destination"]), now)
+                        packet = bytes(_ack(int(row["qpn"]), _read(data, "psn") or 0))
+                        sent += super().receive(packet, int(row["destination"]), now)
         return sent
 
 

@@ -1,4 +1,6 @@
-"""`python -m fanin_image ARCHITECTURE...`: what `make image` does. Ends with 2 where it can not be made."""
+"""`python -m fanin_image ARCHITECTURE...`: what `make image` does. Ends with 2 where it can not be made, with 1
+if a file can not be written.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,11 @@ from . import content, oci, packages, wheels
 from .packages import NotPossible
 
 TIME = "SOURCE_DATE_EPOCH"  # reproducible-builds.org: the time of all files; by default that of the last commit
+LAST_TIME = (1 << 33) - 1  # that a tar file can have: 11 octal digits
+
+
+class InvalidTime(Exception):
+    """The time of all files is no time. The message says so."""
 
 
 def say(text: str) -> None:
@@ -22,6 +29,14 @@ def say(text: str) -> None:
 def output_of_git(*arguments: str) -> str:
     """What git says of the checkout. Raises NotPossible."""
     return packages.output_of(["git", "-C", str(wheels.CHECKOUT), *arguments], "the checkout of git").strip()
+
+
+def time_of_files() -> int:
+    """Seconds since 1970. Raises NotPossible, InvalidTime."""
+    text = os.environ.get(TIME) or output_of_git("show", "--no-patch", "--format=%ct", "HEAD")
+    if not text.isdecimal() or int(text) > LAST_TIME:
+        raise InvalidTime(f"{TIME} is not a whole number of seconds since 1970")
+    return int(text)
 
 
 def labels() -> dict[str, str]:
@@ -52,6 +67,18 @@ def write(path: Path, images: list[oci.Image], name: str, moment: int) -> None:
     say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB; skopeo inspect oci-archive:{path}")
 
 
+def make(architectures: list[str], into: Path) -> None:
+    """Make a file for each architecture, and one for all if there are several. Raises NotPossible, InvalidTime."""
+    moment, name = time_of_files(), labels()["org.opencontainers.image.version"]
+    into.mkdir(parents=True, exist_ok=True)
+    images = []
+    for architecture in dict.fromkeys(architectures):
+        images.append(image(architecture, moment))
+        write(into / f"fanin-{architecture}.tar", images[-1:], name, moment)
+    if len(images) > 1:
+        write(into / "fanin-all.tar", images, name, moment)
+
+
 def main() -> int:
     """Entry point of the module."""
     parser = argparse.ArgumentParser(prog="python -m fanin_image", description="Images of Fanin for containers.")
@@ -60,21 +87,16 @@ def main() -> int:
     given = parser.parse_args()
     begin = time.monotonic()
     try:
-        moment = int(os.environ.get(TIME) or output_of_git("show", "--no-patch", "--format=%ct", "HEAD"))
-        name = labels()["org.opencontainers.image.version"]
-        given.into.mkdir(parents=True, exist_ok=True)
-        images = []
-        for architecture in dict.fromkeys(given.architectures):
-            images.append(image(architecture, moment))
-            write(given.into / f"fanin-{architecture}.tar", images[-1:], name, moment)
-        if len(images) > 1:
-            write(given.into / "fanin-all.tar", images, name, moment)
+        make(given.architectures, given.into)
     except NotPossible as missing:
         print(f"fanin: NOT_SUPPORTED: make image needs what is not here: {missing}", file=sys.stderr)
         return 2
-    except ValueError:
-        print(f"fanin: INVALID: {TIME} is not a whole number of seconds since 1970", file=sys.stderr)
+    except InvalidTime as wrong:
+        print(f"fanin: INVALID: {wrong}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"fanin: FAILED: {error}", file=sys.stderr)
+        return 1
     say(f"{time.monotonic() - begin:.0f} s")
     return 0
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -78,8 +78,8 @@ def layers(architecture: str, say: Say) -> Iterator[tuple[str, Path]]:
     say(f"Python packages for {architecture}: {' '.join(names)}")
     recipe = repr((debian.suite, architecture, names, versions))
     yield "python", kept(home / "image", recipe, lambda folder: _python(names, architecture, versions, folder))
-    compiler = None
-    if architecture != "amd64":
+    compiler = None  # that of this machine
+    if architecture == "arm64" and platform.machine() != wheels.MACHINES[architecture]:
         say("cross compiler")
         made = kept(home / "image", repr((cross_compiler.COMPILER, cross_compiler.RUN_TOOL)), _compiler)
         compiler = made / "cc"
@@ -150,6 +150,4 @@ def _fanin(architecture: str, compiler: Path | None, folder: Path) -> None:
         cross_compiler.write_command(programs / name, script)
     shutil.copy(START, programs)
     command = [sys.executable, "-m", "fanin_nic.daemon.cross", "--target", architecture, str(folder) + CODE]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise NotPossible(f"device code for {architecture}: {done.stderr.strip().splitlines()[-1]}")
+    packages.output_of(command, f"device code for {architecture}")

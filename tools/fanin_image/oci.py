@@ -120,7 +120,14 @@ def unpack(path: Path, target: Path) -> dict[str, Any]:
     Raises:
         ValueError: the file is no such image, or a part of it is damaged.
     """
-    with tarfile.open(path) as archive:
+    try:
+        return _unpack(path, target)
+    except (tarfile.TarError, KeyError, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} is no image: {error}") from error
+
+
+def _unpack(path: Path, target: Path) -> dict[str, Any]:
+    with tarfile.open(path, "r:") as archive:
 
         def blob(descriptor: Mapping[str, Any]) -> bytes:
             file = archive.extractfile(f"blobs/{descriptor['digest'].replace(':', '/')}")

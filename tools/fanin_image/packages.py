@@ -45,6 +45,8 @@ def output_of(
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=variables, cwd=folder)
     except FileNotFoundError:
         raise NotPossible(f"{what}: there is no {command[0]}") from None
+    except subprocess.TimeoutExpired:
+        raise NotPossible(f"{what}: {command[0]} has not ended within {SECONDS} s") from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise NotPossible(f"{what}: {said[-1] if said else f'exit code {done.returncode}'}")

@@ -3,9 +3,9 @@
 The folder is shared by all processes of a user, and by all copies of the same sources (`locator`). Its name carries a
 digest of them, because numba notices a change of a function's own file only, not of the functions that it calls. Where
 the folder of the user can not be written, one below the folder of temporary files serves: devices, which are forked and
-outlive the process that compiled, need theirs as long as they run. A folder that is complete, and
-says for which processor (`target`), serves also where it can not be written, as in an image of a container: what it
-lacks is then compiled in each process and not kept.
+outlive the process that compiled, need theirs as long as they run. A folder that is complete, and says for which
+processor (`target`), serves also where it can not be written, as in an image of a container: what it lacks is then
+compiled in each process and not kept.
 """
 
 from __future__ import annotations

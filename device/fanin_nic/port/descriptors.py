@@ -89,10 +89,7 @@ SEND_MESSAGE = np.dtype(
 # Where packets to the other device of the same index go, if the port is a queue pair of a verbs device.
 DESTINATION = np.dtype(
     [
-        (
-            "handle",
-            "u8",
-        ),  # of QueuePair.address_handle; 0: not known yet
+        ("handle", "u8"),  # of QueuePair.address_handle; 0: not known yet
         ("queue_pair", "u4"),
         ("wanted", "u4"),  # 1: it is to be asked for
     ],

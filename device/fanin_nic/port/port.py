@@ -13,8 +13,6 @@ import numpy as np
 from fanin_nic.port.descriptors import PEER_COUNTERS, PEER_SLOTS, Drop
 from fanin_nic.port.tables import PortTables
 
-FIRST_SOURCE_PORT = 0xC000  # the start of the range that RoCEv2 takes its source ports from
-
 
 class PortError(Exception):
     """A port could not be opened. The message has the cause and the remedy."""

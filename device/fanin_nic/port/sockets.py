@@ -14,10 +14,10 @@ import struct
 import numpy as np
 
 from fanin_nic.port.group import enable_group_send, join_group
-from fanin_nic.port.port import FIRST_SOURCE_PORT, Port, PortError
+from fanin_nic.port.port import Port, PortError
 from fanin_nic.port.steering import share, steer
 from fanin_nic.port.tables import UDP_GRO, PortTables
-from fanin_wire.fields import UDP_PORT
+from fanin_wire.fields import FIRST_SOURCE_PORT, UDP_PORT
 
 IP_MTU_DISCOVER = 10  # linux/in.h; the socket module of Python does not name them
 IP_PMTUDISC_DO = 2

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from fanin_conform.script import verbs_script
 from fanin_conform.verbs.pair import MTU, Pair
 from fanin_conform.verbs.tester import VerbsTester
+from fanin_wire.agent_verbs import REMOTE_RIGHTS
 from fanin_wire.layers import ImmDt
 
 DATA = bytes(number * 5 % 249 + 1 for number in range(1024))
-EVERYTHING = ("REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC")
 
 
 def refused(pair: Pair, psn: int, code: str, clause: str) -> None:
@@ -121,10 +121,10 @@ def a_send_that_is_too_long(tester: VerbsTester) -> None:
 @verbs_script("18.2-18", "18.2-24")
 def operations_that_the_queue_pair_does_not_allow(tester: VerbsTester) -> None:
     """WRITE, READ and atomics, each where the others are allowed."""
-    for lacking in EVERYTHING:
+    for lacking in REMOTE_RIGHTS:
         if lacking == "REMOTE_ATOMIC" and not tester.profile.atomics:
             continue
-        pair = Pair(tester, rights=tuple(name for name in EVERYTHING if name != lacking))
+        pair = Pair(tester, rights=tuple(name for name in REMOTE_RIGHTS if name != lacking))
         if lacking == "REMOTE_WRITE":
             psn = pair.request("RDMA_WRITE_ONLY", DATA[:8], pair.reth(8))
         elif lacking == "REMOTE_READ":
@@ -169,13 +169,13 @@ def bytes_outside_the_region(tester: VerbsTester) -> None:
     """One before its beginning, one behind its end, all of it and one more, and around the end of all addresses."""
 
     def before(pair: Pair, operation: str) -> int:
-        return request(pair, operation, 56, pair.region(64, 64, *EVERYTHING))
+        return request(pair, operation, 56, pair.region(64, 64, *REMOTE_RIGHTS))
 
     def behind(pair: Pair, operation: str) -> int:
-        return request(pair, operation, 128 if operation == "ATOMIC" else 113, pair.region(64, 64, *EVERYTHING))
+        return request(pair, operation, 128 if operation == "ATOMIC" else 113, pair.region(64, 64, *REMOTE_RIGHTS))
 
     def longer(pair: Pair, operation: str) -> int:
-        return request(pair, operation, 128 if operation == "ATOMIC" else 64, pair.region(64, 64, *EVERYTHING), 65)
+        return request(pair, operation, 128 if operation == "ATOMIC" else 64, pair.region(64, 64, *REMOTE_RIGHTS), 65)
 
     def wrapped(pair: Pair, operation: str) -> int:
         return request(pair, operation, 2**64 - 8 - pair.address, pair.rkey)
@@ -188,7 +188,7 @@ def bytes_outside_the_region(tester: VerbsTester) -> None:
 def a_long_write_beyond_the_region(tester: VerbsTester) -> None:
     """The first packet is within the region, and is refused all the same: the message is not."""
     pair = Pair(tester)
-    rkey = pair.region(0, 2 * MTU, *EVERYTHING)
+    rkey = pair.region(0, 2 * MTU, *REMOTE_RIGHTS)
     psn = pair.request("RDMA_WRITE_FIRST", DATA[:MTU], pair.reth(2 * MTU + 1, rkey=rkey))
     seen = tester.everything(1)
     if seen and seen[0].fields.get("answer") == "ACK":  # a device may look at each packet for itself
@@ -208,7 +208,7 @@ def operations_that_the_region_does_not_allow(tester: VerbsTester) -> None:
     """Each where the region allows the others."""
 
     def without(pair: Pair, operation: str) -> int:
-        rights = [name for name in EVERYTHING if name != f"REMOTE_{operation}"]
+        rights = [name for name in REMOTE_RIGHTS if name != f"REMOTE_{operation}"]
         return request(pair, operation, 64, pair.region(64, 64, *rights))
 
     each_operation(tester, without, "18.2-22")

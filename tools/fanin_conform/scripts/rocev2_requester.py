@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fanin_conform.script import verbs_script
-from fanin_conform.verbs.packets import Dissected
-from fanin_conform.verbs.pair import MTU, Pair
-from fanin_conform.verbs.tester import PSN_MASK, Expected, VerbsTester
+from fanin_conform.verbs.packets import LAST_PSN, PSN_MASK, Dissected
+from fanin_conform.verbs.pair import MTU, Pair, parts
+from fanin_conform.verbs.tester import Expected, VerbsTester
 from fanin_wire.layers import AtomicAckETH
 from fanin_wire.rocev2 import RNR_TIMES_NS
 
 DATA = bytes(number * 11 % 253 for number in range(2048))
-LAST_PSN = PSN_MASK
 REMOTE, RKEY = 0x1122334455667788, 0xA1B2C3D4  # of memory that the tester does not have
 TIMEOUT, TIMEOUT_S = 14, 4096e-9 * 2**14  # 67 ms
 LONG_RNR, SHORT_RNR = 26, 1  # 81.92 ms, 0.01 ms
@@ -29,12 +28,11 @@ def with_data(tester: VerbsTester, **given: Any) -> Pair:
 def posted_write(pair: Pair, length: int, **given: Any) -> list[Expected]:
     """The host posts a WRITE; the packets that are to come of it."""
     pair.post("RDMA_WRITE", length, remote=REMOTE, rkey=RKEY, **given)
-    parts = [DATA[first : min(first + MTU, length)] for first in range(0, length, MTU)] or [b""]
+    payloads = [DATA[first : min(first + MTU, length)] for first in range(0, length, MTU)] or [b""]
     reth = {"va": REMOTE, "rkey": RKEY, "dlen": length}
-    names = ["FIRST", *["MIDDLE"] * (len(parts) - 2), "LAST"] if len(parts) > 1 else ["ONLY"]
     return [
-        pair.sent(f"RDMA_WRITE_{name}", part, **(reth if name in ("FIRST", "ONLY") else {}))
-        for name, part in zip(names, parts, strict=True)
+        pair.sent(f"RDMA_WRITE_{name}", payload, **(reth if name in ("FIRST", "ONLY") else {}))
+        for name, payload in zip(parts(len(payloads)), payloads, strict=True)
     ]
 
 
@@ -299,9 +297,7 @@ def answer_what_is_asked(pair: Pair, first: int, packets: int) -> None:
     got = {name: asked[0].fields[name] for name in wanted}
     assert begin < packets, f"it asks from another PSN on: {asked[0]}"
     assert got == wanted, f"it asks for {got}, not for {wanted}"
-    count = packets - begin
-    names = ["FIRST", *["MIDDLE"] * (count - 2), "LAST"] if count > 1 else ["ONLY"]
-    for number, name in enumerate(names, begin):
+    for number, name in enumerate(parts(packets - begin), begin):
         pair.respond(f"RDMA_READ_RESPONSE_{name}", DATA[MTU * number : MTU * (number + 1)], first + number)
 
 

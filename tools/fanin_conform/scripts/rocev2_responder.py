@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fanin_conform.script import verbs_script
-from fanin_conform.verbs.pair import MTU, Pair
+from fanin_conform.verbs.packets import LAST_PSN
+from fanin_conform.verbs.pair import MTU, Pair, parts
 from fanin_conform.verbs.tester import VerbsTester
 from fanin_wire.layers import ImmDt
 from fanin_wire.rocev2 import RNR_TIMES_NS
@@ -11,7 +12,6 @@ from fanin_wire.rocev2 import RNR_TIMES_NS
 RNR_TIMER = 5  # 0.06 ms
 assert RNR_TIMES_NS[RNR_TIMER] == 60_000
 DATA = bytes(number * 7 % 251 for number in range(4096))
-LAST_PSN = (1 << 24) - 1
 
 
 def write(pair: Pair, data: bytes, place: int = 0, **bth: int) -> int:
@@ -106,12 +106,11 @@ def read(pair: Pair, length: int, place: int = 0, *, clause: str = "18.2-8") -> 
 
 def expect_response(pair: Pair, psn: int, data: bytes, clause: str) -> None:
     """The response to a READ, from a PSN on."""
-    parts = [data[first : first + MTU] for first in range(0, len(data), MTU)] or [b""]
-    names = ["FIRST", *["MIDDLE"] * (len(parts) - 2), "LAST"] if len(parts) > 1 else ["ONLY"]
+    payloads = [data[first : first + MTU] for first in range(0, len(data), MTU)] or [b""]
     expected = []
-    for number, (name, part) in enumerate(zip(names, parts, strict=True)):
+    for number, (name, payload) in enumerate(zip(parts(len(payloads)), payloads, strict=True)):
         aeth = {} if name == "MIDDLE" else {"answer": "ACK", "msn": pair.msn}
-        expected.append(pair.expected(f"RDMA_READ_RESPONSE_{name}", psn + number, part, **aeth))
+        expected.append(pair.expected(f"RDMA_READ_RESPONSE_{name}", psn + number, payload, **aeth))
     pair.tester.expect(*expected, clause=clause)
 
 

@@ -10,6 +10,7 @@ from fanin_wire.fields import BTH, ICRC_SIZE
 from fanin_wire.icrc import icrc
 from fanin_wire.rocev2 import ACKNOWLEDGE_SHIFT, ACKNOWLEDGE_VALUE, OPCODES, Acknowledge, Nak
 
+LAST_PSN = PSN_MASK = (1 << 24) - 1
 IDENTIFICATION, FRAGMENT, DF = 4, 6, DONT_FRAGMENT >> 8  # bytes of the IPv4 header, and a bit
 HEXADECIMAL = ("va", "rkey", "swap", "compare", "original", "immdt", "qkey", "dqpn", "sqpn", "pkey")
 UNSHOWN = ("opcode", "pkey", "padcount", "syndrome", "migreq", "dqpn")

@@ -7,7 +7,8 @@ from typing import Any
 from scapy.packet import Packet, Raw
 
 from fanin_conform.listener import PATIENCE_S, Mismatch
-from fanin_conform.verbs.tester import PSN_MASK, Expected, VerbsTester
+from fanin_conform.verbs.packets import PSN_MASK
+from fanin_conform.verbs.tester import Expected, VerbsTester
 from fanin_wire.agent import Answer
 from fanin_wire.agent_verbs import (
     ConnectQp,
@@ -24,6 +25,11 @@ from fanin_wire.layers import AETH, BTH, RETH, AtomicETH
 from fanin_wire.rocev2 import CODES, CREDITS_INVALID, Acknowledge, Nak, syndrome
 
 MTU = 256
+
+
+def parts(packets: int) -> list[str]:
+    """The names of the packets of a message that has so many."""
+    return ["FIRST", *["MIDDLE"] * (packets - 2), "LAST"] if packets > 1 else ["ONLY"]
 
 
 class Pair:

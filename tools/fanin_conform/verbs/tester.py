@@ -18,7 +18,7 @@ from fanin_conform.listener import PATIENCE_S, Listener, Mismatch, NoFaninDevice
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
 from fanin_conform.targets.target import Frame, Target
 from fanin_conform.verbs import packets
-from fanin_conform.verbs.packets import Dissected, as_text
+from fanin_conform.verbs.packets import PSN_MASK, Dissected, as_text
 from fanin_wire import layers
 from fanin_wire.agent import AgentError, Answer
 from fanin_wire.agent_request import Request
@@ -29,7 +29,7 @@ from fanin_wire.rocev2 import CODES
 FENCE = 0  # number of its queue pair at the agent; those of scripts follow
 ROUNDS = 2
 NO_QUEUE_PAIRS = ("NOT_SUPPORTED", "WRONG_REQUEST")  # what an agent says that does not know them
-PSN, PSN_MASK = BTH.byte_offset("psn"), (1 << 24) - 1
+PSN = BTH.byte_offset("psn")
 CONSTANT = {"version": 0, "pkey": DEFAULT_PKEY, "resv6": 0, "resv7": 0}
 ANY = object()  # an expected field that may have any value
 LONGEST_S = 10.0  # that a script may spend where time is real

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from fanin_tools.bench import engine, port
 from fanin_tools.errors import UsageError
@@ -25,10 +26,14 @@ VECTOR_BYTES = {"avx512f": 64, "avx2": 32}  # that a core loads in a cycle at le
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Seconds of a core for a packet, and for each byte of its payload."""
+    """Seconds of a core for a packet, and for each byte of its payload. One of them may be 0."""
 
-    packet: float
-    byte: float
+    packet: Annotated[float, Meta(ge=0)]
+    byte: Annotated[float, Meta(ge=0)]
+
+    def __post_init__(self) -> None:
+        if not self.packet and not self.byte:
+            raise ValueError("a packet that costs nothing")
 
     def of(self, payload: int) -> float:
         """Seconds for a packet with so many bytes."""
@@ -41,8 +46,8 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     engine: Cost
     port: Cost
-    gigahertz: float
-    vector_bytes: int
+    gigahertz: Annotated[float, Meta(gt=0)]
+    vector_bytes: Annotated[int, Meta(gt=0)]
     processor: str
 
 
