@@ -32,9 +32,11 @@ TOKEN = "/run/token"
 PLACES = {"nic1": ("10.0.0.2", "rxe0"), "nic2": ("10.0.0.3", "rxe0"), "leaf": ("10.0.0.4", "rxe0")}
 ROUTES = {"local": [3], "tree": [2, 2], "ring": [2, 2]}  # and the ranks on each node
 SIZES = [0, 1, 3_001, 65_536]  # elements
+DETECTION = 60.0  # s: processes of an emulator may wait for their processor as long as others take for dead
 PING_PONG = ["/usr/bin/ibv_rc_pingpong", "-d", VERBS_DEVICE, "-g", "1", "-n", "100"]  # 1: the GID of the first address
 PING_PONG_PORT, PING_PONG_SECONDS = 18515, 300
 ROOT_SCRIPT = Path(__file__).parent / "guest/root.sh"
+LAST_OF_LOGS = f"tail -n 5 {programs.FILES}/run/fanin/*/*.log"
 SHOWN = ("/dev", "/proc", "/run", "/sys")  # beside the folders that namespaces show
 
 
@@ -102,12 +104,15 @@ def ping_pong(host: Side, dpu: Side) -> None:
 
 def collectives(host: Side, dpu: Side) -> str:
     """Every collective on every route, by ranks of the host on devices of the DPU. Raises StepFailed."""
-    wanted = {"places": PLACES, "ranks_at": VERBS_DEVICE, "token": TOKEN, "sizes": SIZES, "long": 0}
+    wanted = {"places": PLACES, "ranks_at": VERBS_DEVICE, "token": TOKEN, "detection": DETECTION}
     begun = dpu.run("tests.arm.programs.devices", "up", json.dumps(wanted))
-    found = {
-        route: host.run("tests.arm.programs.far_ranks", json.dumps(wanted | {"route": route, "ranks": ranks}))
-        for route, ranks in ROUTES.items()
-    }
+    found = {}
+    for route, ranks in ROUTES.items():
+        asked = json.dumps(wanted | {"route": route, "ranks": ranks, "sizes": SIZES, "long": 0})
+        try:
+            found[route] = host.run("tests.arm.programs.far_ranks", asked)
+        except CallFailed as failure:
+            raise StepFailed(f"{route}: {failure}; the devices say: {dpu.shell(LAST_OF_LOGS)}") from None
     return judged(begun, found, dpu.run("tests.arm.programs.devices", "down", json.dumps(wanted)))
 
 

@@ -1,8 +1,8 @@
 """A program for an emulated arm64 machine: the devices of a fabric, which serve the ranks of another machine by RDMA.
 
 `python -m tests.arm.programs.devices up WANTED` brings them up; `down` takes them down. WANTED in JSON: `places`, of
-each device its address and verbs device; `token`, a file. Each prints JSON: `machine`, as the kernel calls it;
-`files`, those of the device code when the program began.
+each device its address and verbs device; `token`, a file; `detection`, in seconds. Each prints JSON: `machine`, as the
+kernel calls it; `files`, those of the device code when the program began.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import os
 import platform
 import sys
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from fanin_nic.native.cache import ENVIRONMENT_VARIABLE
 from fanin_tools.fabric import lifecycle
@@ -28,7 +30,7 @@ def main() -> None:
     """Entry point of the module."""
     what, wanted = sys.argv[1], json.loads(sys.argv[2])
     files = files_of_code()
-    fabric = describe(wanted["places"], PORT, Path(wanted["token"]))
+    fabric = replace(describe(wanted["places"], PORT, Path(wanted["token"])), detection=wanted["detection"])
     if what == "up":
         lifecycle.up(fabric, say)
     else:
