@@ -1,12 +1,13 @@
 """A module of the RTL as a library: Verilator makes C++ of it, and numpy arrays are its ports.
 
-A record array has one record for each clock, or for each beat of a stream, and a field for each port. A whole array
-goes through the module in one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the
-lowest first.
+Registers and memories begin with random bits, so nothing may rely on what a reset leaves alone. A record array has one
+record for each clock, or for each beat of a stream, and a field for each port. A whole array goes through the module in
+one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the lowest first.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -45,7 +46,7 @@ static void put(Dut *dut, const uint8_t *from) {{ {put} }}
 static void get(Dut *dut, uint8_t *to) {{ {get} }}
 
 extern "C" {{
-void *dut_new(void) {{ Dut *dut = new Dut; {low} dut->eval(); return dut; }}
+void *dut_new(void) {{ Verilated::randReset(2); Dut *dut = new Dut; {low} dut->eval(); return dut; }}
 void dut_free(void *dut) {{ delete static_cast<Dut *>(dut); }}
 
 void dut_reset(void *any) {{
@@ -180,12 +181,22 @@ class Module:
         label = "-".join([name, *(f"{key}{value}" for key, value in values.items())])
         folder = BUILD / (label if rtl == RTL else f"{label}.{rtl.name}")
         folder.mkdir(parents=True, exist_ok=True)
-        state = _digest(rtl, RTL, label)
+        generics = [f"-G{key}={value}" for key, value in values.items()]
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes that want the same module one builds it
+            library = self._build(name, generics, rtl, folder, _digest(rtl, RTL, label))
+        self._ffi = cffi.FFI()
+        self._ffi.cdef(DECLARATIONS)
+        self._library = self._ffi.dlopen(str(library))
+        self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
+        self.reset()
+
+    def _build(self, name: str, generics: list[str], rtl: Path, folder: Path, state: str) -> Path:
+        """The library in a folder, made anew if it is not of these sources; sets the types of the ports."""
         is_current = (folder / "state").exists() and (folder / "state").read_text() == state
         if not is_current:
-            for path in (folder / "state", *folder.glob("Vdut*")):  # an older source may have had more files
+            for path in (folder / "state", *folder.glob("Vdut*")):  # older sources may have had more files
                 path.unlink(missing_ok=True)
-            generics = [f"-G{key}={value}" for key, value in values.items()]
             run(
                 *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}"),
                 *(f"-I{RTL}", "-Wall", "-O3", "-fno-inline", "--x-assign", "unique", "--x-initial", "unique"),
@@ -194,23 +205,16 @@ class Module:
         header = (folder / "Vdut.h").read_text()
         ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
         names = {port for _, port, _ in ports}
-        is_stream = set(HANDSHAKE) <= names
-        own = (CLOCK, RESET, *(HANDSHAKE if is_stream else ()))
-        self.inputs = np.dtype(
-            [(port, kind) for direction, port, kind in ports if direction == "IN" and port not in own]
-        )
-        self.outputs = np.dtype(
-            [(port, kind) for direction, port, kind in ports if direction == "OUT" and port not in own]
+        own = (CLOCK, RESET, *(HANDSHAKE if set(HANDSHAKE) <= names else ()))
+        self.inputs, self.outputs = (
+            np.dtype([(port, kind) for direction, port, kind in ports if direction == wanted and port not in own])
+            for wanted in ("IN", "OUT")
         )
         library = folder / "dut.so"
         if not is_current:
             self._compile(folder, library, names)
             (folder / "state").write_text(state)
-        self._ffi = cffi.FFI()
-        self._ffi.cdef(DECLARATIONS)
-        self._library = self._ffi.dlopen(str(library))
-        self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
-        self.reset()
+        return library
 
     def _compile(self, folder: Path, library: Path, names: set[str]) -> None:
         """The library of what Verilator has made in a folder, of a module with these ports."""
