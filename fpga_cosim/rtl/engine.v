@@ -369,7 +369,8 @@ wire asks_a_tombstone = asks || p_opcode == `FANIN_OPCODE_RESULT || p_opcode == 
     || p_opcode == `FANIN_OPCODE_KEEPALIVE;
 wire is_unknown = !found || (own_state == REMEMBERED && (key_is_right || is_leave));
 wire is_strange = source_joined ? child_address != p_address : !is_leave;
-wire is_heard = state == DECIDE && p_drop == `DROP_NONE && p_opcode != `FANIN_OPCODE_CONFIG && !is_unknown && key_is_right
+reg [4:0] own_drop; // p_drop, one clock later: its path is long
+wire is_heard = state == DECIDE && own_drop == `DROP_NONE && p_opcode != `FANIN_OPCODE_CONFIG && !is_unknown && key_is_right
     && (own_state != TOMBSTONE || is_leave) && (goes_up || goes_both) && !is_strange && |(own_mask & source_bit);
 wire is_positional = is_heard && !is_wrong && slot_drop == `DROP_NONE;
 wire contributes = is_positional && p_opcode == `FANIN_OPCODE_CONTRIBUTION && |(missing_now & source_bit) && !differs
@@ -541,18 +542,18 @@ always @(posedge clk) begin
             gave <= 1'b0;
             back <= RELEASE;
             clear;
-            if (header_valid) state <= DECIDE;
-            else if (scan_is_due) begin
+            own_drop <= p_drop;
+            if (scan_is_due) begin // before any packet: else whoever sends without a pause stops the time
                 last_scan <= now_us;
                 job <= {JOBS{1'b0}};
                 back <= SCAN_NEXT;
                 state <= SCAN_JOB;
-            end
+            end else if (header_valid) state <= DECIDE;
         end
 
         // Section 5, from item 5 on
         DECIDE: begin
-            if (p_drop != `DROP_NONE) drop(p_drop);
+            if (own_drop != `DROP_NONE) drop(own_drop);
             else if (p_opcode == `FANIN_OPCODE_CONFIG) begin
                 if (p_version != `FANIN_WIRE_VERSION) refuse(`FANIN_STATUS_VERSION_MISMATCH);
                 else state <= CONFIG;

@@ -158,6 +158,7 @@ class Traffic:
             fields = self._altered(fields, stream.slots)
             if numbers.random() < 0.2:
                 source = numbers.choice(self.addresses)
+                name = "LEAVE" if source != self.addresses[bit] and numbers.random() < 0.3 else name
             if numbers.random() < 0.2:
                 name = numbers.choice(list(spec.OPCODES))
         lane, version = fields["lane"], fields.pop("version", packets.VERSION)

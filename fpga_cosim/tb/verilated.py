@@ -1,12 +1,14 @@
 """A module of the RTL as a library: Verilator makes C++ of it, and numpy arrays are its ports.
 
-A record array has one record for each clock, or for each beat of a stream, and a field for each port. A whole array
-goes through the module in one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the
-lowest first. On request a library writes each clock to a waveform (VCD), and shows tables of the module's registers.
+Registers and memories begin with random bits, so nothing may rely on what a reset leaves alone. A record array has one
+record for each clock, or for each beat of a stream, and a field for each port. A whole array goes through the module in
+one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the lowest first. On request a
+library writes each clock to a waveform (VCD), and shows tables of the module's registers.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -50,7 +52,13 @@ static void put(Dut *dut, const uint8_t *from) {{ {put} }}
 static void get(Dut *dut, uint8_t *to) {{ {get} }}
 
 extern "C" {{
-void *dut_new(void) {{ prepare_wave(); Dut *dut = new Dut; {low} dut->eval(); return dut; }}
+void *dut_new(void) {{
+    Verilated::randReset(2);
+    prepare_wave();
+    Dut *dut = new Dut;
+    {low} dut->eval();
+    return dut;
+}}
 void dut_free(void *dut) {{ delete static_cast<Dut *>(dut); }}
 
 void dut_reset(void *any) {{
@@ -232,41 +240,14 @@ class Module:
         values = dict(parameters or {})
         self._has_wave, self._top = wave is not None, name
         self._tables = dict(tables or {})
-        label = "-".join([name, *(f"{key}{value}" for key, value in values.items()), *(["wave"] if wave else [])])
+        kinds = [kind for kind, asked in (("wave", wave), ("tables", tables)) if asked]
+        label = "-".join([name, *(f"{key}{value}" for key, value in values.items()), *kinds])
         folder = BUILD / (label if rtl == RTL else f"{label}.{rtl.name}")
         folder.mkdir(parents=True, exist_ok=True)
-        state = _digest(rtl, RTL, label, *self._tables)
-        is_current = (folder / "state").exists() and (folder / "state").read_text() == state
-        if not is_current:
-            for path in (folder / "state", *folder.glob("Vdut*")):  # an older source may have had more files
-                path.unlink(missing_ok=True)
-            generics = [f"-G{key}={value}" for key, value in values.items()]
-            (folder / "observed.vlt").write_text(
-                "`verilator_config\n"
-                + "".join(f'public_flat_rd -module "*" -var "{place.rpartition(".")[2]}"\n' for place in self._tables)
-            )
-            run(
-                *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}"),
-                *(f"-I{RTL}", "-Wall", "-O3", "-fno-inline", "--x-assign", "unique", "--x-initial", "unique"),
-                *(["--trace-vcd"] if wave else []),
-                *([folder / "observed.vlt"] if tables else []),
-                *("--noassert", *generics, rtl / f"{name}.v"),
-            )
-        header = (folder / "Vdut.h").read_text()
-        ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
-        names = {port for _, port, _ in ports}
-        is_stream = set(HANDSHAKE) <= names
-        own = (CLOCK, RESET, *(HANDSHAKE if is_stream else ()))
-        self.inputs = np.dtype(
-            [(port, kind) for direction, port, kind in ports if direction == "IN" and port not in own]
-        )
-        self.outputs = np.dtype(
-            [(port, kind) for direction, port, kind in ports if direction == "OUT" and port not in own]
-        )
-        library = folder / "dut.so"
-        if not is_current:
-            self._compile(folder, library, names)
-            (folder / "state").write_text(state)
+        generics = [f"-G{key}={value}" for key, value in values.items()]
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes that want the same module one builds it
+            library = self._build(name, generics, rtl, folder, _digest(rtl, RTL, label, *self._tables))
         self._ffi = cffi.FFI()
         self._ffi.cdef(DECLARATIONS)
         self._library = self._ffi.dlopen(str(library))
@@ -274,6 +255,37 @@ class Module:
         if wave is not None:
             assert self._library.dut_wave(self._dut, os.fsencode(wave))
         self.reset()
+
+    def _build(self, name: str, generics: list[str], rtl: Path, folder: Path, state: str) -> Path:
+        """The library in a folder, made anew if it is not of these sources; sets the types of the ports."""
+        is_current = (folder / "state").exists() and (folder / "state").read_text() == state
+        if not is_current:
+            for path in (folder / "state", *folder.glob("Vdut*")):  # older sources may have had more files
+                path.unlink(missing_ok=True)
+            (folder / "observed.vlt").write_text(
+                "`verilator_config\n"
+                + "".join(f'public_flat_rd -module "*" -var "{place.rpartition(".")[2]}"\n' for place in self._tables)
+            )
+            run(
+                *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}"),
+                *(f"-I{RTL}", "-Wall", "-O3", "-fno-inline", "--x-assign", "unique", "--x-initial", "unique"),
+                *(["--trace-vcd"] if self._has_wave else []),
+                *([folder / "observed.vlt"] if self._tables else []),
+                *("--noassert", *generics, rtl / f"{name}.v"),
+            )
+        header = (folder / "Vdut.h").read_text()
+        ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
+        names = {port for _, port, _ in ports}
+        own = (CLOCK, RESET, *(HANDSHAKE if set(HANDSHAKE) <= names else ()))
+        self.inputs, self.outputs = (
+            np.dtype([(port, kind) for direction, port, kind in ports if direction == wanted and port not in own])
+            for wanted in ("IN", "OUT")
+        )
+        library = folder / "dut.so"
+        if not is_current:
+            self._compile(folder, library, names)
+            (folder / "state").write_text(state)
+        return library
 
     def _compile(self, folder: Path, library: Path, names: set[str]) -> None:
         """The library of what Verilator has made in a folder, of a module with these ports."""
