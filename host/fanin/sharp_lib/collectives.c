@@ -2,6 +2,7 @@
 #include "comm.h"
 #include "log.h"
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +225,8 @@ int sharp_coll_req_test(void *tested)
 
     if (request->posted && !sharp_is_inherited(request->comm->context))
         status = fanin_test(request->posted);
+    if (status == FANIN_PENDING)
+        sched_yield(); /* UCC asks again at once, and a device of this host may need the core */
     if (status != FANIN_SUCCESS && status != FANIN_PENDING)
         fail(request, status);
     return status == FANIN_SUCCESS;

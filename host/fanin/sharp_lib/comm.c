@@ -42,6 +42,8 @@ static enum fanin_status await_join(struct fanin_communicator *communicator, uin
     enum fanin_status status = fanin_finish_join(communicator, &reply, ROUND_MS);
     struct fanin_cqe missing = {.missing = reply.missing, .missing_kind = (uint8_t)reply.missing_kind};
 
+    if (status == FANIN_PENDING)
+        fanin_progress(); /* another rank may wait for what this one has not posted yet */
     if (status == FANIN_PENDING && fanin_now_ms() >= deadline)
         status = FANIN_TIMEOUT;
     missing.status = (uint8_t)status;
