@@ -35,7 +35,7 @@ help:
 	@echo "make cosim   modules of the switch in Verilog against numpy, under Verilator (COSIM_FLAGS=--vectors=N)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
-	@echo "make topology  public topologies of servers: each is read, and counted as docs/topology.md says (fetches them)"
+	@echo "make topology  public topologies of servers: each is read and counted as docs/topology.md says; 10,000 plans (fetches)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -163,6 +163,7 @@ nccl: $(VENV)/.tested .bench/nccl
 
 topology: $(VENV)/.tested .bench/topologies
 	@$(BIN)/python -m tests.cluster.survey .bench/topologies
+	@FANIN_TEST_PLANS=10000 $(BIN)/python -m pytest tests/cluster $(PYTEST_FLAGS)
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fanin_cluster.handoff.ranges import Share, cut, missing, overlaps
-from fanin_cluster.handoff.selection import HandoffInvalid, Link, pair, select
+from fanin_cluster.handoff.selection import NIC_RATE, HandoffInvalid, Link, pair, select
 from fanin_cluster.topology.machine import Machine, Nearness, distance
 
 
@@ -153,6 +153,7 @@ def plan_handoff(
     holder: int | None = None,
     whole: bool = False,
     granule: int = 1,
+    nic_rate: float = NIC_RATE,
 ) -> Plan:
     """Plan a hand-off of `size` bytes from a node to all GPUs of another.
 
@@ -161,12 +162,13 @@ def plan_handoff(
         holder: the index of the only GPU of node 1 that holds the data; None if all do.
         whole: second GPUs share whole stripes.
         granule: bytes of an element, which is not cut.
+        nic_rate: bytes per second of NICs whose rate is not known.
 
     Raises HandoffInvalid for a node without a GPU or a NIC with RDMA, and for arguments out of range.
     """
     senders, receivers = select(first), select(second)
     _check(size, first, most_links, holder, granule)
-    links = pair(senders, receivers, most_links)
+    links = pair(senders, receivers, most_links, nic_rate)
     return build(
         size,
         links,
@@ -244,9 +246,8 @@ def groups_of(links: Sequence[Link], machine: Machine) -> list[list[int]]:
 
 
 def _weights(links: Sequence[Link]) -> list[int]:
-    """The rates of links in whole bytes per second; equal ones if any is unknown."""
-    rates = [round(link.rate) for link in links]
-    return rates if all(rates) else [1] * len(links)
+    """The rates of links in whole bytes per second."""
+    return [max(1, round(link.rate)) for link in links]
 
 
 def _check(size: int, first: Machine, most_links: int, holder: int | None, granule: int) -> None:
