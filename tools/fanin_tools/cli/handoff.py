@@ -109,7 +109,12 @@ def _print(plan: Plan, found: Cost, chunks: int, naive: float) -> None:
         for link, count, group in zip(plan.links, found.link_bytes, plan.groups, strict=True)
     ]
     print_table("links", ["from", "NIC", "NIC", "to", "rate", "bytes", "pieces to"], rows)
-    stages = {"spread": plan.spread, "send": plan.send, "diffuse": plan.diffuse, "collect": plan.collect}
+    stages: dict[str, list[Any]] = {
+        "spread": plan.spread,
+        "send": plan.send,
+        "diffuse": plan.diffuse,
+        "collect": plan.collect,
+    }
     rows = [
         [stage, str(len(copies)), render_size(found.bytes[stage]), render_time(found.seconds[stage])]
         for stage, copies in stages.items()
