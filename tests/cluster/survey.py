@@ -6,21 +6,51 @@ With `--write` the table is written anew. The files are those of `.ci/fetch-topo
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
+from fanin_cluster.handoff.plan import plan_handoff
+from fanin_cluster.handoff.rehearsal import rehearse
+from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.placement.classes import server_classes
 from fanin_cluster.topology.machine import Machine
 from fanin_cluster.topology.reading import read_machine
 from fanin_cluster.topology.report import class_counts
 
+SIZE = 100_003
 PAGE = Path(__file__).parents[2] / "docs/topology.md"
 BEGIN, END = "<!-- table: survey -->\n", "<!-- end of table -->\n"
-COLUMNS = ("file", "GPUs", "NICs", "with RDMA", "same switch", "same host bridge", "same NUMA node", "other")
+COLUMNS = (
+    *("file", "GPUs", "NICs", "with RDMA", "same switch", "same host bridge", "same NUMA node", "other"),
+    *("links of a hand-off", "GPUs of each class"),
+)
 
 
 def row(name: str, machine: Machine) -> tuple[str, ...]:
     """The cells of a machine."""
     counts = len(machine.gpus), len(machine.nics), len(machine.rdma_nics), *class_counts(machine).values()
-    return (name, *map(str, counts))
+    return (name, *map(str, counts), links_of(machine), classes_of(machine))
+
+
+def links_of(machine: Machine) -> str:
+    """The links of a hand-off between two such machines, which is carried out on arrays."""
+    try:
+        plan = plan_handoff(SIZE, machine, machine)
+    except HandoffInvalid:
+        return "-"
+    data = np.arange(SIZE, dtype=np.uint32).astype(np.uint8)
+    rehearsal = rehearse(plan, data)
+    assert rehearsal.second.valid.all()
+    assert (rehearsal.second.bytes == data).all()
+    assert (rehearsal.crossings == 1).all()
+    return f"{len(plan.links)}, {plan.levels[0].words}"
+
+
+def classes_of(machine: Machine) -> str:
+    """The number of pairs in each resource class."""
+    return " + ".join(str(len(each.pairs)) for each in server_classes(machine).classes) or "-"
 
 
 def table(folder: Path) -> str:
@@ -39,10 +69,13 @@ def summary(machines: dict[str, Machine]) -> str:
     every = sum(count == len(machine.gpus) for count, machine in zip(near, both, strict=True))
     none = near.count(0)
     with_gpus = sum(bool(machine.gpus) for machine in machines.values())
+    plans = Counter(links_of(machine).partition(", ")[2] for machine in both)
+    by_class = ", ".join(f"{count} at *{level}*" for level, count in plans.most_common())
     return (
         f"Of {len(machines)} files, {with_gpus} have GPUs, and {len(both)} GPUs and a NIC with RDMA. "
         f"Of these {len(both)}, every GPU shares a\nswitch with such a NIC in {every}, "
-        f"some GPUs do in {len(both) - every - none}, and none in {none}."
+        f"some GPUs do in {len(both) - every - none}, and none in {none}.\n"
+        f"The links of a hand-off begin at the class of nearness that has two GPUs: {by_class}."
     )
 
 

@@ -16,16 +16,7 @@ from fanin_cluster.handoff.plan import Copy, Plan
 STAGES = ("spread", "send", "diffuse", "collect")
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Bytes per second where a topology does not tell them.
-
-    network: of a link, if its NICs have unknown rates
-    inside: of a GPU to the other GPUs of its node, in each direction
-    """
-
-    network: float = 25e9  # 200 Gbit/s
-    inside: float = 200e9
+INSIDE_RATE = 200e9  # bytes per second of a GPU to the others of its node, in each direction; no source tells it
 
 
 @dataclass(frozen=True)
@@ -46,17 +37,14 @@ class Cost:
         return (self.sequential + (chunks - 1) * max(self.seconds.values())) / chunks
 
 
-def cost(plan: Plan, rates: Rates | None = None) -> Cost:
+def cost(plan: Plan, inside_rate: float = INSIDE_RATE) -> Cost:
     """The bytes and the predicted time of a plan."""
-    rates = rates or Rates()
     link_bytes = [0] * len(plan.links)
     for link, copy in plan.send:
         link_bytes[link] += copy.length
     inside = {"spread": plan.spread, "diffuse": plan.diffuse, "collect": plan.collect}
-    seconds = {stage: _busiest(copies) / rates.inside for stage, copies in inside.items()}
-    seconds["send"] = max(
-        (count / (link.rate or rates.network) for count, link in zip(link_bytes, plan.links, strict=True)), default=0.0
-    )
+    seconds = {stage: _busiest(copies) / inside_rate for stage, copies in inside.items()}
+    seconds["send"] = max((count / link.rate for count, link in zip(link_bytes, plan.links, strict=True)), default=0.0)
     sizes = {stage: sum(copy.length for copy in copies) for stage, copies in inside.items()}
     sizes["send"] = sum(link_bytes)
     return Cost(
@@ -64,10 +52,9 @@ def cost(plan: Plan, rates: Rates | None = None) -> Cost:
     )
 
 
-def naive_seconds(plan: Plan, rates: Rates | None = None) -> float:
+def naive_seconds(plan: Plan) -> float:
     """The time of the network if every GPU of node 2 gets a copy of its own, over all links of the plan."""
-    rates = rates or Rates()
-    return plan.size * len(plan.second_gpus) / sum(link.rate or rates.network for link in plan.links)
+    return plan.size * len(plan.second_gpus) / sum(link.rate for link in plan.links)
 
 
 def _busiest(copies: list[Copy]) -> int:

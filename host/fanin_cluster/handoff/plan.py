@@ -14,11 +14,11 @@ data, at the source and at the target alike: so the order of ranks does not matt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fanin_cluster.handoff.ranges import Share, cut, missing, overlaps
-from fanin_cluster.handoff.selection import HandoffInvalid, Link, pair, select
+from fanin_cluster.handoff.selection import NIC_RATE, HandoffInvalid, Link, pair, select
 from fanin_cluster.topology.machine import Machine, Nearness, distance
 
 
@@ -112,36 +112,35 @@ class Plan:
             ]
         return copies
 
-    def without(self, link: int, arrived: Sequence[tuple[int, int]]) -> Plan:
-        """The rest of this plan after a link has failed in the stage of the network.
+    def without(self, failures: Mapping[int, Sequence[tuple[int, int]]]) -> Plan:
+        """The rest of this plan after links have failed in the stage of the network.
 
         Args:
-            link: its index.
-            arrived: ranges (offset, length) that the second GPU of this link holds. All other links end their stripes.
+            failures: for each such link, by its index, the ranges (offset, length) of its stripes that have arrived.
+            All
+                other links end their stripes.
 
         Returns: a plan whose stripes are the missing ranges, over the other links in proportion to their rates.
         Raises HandoffInvalid if there is no other link.
         """
-        failed = (*self.failed, link)
+        failed = (*self.failed, *failures)
         others = [each for each in range(len(self.links)) if each not in failed]
         if not others:
             raise HandoffInvalid("the last link has failed", "repair a link and begin anew")
-        lost = [each for each in self.stripes if each.owner == link]
-        gaps = [gap for each in lost for gap in missing(each, arrived)]
         weights = _weights([self.links[each] for each in others])
-        again = [
-            Share(other, start, length)
-            for gap in gaps
-            for other, (start, length) in zip(others, cut(*gap, weights, self.granule), strict=True)
-            if length
-        ]
-        second = self.links[link].second
-        here = [
-            Share(second, start, length)
-            for _, _, start, length in overlaps([Share(0, *each) for each in arrived], lost)
-        ]
-        kept = [each for each in self.held if each.owner != second or each in self.arrived]
-        return replace(self, stripes=tuple(again), arrived=(*kept, *here), failed=failed)
+        stripes: list[Share] = []
+        arrived = list(self.arrived)
+        for stripe in self.stripes:
+            second = self.links[stripe.owner].second
+            if stripe.owner not in failures:
+                arrived.append(Share(second, stripe.offset, stripe.length))
+                continue
+            ranges = [Share(second, *each) for each in failures[stripe.owner]]
+            arrived += [Share(second, *each[2:]) for each in overlaps(ranges, [stripe])]
+            for gap in missing(stripe, failures[stripe.owner]):
+                parts = zip(others, cut(*gap, weights, self.granule), strict=True)
+                stripes += [Share(other, *part) for other, part in parts if part[1]]
+        return replace(self, stripes=tuple(stripes), arrived=tuple(arrived), failed=failed)
 
 
 def plan_handoff(
@@ -153,6 +152,7 @@ def plan_handoff(
     holder: int | None = None,
     whole: bool = False,
     granule: int = 1,
+    nic_rate: float = NIC_RATE,
 ) -> Plan:
     """Plan a hand-off of `size` bytes from a node to all GPUs of another.
 
@@ -161,12 +161,13 @@ def plan_handoff(
         holder: the index of the only GPU of node 1 that holds the data; None if all do.
         whole: second GPUs share whole stripes.
         granule: bytes of an element, which is not cut.
+        nic_rate: bytes per second of NICs whose rate is not known.
 
     Raises HandoffInvalid for a node without a GPU or a NIC with RDMA, and for arguments out of range.
     """
     senders, receivers = select(first), select(second)
     _check(size, first, most_links, holder, granule)
-    links = pair(senders, receivers, most_links)
+    links = pair(senders, receivers, most_links, nic_rate)
     return build(
         size,
         links,
@@ -244,9 +245,8 @@ def groups_of(links: Sequence[Link], machine: Machine) -> list[list[int]]:
 
 
 def _weights(links: Sequence[Link]) -> list[int]:
-    """The rates of links in whole bytes per second; equal ones if any is unknown."""
-    rates = [round(link.rate) for link in links]
-    return rates if all(rates) else [1] * len(links)
+    """The rates of links in whole bytes per second."""
+    return [max(1, round(link.rate)) for link in links]
 
 
 def _check(size: int, first: Machine, most_links: int, holder: int | None, granule: int) -> None:

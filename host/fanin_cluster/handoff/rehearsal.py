@@ -6,6 +6,8 @@ right bytes, and none from the wrong stage, everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,16 +55,17 @@ class Rehearsal:
         for copy in self.plan.spread:
             self.first.take(self.first, copy)
 
-    def send(self, failing: int | None = None, arriving: int = 0) -> list[tuple[int, int]]:
-        """Stage over the network. A failing link carries only the first `arriving` bytes of each of its stripes.
+    def send(self, failing: Mapping[int, int] | None = None) -> dict[int, list[tuple[int, int]]]:
+        """Stage over the network. Of each stripe, a link in `failing` carries only so many first bytes.
 
-        Returns: the ranges (offset, length) that have arrived over the failing link.
+        Returns: of each failing link the ranges (offset, length) that have arrived.
         """
-        arrived = []
+        arriving = failing or {}
+        arrived: dict[int, list[tuple[int, int]]] = {link: [] for link in arriving}
         for link, copy in self.plan.send:
-            if link == failing:
-                copy = Copy(copy.source, copy.target, copy.offset, min(copy.length, arriving))
-                arrived.append((copy.offset, copy.length))
+            if link in arriving:
+                copy = Copy(copy.source, copy.target, copy.offset, min(copy.length, arriving[link]))
+                arrived[link].append((copy.offset, copy.length))
             self.second.take(self.first, copy)
             self.crossings[copy.offset : copy.offset + copy.length] += 1
         return arrived

@@ -16,6 +16,7 @@ from fanin_cluster.topology.affinity import gpus_of_nics
 from fanin_cluster.topology.machine import Component, Machine, Nearness
 
 AT_LEAST = 2  # [6]
+NIC_RATE = 25e9  # bytes per second (200 Gbit/s) of a NIC whose rate is not known
 
 
 class HandoffInvalid(Exception):
@@ -45,7 +46,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Link:
-    """A first GPU and a second GPU, by their indices, and their NICs. `rate` is in bytes per second, 0 if unknown."""
+    """A first GPU and a second GPU, by their indices, and their NICs. `rate`: bytes per second."""
 
     first: int
     second: int
@@ -71,21 +72,27 @@ def select(machine: Machine) -> Side:
     return Side(tuple(each for turn in turns for each in turn if each is not None), level)
 
 
-def pair(first: Side, second: Side, most: int = 0) -> tuple[Link, ...]:
-    """The links of two nodes (T3): as many as the smaller side has GPUs, or `most` if that is fewer and not 0."""
+def pair(first: Side, second: Side, most: int = 0, nic_rate: float = NIC_RATE) -> tuple[Link, ...]:
+    """The links of two nodes (T3): as many as the smaller side has GPUs, or `most` if that is fewer and not 0.
+
+    The rate of a link is the slower share of its two NICs, each of which its links divide equally. `nic_rate` is that
+    of NICs whose rate is not known.
+    """
     count = min(len(first.candidates), len(second.candidates))
     count = min(count, most) if most else count
     senders, receivers = first.candidates[:count], second.candidates[:count]
     return tuple(
-        Link(one.gpu, other.gpu, one.nic.name, other.nic.name, _rate(one, senders, other, receivers))
+        Link(
+            one.gpu,
+            other.gpu,
+            one.nic.name,
+            other.nic.name,
+            min(_share(one, senders, nic_rate), _share(other, receivers, nic_rate)),
+        )
         for one, other in zip(senders, receivers, strict=True)
     )
 
 
-def _rate(one: Candidate, senders: Sequence[Candidate], other: Candidate, receivers: Sequence[Candidate]) -> float:
-    """The slower share of the two NICs, each of which its links divide equally."""
-    shares = [
-        candidate.nic.rate / sum(each.nic is candidate.nic for each in side)
-        for candidate, side in ((one, senders), (other, receivers))
-    ]
-    return min(filter(None, shares), default=0.0)
+def _share(candidate: Candidate, side: Sequence[Candidate], nic_rate: float) -> float:
+    """The rate of a NIC, divided by its links."""
+    return (candidate.nic.rate or nic_rate) / sum(each.nic is candidate.nic for each in side)

@@ -16,6 +16,7 @@ from fanin_tools.cli.conform import conform
 from fanin_tools.cli.demo import demo
 from fanin_tools.cli.dissector import dissector
 from fanin_tools.cli.doctor import doctor
+from fanin_tools.cli.handoff import handoff
 from fanin_tools.cli.matrix import matrix
 from fanin_tools.cli.mpi_lib import mpi_lib
 from fanin_tools.cli.nccl_lib import nccl_lib
@@ -50,6 +51,7 @@ app.command()(sim)
 app.command()(soak)
 app.command()(conform)
 app.command()(topology)
+app.command()(handoff)
 app.add_typer(placement.app, name="placement")
 app.command()(doctor)
 
