@@ -15,10 +15,11 @@ PEERS := openmpi mpich
 BENCH_FLAGS ?=
 ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 NCCL_TAG := v2.30.7-1
+UCC_TAG := v1.8.0
 TORCH ?= torch==2.13.0+cpu
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm image image-trial hostile cosim cosim-mutants peers mpi4py-suite nccl torch torch-suite bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants peers mpi4py-suite nccl ucc torch torch-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -41,8 +42,10 @@ help:
 	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
+	@echo "make ucc     libsharp_coll for UCC: UCC's own tests with it, and 10,000 collectives (fetches and builds UCC)"
 	@echo "make torch   the back-end of PyTorch beside Gloo, with torch's wheel for CPUs in .bench (TORCH=torch==VERSION)"
 	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare"
+	@echo "make topology  public topologies of servers: each is read and counted as docs/topology.md says; 10,000 plans (fetches)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -168,6 +171,12 @@ peers: $(PEERS:%=.bench/%/.installed) .bench/mpi4py/.installed
 mpi4py-suite: $(VENV)/.tested peers
 	@FANIN_TEST_MPI4PY=all $(BIN)/python -m pytest -s tests/mpi/test_mpi4py_suite.py $(PYTEST_FLAGS)
 
+# For the sample of tests/torch in `make test`. Its thousands of files are compiled when they are used.
+$(VENV)/.with-torch: $(VENV)/.tested
+	@echo "== installing $(TORCH)"
+	@$(PIP) install --no-compile '$(TORCH)'
+	@touch $@
+
 .bench/torch/.installed: $(VENV)/.made pyproject.toml $(CORE)
 	@echo "== installing $(TORCH) and fanin into .bench/torch"
 	@$(PYTHON) -m venv .bench/torch
@@ -177,7 +186,7 @@ mpi4py-suite: $(VENV)/.tested peers
 	@touch $@
 
 torch: .bench/torch/.installed
-	@$(TORCH_BIN)/python -m pytest tests/torch $(PYTEST_FLAGS)
+	@FANIN_TEST_TORCH=all $(TORCH_BIN)/python -m pytest tests/torch $(PYTEST_FLAGS)
 
 torch-suite: .bench/torch/.installed
 	@$(TORCH_BIN)/python -m tests.torch.compare
@@ -190,6 +199,43 @@ torch-suite: .bench/torch/.installed
 nccl: $(VENV)/.tested .bench/nccl
 	@$(BIN)/python -m tests.nccl_lib.headers .bench/nccl
 	@FANIN_TEST_NCCL=10000 $(BIN)/python -m pytest tests/nccl_lib $(PYTEST_FLAGS)
+
+.bench/ucc/source:
+	@echo "== fetching UCC $(UCC_TAG) into .bench/ucc"
+	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(UCC_TAG) https://github.com/openucx/ucc $@ \
+	  || { echo "fanin: NOT_SUPPORTED: UCC can not be fetched here; put a clone of it into $@"; exit 1; }
+
+# UCX is what UCC's other layer, ucp, stands on. This UCC needs 1.15 or newer, which Debian 12 has not.
+.bench/ucc/ucx:
+	@echo "== installing UCX into .bench/ucc"
+	@$(PIP) install --no-deps --target $@.part 'libucx-cu12>=1.18,<2'
+	@find $@.part -name '*.la' -delete # they name a folder of the machine where the wheel was made
+	@mv $@.part/libucx $@
+	@rm -r $@.part
+
+# As its users build it: against the folder of libsharp_coll.
+.bench/ucc/.installed: $(VENV)/.tested $(wildcard host/fanin/sharp_lib/include/sharp/api/*.h) | .bench/ucc/source .bench/ucc/ucx
+	@for tool in autoreconf libtoolize mpicxx; do command -v $$tool >/dev/null || { \
+	  echo "fanin: NOT_SUPPORTED: UCC can not be built without $$tool; install autoconf, automake, libtool and an MPI" \
+	  "(Debian: autoconf automake libtool libopenmpi-dev openmpi-bin)"; exit 1; }; done
+	@echo "== building UCC (some minutes; .bench/ucc/build.log)"
+	@mkdir -p .bench/ucc/build
+	@prefix=$$($(BIN)/fanin sharp-prefix) && ( (cd .bench/ucc/source && ./autogen.sh) && cd .bench/ucc/build \
+	  && ../source/configure --prefix=$(CURDIR)/.bench/ucc/installed --with-sharp=$$prefix --with-ucx=$(CURDIR)/.bench/ucc/ucx \
+	  --with-mpi --with-tls=ucp,sharp --without-cuda --without-rocm --disable-gtest --disable-static \
+	  LDFLAGS=-Wl,-rpath,$$prefix/lib && $(MAKE) -j2 install CFLAGS="-O1 -DNDEBUG -std=gnu11") >.bench/ucc/build.log 2>&1 || { tail -20 .bench/ucc/build.log; exit 1; }
+	@touch $@
+
+ucc: .bench/ucc/.installed
+	@$(BIN)/python -m tests.sharp_lib.ucc .bench/ucc/installed
+	@FANIN_TEST_UCC=10000 $(BIN)/python -m pytest tests/sharp_lib $(PYTEST_FLAGS)
+
+.bench/topologies:
+	@mkdir -p $@.new && .ci/fetch-topologies $@.new && mv $@.new $@
+
+topology: $(VENV)/.tested .bench/topologies
+	@$(BIN)/python -m tests.cluster.survey .bench/topologies
+	@FANIN_TEST_PLANS=10000 $(BIN)/python -m pytest tests/cluster $(PYTEST_FLAGS)
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

@@ -1,9 +1,9 @@
-"""Builds the driver `libfanin.so`, with the driver in them the MPI shim, the verbs library and the plugin for NCCL, and
-Python's binding.
+"""Builds the driver `libfanin.so`, with the driver in them the MPI shim, the verbs library, the plugin for NCCL and
+libsharp_coll for UCC, and Python's binding.
 
 All but the binding are plain shared libraries of C11, for which a C compiler is enough (no Python.h, no mpi.h, no
-infiniband/verbs.h, no nccl.h). The binding uses CPython's limited API, so that one build serves every version from 3.11
-on, and numpy's headers. Everything else is in pyproject.toml.
+infiniband/verbs.h, no nccl.h, no UCC). The binding uses CPython's limited API, so that one build serves every version
+from 3.11 on, and numpy's headers. Everything else is in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ DRIVER = Path("host/fanin/core")
 SHIM = Path("host/fanin/mpi")
 VERBS = Path("host/fanin/verbs_lib")
 NCCL = Path("host/fanin/nccl_lib")
+SHARP = Path("host/fanin/sharp_lib")
 BINDING = Path("host/fanin/binding")
 ABI = Path("protocol/fanin_wire")
 PUBLIC_HEADERS = (DRIVER / "fanin.h", ABI / "abi.h")
@@ -150,6 +151,14 @@ setup(
         library("fanin.libfanin_mpi", [SHIM, DRIVER], f"-Wl,--version-script={SHIM / 'exports.map'}", "-ldl"),
         library("fanin.libfanin_verbs", [VERBS, DRIVER], f"-Wl,--version-script={VERBS / 'exports.map'}", "-ldl"),
         library("fanin.libnccl-net-fanin", [NCCL, DRIVER], f"-Wl,--version-script={NCCL / 'exports.map'}", "-ldl"),
+        library(
+            "fanin.sharp_lib.lib.libsharp_coll",
+            [SHARP, DRIVER],
+            f"-Wl,--version-script={SHARP / 'exports.map'}",
+            "-Wl,-soname,libsharp_coll.so",
+            "-ldl",
+            includes=(SHARP / "include",),
+        ),
         library("fanin._binding", [BINDING], "-l:libfanin.so", "-Wl,-rpath,$ORIGIN", includes=(DRIVER,)),
     ],
     cmdclass={"build_ext": BuildLibraries, "editable_wheel": EditableInstall},

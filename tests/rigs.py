@@ -30,6 +30,7 @@ ALONE_PATHS = {  # folder or file -> why its tests with processes have the machi
     "tests/mpi/": "the ranks of an MPI never sleep",
     "tests/nccl_lib/": "four processes that never sleep",
     "tests/robustness/test_devices.py": "jobs beside a flood of packets",
+    "tests/sharp_lib/": "four processes that never sleep",
     "tests/tools/test_end_to_end.py": "it looks for processes that are left behind",
     "tests/tools/test_killed_soak.py": "it looks for processes that are left behind",
 }

@@ -17,6 +17,7 @@ PACKAGES = {
     "fanin_sim": ROOT / "device/fanin_sim",
     "fanin": ROOT / "host/fanin",
     "fanin_torch": ROOT / "host/fanin_torch",
+    "fanin_cluster": ROOT / "host/fanin_cluster",
     "fanin_reference": ROOT / "tools/fanin_reference",
     "fanin_agent": ROOT / "tools/fanin_agent",
     "fanin_conform": ROOT / "tools/fanin_conform",
@@ -30,11 +31,12 @@ ALLOWED = {
     "fanin_sim": {"fanin_nic", "fanin_wire"},
     "fanin": {"fanin_wire"},
     "fanin_torch": {"fanin", "fanin_wire"},
+    "fanin_cluster": {"fanin", "fanin_wire"},
     "fanin_reference": set(),
     "fanin_agent": {"fanin", "fanin_wire"},
     "fanin_conform": {"fanin_nic", "fanin_reference", "fanin_sim", "fanin_wire"},
     "fanin_image": {"fanin_nic"},
-    "fanin_tools": {"fanin", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
+    "fanin_tools": {"fanin", "fanin_cluster", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
 }
 # The layers of a package, from the lowest to the highest. A layer is a folder or a module of the package; a module
 # belongs to the longest name that fits. A layer imports only layers below it. Every module must be in a layer.
@@ -94,6 +96,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "mpi",
         "verbs_lib",
         "nccl_lib",
+        "sharp_lib",
     ),
     "fanin_torch": (
         "errors",
@@ -109,6 +112,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "process_group",
         "registration",
     ),
+    "fanin_cluster": ("topology", "handoff", "placement"),
     "fanin_reference": (
         "spec",
         "packets",

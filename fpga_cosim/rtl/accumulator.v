@@ -1,5 +1,6 @@
 // Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
 // payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0 copies.
+// The value as it would be sent goes to a memory of its own, one clock later (see vector_unit).
 //
 // One beat a clock; a command follows another one without a gap. LATENCY = 6 clocks pass from the read of a beat until it
 // can be read again, and so many clocks lie between the first beats of two commands about one slot: all other beats are
@@ -31,9 +32,15 @@ module accumulator #(
     // the slot memory
     output wire [ADDRESS-1:0] read_address,
     input  wire [511:0]       read_data, // one clock later
+    input  wire [511:0]       read_data_high,
     output wire               write_enable,
     output wire [ADDRESS-1:0] write_address,
     output wire [511:0]       write_data,
+    output wire [511:0]       write_data_high,
+    // the memory of what is sent
+    output wire               send_enable,
+    output wire [ADDRESS-1:0] send_address,
+    output wire [511:0]       send_data,
     output wire               is_idle,
     output wire [RING-1:0]    ring_head // place of the oldest payload
 );
@@ -46,10 +53,10 @@ reg  [ADDRESS-1:0] own_slot;
 reg  [RING:0]     left, remainder, beat;
 reg  [RING-1:0]   head; // of the ring
 
-// Beats on their way, the youngest first
-reg  [LATENCY-1:0] flying;
+// Beats on their way, the youngest first. The ring is read one clock before the slot: its data are made ready meanwhile.
+reg  [LATENCY:0]   flying;
 reg  [LATENCY-3:0] firsts; // which of them are the first of a command
-reg  [ADDRESS-1:0] places [0:LATENCY-1];
+reg  [ADDRESS-1:0] places [0:LATENCY];
 wire [(LATENCY-2)*(ADDRESS-CHUNK)-1:0] slots;
 reg  [7:0]         op_1, dtype_1;
 integer i, j;
@@ -60,7 +67,7 @@ generate
     end
 endgenerate
 
-// Two clocks pass before a command that is taken now reads what the youngest beat on its way was read for.
+// Two clocks pass before a command that is taken now reads the place that the youngest beat on its way was read from.
 reg collides;
 always @* begin
     collides = runs && beat == {(RING + 1){1'b0}} && slot_beat[ADDRESS-1:CHUNK] == own_slot[ADDRESS-1:CHUNK];
@@ -71,20 +78,20 @@ end
 
 wire last = left == {{RING{1'b0}}, 1'b1};
 assign command_ready = (!runs || last) && !(computes && collides);
-assign is_idle = !runs && flying == {LATENCY{1'b0}};
+assign is_idle = !runs && flying == {(LATENCY + 1){1'b0}};
 wire takes = command_valid && command_ready;
 
 assign ring_address = head + beat[RING-1:0];
-assign read_address = own_slot + {{(ADDRESS - RING - 1){1'b0}}, beat};
+assign read_address = places[0];
 assign release_beats = (runs && last ? remainder : {(RING + 1){1'b0}})
     + (takes && !computes ? ring_beats : {(RING + 1){1'b0}});
 assign ring_head = head;
 
 always @(posedge clk) begin
-    flying <= {flying[LATENCY-2:0], runs};
+    flying <= {flying[LATENCY-1:0], runs};
     firsts <= {firsts[LATENCY-4:0], runs && beat == {(RING + 1){1'b0}}};
-    places[0] <= read_address;
-    for (j = 1; j < LATENCY; j = j + 1) places[j] <= places[j-1];
+    places[0] <= own_slot + {{(ADDRESS - RING - 1){1'b0}}, beat};
+    for (j = 1; j <= LATENCY; j = j + 1) places[j] <= places[j-1];
     op_1 <= own_op;
     dtype_1 <= own_dtype;
     if (runs) begin
@@ -104,17 +111,20 @@ always @(posedge clk) begin
     end
     if (rst) begin
         runs <= 1'b0;
-        flying <= {LATENCY{1'b0}};
+        flying <= {(LATENCY + 1){1'b0}};
         firsts <= {(LATENCY - 2){1'b0}};
         head <= {RING{1'b0}};
     end
 end
 
 vector_unit vector_unit_inst (
-    .clk(clk), .advance(1'b1), .op(op_1), .dtype(dtype_1), .a(read_data), .b(ring_data), .result(write_data)
+    .clk(clk), .advance(1'b1), .op(op_1), .dtype(dtype_1), .a(read_data), .a_high(read_data_high), .b(ring_data),
+    .result(write_data), .result_high(write_data_high), .rounded(send_data)
 );
-assign write_enable = flying[LATENCY-2];
-assign write_address = places[LATENCY-2];
+assign write_enable = flying[LATENCY-1];
+assign write_address = places[LATENCY-1];
+assign send_enable = flying[LATENCY];
+assign send_address = places[LATENCY];
 
 endmodule
 

@@ -11,6 +11,9 @@ module computed_operation (
     output reg        is_computed,
     output reg        is_float,
     output reg        is_signed,
+    output reg        is_small, // f16 or bf16, which are computed as f32
+    output reg        is_bf16,
+    output reg        is_pair, // of a value, which is_float and size_log2 are about, and an index
     output reg  [1:0] size_log2 // of an element, in bytes
 );
 
@@ -21,6 +24,9 @@ always @* begin
     is_bool = 1'b0;
     is_float = 1'b0;
     is_signed = 1'b0;
+    is_small = 1'b0;
+    is_bf16 = 1'b0;
+    is_pair = 1'b0;
     size_log2 = 2'd0;
     case (dtype)
         `FANIN_DTYPE_I8: is_signed = 1'b1;
@@ -32,13 +38,21 @@ always @* begin
         `FANIN_DTYPE_U32: size_log2 = 2'd2;
         `FANIN_DTYPE_U64: size_log2 = 2'd3;
         `FANIN_DTYPE_F32: begin is_integer = 1'b0; is_float = 1'b1; size_log2 = 2'd2; end
+        `FANIN_DTYPE_F16: begin is_integer = 1'b0; is_float = 1'b1; is_small = 1'b1; size_log2 = 2'd1; end
+        `FANIN_DTYPE_BF16: begin
+            is_integer = 1'b0; is_float = 1'b1; is_small = 1'b1; is_bf16 = 1'b1; size_log2 = 2'd1;
+        end
         `FANIN_DTYPE_BOOL: begin is_integer = 1'b0; is_bool = 1'b1; end
+        `FANIN_DTYPE_F32_I32: begin is_integer = 1'b0; is_pair = 1'b1; is_float = 1'b1; size_log2 = 2'd2; end
+        `FANIN_DTYPE_I16_I32: begin is_integer = 1'b0; is_pair = 1'b1; is_signed = 1'b1; size_log2 = 2'd1; end
+        `FANIN_DTYPE_I32_I32: begin is_integer = 1'b0; is_pair = 1'b1; is_signed = 1'b1; size_log2 = 2'd2; end
         default: is_integer = 1'b0;
     endcase
     case (op)
-        `FANIN_OP_SUM, `FANIN_OP_MIN, `FANIN_OP_MAX: is_computed = is_integer || is_float;
+        `FANIN_OP_SUM, `FANIN_OP_MIN, `FANIN_OP_MAX: is_computed = is_integer || (is_float && !is_pair);
         `FANIN_OP_LAND, `FANIN_OP_LOR, `FANIN_OP_LXOR: is_computed = is_integer || is_bool;
         `FANIN_OP_BAND, `FANIN_OP_BOR, `FANIN_OP_BXOR: is_computed = is_integer;
+        `FANIN_OP_MINLOC, `FANIN_OP_MAXLOC: is_computed = is_pair;
         default: is_computed = 1'b0;
     endcase
 end

@@ -250,12 +250,12 @@ wire [1:0] p_class = p_flags[`FANIN_CLASS_SHIFT +: 2];
 wire p_has_data = |(p_flags & `FANIN_FLAG_HAS_DATA);
 wire p_wants = |(p_flags & `FANIN_FLAG_WANTS_RESULT);
 wire brings = p_has_data && p_status == 8'd0;
-wire is_computed, is_float, is_signed, replaces, differs;
+wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair, replaces, differs;
 wire [1:0] size_log2;
 wire [4:0] slot_drop;
 computed_operation computed_operation_inst (
     .op(p_op), .dtype(p_dtype), .is_computed(is_computed), .is_float(is_float), .is_signed(is_signed),
-    .size_log2(size_log2)
+    .is_small(is_small), .is_bf16(is_bf16), .is_pair(is_pair), .size_log2(size_log2)
 );
 slot_rule slot_rule_inst (
     .slots(own_slots), .position(p_position), .op(p_op), .dtype(p_dtype), .contributor_class(p_class), .mid(p_mid),
@@ -369,7 +369,8 @@ wire asks_a_tombstone = asks || p_opcode == `FANIN_OPCODE_RESULT || p_opcode == 
     || p_opcode == `FANIN_OPCODE_KEEPALIVE;
 wire is_unknown = !found || (own_state == REMEMBERED && (key_is_right || is_leave));
 wire is_strange = source_joined ? child_address != p_address : !is_leave;
-wire is_heard = state == DECIDE && p_drop == `DROP_NONE && p_opcode != `FANIN_OPCODE_CONFIG && !is_unknown && key_is_right
+reg [4:0] own_drop; // p_drop, one clock later: its path is long
+wire is_heard = state == DECIDE && own_drop == `DROP_NONE && p_opcode != `FANIN_OPCODE_CONFIG && !is_unknown && key_is_right
     && (own_state != TOMBSTONE || is_leave) && (goes_up || goes_both) && !is_strange && |(own_mask & source_bit);
 wire is_positional = is_heard && !is_wrong && slot_drop == `DROP_NONE;
 wire contributes = is_positional && p_opcode == `FANIN_OPCODE_CONTRIBUTION && |(missing_now & source_bit) && !differs
@@ -380,7 +381,7 @@ wire is_last_one = missing_then == 64'd0;
 wire some_have_left = |(missing_then & own_left);
 
 reg gave; // the accumulator gives the payload back
-reg [1:0] settle; // clocks since the last contribution was taken
+reg [2:0] settle; // clocks since the last contribution was taken
 reg settled;
 assign computes = state == DECIDE;
 assign accumulate = (contributes && has_work) || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
@@ -532,7 +533,7 @@ always @(posedge clk) begin
     if (command_push && c_from_slot) issued <= issued + 16'd1;
     if (slot_done) done <= done + 16'd1;
     if (is_heard) job_heard[job] <= now_us;
-    settle <= settle + 2'd1;
+    settle <= settle + 3'd1;
 
     case (state)
         IDLE: begin
@@ -541,18 +542,18 @@ always @(posedge clk) begin
             gave <= 1'b0;
             back <= RELEASE;
             clear;
-            if (header_valid) state <= DECIDE;
-            else if (scan_is_due) begin
+            own_drop <= p_drop;
+            if (scan_is_due) begin // before any packet: else whoever sends without a pause stops the time
                 last_scan <= now_us;
                 job <= {JOBS{1'b0}};
                 back <= SCAN_NEXT;
                 state <= SCAN_JOB;
-            end
+            end else if (header_valid) state <= DECIDE;
         end
 
         // Section 5, from item 5 on
         DECIDE: begin
-            if (p_drop != `DROP_NONE) drop(p_drop);
+            if (own_drop != `DROP_NONE) drop(own_drop);
             else if (p_opcode == `FANIN_OPCODE_CONFIG) begin
                 if (p_version != `FANIN_WIRE_VERSION) refuse(`FANIN_STATUS_VERSION_MISMATCH);
                 else state <= CONFIG;
@@ -632,7 +633,7 @@ always @(posedge clk) begin
                         sid <= p_sid;
                         length <= length_then;
                         gave <= has_work;
-                        settle <= 2'd0;
+                        settle <= 3'd0;
                         settled <= 1'b0;
                         if (is_last_one) state <= COMPLETE;
                         else if (some_have_left)
@@ -661,7 +662,7 @@ always @(posedge clk) begin
         SAVE: state <= RELEASE;
 
         // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
-        COMPLETE: if (!settled) settled <= settle == 2'd2; else begin
+        COMPLETE: if (!settled) settled <= settle == 3'd4; else begin
             is_final <= 1'b1;
             finished <= now_us;
             if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)
@@ -921,7 +922,7 @@ always @(posedge clk) begin
 end
 
 wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_float, is_signed,
-    size_log2, beats_of_data};
+    is_small, is_bf16, is_pair, size_log2, beats_of_data};
 
 endmodule
 

@@ -99,26 +99,31 @@ engine #(.JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK), .RING(RING)) engine_inst (
 );
 
 wire [RING-1:0]    compute_ring, ring_head;
-wire [ADDRESS-1:0] read_address, write_address, send_address;
-wire               write_enable, send_read;
-wire [511:0]       read_data, write_data, send_data;
+wire [ADDRESS-1:0] read_address, write_address, rounded_address, send_address;
+wire               write_enable, rounded_enable, send_read;
+wire [511:0]       read_data, read_data_high, write_data, write_data_high, rounded_data, send_data;
 assign ring_address = reads_config ? ring_head + {{(RING - 3){1'b0}}, config_beat} : compute_ring;
 
 accumulator #(.RING(RING), .CHUNK(CHUNK), .ADDRESS(ADDRESS)) accumulator_inst (
     .clk(clk), .rst(rst), .command_valid(accumulate), .command_ready(accumulator_ready), .computes(computes),
     .op(compute_op), .dtype(p_dtype), .slot_beat(compute_slot), .slot_beats(compute_beats), .ring_beats(header_beats),
     .ring_address(compute_ring), .ring_data(ring_data), .release_beats(release_beats), .read_address(read_address),
-    .read_data(read_data), .write_enable(write_enable), .write_address(write_address), .write_data(write_data),
-    .is_idle(accumulator_is_idle), .ring_head(ring_head)
+    .read_data(read_data), .read_data_high(read_data_high), .write_enable(write_enable), .write_address(write_address),
+    .write_data(write_data), .write_data_high(write_data_high), .send_enable(rounded_enable),
+    .send_address(rounded_address), .send_data(rounded_data), .is_idle(accumulator_is_idle), .ring_head(ring_head)
 );
 
-// The data of the slots, twice: one copy for the accumulator to read, one for the sender.
+// The data of the slots: as the accumulator computes them, where f16 and bf16 are f32, and as the sender sends them.
 ram #(.WIDTH(512), .ADDRESS(ADDRESS)) slots_to_compute (
     .clk(clk), .write_enable(write_enable), .write_address(write_address), .write_data(write_data),
     .read_enable(1'b1), .read_address(read_address), .read_data(read_data)
 );
+ram #(.WIDTH(512), .ADDRESS(ADDRESS)) slots_to_compute_high (
+    .clk(clk), .write_enable(write_enable), .write_address(write_address), .write_data(write_data_high),
+    .read_enable(1'b1), .read_address(read_address), .read_data(read_data_high)
+);
 ram #(.WIDTH(512), .ADDRESS(ADDRESS)) slots_to_send (
-    .clk(clk), .write_enable(write_enable), .write_address(write_address), .write_data(write_data),
+    .clk(clk), .write_enable(rounded_enable), .write_address(rounded_address), .write_data(rounded_data),
     .read_enable(send_read), .read_address(send_address), .read_data(send_data)
 );
 

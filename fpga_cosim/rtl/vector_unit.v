@@ -1,7 +1,12 @@
-// One step of an operation on a whole beat: WIDTH bits of elements of one type, side by side (SPEC.md, 12-3 to 12-16 and
-// 12-26). Operation 0 gives b unchanged: so the first data are copied, bit for bit (12-3, 12-4).
+// One step of an operation on a whole beat: WIDTH bits of elements of one type, side by side (SPEC.md, 12-3 to 12-20,
+// 12-26 and 12-29 to 12-32). Operation 0 takes b as it is: so the first data are copied, bit for bit (12-3, 12-4).
 //
-// One beat a clock; its result comes LATENCY = 4 clocks with `advance` later. Operation and type may change in each beat.
+// A value is kept as it is computed, and f16 and bf16 are computed as f32 (12-17, 12-18): `a` and `result` then are twice
+// as wide, `a_high` and `result_high` above them. Of 64 bits of data, which are four elements, the lower two are in the
+// same 64 bits of `result`, the upper two in those of `result_high`. `rounded` is the value as it is sent.
+//
+// One beat a clock; `a` and `a_high` come one clock with `advance` after op, dtype and b, `result` 4 clocks after them, and
+// `rounded` one more. Operation and type may change in each beat.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -14,60 +19,106 @@ module vector_unit #(
     input  wire             advance,
     input  wire [7:0]       op,
     input  wire [7:0]       dtype,
-    input  wire [WIDTH-1:0] a,
     input  wire [WIDTH-1:0] b,
-    output wire [WIDTH-1:0] result
+    input  wire [WIDTH-1:0] a, // one clock later
+    input  wire [WIDTH-1:0] a_high,
+    output wire [WIDTH-1:0] result,
+    output wire [WIDTH-1:0] result_high,
+    output wire [WIDTH-1:0] rounded
 );
 
-wire is_float, is_signed, is_computed;
+localparam ADDER = 4; // clocks of float32_add
+localparam [2:0] UNCHANGED = 3'd0, INTEGERS = 3'd1, EXTREMES = 3'd2, SUMS = 3'd3, PAIRS = 3'd4; // whose result counts
+
+// What the beat is: it goes along with its data, from stage to stage.
+wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair;
 wire [1:0] size_log2;
-wire is_copy = op == `FANIN_OP_NONE;
-wire is_maximum = op == `FANIN_OP_MAX;
-
 computed_operation computed_operation_inst (
-    .op(op), .dtype(dtype), .is_computed(is_computed), .is_float(is_float), .is_signed(is_signed), .size_log2(size_log2)
+    .op(op), .dtype(dtype), .is_computed(is_computed), .is_float(is_float), .is_signed(is_signed), .is_small(is_small),
+    .is_bf16(is_bf16), .is_pair(is_pair), .size_log2(size_log2)
 );
 
-reg sums_1, sums_2, sums_3, sums_4; // whether the adders' result counts
+reg  [7:0] op_1;
+reg  [1:0] size_log2_1;
+reg  [2:0] unit_1;
+reg        is_signed_1, is_small_1, is_bf16_1, is_float_1;
+wire [2:0] unit_5;
+wire       is_small_5, is_bf16_5;
 
 always @(posedge clk) if (advance) begin
-    sums_1 <= is_float && op == `FANIN_OP_SUM;
-    sums_2 <= sums_1;
-    sums_3 <= sums_2;
-    sums_4 <= sums_3;
+    op_1 <= op;
+    size_log2_1 <= size_log2;
+    is_signed_1 <= is_signed;
+    is_small_1 <= is_small;
+    is_bf16_1 <= is_bf16;
+    is_float_1 <= is_float;
+    unit_1 <= op == `FANIN_OP_NONE ? UNCHANGED : is_pair ? PAIRS : !is_float ? INTEGERS : op == `FANIN_OP_SUM ? SUMS : EXTREMES;
 end
+delay #(.WIDTH(5), .CLOCKS(ADDER)) kind (
+    .clk(clk), .advance(advance), .data({unit_1, is_small_1, is_bf16_1}), .delayed({unit_5, is_small_5, is_bf16_5})
+);
 
-genvar lane;
+genvar lane, part;
 generate
     for (lane = 0; lane < WIDTH / 64; lane = lane + 1) begin : lanes
-        wire [63:0] own_a = a[64*lane +: 64];
-        wire [63:0] own_b = b[64*lane +: 64];
-        wire [63:0] integers, extremes, sums;
-        reg  [63:0] others_1, others_2, others_3, others_4; // all that takes less than four clocks, held back
+        wire [63:0]  own_b = b[64*lane +: 64];
+        wire [127:0] widened, extremes, sums, others_5, total_5;
+        wire [63:0]  integers, pairs, narrowed, given_5;
+        wire [127:0] a_1 = {a_high[64*lane +: 64], a[64*lane +: 64]};
+        reg  [127:0] b_1, others_1; // the upper half is there for f16 and bf16
+        reg  [63:0]  given_1, rounded_6; // b as it came
 
-        integer_unit integer_unit_inst (
-            .op(op), .size_log2(size_log2), .is_signed(is_signed), .a(own_a), .b(own_b), .result(integers)
-        );
-        float_extreme low_extreme (
-            .is_maximum(is_maximum), .a(own_a[31:0]), .b(own_b[31:0]), .extreme(extremes[31:0])
-        );
-        float_extreme high_extreme (
-            .is_maximum(is_maximum), .a(own_a[63:32]), .b(own_b[63:32]), .extreme(extremes[63:32])
-        );
-        float32_add low_sum (
-            .clk(clk), .advance(advance), .a(own_a[31:0]), .b(own_b[31:0]), .sum(sums[31:0])
-        );
-        float32_add high_sum (
-            .clk(clk), .advance(advance), .a(own_a[63:32]), .b(own_b[63:32]), .sum(sums[63:32])
-        );
-
+        // Stage 1: the data in the form in which they are computed
         always @(posedge clk) if (advance) begin
-            others_1 <= is_copy ? own_b : is_float ? extremes : integers;
-            others_2 <= others_1;
-            others_3 <= others_2;
-            others_4 <= others_3;
+            b_1 <= {widened[127:64], is_small ? widened[63:0] : own_b};
+            given_1 <= own_b;
         end
-        assign result[64*lane +: 64] = sums_4 ? sums : others_4;
+
+        // Stages 2 to 5; what takes less time is held back.
+        integer_unit integer_unit_inst (
+            .op(op_1), .size_log2(size_log2_1), .is_signed(is_signed_1), .a(a_1[63:0]), .b(b_1[63:0]), .result(integers)
+        );
+        pair_extreme pair_extreme_inst (
+            .is_maximum(op_1 == `FANIN_OP_MAXLOC), .is_float(is_float_1), .is_short(size_log2_1 == 2'd1), .a(a_1[63:0]),
+            .b(b_1[63:0]), .extreme(pairs)
+        );
+        for (part = 0; part < 4; part = part + 1) begin : parts
+            float16_widen float16_widen_inst (
+                .is_bf16(is_bf16), .narrow(own_b[16*part +: 16]), .wide(widened[32*part +: 32])
+            );
+            float_extreme float_extreme_inst (
+                .is_maximum(op_1 == `FANIN_OP_MAX), .a(a_1[32*part +: 32]), .b(b_1[32*part +: 32]),
+                .extreme(extremes[32*part +: 32])
+            );
+            float32_add float32_add_inst (
+                .clk(clk), .advance(advance), .a(a_1[32*part +: 32]), .b(b_1[32*part +: 32]), .sum(sums[32*part +: 32])
+            );
+            float16_narrow float16_narrow_inst (
+                .is_bf16(is_bf16_5), .wide(total_5[32*part +: 32]), .narrow(narrowed[16*part +: 16])
+            );
+        end
+        always @* begin
+            case (unit_1)
+                INTEGERS: others_1 = {64'd0, integers};
+                PAIRS: others_1 = {64'd0, pairs};
+                EXTREMES: others_1 = extremes;
+                default: others_1 = b_1;
+            endcase
+        end
+        delay #(.WIDTH(128), .CLOCKS(ADDER)) others (
+            .clk(clk), .advance(advance), .data(others_1), .delayed(others_5)
+        );
+        delay #(.WIDTH(64), .CLOCKS(ADDER)) given (
+            .clk(clk), .advance(advance), .data(given_1), .delayed(given_5)
+        );
+        assign total_5 = unit_5 == SUMS ? sums : others_5;
+        assign result[64*lane +: 64] = total_5[63:0];
+        assign result_high[64*lane +: 64] = total_5[127:64];
+
+        // Stage 6: the only data keep their bits, also those of a NaN.
+        always @(posedge clk) if (advance)
+            rounded_6 <= unit_5 == UNCHANGED ? given_5 : is_small_5 ? narrowed : total_5[63:0];
+        assign rounded[64*lane +: 64] = rounded_6;
     end
 endgenerate
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fpga_cosim.tb.target import build
 from fpga_cosim.tb.tools import missing
 from fpga_cosim.tb.verilated import Module
 
@@ -12,7 +13,19 @@ from fpga_cosim.tb.verilated import Module
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--vectors", type=int, default=200_000, help="random operands of each arithmetic test")
     parser.addoption("--packets", type=int, default=50_000, help="of the differential test of the whole switch")
+    parser.addoption("--long", action="store_true", help="also the tests that compile half a minute more")
     parser.addoption("--seed", type=int, default=20261126, help="of everything random")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: only with --long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects the long tests, unless they are asked for."""
+    if not config.getoption("--long"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -49,4 +62,4 @@ def generator(seed: int) -> np.random.Generator:
 @pytest.fixture(scope="session")
 def module() -> Module:
     """The whole switch, built once."""
-    return Module("switch_core")
+    return build()

@@ -21,9 +21,9 @@ def mac_of(address: str) -> bytes:
     return b"\x02\x00" + ipaddress.IPv4Address(address).packed
 
 
-def frame(source: str, destination: str, port: int, data: bytes) -> bytes:
+def frame(source: str, destination: str, port: int, data: bytes, identification: int = 0) -> bytes:
     """The frame of a datagram, BTH to ICRC, from one address and source port to another address."""
-    words = (0x4500, IP + UDP + len(data), 0, DONT_FRAGMENT, 64 << 8 | UDP_PROTOCOL, 0)
+    words = (0x4500, IP + UDP + len(data), identification, DONT_FRAGMENT, 64 << 8 | UDP_PROTOCOL, 0)
     addresses = b"".join(ipaddress.IPv4Address(each).packed for each in (source, destination))
     ip = bytearray(b"".join(word.to_bytes(2) for word in words) + addresses)
     total = sum(int.from_bytes(ip[at : at + 2]) for at in range(0, IP, 2))
@@ -49,14 +49,13 @@ def to_beats(frames: Iterable[bytes], dtype: np.dtype) -> np.ndarray:
 
 def from_beats(beats: np.ndarray) -> Sequence[bytes]:
     """The frames of an AXI-Stream. tkeep must be full in all beats but the last, and there without a gap."""
-    frames, data = [], bytearray()
-    for each in beats:
-        keep = int(each["m_axis_tkeep"])
+    frames, begin = [], 0
+    is_last, keeps, data = beats["m_axis_tlast"] != 0, beats["m_axis_tkeep"], beats["m_axis_tdata"]
+    assert np.all(keeps[~is_last] == 2**BEAT - 1), "tkeep of a beat in between has gaps"
+    assert len(beats) == 0 or is_last[-1], "the last frame has no end"
+    for end in np.flatnonzero(is_last):
+        keep = int(keeps[end])
         assert keep & (keep + 1) == 0, f"tkeep is {keep:#x}"
-        assert each["m_axis_tlast"] or keep == 2**BEAT - 1, f"tkeep of a beat in between is {keep:#x}"
-        data += each["m_axis_tdata"].tobytes()[: keep.bit_length()]
-        if each["m_axis_tlast"]:
-            frames.append(bytes(data))
-            data.clear()
-    assert not data, "the last frame has no end"
+        frames.append(data[begin : end + 1].tobytes()[: BEAT * int(end - begin) + keep.bit_length()])
+        begin = end + 1
     return frames

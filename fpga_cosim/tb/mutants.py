@@ -71,10 +71,9 @@ def chosen(names: Sequence[str]) -> list[Mutant]:
 
 def main() -> int:
     """Try the mutants whose names or modules are given; 1 if one is not caught."""
-    if lacking := missing():
-        print(
-            "".join(f"fanin: NOT_SUPPORTED: {tool} is missing: {remedy}\n" for tool, remedy in lacking.items()), end=""
-        )
+    for tool, remedy in missing().items():
+        print(f"fanin: NOT_SUPPORTED: {tool} is missing: {remedy}")
+    if missing():
         return 1
     try:
         wanted = chosen(sys.argv[1:])
@@ -87,9 +86,8 @@ def main() -> int:
         caught += verdict == CAUGHT
         print(f"{verdict:7}  {mutant.module}: {mutant.name}", flush=True)
         if verdict == INVALID:
-            print(
-                f"{printed}\nfanin: INVALID_REQUEST: {mutant.name!r} does not compile: its tests did not run; mend it"
-            )
+            print(printed)
+            print(f"fanin: INVALID_REQUEST: {mutant.name!r} does not compile, so its tests did not run; mend it")
         shutil.rmtree(folder_of(mutant), ignore_errors=True)
     print(f"{caught} of {len(wanted)} caught")
     return int(caught < len(wanted))

@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +23,15 @@ from fpga_cosim.tb.verilated import Module
 
 ADDRESS, TICK_S, ROOM = "10.0.0.1", 0.05, 4096
 _REASON = re.compile(r"`define DROP_(\w+) 5'd(\d+) // (\S+)")
+
+# Registers of each job in the engine, by name, with their numpy types
+REGISTERS = {"state": "u1", "jid": "u4", "slots": "u4", "window": "u4", "chunk": "u4", "mask": "u8", "joined": "u8"}
+TABLES = {f"engine_inst.job_{name}": kind for name, kind in REGISTERS.items()}
+
+
+def build(parameters: Mapping[str, int] | None = None, wave: Path | None = None) -> Module:
+    """The simulation of the whole switch, compiled if it is not."""
+    return Module("switch_core", parameters, wave=wave, tables=TABLES)
 
 
 def reasons() -> dict[int, str]:
@@ -43,17 +53,29 @@ class RtlTarget(Uncontrolled):
 
     module: the switch, if it is built already; it is reset.
     parameters: of `switch_core`.
+    address: of the switch.
+    wave: a file for the waveform, of a switch that is built here.
+    room: beats that may come out for what goes in together.
     """
 
-    name, address, has_port, is_virtual, group = "rtl", ADDRESS, True, True, ""
+    name, has_port, is_virtual, group = "rtl", True, True, ""
     agent: Agent | None = None
 
-    def __init__(self, count: int, module: Module | None = None, parameters: Mapping[str, int] | None = None) -> None:
-        self.addresses = [f"10.0.1.{1 + number}" for number in range(count)]
-        self.module = module or Module("switch_core", parameters)
+    def __init__(
+        self,
+        count: int,
+        module: Module | None = None,
+        parameters: Mapping[str, int] | None = None,
+        address: str = ADDRESS,
+        wave: Path | None = None,
+        room: int = ROOM,
+    ) -> None:
+        self._room = room
+        self.address, self.addresses = address, [f"10.0.1.{1 + number}" for number in range(count)]
+        self.module = module or build(parameters, wave)
         self._rest = np.zeros(1, self.module.inputs)
-        self._rest["own_mac"] = int.from_bytes(frames.mac_of(ADDRESS))
-        self._rest["own_address"] = int(ipaddress.IPv4Address(ADDRESS))
+        self._rest["own_mac"] = int.from_bytes(frames.mac_of(address))
+        self._rest["own_address"] = int(ipaddress.IPv4Address(address))
         self._now = 1.0
         self._waiting: deque[Frame] = deque()
         self._spend()
@@ -63,7 +85,7 @@ class RtlTarget(Uncontrolled):
         """Let the module work until it has nothing more to do."""
         self._rest["now_us"] = round(self._now * 1e6)
         beats = np.repeat(self._rest, 0) if beats is None else beats
-        out = self.module.exchange(beats, self._rest, ROOM)
+        out = self.module.exchange(beats, self._rest, self._room)
         self._waiting.extend(taken_apart(frame) for frame in frames.from_beats(out))
 
     def send(self, source: str, data: bytes) -> None:
@@ -72,7 +94,7 @@ class RtlTarget(Uncontrolled):
 
     def send_together(self, datagrams: Sequence[tuple[str, bytes]], port: int = TESTER_PORT) -> None:
         """Several, by source, from one source port, whose frames follow each other without a gap."""
-        sent = [frames.frame(source, ADDRESS, port, data) for source, data in datagrams]
+        sent = [frames.frame(source, self.address, port, data) for source, data in datagrams]
         self._rest["now_us"] = round(self._now * 1e6)
         self._spend(self.beats_of(sent))
 
@@ -85,8 +107,15 @@ class RtlTarget(Uncontrolled):
 
     def exchange_at(self, now_us: int, datagrams: Sequence[tuple[str, bytes]], port: int) -> list[Frame]:
         """Send several at a time, in microseconds; what has come until the device has nothing more to do."""
+        return self.exchange_frames(
+            now_us, [frames.frame(source, self.address, port, data) for source, data in datagrams]
+        )
+
+    def exchange_frames(self, now_us: int, sent: Sequence[bytes]) -> list[Frame]:
+        """The same of whole frames."""
         self._now = now_us / 1e6
-        self.send_together(datagrams, port)
+        self._rest["now_us"] = now_us
+        self._spend(self.beats_of(sent))
         came = list(self._waiting)
         self._waiting.clear()
         return came
@@ -104,7 +133,13 @@ class RtlTarget(Uncontrolled):
         return self._now
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Complete the waveform, if there is one."""
+        self.module.close()
+
+    def jobs(self) -> list[dict[str, int]]:
+        """The registers of each entry of the job table."""
+        columns = [self.module.table(place) for place in TABLES]
+        return [dict(zip(REGISTERS, map(int, row), strict=True)) for row in zip(*columns, strict=True)]
 
     @property
     def drops(self) -> Counter[str]:

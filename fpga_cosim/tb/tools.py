@@ -6,7 +6,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +21,7 @@ REMEDIES = {
     "c++": "install a C++ compiler (Debian: g++)",
     "perl": "install perl, which verilator needs",
 }
+SIMULATION = ("verilator", "c++", "perl")  # what a library of a module needs
 
 
 class ToolMissing(RuntimeError):
@@ -45,10 +46,10 @@ def environment() -> dict[str, str]:
     return {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
 
 
-def missing() -> dict[str, str]:
-    """The tools that this machine lacks, each with what to do."""
+def missing(tools: Iterable[str] = tuple(REMEDIES)) -> dict[str, str]:
+    """Those of `tools` that this machine lacks, each with what to do."""
     path = environment()["PATH"]
-    return {tool: remedy for tool, remedy in REMEDIES.items() if shutil.which(tool, path=path) is None}
+    return {tool: REMEDIES[tool] for tool in tools if shutil.which(tool, path=path) is None}
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:

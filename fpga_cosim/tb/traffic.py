@@ -15,9 +15,10 @@ from fanin_reference import packets, spec
 FIRST, MOST_CHILDREN, JOBS = 1, 4, 6
 CHUNK, PORT = 1024, packets.FIRST_SOURCE_PORT
 HAS_DATA, WANTS = (spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT"))
-PAIRS = [(op, dtype) for op in (1, 2, 3) for dtype in (1, *range(3, 11))]  # SUM, MIN, MAX
+PAIRS = [(op, dtype) for op in (1, 2, 3) for dtype in (1, *range(3, 13))]  # SUM, MIN, MAX
 PAIRS += [(op, dtype) for op in (6, 7, 8) for dtype in (*range(3, 11), 13)]  # LAND, LOR, LXOR
 PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, BOR, BXOR
+PAIRS += [(op, dtype) for op in (12, 13) for dtype in (16, 18, 19)]  # MINLOC, MAXLOC
 ANSWERS = {code: name for name, code in spec.OPCODES.items()}
 LOST, CORRUPTED, ALTERED, ENDS = 0.03, 0.01, 0.04, 0.003
 
@@ -71,7 +72,8 @@ class Stream:
         own = random.Random(self.key << 32 | position)
         kind, root = own.choice((2, 2, 2, 2, 1, 0)), own.randrange(self.size)
         op, dtype = own.choice(PAIRS)
-        length = 8 * own.choice((1, 7, 8, 9, 32, 33, 100, 128, 127))
+        elements = own.choice((1, 7, 8, 9, 32, 33, 100, 127, 128, 512, 1024))
+        length = min(elements * spec.TYPES[dtype][1], CHUNK)
         brings = kind == 2 or (kind == 1 and bit == root)
         poisoned = own.random() < 0.02 and bit == root
         at = own.randrange(len(noise) - CHUNK) ^ bit
@@ -156,6 +158,7 @@ class Traffic:
             fields = self._altered(fields, stream.slots)
             if numbers.random() < 0.2:
                 source = numbers.choice(self.addresses)
+                name = "LEAVE" if source != self.addresses[bit] and numbers.random() < 0.3 else name
             if numbers.random() < 0.2:
                 name = numbers.choice(list(spec.OPCODES))
         lane, version = fields["lane"], fields.pop("version", packets.VERSION)

@@ -1,12 +1,14 @@
 """A module of the RTL as a library: Verilator makes C++ of it, and numpy arrays are its ports.
 
-A record array has one record for each clock, or for each beat of a stream, and a field for each port. A whole array
-goes through the module in one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the
-lowest first.
+Registers and memories begin with random bits, so nothing may rely on what a reset leaves alone. A record array has one
+record for each clock, or for each beat of a stream, and a field for each port. A whole array goes through the module in
+one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the lowest first. On request a
+library writes each clock to a waveform (VCD), and shows tables of the module's registers.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -22,6 +24,7 @@ from fpga_cosim.tb.tools import BUILD, OWN_BUILD, RTL, environment, run, verilat
 
 # Ports that the harness drives itself
 CLOCK, RESET, IDLE = "clk", "rst", "is_idle"
+HALF_PERIOD_PS = 2000  # of a waveform: 250 MHz
 HANDSHAKE = ("s_axis_tvalid", "s_axis_tready", "m_axis_tvalid", "m_axis_tready")
 DECLARATIONS = """
 void *dut_new(void);
@@ -32,6 +35,9 @@ size_t dut_stream(void *dut, size_t cycles, const uint8_t *offer, const uint8_t 
                   size_t beats, const uint8_t *in, size_t room, uint8_t *out, uint32_t *when);
 size_t dut_exchange(void *dut, size_t cycles, const uint8_t *rest, size_t beats, const uint8_t *in,
                     size_t room, uint8_t *out);
+bool dut_wave(void *dut, const char *path);
+void dut_wave_end(void);
+const void *dut_table(void *dut, size_t number, size_t *bytes);
 """
 WRAPPER = """
 #include <cstddef>
@@ -40,12 +46,19 @@ WRAPPER = """
 #include "Vdut.h"
 typedef Vdut Dut;
 
+{wave}
 static void tick(Dut *dut) {{ {tick} dut->eval(); }}
 static void put(Dut *dut, const uint8_t *from) {{ {put} }}
 static void get(Dut *dut, uint8_t *to) {{ {get} }}
 
 extern "C" {{
-void *dut_new(void) {{ Dut *dut = new Dut; {low} dut->eval(); return dut; }}
+void *dut_new(void) {{
+    Verilated::randReset(2);
+    prepare_wave();
+    Dut *dut = new Dut;
+    {low} dut->eval();
+    return dut;
+}}
 void dut_free(void *dut) {{ delete static_cast<Dut *>(dut); }}
 
 void dut_reset(void *any) {{
@@ -80,7 +93,41 @@ size_t dut_exchange(void *any, size_t cycles, const uint8_t *rest, size_t beats,
     {exchange}
     return SIZE_MAX;
 }}
+
+// A table of registers inside of the module
+const void *dut_table(void *any, size_t number, size_t *bytes) {{
+    Dut *dut = static_cast<Dut *>(any);
+    {tables}
+    (void)dut; *bytes = 0;
+    return nullptr;
 }}
+}}
+"""
+NO_WAVE = """
+static void prepare_wave() {}
+static void show(Dut *) {}
+extern "C" { bool dut_wave(void *, const char *) { return false; } void dut_wave_end(void) {} }
+"""
+# The state before an edge is shown with the clock low, what the edge makes of it with the clock high.
+WAVE = """
+#include "verilated_vcd_c.h"
+static VerilatedVcdC *wave = nullptr;
+static uint64_t picoseconds = 0;
+
+static void prepare_wave() { Verilated::traceEverOn(true); }
+static void show(Dut *) {
+    if (wave) { wave->dump(picoseconds); picoseconds += HALF_PERIOD_PS; }
+}
+
+extern "C" {
+bool dut_wave(void *any, const char *path) {
+    wave = new VerilatedVcdC;
+    static_cast<Dut *>(any)->trace(wave, 99);
+    wave->open(path);
+    return wave->isOpen();
+}
+void dut_wave_end(void) { if (wave) wave->close(); delete wave; wave = nullptr; }
+}
 """
 STREAM = """
     size_t sent = 0;
@@ -144,11 +191,11 @@ def _digest(*parts: Path | str) -> str:
 
 
 @cache
-def _runtime(include: Path) -> tuple[Path, ...]:
+def _runtime(include: Path, has_wave: bool) -> tuple[Path, ...]:
     """Verilator's own code, compiled once for all modules."""
     objects = []
     OWN_BUILD.mkdir(parents=True, exist_ok=True)
-    for name in ("verilated", "verilated_threads"):
+    for name in ("verilated", "verilated_threads", *(("verilated_vcd_c",) if has_wave else ())):
         target = OWN_BUILD / f"{name}.o"
         if not target.exists() or target.stat().st_mtime < (include / f"{name}.cpp").stat().st_mtime:
             made = target.with_suffix(f".{os.getpid()}")  # two processes of pytest may make it at once
@@ -173,43 +220,72 @@ class Module:
         name: of the module and its file.
         parameters: of the module.
         rtl: the folder with its source and those of the modules in it.
+        wave: a file that gets the waveform of all signals, from the first reset on; None: there is none.
+        tables: places of arrays of registers, as "instance.name", and the numpy type of an element.
+
+    Raises:
+        OSError: the file of the waveform can not be written.
     """
 
-    def __init__(self, name: str, parameters: Mapping[str, int] | None = None, rtl: Path = RTL) -> None:
+    def __init__(
+        self,
+        name: str,
+        parameters: Mapping[str, int] | None = None,
+        rtl: Path = RTL,
+        wave: Path | None = None,
+        tables: Mapping[str, str] | None = None,
+    ) -> None:
+        if wave is not None:
+            wave.write_bytes(b"")  # an error that says why, and before all work
         values = dict(parameters or {})
-        label = "-".join([name, *(f"{key}{value}" for key, value in values.items())])
+        self._has_wave, self._top = wave is not None, name
+        self._tables = dict(tables or {})
+        kinds = [kind for kind, asked in (("wave", wave), ("tables", tables)) if asked]
+        label = "-".join([name, *(f"{key}{value}" for key, value in values.items()), *kinds])
         folder = BUILD / (label if rtl == RTL else f"{label}.{rtl.name}")
         folder.mkdir(parents=True, exist_ok=True)
-        state = _digest(rtl, RTL, label)
+        generics = [f"-G{key}={value}" for key, value in values.items()]
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes that want the same module one builds it
+            library = self._build(name, generics, rtl, folder, _digest(rtl, RTL, label, *self._tables))
+        self._ffi = cffi.FFI()
+        self._ffi.cdef(DECLARATIONS)
+        self._library = self._ffi.dlopen(str(library))
+        self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
+        if wave is not None:
+            assert self._library.dut_wave(self._dut, os.fsencode(wave))
+        self.reset()
+
+    def _build(self, name: str, generics: list[str], rtl: Path, folder: Path, state: str) -> Path:
+        """The library in a folder, made anew if it is not of these sources; sets the types of the ports."""
         is_current = (folder / "state").exists() and (folder / "state").read_text() == state
         if not is_current:
-            (folder / "state").unlink(missing_ok=True)
-            generics = [f"-G{key}={value}" for key, value in values.items()]
+            for path in (folder / "state", *folder.glob("Vdut*")):  # older sources may have had more files
+                path.unlink(missing_ok=True)
+            (folder / "observed.vlt").write_text(
+                "`verilator_config\n"
+                + "".join(f'public_flat_rd -module "*" -var "{place.rpartition(".")[2]}"\n' for place in self._tables)
+            )
             run(
                 *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}"),
-                *(f"-I{RTL}", "-Wall", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--noassert", *generics),
-                *(rtl / f"{name}.v",),
+                *(f"-I{RTL}", "-Wall", "-O3", "-fno-inline", "--x-assign", "unique", "--x-initial", "unique"),
+                *(["--trace-vcd"] if self._has_wave else []),
+                *([folder / "observed.vlt"] if self._tables else []),
+                *("--noassert", *generics, rtl / f"{name}.v"),
             )
         header = (folder / "Vdut.h").read_text()
         ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
         names = {port for _, port, _ in ports}
-        is_stream = set(HANDSHAKE) <= names
-        own = (CLOCK, RESET, *(HANDSHAKE if is_stream else ()))
-        self.inputs = np.dtype(
-            [(port, kind) for direction, port, kind in ports if direction == "IN" and port not in own]
-        )
-        self.outputs = np.dtype(
-            [(port, kind) for direction, port, kind in ports if direction == "OUT" and port not in own]
+        own = (CLOCK, RESET, *(HANDSHAKE if set(HANDSHAKE) <= names else ()))
+        self.inputs, self.outputs = (
+            np.dtype([(port, kind) for direction, port, kind in ports if direction == wanted and port not in own])
+            for wanted in ("IN", "OUT")
         )
         library = folder / "dut.so"
         if not is_current:
             self._compile(folder, library, names)
             (folder / "state").write_text(state)
-        self._ffi = cffi.FFI()
-        self._ffi.cdef(DECLARATIONS)
-        self._library = self._ffi.dlopen(str(library))
-        self._dut = self._ffi.gc(self._library.dut_new(), self._library.dut_free)
-        self.reset()
+        return library
 
     def _compile(self, folder: Path, library: Path, names: set[str]) -> None:
         """The library of what Verilator has made in a folder, of a module with these ports."""
@@ -218,21 +294,55 @@ class Module:
         code = WRAPPER.format(
             put=_moves(self.inputs, "memcpy(&dut->{name}, from + {offset}, {size});"),
             get=_moves(self.outputs, "memcpy(to + {offset}, &dut->{name}, {size});"),
-            tick="dut->clk = 1; dut->eval(); dut->clk = 0;" if CLOCK in names else "",
+            tick="dut->eval(); show(dut); dut->clk = 1; dut->eval(); show(dut); dut->clk = 0;"
+            if CLOCK in names
+            else "",
             low="dut->clk = 0;" if CLOCK in names else "",
             reset_on="dut->rst = 1;" if RESET in names else "",
             reset_off="dut->rst = 0;" if RESET in names else "",
             stream=STREAM.format(**sizes) if is_stream else "",
             exchange=EXCHANGE.format(**sizes) if is_stream and IDLE in names else "",
+            wave=WAVE.replace("HALF_PERIOD_PS", str(HALF_PERIOD_PS)) if self._has_wave else NO_WAVE,
+            tables=" ".join(
+                f"if (number == {number}) {{ auto &table = dut->rootp->{self._member(place)}; "
+                "*bytes = sizeof table; return &table; }"
+                for number, place in enumerate(self._tables)
+            ),
             **sizes,
         )
-        generated = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("Vdut*.cpp")))
-        (folder / "wrapper.cc").write_text(generated + code)
+        files = sorted(path.name for path in folder.glob("Vdut*.cpp"))
+        once = [name for name in files if name.endswith("Slow.cpp")]
+        often = [f'#include "{name}"\n' for name in files if name not in once]
+        rare = ['#pragma GCC optimize("O0")\n', *(f'#include "{name}"\n' for name in once)]
+        (folder / "wrapper.cc").write_text("".join([*often, code, *rare]))
         include = _include()
         run(
-            *("c++", "-O1", "-fPIC", "-shared", "-std=c++20", "-pthread", f"-I{include}", f"-I{include}/vltstd"),
-            *(f"-I{folder}", folder / "wrapper.cc", *_runtime(include), "-o", library),
+            *(
+                "c++",
+                "-O0" if self._has_wave else "-O1",
+                "-fPIC",
+                "-shared",
+                "-std=c++20",
+                "-pthread",
+                f"-I{include}",
+                f"-I{include}/vltstd",
+            ),
+            *(f"-I{folder}", folder / "wrapper.cc", *_runtime(include, self._has_wave), "-o", library),
         )
+
+    def _member(self, place: str) -> str:
+        """The name of a register in what Verilator makes."""
+        return "__DOT__".join([self._top, *place.split(".")])
+
+    def table(self, place: str) -> np.ndarray:
+        """A copy of one of the `tables`, as it is now."""
+        size = self._ffi.new("size_t *")
+        found = self._library.dut_table(self._dut, list(self._tables).index(place), size)
+        return np.frombuffer(bytes(self._ffi.buffer(found, size[0])), self._tables[place])
+
+    def close(self) -> None:
+        """Complete the waveform. The module may be used on, without one."""
+        self._library.dut_wave_end()
 
     def _bytes(self, array: np.ndarray) -> Any:
         return self._ffi.from_buffer(array.view(np.uint8).reshape(-1)) if array.size else self._ffi.NULL

@@ -9,7 +9,7 @@ import ipaddress
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from fanin.driver import complaint, ffi, library
@@ -32,9 +32,15 @@ START_ONE = (
 class Place:
     """Where a NIC is, as all ranks must know it."""
 
-    address: str
-    ring: int | None
-    switches: tuple[str, ...]
+    address: str = ""
+    ring: int | None = None
+    switches: tuple[str, ...] = ()
+
+    @classmethod
+    def of_struct(cls, place: Any) -> Self:
+        """From a struct fanin_place, which may go away afterwards."""
+        switches = tuple(map(_address, list(place.hop)[: place.hops]))
+        return cls(_address(place.address), place.ring - 1 if place.ring else None, switches)
 
 
 @dataclass
@@ -45,12 +51,10 @@ class Device:
     place: Place
 
     @classmethod
-    def open(cls, socket: str, place: Any) -> Self:
-        """Attach to the NIC. place: struct fanin_place of what lies above it."""
+    def open(cls, socket: str, place: Place) -> Self:
+        """Attach to the NIC, which knows its own address. place: what lies above it."""
         connection = DeviceConnection(socket)
-        address = connection.context.query_device().address
-        switches = tuple(map(_address, list(place.hop)[: place.hops]))
-        return cls(connection, Place(_address(address), place.ring - 1 if place.ring else None, switches))
+        return cls(connection, replace(place, address=_address(connection.context.query_device().address)))
 
 
 _device: Device | None = None  # of this process, while a group uses it
@@ -72,7 +76,7 @@ def _open(store: Any, rank: int, size: int) -> Device:
     found = _nics()
     machines = _tell_all(store, "nics", rank, size, [_machine(), len(found)])
     if all(count == 0 for _, count in machines) and len({machine for machine, _ in machines}) == 1:
-        found = [(local_fabric.join(store, rank), ffi.new(PLACE))]
+        found = [(local_fabric.join(store, rank), Place())]
     device, problem = None, f"{START_ONE}"
     try:
         if found:
@@ -105,11 +109,11 @@ def job_of(device: Device, store: Any, rank: int, size: int, settings: Settings)
     )
 
 
-def _nics() -> list[tuple[str, Any]]:
-    """Socket and struct fanin_place of each NIC of this host."""
+def _nics() -> list[tuple[str, Place]]:
+    """Socket and place of each NIC of this host."""
     nics, elsewhere = ffi.new(NICS, MOST_NICS), ffi.new("uint32_t *")
     count = library().fanin_find_nics(nics, elsewhere)
-    return [(ffi.string(nics[index].socket).decode(), nics[index].place) for index in range(count)]
+    return [(ffi.string(nic.socket).decode(), Place.of_struct(nic.place)) for nic in nics[0:count]]
 
 
 def _choice(rank: int, size: int, choices: int) -> int:
@@ -120,7 +124,7 @@ def _choice(rank: int, size: int, choices: int) -> int:
     return longer + (rank - longer * (length + 1)) // length
 
 
-def _switches_of_environment(place: Any) -> Any:
+def _switches_of_environment(place: Place) -> Place:
     """What lies above the NIC: FANIN_SWITCHES and FANIN_RING in the place of what was found."""
     switches = os.environ.get("FANIN_SWITCHES")
     if not switches:
@@ -131,7 +135,7 @@ def _switches_of_environment(place: Any) -> Any:
         raise InvalidRequest(
             f"FANIN_SWITCHES is {switches!r}: {complaint()}", remedy="Write addresses with ',' between."
         )
-    return given
+    return Place.of_struct(given[0])
 
 
 def _machine() -> str:

@@ -299,9 +299,9 @@ class FaninProcessGroup(ProcessGroup):
 
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> FaninWork:
         """Receive from one rank."""
-        require_plain(tensors[0])
-        into = tensors[0] if is_memory(tensors[0]) else torch.empty_like(tensors[0]).contiguous()
         try:
+            require_plain(tensors[0])
+            into = tensors[0] if is_memory(tensors[0]) else torch.empty(tensors[0].shape, dtype=tensors[0].dtype)
             step = self._peers(source).receive(as_bytes(into), source, tag)
         except FaninError as error:
             refuse(error)
@@ -436,14 +436,18 @@ class _Call:
             for tensor, copy in self._copies:
                 tensor.detach().copy_(copy.view(tensor.shape))
 
-    def start(self, collective: str, *arrays: Any, **options: Any) -> None:
-        """Start a collective of the driver. Its request is one of this call."""
+    def _communicator(self) -> Communicator:
+        """That of the group, of more than one rank. InvalidRequest when it has been left."""
         communicator = self._group._communicator
         if communicator is None:
             raise InvalidRequest(
                 f"{self.name} in a group that has been left", remedy="Make a new group: init_process_group, new_group."
             )
-        start = getattr(communicator, f"i{collective}")
+        return communicator
+
+    def start(self, collective: str, *arrays: Any, **options: Any) -> None:
+        """Start a collective of the driver. Its request is one of this call."""
+        start = getattr(self._communicator(), f"i{collective}")
         self.requests.append(start(*arrays, timeout=self._timeout, **options))
         self._group.counts.note(collective)
 
@@ -482,15 +486,20 @@ class _Call:
     def allreduce(self, tensor: torch.Tensor) -> None:
         op = reduction(self._opts.reduceOp, tensor.dtype)
         if tensor.layout is torch.sparse_coo and op.op == "sum":
-            if self._group._communicator is not None:
-                self._group.counts.miss(self.name, Reason.SPARSE)
-                sparse.allreduce(self._group._communicator, tensor, self._timeout)
+            self.sum_sparse(tensor)
             return
         memory = self.in_place(tensor)
         if self.is_alone(memory, memory):
             return
         array = as_numbers(memory)
         self.start("allreduce", array, array, op.op, datatype=op.datatype)
+
+    def sum_sparse(self, tensor: torch.Tensor) -> None:
+        if self._group.size() == 1:
+            self._group.counts.miss(self.name, Reason.ONE_RANK)
+            return
+        self._group.counts.miss(self.name, Reason.SPARSE)
+        sparse.allreduce(self._communicator(), tensor, self._timeout)
 
     def reduce(self, tensor: torch.Tensor) -> None:
         op = reduction(self._opts.reduceOp, tensor.dtype)

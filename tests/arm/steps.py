@@ -18,6 +18,7 @@ from tests.deploy.manager import listening
 
 from . import entries, image, selection
 from .machine import Machine, StepFailed, last_lines, stop
+from .scene import scene
 
 TARGET = "arm64"
 SECONDS = 3600.0  # a bound for one program; an idle machine needs a twentieth
@@ -180,4 +181,5 @@ STEPS: Sequence[Step] = (
     *(Step(part.name, tests_of(part)) for part in selection.PARTS),
     Step("demo", on_shipped_code(demo)),
     Step("ranks", on_shipped_code(host_ranks)),
+    Step("scene", on_shipped_code(scene)),
 )

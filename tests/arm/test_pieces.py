@@ -11,8 +11,9 @@ import pytest
 
 from fanin_image import packages
 from fanin_image.packages import NotPossible, Selection
+from tests.rdma.machine.packages import PackagesMissing
 
-from . import entries, image, machine, namespace, selection, steps
+from . import emulated, entries, image, machine, namespace, scene, selection, steps
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,7 +84,8 @@ def test_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.process
-def test_archive_that_is_not_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("alone", [False, True])
+def test_archive_that_is_not_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, alone: bool) -> None:
     """No network: apt's own reason, and nothing is taken for fetched."""
     try:
         packages.check_tools()
@@ -91,8 +93,51 @@ def test_archive_that_is_not_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         pytest.skip(str(missing))
     monkeypatch.setattr(packages, "ARCHIVE", f"file:{tmp_path}/none")
     with pytest.raises(NotPossible, match="the list of Debian's packages"):
-        packages.unpack(Selection("bookworm", "arm64", ("dash",)), tmp_path / "target", tmp_path / "work")
+        packages.unpack(Selection("bookworm", "arm64", ("dash",)), tmp_path / "target", tmp_path / "work", alone=alone)
     assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.process
+def test_no_emulator_of_machines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The step `scene` says what it lacks, and leaves nothing half made."""
+    try:
+        packages.check_tools()
+    except NotPossible as missing:
+        pytest.skip(str(missing))
+    monkeypatch.setenv("FANIN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(emulated, "ARM64", emulated.ARM64._replace(package="qemu-system-none"))
+    with pytest.raises(NotPossible, match="qemu-system-none"):
+        emulated.image(print)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.process
+def test_scene_without_a_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A step that lacks something, in the midst of others, names it."""
+
+    def missing() -> None:
+        raise PackagesMissing("a home for nothing")
+
+    monkeypatch.setattr(scene.host_image, "image", missing)
+    made = image.Image(*[tmp_path] * 5)
+    with pytest.raises(NotPossible, match="a home for nothing"):
+        scene.scene(machine.Machine(made, tmp_path))
+
+
+def test_calls_of_the_scene_that_are_wrong() -> None:
+    """Wrong results, compiled code, and programs on another processor than they should be are failures."""
+
+    ranks = {"machine": "x86_64", "calls": 7, "wrong": []}
+    devices = {"machine": "aarch64", "files": ["a"]}
+    assert "7 by local, 7 by tree" in scene.judged(devices, {"local": ranks, "tree": ranks}, devices)
+    for wrong_ranks, wrong_devices, text in (
+        ({"wrong": ["rank 1: allreduce"]}, {}, "rank 1: allreduce"),
+        ({}, {"files": ["a", "b"]}, "device code was compiled: b"),
+        ({"machine": "aarch64"}, {}, "ranks ran on"),
+        ({}, {"machine": "x86_64"}, "devices on x86_64"),
+    ):
+        with pytest.raises(machine.StepFailed, match=text):
+            scene.judged(devices, {"local": ranks, "tree": ranks | wrong_ranks}, devices | wrong_devices)
 
 
 @pytest.mark.process

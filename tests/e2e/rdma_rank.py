@@ -1,8 +1,8 @@
 """A rank over RDMA: `python -m tests.e2e.rdma_rank JOB RANK ADDRESS WHAT`.
 
 WHAT is `refused`: calls that a device over RDMA can not serve; `many`: more requests than a send ring holds, then more
-completions than a completion ring does; `overrun`: the same with nobody who takes them, in a job of its own. Each line
-of output is "ready", or the name of an error with its text.
+completions than a completion ring does; `overrun`: the same with nobody who takes them, in a job of its own;
+`numbers`: queues that are made and destroyed. Each line of output is "ready", or the name of an error with its text.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tests.host.work_requests import post_patiently, request_over
 
 ELEMENTS = 20_000
 SECONDS = 100.0
+QUEUES = 32  # of a kind, of a client over RDMA
 
 
 def refused(communicator: fanin.Communicator) -> None:
@@ -57,15 +58,31 @@ def overrun(address: str) -> None:
             cq.poll(64)
 
 
+def numbers(address: str) -> None:
+    """A queue that is made gets the number that was free longest; all numbers are used."""
+    with contextlib.closing(Context(address)) as context, contextlib.closing(CQ(context)) as kept:
+        found = [kept.index]
+        for _ in range(2 * QUEUES - 2):
+            with contextlib.closing(CQ(context)) as cq, contextlib.closing(CollectiveQP(PD(context), cq)) as queue_pair:
+                found.append(cq.index)
+                assert queue_pair.qp_num == (len(found) - 2) % QUEUES, (queue_pair.qp_num, found)
+    assert found == [0, *range(1, QUEUES), *range(1, QUEUES)], found
+    print("ready", flush=True)
+
+
 def say(error: fanin.FaninError) -> None:
     """The error in one line."""
     print(type(error).__name__, error, flush=True)
 
 
+ALONE = {"overrun": overrun, "numbers": numbers}
+
+
 def main(job: str, rank: str, address: str, what: str) -> None:
     try:
-        if what == "overrun":
-            overrun(address)
+        if what in ALONE:
+            ALONE[what](address)
+            return
         with fanin.Communicator(fanin.Job.from_file(job), int(rank), address) as communicator:
             {"refused": refused, "many": many}[what](communicator)
     except fanin.FaninError as error:

@@ -175,6 +175,12 @@ def test_completions_that_nobody_takes(hosts: Hosts, tmp_path: Path) -> None:
     assert_released(hosts.running)
 
 
+def test_numbers_of_queues(hosts: Hosts, tmp_path: Path) -> None:
+    """They are given in turn, so that a message which comes late is for no queue that is there."""
+    assert say_of(hosts, tmp_path, hosts.address(0), "numbers") == "ready\n"
+    assert_released(hosts.running)
+
+
 def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     """Each says what to do."""
     address = hosts.address(0)

@@ -10,7 +10,7 @@ import pytest
 HOST = Path(__file__).parents[2] / "host/fanin"
 # From the bottom up; "": tables and status.
 CORE = ["", "rdma", "device", "memory", "job", "collectives", "communicator"]
-OTHERS = ["binding", "mpi", "nccl_lib", "verbs_lib"]
+OTHERS = ["binding", "mpi", "nccl_lib", "sharp_lib", "verbs_lib"]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 SOURCES = sorted((HOST / "core").rglob("*.[ch]"))
 

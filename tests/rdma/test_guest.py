@@ -3,6 +3,7 @@ fails is named with its console."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from .machine import image as image_module
 from .machine import packages
-from .machine.guest import CallFailed, Guest, GuestFailed, running
+from .machine.guest import MAC, PEER_MAC, CallFailed, Guest, GuestFailed, running
 from .machine.image import Image
 from .machine.packages import PackagesMissing
 
@@ -70,6 +71,34 @@ def test_guest_that_does_not_answer(tmp_path: Path) -> None:
     assert not guest.is_whole
     with pytest.raises(ProcessLookupError):
         os.kill(guest.pid, 0)
+
+
+@pytest.mark.process
+def test_guests_at_one_link(tmp_path: Path) -> None:
+    """Each has an address of its own, and what one sends the other one receives."""
+    image = fake(
+        tmp_path,
+        "import os, re",
+        "words = ' '.join(sys.argv)",
+        r"fd, mac = re.search(r'socket,id=wire,fd=(\d+) .*,mac=([0-9a-f:]+)', words).groups()",
+        "os.write(int(fd), mac.encode())",
+        "print(os.read(int(fd), 100).decode(), 'is heard', flush=True)",
+        "time.sleep(1000)",
+    )
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    with contextlib.ExitStack() as stack:
+        first = Guest(image, folders[0])
+        stack.callback(first.stop)
+        second = Guest(image, folders[1], peer=first)
+        stack.callback(second.stop)
+        for guest, other in ((first, PEER_MAC), (second, MAC)):
+            while "is heard" not in guest.console.read_text():
+                assert guest.is_running, guest.console.read_text()
+                time.sleep(0.01)
+            assert guest.console.read_text() == f"{other} is heard\n"
+        assert (first.address, second.address) == ("10.0.0.1", "10.0.0.2")
 
 
 @pytest.mark.process

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
+import socket
+import struct
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import _functional_collectives as functional
 
 import fanin_torch
-from fanin.errors import InvalidRequest, NotSupported, PeerLost, Timeout
+from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
+from fanin_torch import local_fabric
+from tests.torch.rank import await_test, tell_test
 
 LONG = 60_000  # elements of a message that is fetched
+CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 def works() -> None:
@@ -73,6 +79,42 @@ def groups() -> None:
         group = dist.new_group(list(range(size)))
         dist.barrier(group=group)
         dist.destroy_process_group(group)
+
+
+def coalesced() -> None:
+    """Several calls as one work, as DDP, FSDP and functional collectives make them."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    total = size * (size - 1) / 2
+    counts = (1, 5, 1000)
+    mine = [torch.full((count,), float(rank)) for count in counts]
+    ranks = torch.arange(float(size))
+
+    tensors = [tensor.clone() for tensor in mine]
+    dist.all_reduce_coalesced(tensors)
+    assert all(torch.all(tensor == total) for tensor in tensors)
+    rows = [[torch.empty(count) for count in counts] for _ in range(size)]
+    dist.all_gather_coalesced(rows, mine)
+    assert all(torch.all(tensor == number) for number, row in enumerate(rows) for tensor in row)
+
+    wholes = [torch.empty(size * count) for count in counts]
+    with dist._coalescing_manager():
+        for whole, tensor in zip(wholes, mine, strict=True):
+            dist.all_gather_into_tensor(whole, tensor)
+    assert all(torch.equal(whole, ranks.repeat_interleave(count)) for whole, count in zip(wholes, counts, strict=True))
+    parts = [torch.empty(count) for count in counts]
+    with dist._coalescing_manager(async_ops=True) as manager:
+        for part, whole in zip(parts, wholes, strict=True):
+            dist.reduce_scatter_tensor(part, whole)
+    manager.wait()
+    assert all(torch.all(part == size * rank) for part in parts)
+
+    world = dist.group.WORLD
+    for found in functional.all_reduce_coalesced(mine, "sum", world):
+        assert torch.all(found == total)
+    for found, whole in zip(functional.all_gather_into_tensor_coalesced(mine, world), wholes, strict=True):
+        assert torch.equal(found, whole)
+    for found in functional.reduce_scatter_tensor_coalesced(wholes, "avg", [0] * len(wholes), world):
+        assert torch.all(found == rank)
 
 
 def messages() -> None:
@@ -179,6 +221,30 @@ def late_rank() -> None:
     dist.barrier()
 
 
+def abort() -> None:
+    """A rank that aborts a group fails what is under way there on all ranks, and nothing in other groups."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    group, mine = dist.new_group(), dist.new_group()
+    tensor = torch.ones(3)
+    pending = dist.all_reduce(tensor, group=mine if rank == 1 else group, async_op=True)
+    receive = dist.irecv(torch.ones(3), (rank + 1) % size, group=group)
+    dist.barrier()
+    if rank == 1:
+        group.abort()
+        with pytest.raises(Flushed):
+            receive.wait()
+        with pytest.raises(InvalidRequest, match="group that has been left"):
+            dist.all_reduce(tensor, group=group)
+        mine.abort()
+        with pytest.raises(Flushed):
+            pending.wait()
+    else:
+        with pytest.raises(PeerLost):
+            pending.wait()
+        group.abort()
+    dist.barrier()
+
+
 def mismatch() -> None:
     """Ranks that call different things are told so, all of them."""
     with pytest.raises(RuntimeError, match="OP_MISMATCH"):
@@ -196,11 +262,11 @@ def survivor() -> None:
     elif rank == 2:
         dist.recv(torch.ones(1), 0, tag=1)
     pending = dist.all_reduce(torch.ones(3), async_op=True) if rank != 2 else None
-    print("ready", flush=True)
+    tell_test("ready")
     if rank == 2:
         signal.pause()
     assert pending is not None
-    sys.stdin.readline()
+    await_test()
     with pytest.raises(PeerLost):
         pending.wait()
     assert isinstance(pending.exception(), dist.DistBackendError)
@@ -223,8 +289,13 @@ def survivor() -> None:
 
 
 def no_device() -> None:
-    """Of the ranks of one machine none has a device: a NIC was brought up for them. Its program has this many ranks."""
+    """Of the ranks of one machine none has a device: a NIC was brought up for them. Its program has this many ranks.
+    Rank 0 notes for the test which process will end the NIC."""
     tensor = torch.ones(3)
     dist.all_reduce(tensor)
     assert torch.all(tensor == dist.get_world_size())
     assert "FANIN_SOCKET" not in os.environ
+    if dist.get_rank() == 0:
+        assert local_fabric._membership is not None
+        peer = local_fabric._membership.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        Path(os.environ["TMPDIR"], "guard.pid").write_text(str(CREDENTIALS.unpack(peer)[0]))

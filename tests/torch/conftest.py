@@ -1,14 +1,35 @@
-"""Fabrics for the tests of PyTorch. They need torch, which `make torch` installs beside the other packages."""
+"""Fabrics for the tests of PyTorch. They need torch, which `make torch` installs beside the other packages.
+
+A sample is tried by default, and all of it with FANIN_TEST_TORCH=all (`make torch`).
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fanin_tools.fabric.generate import Shape
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
+
+ALL = os.environ.get("FANIN_TEST_TORCH") == "all"
+SAMPLE = (
+    "test_collectives_beside_gloo[2-reductions]",
+    "test_behaviour[coalesced]",
+    "test_training[data_parallel]",
+    "test_training_goes_on_after_a_kill",
+)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without FANIN_TEST_TORCH the tests of this folder are the sample."""
+    folder = Path(__file__).parent
+    left_out = [item for item in items if not ALL and item.path.parent == folder and item.name not in SAMPLE]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,39 @@
-"""The processes of a test: ranks as torchrun starts them, and the NIC by which they go."""
+"""The processes of a test: ranks with the environment of torchrun, or torchrun itself, and the NIC by which they go.
+
+The ranks are forked from a server that has loaded torch once, since each of them would need seconds of a core for it.
+The server ends with the process of the tests.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import tempfile
+from multiprocessing import connection
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BOUND_S = 120.0  # longest that a test may take
 
+forks = multiprocessing.get_context("forkserver")
+forks.set_forkserver_preload(["tests.torch.rank"])
+
+
+def _run_rank(program: str, environment: dict[str, str], output: Path, to_test: Connection) -> None:
+    """In a forked process. The process of the tests does not load torch."""
+    from tests.torch import rank
+
+    rank.run_forked(program, environment, output, to_test)
+
 
 class Ranks:
-    """Ranks of one job. sockets: of the NICs, for FANIN_SOCKET; none: the ranks have none. expected: exit codes."""
+    """Ranks of one job. sockets: of the NICs, for FANIN_SOCKET; none: the ranks have none."""
 
     def __init__(self, program: str, size: int, sockets: list[str], **environment: str) -> None:
         with socket.socket() as free:
@@ -22,50 +41,51 @@ class Ranks:
             port = free.getsockname()[1]
         common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size)} | environment
         common |= {"FANIN_SOCKET": ":".join(sockets)} if sockets else {}
-        self.processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.torch.rank", program],
-                cwd=ROOT,
-                env=os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                text=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            for rank in range(size)
-        ]
+        self._folder = tempfile.TemporaryDirectory(prefix="fanin-ranks-")
+        self.processes, self._connections = [], []
+        for rank in range(size):
+            ours, theirs = forks.Pipe()
+            own = dict(os.environ) | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            process = forks.Process(target=_run_rank, args=(program, own, self._output(rank), theirs))
+            process.start()
+            theirs.close()
+            self.processes.append(process)
+            self._connections.append(ours)
+
+    def _output(self, rank: int) -> Path:
+        return Path(self._folder.name) / f"rank{rank}"
 
     def line(self, rank: int) -> str:
-        """The next line of a rank."""
-        output = self.processes[rank].stdout
-        assert output is not None
-        return output.readline().strip()
+        """What a rank tells, when it does."""
+        return str(self._connections[rank].recv())
 
     def tell(self, rank: int) -> None:
-        """An empty line for a rank."""
-        pipe = self.processes[rank].stdin
-        assert pipe is not None
-        print(file=pipe, flush=True)
+        """Let a rank go on."""
+        self._connections[rank].send(None)
 
-    def finish(self, *ranks: int) -> list[str]:
-        """They end well. What they have written to their error output. When one fails, the others are ended."""
+    def finish(self, *ranks: int, code: int = 0) -> list[str]:
+        """They end with this exit code. What they have written to their error output. When one ends otherwise, or none
+        within BOUND_S, all are ended."""
         wanted = ranks or tuple(range(len(self.processes)))
-        with ThreadPoolExecutor(len(wanted)) as readers:
-            ends = {readers.submit(self._end, rank): rank for rank in wanted}
-            for end in as_completed(ends):
-                if self.processes[ends[end]].returncode:
-                    self._kill()
-        outputs = {rank: end.result() for end, rank in ends.items()}
-        texts = "\n".join(f"rank {rank}: {output}{error}" for rank, (output, error) in outputs.items())
-        assert [output.split()[-1:] for output, _ in outputs.values()] == [["ok"]] * len(wanted), texts
-        return [error for _, error in outputs.values()]
+        pending: dict[Any, Any] = {self.processes[rank].sentinel: self.processes[rank] for rank in wanted}
+        while pending:
+            ended = [pending.pop(sentinel) for sentinel in connection.wait(list(pending), BOUND_S)]
+            for process in ended:
+                process.join()
+            if not ended or any(process.exitcode != code for process in ended):
+                self._kill()
+        errors = [self._output(rank).with_suffix(".err").read_text() for rank in wanted]
+        codes = [self.processes[rank].exitcode for rank in wanted]
+        said = "\n".join(f"rank {rank}: {error}" for rank, error in zip(wanted, errors, strict=True))
+        assert codes == [code] * len(wanted), f"exit codes {codes}\n{said}"
+        return errors
 
-    def _end(self, rank: int) -> tuple[str, str]:
-        try:
-            return self.processes[rank].communicate(timeout=BOUND_S)
-        except subprocess.TimeoutExpired:
-            self._kill()
-            return self.processes[rank].communicate()
+    def killed(self, rank: int) -> None:
+        """SIGKILL for a rank, or the end of one that sends it to itself."""
+        if self.processes[rank].exitcode is None:
+            self.processes[rank].kill()
+        self.processes[rank].join()
+        assert self.processes[rank].exitcode == -signal.SIGKILL
 
     def _kill(self) -> None:
         for process in self.processes:
@@ -75,9 +95,27 @@ class Ranks:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._kill()
         for process in self.processes:
-            process.kill()
-            process.communicate()
+            process.join()
+        self._folder.cleanup()
+
+
+def torchrun(size: int, *command: str, **environment: str) -> str:
+    """Run a program by plain torchrun, to its good end; what it has written. Unless `environment` does, nothing names a
+    NIC."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("FANIN_")}
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
+    done = subprocess.run(
+        [*launcher, *command],
+        cwd=ROOT,
+        env=own | {"OMP_NUM_THREADS": "1"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def run(program: str, size: int, sockets: list[str], **environment: str) -> list[str]:

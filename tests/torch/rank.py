@@ -1,31 +1,69 @@
-"""One rank of a test: python -m tests.torch.rank PROGRAM, with the environment of torchrun.
+"""One rank of a test, in a group of the back-end `fanin`.
 
-It runs a function of a module of this folder, `MODULE.FUNCTION`, in a group of the back-end `fanin`. The function makes
-what it needs beside, such as a group of Gloo. A wrong result is a traceback, and the exit code says so.
+A program is MODULE.FUNCTION, a function of a module of this folder. It makes what it needs beside, such as a group of
+Gloo. A wrong result is a traceback, and the exit code says so.
+
+A test forks its ranks from a process that has loaded this module, and torch with it (`launch.py`). Under torchrun the
+module is a program: python -m tests.torch.rank PROGRAM.
 """
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import importlib
 import os
 import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import torch
+import torch._dynamo  # by which torch.optim would take seconds in every rank
 import torch.distributed as dist
 
-from tests.torch.launch import BOUND_S
+import fanin_torch.process_group  # noqa: F401 - loads the driver
+
+SECONDS = 110.0  # after so long a rank shows where it stands, and ends
+
+test: Connection | None = None  # to the test that has started this rank
 
 
-def main() -> None:
-    faulthandler.dump_traceback_later(float(os.environ.get("FANIN_TEST_SECONDS", BOUND_S - 10)), exit=True)
+def run(program: str) -> None:
+    """Run a program as one rank, as the environment of torchrun says."""
+    faulthandler.dump_traceback_later(SECONDS, exit=True)
     torch.set_num_threads(1)  # the ranks share the cores
-    module, _, function = sys.argv[1].partition(".")
+    module, _, function = program.partition(".")
     dist.init_process_group("fanin")  # known by its name, without an import
     getattr(importlib.import_module(f"tests.torch.{module}"), function)()
     dist.destroy_process_group()
     print("ok", flush=True)
 
 
+def run_forked(program: str, environment: dict[str, str], output: Path, connection: Connection) -> None:
+    """The same in a forked process. output: where its standard output and error go, with the endings .out and .err."""
+    global test
+    test = connection
+    for stream, ending in ((1, ".out"), (2, ".err")):
+        os.dup2(os.open(output.with_suffix(ending), os.O_WRONLY | os.O_CREAT, 0o600), stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        run(program)
+    finally:
+        atexit._run_exitfuncs()  # multiprocessing does not, and the driver's belong to what is tested
+
+
+def tell_test(text: str) -> None:
+    """Let the test know."""
+    assert test is not None
+    test.send(text)
+
+
+def await_test() -> None:
+    """Until the test says something."""
+    assert test is not None
+    test.recv()
+
+
 if __name__ == "__main__":
-    main()
+    run(sys.argv[1])

@@ -1,10 +1,14 @@
 """Training by torch's own parallel wrappers, on Fanin beside Gloo."""
 
 import copy  # no `from __future__ import annotations` above: DDP looks at the annotations of a hook
+import os
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed import _functional_collectives as functional
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -73,6 +77,30 @@ def fully_sharded() -> None:
     close(found[1], found[0])
 
 
+def checkpointed() -> None:
+    """FSDP2 writes its shards, by a distributed checkpoint, into a folder of the test, and reads them again."""
+    folder, mesh = os.environ["FANIN_TEST_FOLDER"], init_device_mesh("cpu", (dist.get_world_size(),))
+    model = fully_shard(small_model(), mesh=mesh)
+    losses(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    names = ("model", "optimizer")
+    checkpoint.save(dict(zip(names, get_state_dict(model, optimizer), strict=True)), checkpoint_id=folder)
+    other = fully_shard(small_model(), mesh=mesh)
+    assert not same_bits(model, other)
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+    states = dict(zip(names, get_state_dict(other, optimizer), strict=True))
+    checkpoint.load(states, checkpoint_id=folder)
+    set_state_dict(other, optimizer, model_state_dict=states["model"], optim_state_dict=states["optimizer"])
+    assert same_bits(model, other)
+
+
+def same_bits(one: nn.Module, other: nn.Module) -> bool:
+    """Whether two models are the same. All ranks call it."""
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    equal = [torch.equal(first.full_tensor(), second.full_tensor()) for first, second in pairs]
+    return all(equal)
+
+
 def tensor_parallel() -> None:
     """Two layers, one cut by columns and one by rows; functional collectives."""
     mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("data", "model"))
@@ -82,10 +110,10 @@ def tensor_parallel() -> None:
     data = torch.ones(3, 16)
     assert torch.allclose(model(data), whole(data), atol=1e-6)
     tensor = torch.ones(4) * dist.get_rank()
-    summed = torch.distributed._functional_collectives.all_reduce(tensor, "sum", dist.group.WORLD)
+    summed = functional.all_reduce(tensor, "sum", dist.group.WORLD)
     size = dist.get_world_size()
     assert torch.all(summed == size * (size - 1) / 2)
-    gathered = torch.distributed._functional_collectives.all_gather_tensor(tensor, 0, dist.group.WORLD)
+    gathered = functional.all_gather_tensor(tensor, 0, dist.group.WORLD)
     assert torch.equal(gathered, torch.arange(float(size)).repeat_interleave(4))
-    scattered = torch.distributed._functional_collectives.reduce_scatter_tensor(gathered, "sum", 0, dist.group.WORLD)
+    scattered = functional.reduce_scatter_tensor(gathered, "sum", 0, dist.group.WORLD)
     assert torch.all(scattered == size * dist.get_rank())

@@ -36,11 +36,13 @@ class Selection(NamedTuple):
     apart: Sequence[str] = ()
 
 
-def output_of(command: Sequence[str | Path], what: str, environment: dict[str, str] | None = None) -> str:
-    """What a command prints. Raises NotPossible with `what` and its last line if it fails."""
+def output_of(
+    command: Sequence[str | Path], what: str, environment: dict[str, str] | None = None, folder: Path | None = None
+) -> str:
+    """What a command prints, in a folder. Raises NotPossible with `what` and its last line if it fails."""
     variables = os.environ | (environment or {})
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=variables)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=variables, cwd=folder)
     except FileNotFoundError:
         raise NotPossible(f"{what}: there is no {command[0]}") from None
     except subprocess.TimeoutExpired:
@@ -60,11 +62,12 @@ def check_tools() -> None:
         raise NotPossible(f"{KEYRING}, which checks Debian's packages (Debian: debian-archive-keyring)")
 
 
-def unpack(selection: Selection, target: Path, work: Path) -> list[str]:
+def unpack(selection: Selection, target: Path, work: Path, *, alone: bool = False) -> list[str]:
     """Fetch packages, and unpack them into a folder, which is made. Returns the names of their files.
 
     Args:
         work: a folder for apt's state and the packages; made, and removed.
+        alone: without what they depend on.
 
     Raises:
         NotPossible: they can not be fetched, or not be checked.
@@ -88,9 +91,10 @@ def unpack(selection: Selection, target: Path, work: Path) -> list[str]:
     ):
         apt += ["-o", setting]
     output_of([*apt, "update"], f"the list of Debian's packages ({selection.suite}, {selection.architecture})")
-    fetch = [*apt, "--yes", "--no-install-recommends", "--download-only", "install"]
-    output_of([*fetch, *selection.names], f"Debian's packages {' '.join(selection.names)}")
-    files = sorted((work / "cache/archives").glob("*.deb"))
+    fetch = ["download"] if alone else ["--yes", "--no-install-recommends", "--download-only", "install"]
+    archives = work / "cache/archives"
+    output_of([*apt, *fetch, *selection.names], f"Debian's packages {' '.join(selection.names)}", folder=archives)
+    files = sorted(archives.glob("*.deb"))
     for file in files:
         _extract(file, target / "apart" if file.name.partition("_")[0] in selection.apart else target)
     shutil.rmtree(work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Container, Iterable
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from fanin_wire import abi
 from fanin_wire.abi import Access, MessageType, Status
 
 NO_FD = -1
+CQ, QP = "completion queue", "queue pair"
 ORDINARY = int(Access["ORDINARY"])
 MAX_MAPPED = 1 << 40  # bytes of one client's regions: 64 clients with as much fit into our address space
 
@@ -162,8 +164,12 @@ class Client:
         self._engine.deregister(self.index, lkey)
         region.close()
 
+    def _unused(self, _kind: str, used: Container[int], limit: int) -> int:
+        """The number of a new queue: the lowest that is free. Raises NoResources."""
+        return first_unused(range(limit), used)
+
     def _create_cq(self, record: np.void, _descriptors: list[int]) -> bytes:
-        cq = _lowest_free(self._completion_queues, self._limits.max_cq)
+        cq = self._unused(CQ, self._completion_queues, self._limits.max_cq)
         self.region.clear_ring(self.region.completion_ring(cq))
         self._completion_queues.add(cq)
         self._ordinary.open_completions(cq)
@@ -185,7 +191,7 @@ class Client:
         cq = int(record["cq"])
         if cq not in self._completion_queues:
             raise Refused(Status["INVALID_REQUEST"], f"no completion queue {cq}")
-        qp = _lowest_free(self._queues, self._limits.max_qp)
+        qp = self._unused(QP, self._queues, self._limits.max_qp)
         rings = self.region.send_ring(qp), self.region.completion_ring(cq), self._arrivals(qp)
         self.region.clear_ring(self.region.send_ring(qp))
         self.region.clear_ring(self.region.arrival_ring(qp))
@@ -231,6 +237,14 @@ class Client:
         self._resources.close()
 
 
+def first_unused(numbers: Iterable[int], used: Container[int]) -> int:
+    """The first number that is not used. Raises NoResources."""
+    for number in numbers:
+        if number not in used:
+            return number
+    raise NoResources("queues of a client")
+
+
 def accept_process_memory(descriptors: list[int]) -> int:
     """Descriptor of the memory of the client, which the caller then owns; NO_FD if it passed none."""
     if not descriptors:
@@ -244,10 +258,3 @@ _HANDLERS: dict[int, str] = {
     int(MessageType[name]): f"_{name.lower()}"
     for name in ("REGISTER", "DEREGISTER", "CREATE_CQ", "DESTROY_CQ", "CREATE_QP", "DESTROY_QP", "JOIN", "LEAVE")
 }
-
-
-def _lowest_free(used: set[int] | dict[int, SendQueue], limit: int) -> int:
-    for index in range(limit):
-        if index not in used:
-            return index
-    raise NoResources("queues of a client")

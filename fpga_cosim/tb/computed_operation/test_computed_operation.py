@@ -24,8 +24,12 @@ def test_every_code() -> None:
             expected[operation.code, datatype.code] = operation.takes(datatype) and PROFILE.has(operation, datatype)
         if datatype.name in PROFILE.types:
             known = outputs[:, datatype.code]
-            assert (known["is_float"] == (datatype.family == Family.FLOAT)).all()
-            assert (known["is_signed"] == (datatype.numpy.kind == "i")).all()
-            assert (1 << known["size_log2"].astype(int) == datatype.itemsize).all()
-    assert expected.sum() == 78
+            value = datatype.numpy["value"] if datatype.family == Family.PAIR else datatype.numpy
+            assert (known["is_pair"] == (datatype.family == Family.PAIR)).all()
+            assert (known["is_float"] == (value.kind == "f" or datatype.name == "bf16")).all()
+            assert (known["is_small"] == (datatype.family == Family.SMALL_FLOAT)).all()
+            assert (known["is_bf16"] == (datatype.name == "bf16")).all()
+            assert (known["is_signed"] == (value.kind == "i")).all()
+            assert (1 << known["size_log2"].astype(int) == value.itemsize).all()
+    assert expected.sum() == 90
     assert (outputs["is_computed"] == expected).all()

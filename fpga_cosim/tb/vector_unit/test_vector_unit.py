@@ -2,60 +2,120 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fanin_conform.profile import read
-from fanin_wire.datatypes import DATATYPES, Family
-from fanin_wire.operations import OPERATIONS
-from fpga_cosim.tb.floats import operands
+from fanin_wire import arithmetic
+from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_name
+from fanin_wire.operations import OPERATIONS, Operation
+from fpga_cosim.tb.floats import BYTES, halves, operands
 from fpga_cosim.tb.tools import ROOT
 from fpga_cosim.tb.verilated import Module
 
 PROFILE = read((ROOT / "fpga_cosim/profile.toml").read_text())
-BYTES, LATENCY, STOPPED = 64, 4, 0.25
+F32 = datatype_by_name("f32")
+LATENCY, STOPPED = 5, 0.25
+WIDTHS = {"f32": (8, 23), "f16": (5, 10), "bf16": (8, 7)}  # of exponent and fraction
 
 
-def rows(generator: np.random.Generator, beats: int, family: Family) -> np.ndarray:
+class Expected(NamedTuple):
+    """What must come of beats, as bytes: the value as it is kept (with an upper half for f16 and bf16), and as sent."""
+
+    result: np.ndarray
+    result_high: np.ndarray | None
+    rounded: np.ndarray
+
+
+def floats(generator: np.random.Generator, count: int, name: str) -> np.ndarray:
+    """Two rows of so many numbers of a type: special and random ones, in no order."""
+    a, b = operands(generator, count, *WIDTHS[name])
+    pick = generator.permutation(len(a))[:count]
+    return np.stack([a[pick], b[pick]])
+
+
+def rows(generator: np.random.Generator, beats: int, datatype: DataType) -> np.ndarray:
     """Two operands of so many beats, as bytes."""
-    if family == Family.FLOAT:
-        a, b = operands(generator, beats * BYTES // 4)
-        pick = generator.permutation(len(a))[: beats * BYTES // 4]
-        return np.stack([a[pick], b[pick]]).view(np.uint8)
+    if datatype.family == Family.FLOAT:
+        return floats(generator, beats * BYTES // 4, "f32").view(np.uint8)
     raw = generator.integers(0, 256, (2, beats * BYTES), np.uint8)
     edges = generator.choice(np.array([0, 0, 0x7F, 0x80, 0xFF], np.uint8), raw.shape)
     return np.where(generator.integers(0, 2, raw.shape), raw, edges)
 
 
+def same_type(
+    module: Module, generator: np.random.Generator, beats: int, operation: Operation, datatype: DataType
+) -> tuple[np.ndarray, Expected]:
+    """Beats of a type that is computed as it is."""
+    pair = rows(generator, beats, datatype)
+    with np.errstate(all="ignore"):
+        total = operation.partial(pair.view(datatype.numpy), datatype).view(np.uint8).reshape(beats, BYTES)
+    inputs = np.zeros(beats, module.inputs)
+    inputs["a"], inputs["b"] = pair.reshape(2, beats, BYTES)
+    return inputs, Expected(total, None, total)
+
+
+def small_float(
+    module: Module, generator: np.random.Generator, beats: int, operation: Operation, datatype: DataType
+) -> tuple[np.ndarray, Expected]:
+    """Beats of f16 or bf16, with a value in f32."""
+    count = beats * BYTES // 2
+    value = floats(generator, count, "f32")[0].view(np.float32)
+    data = floats(generator, count, datatype.name)[0].view(datatype.numpy)
+    with np.errstate(all="ignore"):
+        total = operation.partial(np.stack([value, arithmetic.widen(data, datatype)]), F32)
+        rounded = arithmetic.narrow(total, datatype).view(np.uint8).reshape(beats, BYTES)
+    inputs = np.zeros(beats, module.inputs)
+    inputs["a"], inputs["a_high"] = halves(value, beats)
+    inputs["b"] = data.view(np.uint8).reshape(beats, BYTES)
+    return inputs, Expected(*halves(total, beats), rounded)
+
+
+def copied(inputs: np.ndarray, datatype: DataType) -> tuple[np.ndarray, Expected]:
+    """The same beats as the first data of a slot."""
+    inputs = inputs.copy()
+    inputs["op"] = 0
+    if datatype.family != Family.SMALL_FLOAT:
+        return inputs, Expected(inputs["b"], None, inputs["b"])
+    wide = arithmetic.widen(inputs["b"].reshape(-1).view(datatype.numpy), datatype)
+    return inputs, Expected(*halves(wide, len(inputs)), inputs["b"])
+
+
 def test_beats(vectors: int, generator: np.random.Generator) -> None:
     module = Module("vector_unit")
     beats = max(20, vectors // 8000)
-    given, expected = [], []
+    given: list[np.ndarray] = []
+    expected: list[Expected] = []
     for datatype in DATATYPES:
+        make = small_float if datatype.family == Family.SMALL_FLOAT else same_type
         for operation in OPERATIONS:
             if not (operation.takes(datatype) and PROFILE.has(operation, datatype)):
                 continue
-            pair = rows(generator, beats, datatype.family)
-            with np.errstate(all="ignore"):
-                total = operation.partial(pair.view(datatype.numpy), datatype).view(np.uint8)
-            inputs = np.zeros(beats, module.inputs)
+            inputs, right = make(module, generator, beats, operation, datatype)
             inputs["op"], inputs["dtype"] = operation.code, datatype.code
-            inputs["a"], inputs["b"] = pair.reshape(2, beats, BYTES)
-            given.append(inputs)
-            expected.append(total.reshape(beats, BYTES))
-            copied = inputs.copy()
-            copied["op"] = 0
-            given.append(copied[:2])
-            expected.append(copied["b"][:2])
-    every, right = np.concatenate(given), np.concatenate(expected)
+            for beat, all_of_it in ((inputs, right), copied(inputs[:2], datatype)):
+                given.append(beat)
+                expected.append(all_of_it)
+    every = np.concatenate(given)
+    has_high = np.concatenate([np.full(len(each.result), each.result_high is not None) for each in expected])
+    high = np.concatenate([each.result if each.result_high is None else each.result_high for each in expected])
+    right_of = {"result": np.concatenate([each.result for each in expected])}
+    right_of |= {"result_high": high, "rounded": np.concatenate([each.rounded for each in expected])}
+
     order = generator.permutation(len(every))
-    every, right = every[order], right[order]
     steps = generator.random(2 * len(every)) >= STOPPED
     place = np.minimum(np.cumsum(steps) - steps, len(every) - 1)
-    inputs = every[place]
+    inputs = every[order][place]
     inputs["advance"] = steps
-    results = module.run(inputs)["result"]
-    ready = np.flatnonzero((place >= LATENCY) & (place < len(every) - 1))
-    wrong = ready[(results[ready] != right[place[ready] - LATENCY]).any(1)]
-    names = [(int(every["op"][place[i] - LATENCY]), int(every["dtype"][place[i] - LATENCY])) for i in wrong[:10]]
-    assert not len(wrong), f"op and dtype of wrong beats: {names}"
-    assert set(place[ready] - LATENCY) >= set(range(len(every) - LATENCY - 1))
+    for port in ("a", "a_high"):
+        inputs[port] = every[port][order][np.maximum(place - 1, 0)]
+    results = module.run(inputs)
+    for port, latency in (("result", LATENCY), ("result_high", LATENCY), ("rounded", LATENCY + 1)):
+        ready = np.flatnonzero((place >= latency) & (place < len(every) - 1))
+        beat = order[place[ready] - latency]
+        counts = (port != "result_high") | has_high[beat]
+        wrong = beat[counts & (results[port][ready] != right_of[port][beat]).any(1)]
+        names = [(int(every["op"][i]), int(every["dtype"][i])) for i in wrong[:10]]
+        assert not len(wrong), f"{port}: op and dtype of wrong beats: {names}"
+        assert set(place[ready] - latency) >= set(range(len(every) - latency - 1))

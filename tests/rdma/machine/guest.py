@@ -31,12 +31,12 @@ CALL_SECONDS = 120
 TAIL_LINES = 30
 BUFFER = 1 << 22
 PR_SET_PDEATHSIG = 1
-ADDRESS = "10.0.0.1/24"
+ADDRESS, PEER_ADDRESS = "10.0.0.1/24", "10.0.0.2/24"
 FILES = (
     *("-fsdev", "local,id=files,path=/,security_model=none,readonly=on,multidevs=remap"),
     *("-device", "virtio-9p-pci,fsdev=files,mount_tag=files"),
 )
-MAC = "52:54:00:00:00:01"
+MAC, PEER_MAC = "52:54:00:00:00:01", "52:54:00:00:00:02"
 _libc = ctypes.CDLL(None)
 
 
@@ -67,17 +67,27 @@ class Guest:
     serve: what is to go on while a call waits, above all the wire; it may block for up to the seconds that it is given,
     until one of the file descriptors that it is given can be read.
     place: where its network is, if not here.
+    peer: the guest at the other end of its network, which is then a link of the two.
     with_files: the guest has a view of the files of this machine, which it can not change, in its folder `/machine`.
     """
 
-    def __init__(self, image: Image, folder: Path, place: Place | None = None, *, with_files: bool = False) -> None:
-        interface = place.address if place else ADDRESS
+    def __init__(
+        self,
+        image: Image,
+        folder: Path,
+        place: Place | None = None,
+        *,
+        peer: Guest | None = None,
+        with_files: bool = False,
+    ) -> None:
+        address, mac = (PEER_ADDRESS, PEER_MAC) if peer else (ADDRESS, MAC)
+        interface = place.address if place else address
         self.address = interface.partition("/")[0]
         self.console = folder / "console.log"
         self.serve: Callable[[float, Sequence[int]], None] = wait_only
         file_system = folder / "file-system"
         file_system.write_bytes(with_agent(image.file_system.read_bytes()))
-        self.frames, its_frames = socket.socketpair()
+        self.frames, its_frames = (peer.frames, peer.frames.dup()) if peer else socket.socketpair()
         self._channel, its_channel = socket.socketpair()
         for end in (self.frames, its_frames):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
@@ -85,14 +95,14 @@ class Guest:
             command = [
                 *(place.prefix if place else ()),
                 *(str(image.emulator), *image.emulator_options),
-                *("-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "pc", "-smp", "2"),
+                *("-accel", "tcg,thread=multi", "-smp", "2", *image.processor.options),
                 *("-m", MEMORY_WITH_FILES if with_files else MEMORY),
                 *(FILES if with_files else ()),
                 *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),
                 *("-kernel", str(image.kernel), "-initrd", str(file_system)),
-                *("-append", f"console=ttyS0 quiet panic=-1 edd=off net.ifnames=0 fanin.address={interface}"),
+                *("-append", f"{image.processor.console} quiet panic=-1 net.ifnames=0 fanin.address={interface}"),
                 *("-netdev", place.device if place else f"socket,id=wire,fd={its_frames.fileno()}"),
-                *("-device", f"virtio-net-pci,netdev=wire,mac={MAC},romfile="),
+                *("-device", f"virtio-net-pci,netdev=wire,mac={mac},romfile="),
                 *("-chardev", f"socket,id=agent,fd={its_channel.fileno()}"),
                 *("-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=agent"),
                 *("-device", "virtio-rng-pci"),
@@ -125,6 +135,11 @@ class Guest:
     def pid(self) -> int:
         """Of the emulator."""
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the emulator has not ended."""
+        return self._process.poll() is None
 
     def call(self, name: str, *, within: float = CALL_SECONDS, **arguments: Any) -> Any:
         """Have the agent do something; its result. The wire goes on meanwhile.
@@ -167,7 +182,7 @@ class Guest:
         return answer["result"]
 
     def _check(self, name: str, end: float, seconds: float) -> None:
-        if self._process.poll() is not None:
+        if not self.is_running:
             raise self.failure(f"has ended with {self._process.returncode} during {name}")
         if time.monotonic() > end:
             raise self.failure(f"did not answer to {name} in {seconds:.0f} s")
@@ -196,10 +211,10 @@ def die_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def running(image: Image, place: Place | None = None, *, with_files: bool = False):
-    """A guest, which is stopped afterwards. place, with_files: see `Guest`."""
+def running(image: Image, place: Place | None = None, *, peer: Guest | None = None, with_files: bool = False):
+    """A guest, which is stopped afterwards. place, peer, with_files: see `Guest`."""
     with tempfile.TemporaryDirectory(prefix="fanin-rdma-") as folder:
-        guest = Guest(image, Path(folder), place, with_files=with_files)
+        guest = Guest(image, Path(folder), place, peer=peer, with_files=with_files)
         try:
             guest.boot()
             yield guest

@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +29,19 @@ NOT_IN_GUEST = (
 )
 GUEST_FILES = Path(__file__).parents[1] / "guest"
 SOURCES = [Path(packages.__file__), Path(initramfs.__file__), Path(__file__)]
+
+
+class Processor(NamedTuple):
+    """What a virtual machine has. package, program: of the emulator; options: of the emulator; console: arguments of
+    the kernel."""
+
+    package: str
+    program: str
+    options: Sequence[str]
+    console: str
+
+
+X86_64 = Processor("qemu-system-x86", "qemu-system-x86_64", ("-cpu", "max", "-machine", "pc"), "console=ttyS0 edd=off")
 FOLDERS = ("dev", "proc", "sys", "run", "tmp", "root", "etc")
 
 
@@ -40,6 +53,7 @@ class Image(NamedTuple):
     environment: Mapping[str, str]
     kernel: Path
     file_system: Path
+    processor: Processor = X86_64
 
 
 def image() -> Image:
@@ -57,13 +71,19 @@ def image() -> Image:
         packages.check_host()
         root.mkdir(parents=True, exist_ok=True)
         _make(folder)
-    emulator = folder / "emulator"
-    own = emulator / "usr/bin/qemu-system-x86_64"
-    libraries = [str(path) for path in sorted(emulator.glob("usr/lib/*-linux-gnu*"))]
+    return image_in(folder, X86_64)
+
+
+def image_in(folder: Path, processor: Processor) -> Image:
+    """The image whose parts are in a folder: `emulator`, `kernel` and `file-system`. The emulator is that of this
+    machine if the folder has none."""
+    emulator, kernel, file_system = (folder / name for name in ("emulator", "kernel", "file-system"))
+    own = emulator / "usr/bin" / processor.program
     if not own.exists():
-        return Image(Path("qemu-system-x86_64"), [], {}, folder / "kernel", folder / "file-system")
+        return Image(Path(processor.program), [], {}, kernel, file_system, processor)
+    libraries = [str(path) for path in sorted(emulator.glob("usr/lib/*-linux-gnu*"))]
     options = ["-L", str(emulator / "usr/share/qemu"), "-L", str(emulator / "usr/share/seabios")]
-    return Image(own, options, {"LD_LIBRARY_PATH": ":".join(libraries)}, folder / "kernel", folder / "file-system")
+    return Image(own, options, {"LD_LIBRARY_PATH": ":".join(libraries)}, kernel, file_system, processor)
 
 
 def _make(folder: Path) -> None:
@@ -72,17 +92,22 @@ def _make(folder: Path) -> None:
         work = Path(temporary)
         made = work / "made"
         made.mkdir()
-        packages.unpack(packages.emulator_packages(), work / "downloads", made / "emulator")
+        packages.unpack(packages.emulator_packages(X86_64.package), work / "downloads", made / "emulator")
         packages.unpack([packages.kernel_package()], work / "downloads", work / "kernel")
         packages.unpack(list(packages.GUEST), work / "downloads", work / "guest")
-        (kernel,) = (work / "kernel/boot").glob("vmlinuz-*")
-        shutil.copy(kernel, made / "kernel")
-        (made / "file-system").write_bytes(_file_system(work / "kernel", work / "guest"))
+        add_guest(made, work / "kernel", work / "guest")
         try:
             os.rename(made, folder)
         except OSError:
             if not folder.exists():  # another run has been faster
                 raise
+
+
+def add_guest(made: Path, kernel: Path, guest: Path) -> None:
+    """Write `kernel` and `file-system` into a folder. kernel, guest: where their packages are unpacked."""
+    (image_of_kernel,) = (kernel / "boot").glob("vmlinuz-*")
+    shutil.copy(image_of_kernel, made / "kernel")
+    (made / "file-system").write_bytes(_file_system(kernel, guest))
 
 
 def _file_system(kernel: Path, guest: Path) -> bytes:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-EMULATOR = "qemu-system-x86"
 KERNEL = "linux-image-amd64"  # names the package of the newest kernel; the flavour cloud-amd64 has no rxe
 GUEST = (  # the guest's whole user land: nothing of this machine is in it
     *("busybox-static", "libc6"),
@@ -25,7 +24,7 @@ GUEST = (  # the guest's whole user land: nothing of this machine is in it
     *("iproute2", "libbpf1", "libelf1", "libmnl0", "libcap2", "libselinux1", "libpcre2-8-0", "libbsd0", "libmd0"),
     *("libdb5.3", "libtirpc3", "libxtables12", "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3", "libcom-err2"),
     *("libkrb5support0", "libkeyutils1", "libssl3"),
-    *("perftest", "libibumad3", "libpci3", "libudev1"),
+    *("perftest", "ibverbs-utils", "libibumad3", "libpci3", "libudev1"),
 )
 TOOLS = ("apt-get", "apt-cache", "dpkg-deb")
 SECONDS = 600  # for one command
@@ -61,9 +60,9 @@ def kernel_package() -> str:
     return found[1]
 
 
-def emulator_packages() -> list[str]:
-    """The packages that this machine lacks to run the emulator; none if it is installed."""
-    plan = output_of("apt-get", "--simulate", "--quiet", "--no-install-recommends", "install", EMULATOR)
+def emulator_packages(emulator: str) -> list[str]:
+    """The packages that this machine lacks to run the emulator, a package too; none if it is installed."""
+    plan = output_of("apt-get", "--simulate", "--quiet", "--no-install-recommends", "install", emulator)
     return re.findall(r"^Inst (\S+)", plan, re.M)
 
 

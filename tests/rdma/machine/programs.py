@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fanin_nic.native.cache import ENVIRONMENT_VARIABLE as CACHE
 from fanin_nic.native.cache import cache_root, completion_mark, source_digest
 
 from .guest import Guest
@@ -23,6 +24,7 @@ COMPILER = "fanin_nic.daemon.precompile"
 COMPILE_SECONDS = 1800
 FOLDER = "guest-cpu"  # beside the compiled code for this machine
 LIBRARIES = "/run/verbs"  # libibverbs with rxe's provider, of the guest's packages
+FILES = "/machine"  # of this machine, in a guest with them
 PYVERBS = "/run/guest/lib/python3/dist-packages"  # of the guest's packages, for its Python
 PYVERBS_VERSION = (3, 11)
 # Before a program of the guest's packages, below /run/guest, that a program of this machine starts there
@@ -37,14 +39,21 @@ def prepare() -> dict[str, str]:
     Raises:
         PackagesMissing: there is no folder to keep it.
     """
+    variables = environment()
+    folder = Path(variables[CACHE])
+    if not completion_mark(folder / f"compiled-{source_digest()}").exists():
+        command, compiling = [sys.executable, "-m", COMPILER], {name: variables[name] for name in (*CPU, CACHE)}
+        subprocess.run(command, env=os.environ | compiling, check=True, timeout=COMPILE_SECONDS, capture_output=True)
+    return variables
+
+
+def environment() -> dict[str, str]:
+    """The environment of programs in guests, without the device code. Raises PackagesMissing as `prepare`."""
     root = cache_root()
     if root is None:
         raise PackagesMissing("a home for compiled code of the virtual machine")
-    variables = CPU | {"FANIN_CACHE_DIR": str(root / FOLDER)}
-    if not completion_mark(root / FOLDER / f"compiled-{source_digest()}").exists():
-        command = [sys.executable, "-m", COMPILER]
-        subprocess.run(command, env=os.environ | variables, check=True, timeout=COMPILE_SECONDS, capture_output=True)
-    return variables | {
+    return CPU | {
+        CACHE: str(root / FOLDER),
         "HOME": "/root",
         "LD_LIBRARY_PATH": LIBRARIES,
         "PATH": os.environ["PATH"],
@@ -58,7 +67,7 @@ def prepare() -> dict[str, str]:
 def install_verbs(guest: Guest) -> None:
     """Give the programs libibverbs, which this machine need not have."""
     copies = " ".join(COPIED)
-    script = f"mkdir /machine{LIBRARIES} && cd /usr/lib/x86_64-linux-gnu && cp -a {copies} /machine{LIBRARIES}"
+    script = f"mkdir {FILES}{LIBRARIES} && cd /usr/lib/*-linux-gnu && cp -a {copies} {FILES}{LIBRARIES}"
     guest.call("run", command=["busybox", "sh", "-c", script])
 
 
@@ -69,10 +78,15 @@ def run_module(
     arguments: Sequence[str],
     seconds: float,
     prefix: Sequence[str] = (),
+    *,
+    root: str = FILES,
+    python: str = sys.executable,
 ) -> str:
-    """What `python -m module` prints in the guest; prefix: words before the command. Raises CallFailed with what it
-    said if it fails."""
+    """What `python -m module` prints in the guest. Raises CallFailed with what it said if it fails.
+
+    prefix: words before the command; root: its file system; python: its interpreter.
+    """
     assignments = [f"{name}={value}" for name, value in environment.items()]
-    command = [*prefix, "busybox", "chroot", "/machine", "/usr/bin/env", "-i", f"--chdir={CHECKOUT}", *assignments]
-    command += [sys.executable, "-m", module, *arguments]
+    command = [*prefix, "busybox", "chroot", root, "/usr/bin/env", "-i", f"--chdir={CHECKOUT}", *assignments]
+    command += [python, "-m", module, *arguments]
     return str(guest.call("run", command=command, seconds=seconds, within=seconds + ANSWER_SECONDS))

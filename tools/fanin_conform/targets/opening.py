@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from pathlib import Path
 
 from fanin_conform.agents.remote import ENDPOINT
 from fanin_conform.targets.target import Target
@@ -21,7 +22,15 @@ class TargetInvalid(ValueError):
         self.remedy = remedy
 
 
-def open_target(name: str, local: str, count: int, group: str = "", agent: str = "", number: int = 0) -> Target:
+def open_target(
+    name: str,
+    local: str,
+    count: int,
+    group: str = "",
+    agent: str = "",
+    number: int = 0,
+    wave: Path | None = None,
+) -> Target:
     """Open "engine", "engine-nic", "rtl", "udp://ADDRESS" or "nic://ADDRESS".
 
     Args:
@@ -30,11 +39,14 @@ def open_target(name: str, local: str, count: int, group: str = "", agent: str =
         group: the multicast address at which the device sends results to all its children; "" if it has none.
         agent: of a NIC: HOST:PORT, or a command.
         number: of several targets of this process at one device on the loopback network, each with other addresses.
+        wave: of "rtl": a file that gets the waveform of all signals.
 
     Raises:
-        TargetInvalid: there is no such target, or an address can not be used.
+        TargetInvalid: there is no such target, or an address can not be used, or there is no waveform.
         AgentError: no agent answers.
     """
+    if wave is not None and name != RTL:
+        raise TargetInvalid(f"{name!r} has no waveform", f"leave --wave out, or use --target {RTL}")
     if name in (ENGINE, ENGINE_NIC):
         from fanin_conform.targets.engine import EngineNicTarget, EngineTarget  # loads the compiled engine
 
@@ -43,9 +55,11 @@ def open_target(name: str, local: str, count: int, group: str = "", agent: str =
         from fanin_conform.targets.rtl import RtlMissing, open_rtl
 
         try:
-            return open_rtl(count)
+            return open_rtl(count, wave)
         except RtlMissing as lacking:
             raise TargetInvalid(str(lacking), lacking.remedy) from None
+        except OSError as error:
+            raise TargetInvalid(f"{wave}: {error.strerror}", "give a file that can be written (--wave)") from None
     if not name.startswith((PREFIX, NIC_PREFIX)):
         names = f"{ENGINE}, {ENGINE_NIC}, {RTL}, or {PREFIX} or {NIC_PREFIX}"
         raise TargetInvalid(f"{name!r} is no target", f"use {names} and the address of a device")

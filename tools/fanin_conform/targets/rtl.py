@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fanin_conform.targets.target import Target
 
@@ -29,13 +32,29 @@ def profile() -> str:
         raise RtlMissing("the switch in Verilog is not here", remedy) from None
 
 
-def open_rtl(count: int) -> Target:
-    """Build and simulate the switch, with so many addresses of the tester. Raises RtlMissing."""
+@contextlib.contextmanager
+def simulation(module: str) -> Iterator[Any]:
+    """A module of `fpga_cosim.tb` that builds and simulates the switch. Raises RtlMissing, also for what it can not
+    build."""
     profile()
     if str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))
     tools = importlib.import_module("fpga_cosim.tb.tools")
-    for tool, remedy in tools.missing().items():
+    for tool, remedy in tools.missing(tools.SIMULATION).items():
         raise RtlMissing(f"the simulation needs {tool}", remedy)
-    target: Target = importlib.import_module("fpga_cosim.tb.target").RtlTarget(count)
-    return target
+    try:
+        yield importlib.import_module(f"fpga_cosim.tb.{module}")
+    except tools.ToolFailed as failed:
+        raise RtlMissing(f"the simulation can not be built: {failed}", "make cosim checks its parts") from None
+
+
+def open_rtl(count: int, wave: Path | None = None) -> Target:
+    """Build and simulate the switch, with so many addresses of the tester. wave: a file for the waveform, if any.
+
+    Raises:
+        RtlMissing: see there.
+        OSError: the waveform can not be written.
+    """
+    with simulation("target") as target:
+        opened: Target = target.RtlTarget(count, wave=wave)
+    return opened

@@ -10,18 +10,21 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fanin_tools.cli import bench, device, fabric, output
+from fanin_tools.cli import bench, device, fabric, output, placement
 from fanin_tools.cli.capture import capture
 from fanin_tools.cli.conform import conform
 from fanin_tools.cli.demo import demo
 from fanin_tools.cli.dissector import dissector
 from fanin_tools.cli.doctor import doctor
+from fanin_tools.cli.handoff import handoff
 from fanin_tools.cli.matrix import matrix
 from fanin_tools.cli.mpi_lib import mpi_lib
 from fanin_tools.cli.nccl_lib import nccl_lib
 from fanin_tools.cli.run import run
+from fanin_tools.cli.sharp_prefix import sharp_prefix
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
+from fanin_tools.cli.topology import topology
 from fanin_tools.cli.trace import trace
 from fanin_tools.cli.tune import tune
 from fanin_tools.cli.verbs_lib import verbs_lib
@@ -37,6 +40,7 @@ app.command()(run)
 app.command()(mpi_lib)
 app.command()(verbs_lib)
 app.command()(nccl_lib)
+app.command()(sharp_prefix)
 app.command()(dissector)
 app.command()(capture)
 app.command()(trace)
@@ -46,6 +50,9 @@ app.command()(matrix)
 app.command()(sim)
 app.command()(soak)
 app.command()(conform)
+app.command()(topology)
+app.command()(handoff)
+app.add_typer(placement.app, name="placement")
 app.command()(doctor)
 
 

@@ -122,6 +122,9 @@ def conform(
         int, typer.Option(min=0, metavar="N", help="In place of scripts, N random conversations, from the seed on.")
     ] = 0,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.")] = None,
+    wave: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of rtl: write the waveform of all signals, as VCD.")
+    ] = None,
     json_output: options.Json = False,
 ) -> None:
     """Test packet by packet whether a device follows the protocol. Each script names the demands of SPEC.md."""
@@ -142,7 +145,7 @@ def conform(
     with contextlib.ExitStack() as held:
         try:
             place, address, worker = named_target(target, group, agent, held)
-            target_opened = open_target(place, local, suite.ADDRESSES, address, worker)
+            target_opened = open_target(place, local, suite.ADDRESSES, address, worker, wave=wave)
             opened = held.enter_context(contextlib.closing(target_opened))
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None

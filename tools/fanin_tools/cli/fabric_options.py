@@ -34,6 +34,7 @@ class FabricOptions:
     lanes: options.Lanes = None
     detection: options.Detection = DEFAULT_DETECTION
     multicast: options.Multicast = True
+    switch: options.Switch = "software"
 
     def shape(self) -> Shape:
         """The shape of the fabric. Raises UsageError for a fanout that is no product."""

@@ -49,6 +49,7 @@ Detection = Annotated[float, typer.Option(metavar="SECONDS", help="Silence after
 Multicast = Annotated[
     bool, flag("--multicast/--no-multicast", help="The only switch over namespaces multicasts results.")
 ]
+Switch = Annotated[str, typer.Option(metavar="MODEL", help="software; rtl: the switch in Verilog, simulated.")]
 Timeout = Annotated[
     float | None,
     typer.Option(metavar="SECONDS", min=0, help="Longest wait. Default: as long as it takes.", show_default=False),

@@ -34,12 +34,13 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     """Print a result for people, with cells aligned to the right."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text  # a cell is what it says: no markup, and no emoji in 0000:ab:00.0
 
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(Text(column), justify="right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     Console().print(table)
 
 

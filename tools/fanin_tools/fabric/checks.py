@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
-from fanin_tools.fabric import tree
-from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link, invalid_settings_of
+from fanin_tools.fabric import simulated_switch, tree
+from fanin_tools.fabric.description import SOFTWARE, DescriptionError, Device, Fabric, Link, invalid_settings_of
 from fanin_wire import settings
 from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import MAX_DEVICES
@@ -44,6 +44,7 @@ def check(fabric: Fabric, source: str) -> Fabric:
             raise DescriptionError(place, "loopback can not be shaped", "use netns = true (option --netns)")
     if fabric.switches:
         tree.check(fabric, source)
+        simulated_switch.check(fabric, source)
     return fabric
 
 
@@ -76,6 +77,8 @@ def _check_device(device: Device, place: str) -> None:
         raise DescriptionError(f"{place}.ranks", f"{device.ranks} is out of range", f"use 1 to {MAX_CHILDREN}")
     if device.kind == "nic" and not device.offload:
         raise DescriptionError(f"{place}.offload", "a NIC that does not offload", "leave offload to switches")
+    if device.kind == "nic" and device.model != SOFTWARE:
+        raise DescriptionError(f"{place}.model", f"a NIC that is {device.model!r}", "leave model to switches")
     if device.group and (device.kind == "nic" or not device.offload):
         cause = f"{device.name} has no devices below that it sends results to"
         raise DescriptionError(f"{place}.group", cause, "give groups to switches that offload")

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from fanin_nic.native.cache import choose_cache_folder
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import device_query, fork_server
+from fanin_tools.fabric import device_query, fork_server, simulated_switch
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.fabric.state import FabricState, writing
@@ -40,9 +40,11 @@ def start(
 
     Raises:
         ToolError: COMPILATION_FAILED if the device code can not be loaded.
+        ToolError: NOT_SUPPORTED if a switch is to be simulated, and what that needs is missing.
         CacheUnavailable: compiled code can be kept nowhere.
     """
     choose_cache_folder()
+    simulated_switch.build(fabric, progress)
     command = [sys.executable, "-m", fork_server.MODULE, fabric.name, *names]
     with (
         _start_log(state) as log,

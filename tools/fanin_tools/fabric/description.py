@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -34,6 +34,10 @@ from fanin_wire.settings import (
     Rate,
     Settings,
 )
+
+SOFTWARE: Final = "software"  # models of a switch
+RTL: Final = "rtl"
+RTL_MTU = 1500  # the switch in Verilog takes segments of 1 KiB
 
 
 class DescriptionError(UsageError):
@@ -60,6 +64,7 @@ class Device(Settings, frozen=True, kw_only=True):
     ranks: number of ranks that may run on its host; 0 for a switch
     slots: segment buffers of each lane of the device, from which jobs lease
     offload: whether it computes; a plain switch only forwards, and no daemon runs for it
+    model: what computes in a switch: "software", or "rtl", the switch in Verilog, simulated (docs/fpga.md)
     group: multicast address of its results, for all devices below; "" for none
     port: what carries its packets: "udp", or "verbs://DEVICE" for a verbs device of its host that has its address
     rdma: where clients on another host find it, "rdma://DEVICE@ADDRESS:PORT"; "": there are none
@@ -73,6 +78,7 @@ class Device(Settings, frozen=True, kw_only=True):
     ranks: Annotated[int, Meta(ge=0, le=MAX_CHILDREN)] = 0
     slots: DeviceSlots = limits.DEFAULT_DEVICE_SLOTS
     offload: bool = True
+    model: Literal["software", "rtl"] = "software"
     group: OptionalMulticastAddress = ""
     port: PortName = "udp"
     rdma: HostName = ""

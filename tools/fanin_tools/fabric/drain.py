@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.fabric import device_query, lifecycle, state
+from fanin_tools.fabric import device_query, lifecycle, simulated_switch, state
 from fanin_tools.fabric.state import FabricState
 
 CREDENTIALS = "3i"  # struct ucred of socket(7): pid, uid, gid
@@ -42,6 +42,9 @@ def drain(name: str, device: str | None, seconds: float | None) -> list[str]:
         cause = f"fabric {name} has no daemon {device!r}"
         raise UsageError(cause, f"name one of {', '.join(names)}", name="NO_DEVICE")
     wanted = [device] if device else names
+    if simulated := [each.name for each in simulated_switch.devices(fabric) if each.name in wanted]:
+        cause = f"{simulated[0]} is the switch in Verilog, which can not be drained"
+        raise ToolError("NOT_SUPPORTED", cause, f"end it at once: fanin fabric down --name {name}")
     processes = folder.processes()
     descriptors = {}
     for each in wanted:

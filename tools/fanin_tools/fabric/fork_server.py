@@ -20,8 +20,8 @@ import traceback
 from typing import NoReturn
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import namespaces
-from fanin_tools.fabric.description import Device, Fabric
+from fanin_tools.fabric import namespaces, simulated_switch
+from fanin_tools.fabric.description import RTL, Device, Fabric
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.fabric.tree import listeners, parent_group
 from fanin_wire.settings import DeviceSettings
@@ -111,6 +111,8 @@ def _detach(device: Device, fabric: Fabric, state: FabricState) -> None:
 
 
 def _serve(device: Device, fabric: Fabric, state: FabricState) -> int:
+    if device.model == RTL:
+        return simulated_switch.serve(device_settings(device, fabric, state))
     from fanin_nic.daemon import main
 
     return main.serve(device.kind, device_settings(device, fabric, state))

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fanin_tools.fabric.checks import check
-from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link, invalid_settings_of
+from fanin_tools.fabric.description import (
+    RTL,
+    RTL_MTU,
+    SOFTWARE,
+    DescriptionError,
+    Device,
+    Fabric,
+    Link,
+    invalid_settings_of,
+)
 from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_DEVICE_SLOTS, DEFAULT_MTU, MAX_DEVICES
 
@@ -32,6 +41,7 @@ class Shape:
     multicast: one switch over namespaces sends results to a group. Below several, the bridges would carry what one
         sends to the devices of all; a description may give each a group, for a network that keeps them apart
     loopback_group: so does one switch on the loopback network, where it saves nothing
+    switch: the model of each switch that offloads
     """
 
     nodes: int = 4
@@ -47,6 +57,7 @@ class Shape:
     detection: float = DEFAULT_DETECTION
     multicast: bool = True
     loopback_group: bool = False
+    switch: str = SOFTWARE
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -110,7 +121,8 @@ def _make(name: str, shape: Shape, prefix: str) -> Fabric:
         for node in range(shape.nodes)
     ]
     lowest = len(shape.levels) - 1
-    has_group = shape.multicast and (shape.netns or shape.loopback_group) and lowest == 0
+    is_rtl = shape.switch == RTL
+    has_group = shape.multicast and not is_rtl and (shape.netns or shape.loopback_group) and lowest == 0
     for place, address in zip(switches, switch_addresses, strict=True):
         plain = shape.plain_leaves and len(place) == lowest
         switch = _switch_name(place)
@@ -122,19 +134,25 @@ def _make(name: str, shape: Shape, prefix: str) -> Fabric:
                 address="" if plain else address,
                 slots=shape.slots,
                 offload=not plain,
+                model=RTL if is_rtl and not plain else SOFTWARE,
                 group=_group(address) if has_group and not plain else "",
             )
         )
     ends = _cycle(shape.nodes) if shape.direct else _tree(shape.levels, switches)
     links = tuple(Link(pair, shape.rate) for pair in ends)
-    lanes = shape.lanes or default_lanes(shape.nodes)
-    return Fabric(name, tuple(devices), links, shape.mtu, shape.netns, lanes, shape.detection)
+    lanes = shape.lanes or (1 if is_rtl else default_lanes(shape.nodes))
+    mtu = RTL_MTU if is_rtl and shape.mtu == DEFAULT_MTU else shape.mtu
+    return Fabric(name, tuple(devices), links, mtu, shape.netns, lanes, shape.detection)
 
 
 def _check_shape(shape: Shape) -> None:
     if shape.direct and (shape.fanout or shape.plain_leaves):
         cause = "direct links and a tree of switches"
         raise DescriptionError(OPTIONS, cause, "leave out --direct, or --fanout and --plain-leaves")
+    if shape.switch not in (SOFTWARE, RTL):
+        raise DescriptionError(OPTIONS, f"--switch {shape.switch!r} is no model", f"use {SOFTWARE} or {RTL}")
+    if shape.direct and shape.switch == RTL:
+        raise DescriptionError(OPTIONS, "direct links, and a switch in Verilog", "leave out --direct, or --switch")
     if shape.nodes > MAX_DEVICES:
         raise DescriptionError(OPTIONS, f"{shape.nodes} nodes", f"use at most {MAX_DEVICES}")
     if any(count < 1 for count in shape.fanout):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from contextlib import ExitStack
 
 import numpy as np
 
-from fanin_nic.hostif.client import Client, DeviceLimits
+from fanin_nic.hostif.client import CQ, QP, Client, DeviceLimits, first_unused
 from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
 from fanin_nic.hostif.mapping import COLLECTIVE_ACCESS, MAX_ADDRESS
 from fanin_nic.hostif.remote.endpoint import Endpoint, VerbsDevice
@@ -30,6 +31,7 @@ class RemoteClient(Client):
     ) -> None:
         self._device, self._other = device, request["endpoint"]
         self._keys: dict[int, tuple[int, int]] = {}  # start and remote key of a region, by its key here
+        self._last_number = {CQ: -1, QP: -1}
         limited = offered._replace(max_qp=QUEUES, max_cq=QUEUES, max_ordinary_qp=0, max_shared_queues=0, path_mtu=0)
         super().__init__(index, engine, limited)
 
@@ -88,6 +90,14 @@ class RemoteClient(Client):
         self._engine.deregister(self.index, lkey)
         self.endpoint.erase(*self._keys.pop(lkey))
         return record.tobytes()
+
+    def _unused(self, kind: str, used: Container[int], limit: int) -> int:
+        """The numbers are given in turn. Nothing orders this connection with the queue pair, so a message about a queue
+        that is no more may come when there is another one. It has another number."""
+        first = self._last_number[kind] + 1
+        number = first_unused(((first + step) % limit for step in range(limit)), used)
+        self._last_number[kind] = number
+        return number
 
     def _create_cq(self, record: np.void, descriptors: list[int]) -> bytes:
         reply = super()._create_cq(record, descriptors)

@@ -158,6 +158,8 @@ class Resolver:
 
     def _want(self, row: int) -> None:
         address = ipaddress.IPv4Address(int(self._peers["address"][row]))
+        if not int(address):  # `_look` has seen the counters of a new row before its address
+            return
         if address.is_multicast:
             self._reach_group(row, str(address))
         else:

@@ -1,0 +1,13 @@
+/* A group of ranks is a job of the devices. */
+#ifndef FANIN_SHARP_COMM_H
+#define FANIN_SHARP_COMM_H
+#include "context.h"
+
+enum { COLLECTIVE_KINDS = FANIN_BARRIER + 1 };
+
+struct sharp_coll_comm {
+    struct sharp_coll_context *context;
+    struct fanin_communicator *communicator;
+    uint64_t begun[COLLECTIVE_KINDS]; /* how many collectives of each kind */
+};
+#endif

@@ -1,0 +1,8 @@
+/* The name by which UCC includes the interface. */
+#ifndef SHARP_API_SHARP_H
+#define SHARP_API_SHARP_H
+
+#include <sharp/api/sharp_coll.h>
+#include <sharp/api/version.h>
+
+#endif

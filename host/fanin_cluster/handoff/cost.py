@@ -1,0 +1,66 @@
+"""What a plan costs: bytes on every link and NIC, and the time that follows from rates.
+
+The time of a stage is that of its most loaded part: a link in the stage of the network, the output or the input of a
+GPU within a node. The document runs the stages one after the other. In c chunks, each stage works on one chunk while
+the next stage works on the chunk before: all stages once for a chunk, and then the slowest c - 1 times. No latency is
+counted, and no rate of PCIe or of a path that crosses the processors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from fanin_cluster.handoff.plan import Copy, Plan
+
+STAGES = ("spread", "send", "diffuse", "collect")
+
+
+INSIDE_RATE = 200e9  # bytes per second of a GPU to the others of its node, in each direction; no source tells it
+
+
+@dataclass(frozen=True)
+class Cost:
+    """bytes and seconds: of each stage. link_bytes: of each link, over the network."""
+
+    bytes: dict[str, int]
+    link_bytes: tuple[int, ...]
+    seconds: dict[str, float]
+
+    @property
+    def sequential(self) -> float:
+        """Seconds, one stage after the other."""
+        return sum(self.seconds.values())
+
+    def pipelined(self, chunks: int) -> float:
+        """Seconds in chunks that follow each other through the stages."""
+        return (self.sequential + (chunks - 1) * max(self.seconds.values())) / chunks
+
+
+def cost(plan: Plan, inside_rate: float = INSIDE_RATE) -> Cost:
+    """The bytes and the predicted time of a plan."""
+    link_bytes = [0] * len(plan.links)
+    for link, copy in plan.send:
+        link_bytes[link] += copy.length
+    inside = {"spread": plan.spread, "diffuse": plan.diffuse, "collect": plan.collect}
+    seconds = {stage: _busiest(copies) / inside_rate for stage, copies in inside.items()}
+    seconds["send"] = max((count / link.rate for count, link in zip(link_bytes, plan.links, strict=True)), default=0.0)
+    sizes = {stage: sum(copy.length for copy in copies) for stage, copies in inside.items()}
+    sizes["send"] = sum(link_bytes)
+    return Cost(
+        {stage: sizes[stage] for stage in STAGES}, tuple(link_bytes), {stage: seconds[stage] for stage in STAGES}
+    )
+
+
+def naive_seconds(plan: Plan) -> float:
+    """The time of the network if every GPU of node 2 gets a copy of its own, over all links of the plan."""
+    return plan.size * len(plan.second_gpus) / sum(link.rate for link in plan.links)
+
+
+def _busiest(copies: list[Copy]) -> int:
+    """Bytes of the most loaded direction of a GPU."""
+    load: Counter[tuple[str, int]] = Counter()
+    for copy in copies:
+        load["out", copy.source] += copy.length
+        load["in", copy.target] += copy.length
+    return max(load.values(), default=0)

@@ -1,0 +1,259 @@
+"""The plan of a hand-off: every copy of every stage, before anything is sent (000, T4 to T6).
+
+| stage | rule | from | to | what |
+| --- | --- | --- | --- | --- |
+| spread | | the holder | first GPUs | its stripe for each link, if only one GPU of node 1 holds the data |
+| send | T4 | first GPU i | second GPU i | stripe i, over the network: each byte once |
+| diffuse | T5 | second GPUs | GPUs of node 2 | pieces of the stripes, until every GPU owns one |
+| collect | T6 | GPUs of node 2 | all others there | the piece that each owns |
+
+All GPUs of node 2 are in groups, one for each link, whose first member is the second GPU. Stripe i is cut into as many
+pieces as group i has members, so that a second GPU keeps a piece of what it receives. A copy names the offset in the
+data, at the source and at the target alike: so the order of ranks does not matter, and no buffer is permuted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fanin_cluster.handoff.ranges import Share, cut, missing, overlaps
+from fanin_cluster.handoff.selection import NIC_RATE, HandoffInvalid, Link, pair, select
+from fanin_cluster.topology.machine import Machine, Nearness, distance
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A range that one GPU writes into the memory of another, at the same offset. GPUs are indices in their nodes."""
+
+    source: int
+    target: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A hand-off of `size` bytes.
+
+    first_gpus, second_gpus: names of all GPUs of node 1 and of node 2
+    stripes: what each link carries; a link has several after another has failed
+    groups: of each link, the GPUs of node 2 that own pieces of its stripe; the second GPU is the first of them
+    pieces: what each GPU of node 2 owns after the diffusion
+    holder: the only GPU of node 1 that holds the data; None if all do
+    whole: second GPUs share their whole stripes, and none is cut ([43], claim 5)
+    granule: bytes that are not cut
+    levels: the classes of nearness of first GPUs and of second GPUs to their NICs
+    arrived: what second GPUs hold before this plan begins; owner is the GPU
+    failed: links that are not used any more
+    """
+
+    size: int
+    first_gpus: tuple[str, ...]
+    second_gpus: tuple[str, ...]
+    links: tuple[Link, ...]
+    stripes: tuple[Share, ...]
+    groups: tuple[tuple[int, ...], ...]
+    pieces: tuple[Share, ...]
+    holder: int | None = None
+    whole: bool = False
+    granule: int = 1
+    levels: tuple[Nearness, Nearness] = (Nearness.SWITCH, Nearness.SWITCH)
+    arrived: tuple[Share, ...] = ()
+    failed: tuple[int, ...] = ()
+
+    @property
+    def spread(self) -> list[Copy]:
+        """Stage in node 1: the holder gives each first GPU its stripes."""
+        if self.holder is None:
+            return []
+        return [
+            Copy(self.holder, self.links[each.owner].first, each.offset, each.length)
+            for each in self.stripes
+            if each.length and self.links[each.owner].first != self.holder
+        ]
+
+    @property
+    def send(self) -> list[tuple[int, Copy]]:
+        """Stage over the network: the link of each copy, and the copy."""
+        return [
+            (
+                each.owner,
+                Copy(self.links[each.owner].first, self.links[each.owner].second, each.offset, each.length),
+            )
+            for each in self.stripes
+            if each.length
+        ]
+
+    @property
+    def held(self) -> list[Share]:
+        """What second GPUs hold after the network: owner is the GPU."""
+        return [*self.arrived, *(Share(copy.target, copy.offset, copy.length) for _, copy in self.send)]
+
+    @property
+    def diffuse(self) -> list[Copy]:
+        """Stage in node 2: every GPU gets the pieces that it owns."""
+        return [Copy(*each) for each in overlaps(self.held, self.pieces) if each[0] != each[1]]
+
+    @property
+    def collect(self) -> list[Copy]:
+        """Stage in node 2: every GPU gets what it does not hold yet.
+
+        A piece that several GPUs own, as a whole stripe, is taken from each of them in turn.
+        """
+        copies = []
+        owners: dict[tuple[int, int], list[int]] = {}
+        for piece in self.pieces:
+            owners.setdefault((piece.offset, piece.length), []).append(piece.owner)
+        for (offset, length), owning in owners.items():
+            lacking = [gpu for gpu in range(len(self.second_gpus)) if gpu not in owning]
+            copies += [
+                Copy(owning[turn % len(owning)], gpu, offset, length) for turn, gpu in enumerate(lacking) if length
+            ]
+        return copies
+
+    def without(self, failures: Mapping[int, Sequence[tuple[int, int]]]) -> Plan:
+        """The rest of this plan after links have failed in the stage of the network.
+
+        Args:
+            failures: for each such link, by its index, the ranges (offset, length) of its stripes that have arrived.
+            All
+                other links end their stripes.
+
+        Returns: a plan whose stripes are the missing ranges, over the other links in proportion to their rates.
+        Raises HandoffInvalid if there is no other link.
+        """
+        failed = (*self.failed, *failures)
+        others = [each for each in range(len(self.links)) if each not in failed]
+        if not others:
+            raise HandoffInvalid("the last link has failed", "repair a link and begin anew")
+        weights = _weights([self.links[each] for each in others])
+        stripes: list[Share] = []
+        arrived = list(self.arrived)
+        for stripe in self.stripes:
+            second = self.links[stripe.owner].second
+            if stripe.owner not in failures:
+                arrived.append(Share(second, stripe.offset, stripe.length))
+                continue
+            ranges = [Share(second, *each) for each in failures[stripe.owner]]
+            arrived += [Share(second, *each[2:]) for each in overlaps(ranges, [stripe])]
+            for gap in missing(stripe, failures[stripe.owner]):
+                parts = zip(others, cut(*gap, weights, self.granule), strict=True)
+                stripes += [Share(other, *part) for other, part in parts if part[1]]
+        return replace(self, stripes=tuple(stripes), arrived=tuple(arrived), failed=failed)
+
+
+def plan_handoff(
+    size: int,
+    first: Machine,
+    second: Machine,
+    *,
+    most_links: int = 0,
+    holder: int | None = None,
+    whole: bool = False,
+    granule: int = 1,
+    nic_rate: float = NIC_RATE,
+) -> Plan:
+    """Plan a hand-off of `size` bytes from a node to all GPUs of another.
+
+    Args:
+        most_links: 0 for as many as the topology has; 1 for data that are too short to be cut.
+        holder: the index of the only GPU of node 1 that holds the data; None if all do.
+        whole: second GPUs share whole stripes.
+        granule: bytes of an element, which is not cut.
+        nic_rate: bytes per second of NICs whose rate is not known.
+
+    Raises HandoffInvalid for a node without a GPU or a NIC with RDMA, and for arguments out of range.
+    """
+    senders, receivers = select(first), select(second)
+    _check(size, first, most_links, holder, granule)
+    links = pair(senders, receivers, most_links, nic_rate)
+    return build(
+        size,
+        links,
+        groups_of(links, second),
+        first_gpus=[gpu.name for gpu in first.gpus],
+        second_gpus=[gpu.name for gpu in second.gpus],
+        holder=holder,
+        whole=whole,
+        granule=granule,
+        levels=(senders.level, receivers.level),
+    )
+
+
+def build(
+    size: int,
+    links: Sequence[Link],
+    groups: Sequence[Sequence[int]],
+    *,
+    first_gpus: Sequence[str],
+    second_gpus: Sequence[str],
+    holder: int | None = None,
+    whole: bool = False,
+    granule: int = 1,
+    levels: tuple[Nearness, Nearness] = (Nearness.SWITCH, Nearness.SWITCH),
+) -> Plan:
+    """The plan for given links and groups: stripes in proportion to the rates of the links, and their pieces."""
+    stripes = tuple(
+        Share(link, offset, length) for link, (offset, length) in enumerate(cut(0, size, _weights(links), granule))
+    )
+    pieces = []
+    for stripe, group in zip(stripes, groups, strict=True):
+        parts = (
+            [(stripe.offset, stripe.length)] * len(group)
+            if whole
+            else cut(stripe.offset, stripe.length, [1] * len(group), granule)
+        )
+        pieces += [Share(gpu, offset, length) for gpu, (offset, length) in zip(group, parts, strict=True)]
+    return Plan(
+        size,
+        tuple(first_gpus),
+        tuple(second_gpus),
+        tuple(links),
+        stripes,
+        tuple(map(tuple, groups)),
+        tuple(pieces),
+        holder,
+        whole,
+        granule,
+        levels,
+    )
+
+
+def groups_of(links: Sequence[Link], machine: Machine) -> list[list[int]]:
+    """The GPUs of node 2 by the link whose stripe they own pieces of; sizes differ by one at most.
+
+    A GPU joins the nearest second GPU whose group has room: one with links of its own kind first, then by bridges, then
+    the smallest group. Where all are equally near, this is the interleaved order of [46].
+    """
+    gpus = machine.gpus
+    groups = [[link.second] for link in links]
+    least, larger = divmod(len(gpus), len(links))
+    linked = {frozenset(link.ends) for link in machine.links}
+    for gpu in range(len(gpus)):
+        if any(gpu == group[0] for group in groups):
+            continue
+        full = sum(len(group) > least for group in groups)
+        room = [group for group in groups if len(group) < least or (len(group) == least and full < larger)]
+
+        def key(group: list[int], gpu: int = gpu) -> tuple[bool, tuple[Nearness, int], int]:
+            pair_of_names = frozenset((gpus[gpu].name, gpus[group[0]].name))
+            return pair_of_names not in linked, distance(gpus[gpu], gpus[group[0]]), len(group)
+
+        min(room, key=key).append(gpu)
+    return groups
+
+
+def _weights(links: Sequence[Link]) -> list[int]:
+    """The rates of links in whole bytes per second."""
+    return [max(1, round(link.rate)) for link in links]
+
+
+def _check(size: int, first: Machine, most_links: int, holder: int | None, granule: int) -> None:
+    if size < 0 or granule < 1 or most_links < 0:
+        raise HandoffInvalid(
+            f"{size} bytes in granules of {granule} over {most_links} links",
+            "give a size from 0, a granule from 1, and a number of links from 0 on",
+        )
+    if holder is not None and not 0 <= holder < len(first.gpus):
+        raise HandoffInvalid(f"there is no GPU {holder} in {first.source}", f"give one from 0 to {len(first.gpus) - 1}")

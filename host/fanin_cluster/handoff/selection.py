@@ -1,0 +1,98 @@
+"""Which GPUs of two servers send and receive, and through which NICs (000, T1 to T3).
+
+*First GPUs* are those of the sending node, *second GPUs* those of the receiving one. They are the GPUs that share a
+switch with a NIC with RDMA. If fewer than two do, the next class of nearness is taken, and so on; the plan says which
+class was used. The i-th first GPU is linked with the i-th second GPU. GPUs are counted in turn over the NICs, so that
+the first k of them use as many NICs as there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from fanin_cluster.topology.affinity import gpus_of_nics
+from fanin_cluster.topology.machine import Component, Machine, Nearness
+
+AT_LEAST = 2  # [6]
+NIC_RATE = 25e9  # bytes per second (200 Gbit/s) of a NIC whose rate is not known
+
+
+class HandoffInvalid(Exception):
+    """A hand-off that can not be planned. `cause` says why, `remedy` what to do."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(f"{cause}; {remedy}")
+        self.cause = cause
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A GPU that may take part, and its NIC. `gpu` is its index among the GPUs of its machine."""
+
+    gpu: int
+    nic: Component
+
+
+@dataclass(frozen=True)
+class Side:
+    """The GPUs of a node that may take part, in turn over the NICs, and the class of nearness that was needed."""
+
+    candidates: tuple[Candidate, ...]
+    level: Nearness
+
+
+@dataclass(frozen=True)
+class Link:
+    """A first GPU and a second GPU, by their indices, and their NICs. `rate`: bytes per second."""
+
+    first: int
+    second: int
+    first_nic: str
+    second_nic: str
+    rate: float
+
+
+def select(machine: Machine) -> Side:
+    """The GPUs of a node that may take part (T2). Raises HandoffInvalid without a GPU or a NIC with RDMA."""
+    if not machine.gpus:
+        raise HandoffInvalid(f"{machine.source} has no GPU", "give a node with GPUs")
+    if not machine.rdma_nics:
+        raise HandoffInvalid(f"{machine.source} has no NIC with RDMA", "give a node with one")
+    wanted = min(AT_LEAST, len(machine.gpus))
+    for level in Nearness:
+        groups, _ = gpus_of_nics(machine, level)
+        if sum(map(len, groups.values())) >= wanted:
+            break
+    index = {id(gpu): position for position, gpu in enumerate(machine.gpus)}
+    by_nic = [[Candidate(index[id(gpu)], nic) for gpu in groups[nic.name]] for nic in machine.rdma_nics]
+    turns = zip_longest(*by_nic)
+    return Side(tuple(each for turn in turns for each in turn if each is not None), level)
+
+
+def pair(first: Side, second: Side, most: int = 0, nic_rate: float = NIC_RATE) -> tuple[Link, ...]:
+    """The links of two nodes (T3): as many as the smaller side has GPUs, or `most` if that is fewer and not 0.
+
+    The rate of a link is the slower share of its two NICs, each of which its links divide equally. `nic_rate` is that
+    of NICs whose rate is not known.
+    """
+    count = min(len(first.candidates), len(second.candidates))
+    count = min(count, most) if most else count
+    senders, receivers = first.candidates[:count], second.candidates[:count]
+    return tuple(
+        Link(
+            one.gpu,
+            other.gpu,
+            one.nic.name,
+            other.nic.name,
+            min(_share(one, senders, nic_rate), _share(other, receivers, nic_rate)),
+        )
+        for one, other in zip(senders, receivers, strict=True)
+    )
+
+
+def _share(candidate: Candidate, side: Sequence[Candidate], nic_rate: float) -> float:
+    """The rate of a NIC, divided by its links."""
+    return (candidate.nic.rate or nic_rate) / sum(each.nic is candidate.nic for each in side)

@@ -1,0 +1,244 @@
+"""A plan carried out over devices: each stripe by RDMA WRITE of RC queue pairs, then copies within node 2.
+
+There is one process for each node, which reaches all its NICs. Its "GPUs" are arrays of its memory: that of each second
+GPU is registered with the NIC of its link. The two processes agree over a connection that the program brings, by lines
+of JSON:
+
+| from | line |
+| --- | --- |
+| both | digest of the plan; of each link the number of the queue pair, the GID, and the key and address of the memory |
+| receiver | its queue pairs are connected |
+| sender | all has arrived; or which links have failed, with the ranges that have arrived; nothing if none is left |
+| receiver | every GPU has the data |
+
+A link has failed if a WRITE ends with an error (the other NIC or the way to it is gone) or if the own NIC is gone. What
+it had not yet had acknowledged is striped over the other links.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import socket
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanin.errors import FaninError
+from fanin.verbs import CQ, GID, MR, PD, QP, SGE, AHAttr, Context, GlobalRoute, QPAttr, QPInitAttr, SendWR
+from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_QPT_RC, IBV_WR_RDMA_WRITE
+from fanin_cluster.handoff.plan import Plan
+from fanin_cluster.handoff.selection import HandoffInvalid
+
+RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+CHUNK = 1 << 20  # bytes of a WRITE: what a failing link loses at least
+DEPTH = 16  # WRITEs under way on a link
+MOST_LINE = 1 << 20
+Bytes = NDArray[np.uint8]
+
+
+class HandoffFailed(Exception):
+    """A transfer that has ended without its data. `cause` says why, `remedy` what to do."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(f"{cause}; {remedy}")
+        self.cause = cause
+        self.remedy = remedy
+
+
+def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.socket) -> Plan:
+    """Send data to another node, which calls `recv` with the same plan.
+
+    Args:
+        data: the `plan.size` bytes, contiguous; they must stay as they are until the call returns.
+        devices: the socket of the device of each NIC of the plan's links, by the name of the NIC.
+        channel: a connection to the process that receives.
+
+    Returns: the plan of the last round: `failed` names the links that have failed.
+    Raises HandoffFailed, HandoffInvalid, or FaninError for a device that can not be reached.
+    """
+    _check(plan, data, (plan.size,))
+    with contextlib.ExitStack() as opened:
+        ends = [opened.enter_context(End(_device(devices, link.first_nic), data)) for link in plan.links]
+        lines = opened.enter_context(Lines(channel))
+        peers = agree(plan, ends, lines)
+        lines.take("connected")
+        with ThreadPoolExecutor(len(ends)) as threads:
+            while True:
+                work: dict[int, list[tuple[int, int]]] = {}
+                for link, copy in plan.send:
+                    work.setdefault(link, []).append((copy.offset, copy.length))
+                rounds = {link: threads.submit(ends[link].write, ranges, peers[link]) for link, ranges in work.items()}
+                outcomes = {link: each.result() for link, each in rounds.items()}
+                failures = {link: arrived for link, (whole, arrived) in outcomes.items() if not whole}
+                if not failures:
+                    break
+                try:
+                    plan = plan.without(failures)
+                except HandoffInvalid as error:
+                    lines.put({"lost": error.cause})
+                    raise HandoffFailed(error.cause, error.remedy) from None
+                lines.put({"failures": [[link, arrived] for link, arrived in failures.items()]})
+        lines.put({"arrived": True})
+        lines.take("received")
+    return plan
+
+
+def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.socket) -> Plan:
+    """Receive the data of `send`, into the memory of every GPU.
+
+    Args:
+        memory: of shape (GPUs of node 2, `plan.size`), contiguous; a row for each GPU.
+
+    The others, returns and raises are those of `send`.
+    """
+    _check(plan, memory, (len(plan.second_gpus), plan.size))
+    with contextlib.ExitStack() as opened:
+        ends = [
+            opened.enter_context(End(_device(devices, link.second_nic), memory[link.second])) for link in plan.links
+        ]
+        lines = opened.enter_context(Lines(channel))
+        agree(plan, ends, lines)
+        lines.put({"connected": True})
+        while True:
+            said = lines.take("arrived", "failures", "lost")
+            if "lost" in said:
+                raise HandoffFailed(str(said["lost"]), "repair a link and begin anew")
+            if "arrived" in said:
+                break
+            plan = plan.without({int(link): [(int(a), int(b)) for a, b in ranges] for link, ranges in said["failures"]})
+        for copy in [*plan.diffuse, *plan.collect]:
+            part = slice(copy.offset, copy.offset + copy.length)
+            memory[copy.target, part] = memory[copy.source, part]
+        lines.put({"received": True})
+    return plan
+
+
+class End:
+    """One end of a link: a queue pair of a NIC, and memory of this process that is registered there."""
+
+    def __init__(self, device: str, memory: Bytes) -> None:
+        self.context = Context(device)
+        try:
+            self.pd = PD(self.context)
+            self.cq = CQ(self.context)
+            self.mr = MR(self.pd, max(1, memory.nbytes), RIGHTS, memory.ctypes.data)
+            self.qp = QP(self.pd, QPInitAttr(IBV_QPT_RC, self.cq, self.cq))
+            self.gid = self.context.query_gid().gid
+        except BaseException:
+            self.context.close()
+            raise
+
+    def __enter__(self) -> End:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        with contextlib.suppress(FaninError):  # of a device that is gone nothing needs to be given back
+            self.context.close()
+
+    def described(self) -> dict[str, Any]:
+        """What the other end must know."""
+        return {"qpn": self.qp.qp_num, "gid": self.gid, "rkey": self.mr.rkey, "address": self.mr.address}
+
+    def connect(self, peer: Mapping[str, Any]) -> None:
+        """Bring the queue pair to RTS."""
+        route = AHAttr(GlobalRoute(GID(str(peer["gid"]))))
+        self.qp.to_rts(QPAttr(dest_qp_num=int(peer["qpn"]), ah_attr=route, qp_access_flags=RIGHTS))
+
+    def write(self, ranges: list[tuple[int, int]], peer: Mapping[str, Any]) -> tuple[bool, list[tuple[int, int]]]:
+        """Write ranges (offset, length) to the same offsets of the other end.
+
+        Returns: whether all have arrived, and the ranges that have been acknowledged.
+        """
+        chunks = [
+            (start, min(CHUNK, offset + length - start))
+            for offset, length in ranges
+            for start in range(offset, offset + length, CHUNK)
+        ]
+        arrived: list[tuple[int, int]] = []
+        posted = 0
+        try:
+            while len(arrived) < len(chunks):
+                while posted < len(chunks) and posted - len(arrived) < DEPTH:
+                    start, count = chunks[posted]
+                    request = SendWR(posted, IBV_WR_RDMA_WRITE, sg=[SGE(self.mr.address + start, count, self.mr.lkey)])
+                    request.set_wr_rdma(int(peer["rkey"]), int(peer["address"]) + start)
+                    self.qp.post_send(request)
+                    posted += 1
+                self.cq.wait()
+                for done in self.cq.poll(DEPTH)[1]:
+                    if done.status:
+                        return False, arrived
+                    arrived.append(chunks[done.wr_id])
+        except FaninError:  # the own device
+            return False, arrived
+        return True, arrived
+
+
+class Lines:
+    """Messages over a connection, each a line of JSON."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.file = channel.makefile("rwb")
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        with contextlib.suppress(OSError):
+            self.file.close()
+
+    def put(self, message: Mapping[str, Any]) -> None:
+        """Send a message."""
+        try:
+            self.file.write(json.dumps(message).encode() + b"\n")
+            self.file.flush()
+        except OSError as error:
+            raise _broken(str(error)) from None
+
+    def take(self, *names: str) -> dict[str, Any]:
+        """The next message, which has one of the names. Raises HandoffFailed if it has none or none comes."""
+        try:
+            line = self.file.readline(MOST_LINE)
+            message = json.loads(line) if line else None
+        except (OSError, ValueError) as error:
+            raise _broken(str(error)) from None
+        if message is None:
+            raise _broken("it has closed the connection")
+        if not isinstance(message, dict) or not message.keys() & set(names):
+            raise _broken(f"it has said {line[:80]!r} and not {' or '.join(names)}")
+        return message
+
+
+def agree(plan: Plan, ends: list[End], lines: Lines) -> list[dict[str, Any]]:
+    """Exchange plans and queue pairs with the other node, connect, and return the other ends."""
+    digest = hashlib.sha256(repr(plan).encode()).hexdigest()
+    lines.put({"plan": digest, "ends": [end.described() for end in ends]})
+    said = lines.take("plan")
+    if said["plan"] != digest:
+        raise HandoffFailed("the two nodes have different plans", "plan from the same topologies, sizes and options")
+    peers: list[dict[str, Any]] = said["ends"]
+    for end, peer in zip(ends, peers, strict=True):
+        end.connect(peer)
+    return peers
+
+
+def _broken(how: str) -> HandoffFailed:
+    return HandoffFailed(f"the other node does not go on: {how}", "see the error of the other node")
+
+
+def _device(devices: Mapping[str, str], nic: str) -> str:
+    if nic not in devices:
+        raise HandoffInvalid(f"the device of {nic} is not given", "give the socket of each NIC of the plan")
+    return devices[nic]
+
+
+def _check(plan: Plan, array: Bytes, shape: tuple[int, ...]) -> None:
+    if array.dtype != np.uint8 or array.shape != shape or not array.flags.c_contiguous:
+        raise HandoffInvalid(
+            f"an array of {array.dtype} with shape {array.shape}", f"give contiguous bytes of shape {shape}"
+        )

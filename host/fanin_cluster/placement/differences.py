@@ -1,0 +1,96 @@
+"""Where the three readings of the choice differ: `python -m fanin_cluster.placement.differences [PAGE]`.
+
+All states of three nodes with two classes and 0 to 4 free pairs of each are enumerated: 5^6 = 15,625. With the path of
+a page its table is written anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+from fanin_cluster.placement.choice import Job, Reading, State, choose, fit, winners
+
+NODES, CLASSES, FREE = 3, 2, range(5)
+BEGIN, END = "<!-- table: readings -->\n", "<!-- end of table -->\n"
+NAMES = {frozenset({0}): "roce1", frozenset({1}): "roce2", frozenset({0, 1}): "either"}
+EXAMPLE_JOB = Job(workers=3, gpus=2)
+
+
+def states() -> Iterator[State]:
+    """Every small state."""
+    for numbers in product(FREE, repeat=NODES * CLASSES):
+        yield tuple(numbers[node * CLASSES : (node + 1) * CLASSES] for node in range(NODES))
+
+
+def outcomes() -> dict[tuple[str, ...], tuple[int, State]]:
+    """How many states have each triple of winners, in the order of `Reading`, and the first of them."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    first: dict[tuple[str, ...], State] = {}
+    for state in states():
+        outcome = tuple(NAMES[winners(state, reading)] for reading in Reading)
+        counts[outcome] += 1
+        first.setdefault(outcome, state)
+    return {outcome: (count, first[outcome]) for outcome, count in counts.most_common()}
+
+
+def misplaced(job: Job) -> dict[Reading, tuple[int, int]]:
+    """For each reading: of the states in which a class holds the job, those in which the winner alone does not hold it.
+
+    The second number is that of the states. A tie counts as misplaced if any of the winners does not hold the job.
+    """
+    wrong: Counter[Reading] = Counter()
+    possible = 0
+    for state in states():
+        held = {each for each in range(CLASSES) if fit([free[each] for free in state], job) is not None}
+        if not held:
+            continue
+        assert choose(state, job) is not None
+        possible += 1
+        for reading in Reading:
+            wrong[reading] += not winners(state, reading) <= held
+    return {reading: (wrong[reading], possible) for reading in Reading}
+
+
+def table() -> str:
+    """The tables in Markdown."""
+    found = outcomes()
+    total = sum(count for count, _ in found.values())
+    same = sum(count for outcome, (count, _) in found.items() if len(set(outcome)) == 1)
+    rows = [
+        f"| {' | '.join(outcome)} | {count} | {', '.join(str(tuple(free)) for free in state)} |"
+        for outcome, (count, state) in found.items()
+    ]
+    lines = [
+        "| total | recommended | votes | states | the first of them |",
+        "| --- | --- | --- | --- | --- |",
+        *rows,
+        "",
+        f"Of {total} states the readings agree in {same} and differ in {total - same}.",
+        "",
+        "| job | states that hold it | total | recommended | votes |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for job in (Job(1, 4), Job(2, 2), EXAMPLE_JOB, Job(2, 4), Job(3, 1, spread=True)):
+        wrong = misplaced(job)
+        possible = wrong[Reading.TOTAL][1]
+        spread = ", each on a node of its own" if job.spread else ""
+        cells = " | ".join(f"{wrong[reading][0]} ({wrong[reading][0] / possible:.1%})" for reading in Reading)
+        lines.append(f"| {job.workers} x {job.gpus} GPUs{spread} | {possible} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_table(page: str) -> str:
+    """A page with its tables as they are now."""
+    before, _, rest = page.partition(BEGIN)
+    return before + BEGIN + table() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        path = Path(sys.argv[1])
+        path.write_text(with_table(path.read_text()))
+    print(table(), end="")

@@ -1,0 +1,135 @@
+"""Topologies of hwloc, version 2 and 3 (lstopo file.xml).
+
+| object | attributes that are read | stands for |
+| --- | --- | --- |
+| NUMANode | os_index | a NUMA node |
+| any with a nodeset | nodeset | the NUMA node of the host bridges below it, if it is a single one |
+| Bridge | bridge_type | 0-1: a host bridge; 1-1: a PCI bridge |
+| PCIDev | pci_busid, pci_type ("0302 [10de:1db8] ..."), pci_link_speed (GB/s) | a PCI function |
+| OSDev | name, osdev_type | what the operating system calls the function above it |
+
+`osdev_type` is a number in version 2 and a set of bits in version 3. hwloc merges bridges with one child unless it is
+told otherwise, which changes the number of bridges on a way, but no class. It does not say which functions are virtual.
+Source: doc/hwloc.doxy and hwloc/topology-xml.c of hwloc.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fanin_cluster.topology.machine import Component, Kind, Machine, TopologyInvalid, name_components
+from fanin_cluster.topology.pci import GIGABYTES, kind_of_class, normal_address
+from fanin_cluster.topology.xml_file import Element
+
+FORMAT = "hwloc XML"
+ROOT = "topology"
+HOST_BRIDGE, PCI_BRIDGE = "0-1", "1-1"
+NETWORK, OPENFABRICS = "network", "OpenFabrics"
+# Version 2: enum hwloc_obj_osdev_type_e. Version 3: its bits.
+NUMBERS_2 = {2: NETWORK, 3: OPENFABRICS}
+BITS_3 = {1 << 4: NETWORK, 1 << 5: OPENFABRICS}
+TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]")
+REMEDY = "write the file anew: lstopo --whole-io FILE.xml"
+
+
+def read_hwloc(root: Element, path: Path) -> Machine:
+    """The machine that a `topology` element describes. Raises TopologyInvalid with the line of what is wrong."""
+    return _Reader(root, path).read(root)
+
+
+class _Reader:
+    def __init__(self, root: Element, path: Path) -> None:
+        self.path = path
+        self.machine = Machine(Component(Kind.MACHINE), str(path), FORMAT)
+        self.nodes: dict[int, Component] = {}
+        version = root.get("version", "1")
+        self.major = version.partition(".")[0]
+        if self.major not in ("2", "3"):
+            raise self.invalid(root, f"it is of hwloc {version}; versions 2 and 3 can be read")
+
+    def invalid(self, element: Element, cause: str) -> TopologyInvalid:
+        return TopologyInvalid(f"{self.path}: line {element.line}: {cause}", REMEDY)
+
+    def read(self, root: Element) -> Machine:
+        machines = root.all("object")
+        if not machines or machines[0].get("type") != "Machine":
+            raise self.invalid(root, "it has no object of type Machine")
+        self.numa_nodes(machines[0])
+        self.descend(machines[0], self.machine.root, "")
+        name_components(self.machine)
+        return self.machine
+
+    def numa_nodes(self, element: Element) -> None:
+        if element.get("type") == "NUMANode":
+            text = element.get("os_index")
+            if not text.isdecimal():
+                raise self.invalid(element, f"os_index={text!r} of a NUMANode is no whole number")
+            if int(text) not in self.nodes:
+                self.nodes[int(text)] = self.machine.root.add(Component(Kind.NUMA, number=int(text)))
+        for child in element.all("object"):
+            self.numa_nodes(child)
+
+    def descend(self, element: Element, above: Component, nodeset: str) -> None:
+        """Walk the objects of the processors; I/O hangs below them."""
+        nodeset = element.get("nodeset", nodeset)
+        for child in element.all("object"):
+            if child.get("type") in ("Bridge", "PCIDev"):
+                self.function(child, self.node_of(element, nodeset))
+            else:
+                self.descend(child, above, nodeset)
+
+    def node_of(self, element: Element, nodeset: str) -> Component:
+        """The NUMA node of a nodeset: the machine if it has several or none."""
+        try:  # 32 bits a word, the highest first
+            words = [int(word or "0", 16) for word in nodeset.split(",")]
+        except ValueError:
+            raise self.invalid(element, f"nodeset={nodeset!r} is no list of hexadecimal words") from None
+        bits = [32 * place + bit for place, word in enumerate(reversed(words)) for bit in range(32) if word >> bit & 1]
+        found = [self.nodes[bit] for bit in bits if bit in self.nodes]
+        return found[0] if len(found) == 1 else self.machine.root
+
+    def function(self, element: Element, above: Component) -> None:
+        """A bridge, or a PCI function, and all below it."""
+        if element.get("bridge_type") == HOST_BRIDGE:
+            component = Component(Kind.HOST_BRIDGE)
+        else:
+            component = self.pci_function(element)
+        above.add(component)
+        for child in element.all("object"):
+            if child.get("type") in ("Bridge", "PCIDev"):
+                self.function(child, component)
+
+    def pci_function(self, element: Element) -> Component:
+        address = normal_address(element.get("pci_busid"))
+        if address is None:
+            raise self.invalid(element, f"pci_busid={element.get('pci_busid')!r} is no PCI address")
+        said = TYPE.match(element.get("pci_type").lower())
+        if said is None:
+            raise self.invalid(element, f"pci_type={element.get('pci_type')!r} names no class and vendor")
+        vendor = f"0x{said[2]}"
+        kind = Kind.SWITCH if element.get("type") == "Bridge" else kind_of_class(said[1], vendor)
+        devices = [(self.device_types(each), each.get("name")) for each in element.all("object")]
+        rdma = [name for types, name in devices if OPENFABRICS in types and name]
+        other = [name for types, name in devices if NETWORK in types and name not in rdma]
+        component = Component(kind, address, vendor=vendor, bus_rate=self.bus_rate(element))
+        if kind is Kind.NIC:
+            component.devices = (*rdma, *other)
+            component.rdma = bool(rdma)
+        return component
+
+    def bus_rate(self, element: Element) -> float:
+        text = element.get("pci_link_speed", "0")
+        try:
+            return float(text) * GIGABYTES
+        except ValueError:
+            raise self.invalid(element, f"pci_link_speed={text!r} is no number") from None
+
+    def device_types(self, element: Element) -> set[str]:
+        """What an OSDev is, of what matters here."""
+        text = element.get("osdev_type")
+        if element.get("type") != "OSDev" or not text.isdecimal():
+            return set()
+        if self.major == "2":
+            return {NUMBERS_2[int(text)]} if int(text) in NUMBERS_2 else set()
+        return {what for bit, what in BITS_3.items() if int(text) & bit}

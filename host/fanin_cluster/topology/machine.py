@@ -1,0 +1,230 @@
+"""The model of a server: a tree from the machine down to PCI functions, and links between GPUs.
+
+| kind | stands for | below it |
+| --- | --- | --- |
+| MACHINE | the server | NUMA nodes; host bridges whose NUMA node is unknown |
+| NUMA | a NUMA node | host bridges, or PCI functions where the source knows no host bridges |
+| HOST_BRIDGE | a root complex of the processor | PCI bridges and functions |
+| SWITCH | a PCI bridge: a root port, or a port of a switch | PCI bridges and functions |
+| GPU, NIC, VF, OTHER | a PCI function; VF is a virtual function of a NIC | nothing that counts |
+
+The nearness of two functions is the kind of their lowest common ancestor. This is the model of NCCL's and hwloc's
+topologies, reduced to what placement needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+
+class TopologyInvalid(Exception):
+    """A source that describes no machine. `cause` names the place, `remedy` says what to do."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(f"{cause}; {remedy}")
+        self.cause = cause
+        self.remedy = remedy
+
+
+class Kind(StrEnum):
+    """What a component is."""
+
+    MACHINE = "machine"
+    NUMA = "NUMA node"
+    HOST_BRIDGE = "host bridge"
+    SWITCH = "PCI bridge"
+    GPU = "GPU"
+    NIC = "NIC"
+    VF = "virtual function"
+    OTHER = "other"
+
+
+class Nearness(IntEnum):
+    """How near two functions are; a smaller value is nearer.
+
+    NCCL calls SWITCH PIX or PXB, HOST_BRIDGE PHB, NUMA NODE, and OTHER SYS.
+    """
+
+    SWITCH = 0
+    HOST_BRIDGE = 1
+    NUMA = 2
+    OTHER = 3
+
+    @property
+    def words(self) -> str:
+        """The class as people read it."""
+        return ("same switch", "same host bridge", "same NUMA node", "other")[self]
+
+
+NEARNESS_OF = {
+    Kind.SWITCH: Nearness.SWITCH,
+    Kind.HOST_BRIDGE: Nearness.HOST_BRIDGE,
+    Kind.NUMA: Nearness.NUMA,
+    Kind.MACHINE: Nearness.OTHER,
+}
+
+
+@dataclass(eq=False)
+class Component:
+    """A vertex of the tree. Two components are equal only if they are the same one.
+
+    address: PCI address in lower case, "0000:19:00.0"; "" where there is none
+    number: of a NUMA node, or of a GPU as its driver counts; None if the source gives none
+    rate: of the network of a NIC in bytes per second, both ports together; 0 if unknown
+    bus_rate: of the PCIe link above a function in bytes per second; 0 if unknown
+    vendor: PCI vendor, "0x15b3"; "" if unknown
+    devices: names by which the operating system knows it, RDMA devices first
+    rdma: whether a NIC has an RDMA device; None if the source does not say
+    physical: of a VF, the address of its physical function
+    """
+
+    kind: Kind
+    address: str = ""
+    number: int | None = None
+    rate: float = 0.0
+    bus_rate: float = 0.0
+    vendor: str = ""
+    devices: tuple[str, ...] = ()
+    rdma: bool | None = None
+    physical: str = ""
+    name: str = ""
+    parent: Component | None = field(default=None, repr=False)
+    children: list[Component] = field(default_factory=list, repr=False)
+
+    def add(self, child: Component) -> Component:
+        """Put a component below this one, and return it. A function with others below it is a bridge."""
+        if self.kind not in NEARNESS_OF:
+            self.kind = Kind.SWITCH
+        child.parent = self
+        self.children.append(child)
+        return child
+
+    def walk(self) -> Iterator[Component]:
+        """This component and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def ancestors(self) -> list[Component]:
+        """All components above this one, the machine last."""
+        found = []
+        above = self.parent
+        while above is not None:
+            found.append(above)
+            above = above.parent
+        return found
+
+
+@dataclass(frozen=True)
+class Link:
+    """Connections between two GPUs, or of a GPU to a switch of such connections, that do not cross PCIe.
+
+    kind: "nvlink" or "xgmi"
+    ends: names of the two GPUs; the second is an address if it is no GPU of this machine
+    count: parallel connections
+    """
+
+    kind: str
+    ends: tuple[str, str]
+    count: int
+
+
+@dataclass
+class Machine:
+    """A server.
+
+    root: the tree
+    source: where it was read from: a path
+    format: "NCCL XML", "hwloc XML" or "sysfs"
+    links: between GPUs, each pair once
+    notes: what the source leaves out or contradicts, in sentences
+    """
+
+    root: Component
+    source: str
+    format: str
+    links: list[Link] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def all(self, kind: Kind) -> list[Component]:
+        """All components of a kind, in the order of the source."""
+        return [each for each in self.root.walk() if each.kind is kind]
+
+    @property
+    def gpus(self) -> list[Component]:
+        """The GPUs, by their numbers if the source numbers each once."""
+        found = self.all(Kind.GPU)
+        numbers = [each.number for each in found]
+        if None in numbers or len(set(numbers)) < len(numbers):
+            return found
+        return sorted(found, key=lambda each: each.number or 0)
+
+    @property
+    def nics(self) -> list[Component]:
+        """The NICs, without virtual functions."""
+        return self.all(Kind.NIC)
+
+    @property
+    def rdma_nics(self) -> list[Component]:
+        """The NICs that have an RDMA device, or of which the source does not say."""
+        return [nic for nic in self.nics if nic.rdma is not False]
+
+    def virtual_functions(self, nic: Component) -> list[Component]:
+        """The VFs of a physical function."""
+        return [each for each in self.all(Kind.VF) if each.physical and each.physical == nic.address]
+
+
+def common_ancestor(one: Component, other: Component) -> Component:
+    """The lowest component above both. Raises ValueError if they are of different machines."""
+    above = other.ancestors()
+    for each in one.ancestors():
+        if each in above:
+            return each
+    raise ValueError(f"{one.name} and {other.name} are of different machines")
+
+
+def nearness(one: Component, other: Component) -> Nearness:
+    """The class of two functions of one machine."""
+    return NEARNESS_OF[common_ancestor(one, other).kind]
+
+
+def distance(one: Component, other: Component) -> tuple[Nearness, int]:
+    """The class, and within it the number of bridges on the way: smaller is nearer."""
+    top = common_ancestor(one, other)
+    bridges = sum(
+        each.kind in (Kind.SWITCH, Kind.HOST_BRIDGE)
+        for start in (one, other)
+        for each in start.ancestors()
+        if each is not top and top in each.ancestors()
+    )
+    return NEARNESS_OF[top.kind], bridges + (top.kind in (Kind.SWITCH, Kind.HOST_BRIDGE))
+
+
+def numa_of(component: Component) -> int | None:
+    """The number of the NUMA node that a component belongs to; None if the source does not say."""
+    return next((each.number for each in component.ancestors() if each.kind is Kind.NUMA), None)
+
+
+def name_components(machine: Machine) -> None:
+    """Give every component its name: `gpu0`, the RDMA device of a NIC or `nic0`, else its kind and place.
+
+    Characters that would move the cursor of a terminal are taken out of the names of devices.
+    """
+    for each in machine.root.walk():
+        each.devices = tuple("".join(filter(str.isprintable, device)) for device in each.devices)
+    for position, gpu in enumerate(machine.gpus):
+        gpu.name = f"gpu{position}"
+    taken: set[str] = set()
+    for position, nic in enumerate(machine.nics):
+        known = nic.devices[0] if nic.devices else f"nic{position}"
+        nic.name = f"{known}@{nic.address}" if known in taken else known
+        taken.add(known)
+    for each in machine.root.walk():
+        if each.kind is Kind.NUMA:
+            each.name = f"numa{each.number}"
+        elif not each.name:
+            each.name = (
+                each.devices[0] if each.kind is Kind.VF and each.devices else f"{each.kind} {each.address}".strip()
+            )

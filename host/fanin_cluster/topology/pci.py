@@ -1,0 +1,53 @@
+"""What PCI says of a function: its address, its class, the rate of its link."""
+
+from __future__ import annotations
+
+import re
+
+from fanin_cluster.topology.machine import Kind
+
+ADDRESS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])")
+NVIDIA, AMD = "0x10de", "0x1002"
+# The first four hexadecimal digits of the class (PCI Code and ID Assignment Specification): base class, subclass.
+CLASSES = {
+    "0200": Kind.NIC,  # Ethernet
+    "0207": Kind.NIC,  # InfiniBand
+    "0280": Kind.NIC,  # other network controller
+    "0302": Kind.GPU,  # 3D controller
+    "0380": Kind.GPU,  # display controller
+    "0604": Kind.SWITCH,  # PCI bridge
+    "1200": Kind.GPU,  # processing accelerator
+}
+DISPLAY = "0300"  # VGA: the adapter of a management controller as well as a GPU
+COMPUTING_DISPLAYS = {NVIDIA, AMD, ""}
+GIGABYTES = 1e9
+# Transfers a second (10^9) up to which a generation of PCIe codes 8 bits in 10; later ones code 128 in 130.
+OLD_CODE_GT = 5.0
+
+
+def normal_address(text: str) -> str | None:
+    """An address in the form of Linux, "0000:19:00.0"; None if it is none."""
+    match = ADDRESS.fullmatch(text.strip().lower())
+    if match is None:
+        return None
+    domain, bus, device, function = match.groups()
+    return f"{domain or '0':0>4}:{bus:0>2}:{device:0>2}.{function}"
+
+
+def kind_of_class(code: str, vendor: str) -> Kind:
+    """The kind of a function by its class, "0x030200" or "0302", and its vendor, "0x10de" or "" if unknown."""
+    digits = code.strip().lower().removeprefix("0x")[:4]
+    if digits == DISPLAY:
+        return Kind.GPU if vendor.lower() in COMPUTING_DISPLAYS else Kind.OTHER
+    return CLASSES.get(digits, Kind.OTHER)
+
+
+def link_rate(speed: str, width: str) -> float:
+    """Bytes per second of a PCIe link, from "16.0 GT/s PCIe" and "16" as in sysfs; 0 if either is unknown."""
+    rate = re.match(r"\s*(\d+(?:\.\d+)?)\s*GT/s", speed)
+    lanes = re.match(r"\s*(\d+)", width)
+    if rate is None or lanes is None:
+        return 0.0
+    transfers = float(rate[1])
+    share = 8 / 10 if transfers <= OLD_CODE_GT else 128 / 130
+    return transfers * 1e9 * share * int(lanes[1]) / 8

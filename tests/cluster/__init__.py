@@ -1,0 +1,1 @@
+"""Topology, hand-off and placement (fanin_cluster)."""

@@ -1,0 +1,99 @@
+"""The table of public topologies in docs/topology.md: `python -m tests.cluster.survey FOLDER` says what has changed.
+
+With `--write` the table is written anew. The files are those of `.ci/fetch-topologies`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from fanin_cluster.handoff.plan import plan_handoff
+from fanin_cluster.handoff.rehearsal import rehearse
+from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.placement.classes import server_classes
+from fanin_cluster.topology.machine import Machine
+from fanin_cluster.topology.reading import read_machine
+from fanin_cluster.topology.report import class_counts
+
+SIZE = 100_003
+PAGE = Path(__file__).parents[2] / "docs/topology.md"
+BEGIN, END = "<!-- table: survey -->\n", "<!-- end of table -->\n"
+COLUMNS = (
+    *("file", "GPUs", "NICs", "with RDMA", "same switch", "same host bridge", "same NUMA node", "other"),
+    *("links of a hand-off", "GPUs of each class"),
+)
+
+
+def row(name: str, machine: Machine) -> tuple[str, ...]:
+    """The cells of a machine."""
+    counts = len(machine.gpus), len(machine.nics), len(machine.rdma_nics), *class_counts(machine).values()
+    return (name, *map(str, counts), links_of(machine), classes_of(machine))
+
+
+def links_of(machine: Machine) -> str:
+    """The links of a hand-off between two such machines, which is carried out on arrays."""
+    try:
+        plan = plan_handoff(SIZE, machine, machine)
+    except HandoffInvalid:
+        return "-"
+    data = np.arange(SIZE, dtype=np.uint32).astype(np.uint8)
+    rehearsal = rehearse(plan, data)
+    assert rehearsal.second.valid.all()
+    assert (rehearsal.second.bytes == data).all()
+    assert (rehearsal.crossings == 1).all()
+    return f"{len(plan.links)}, {plan.levels[0].words}"
+
+
+def classes_of(machine: Machine) -> str:
+    """The number of pairs in each resource class."""
+    return " + ".join(str(len(each.pairs)) for each in server_classes(machine).classes) or "-"
+
+
+def table(folder: Path) -> str:
+    """The table in Markdown, and below it what the files have in common."""
+    paths = sorted(folder.glob("*/*.xml"))
+    machines = {f"{path.parent.name}/{path.stem}": read_machine(path) for path in paths}
+    shown = {name: machine for name, machine in machines.items() if machine.gpus}
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *(row(name, machine) for name, machine in shown.items())]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + f"\n{summary(machines)}\n"
+
+
+def summary(machines: dict[str, Machine]) -> str:
+    """How many files are in which case."""
+    both = [machine for machine in machines.values() if machine.gpus and machine.rdma_nics]
+    near = [class_counts(machine)[0] for machine in both]
+    every = sum(count == len(machine.gpus) for count, machine in zip(near, both, strict=True))
+    none = near.count(0)
+    with_gpus = sum(bool(machine.gpus) for machine in machines.values())
+    plans = Counter(links_of(machine).partition(", ")[2] for machine in both)
+    by_class = ", ".join(f"{count} at *{level}*" for level, count in plans.most_common())
+    return (
+        f"Of {len(machines)} files, {with_gpus} have GPUs, and {len(both)} GPUs and a NIC with RDMA. "
+        f"Of these {len(both)}, every GPU shares a\nswitch with such a NIC in {every}, "
+        f"some GPUs do in {len(both) - every - none}, and none in {none}.\n"
+        f"The links of a hand-off begin at the class of nearness that has two GPUs: {by_class}."
+    )
+
+
+def main() -> int:
+    """Exit code 1 where the page differs from what the files say."""
+    folder, *options = sys.argv[1:]
+    page = PAGE.read_text()
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    wanted = before + BEGIN + table(Path(folder)) + END + after
+    if "--write" in options:
+        PAGE.write_text(wanted)
+    elif page != wanted:
+        print(f"the table of {PAGE.name} is not that of the files: python -m tests.cluster.survey {folder} --write")
+        return 1
+    print(wanted[len(before) + len(BEGIN) :].partition(END)[0])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
