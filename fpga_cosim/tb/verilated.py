@@ -332,7 +332,8 @@ class Module:
 
     def _member(self, place: str) -> str:
         """The name of a register in what Verilator makes."""
-        return "__DOT__".join([self._top, *place.split(".")])
+        *instances, name = [self._top, *place.split(".")]  # each instance is an object, since none is inlined
+        return "".join(f"__PVT__{instance}->" for instance in instances) + name
 
     def table(self, place: str) -> np.ndarray:
         """A copy of one of the `tables`, as it is now."""
