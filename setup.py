@@ -39,8 +39,10 @@ class BuildLibraries(build_ext):
     """Calls the compiler itself: the flags of the interpreter's own build may name one that is not installed."""
 
     def run(self) -> None:
-        super().run()
         root = Path("host") if self.inplace or self.editable_mode else Path(self.build_lib)
+        for extension in self.extensions:  # setuptools copies the libraries there, and makes no folder
+            (root / self.get_ext_filename(extension.name)).parent.mkdir(parents=True, exist_ok=True)
+        super().run()
         copy_headers(root / "fanin/include/fanin")
 
     def get_ext_filename(self, fullname: str) -> str:
