@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from fanin_cluster.handoff.selection import HandoffInvalid
-from fanin_cluster.handoff.transfer import CHUNK, HandoffFailed, recv, send
+from fanin_cluster.handoff.transfer import CHUNK, HandoffFailed, failures_of, recv, send
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.cluster.sending_node import GPUS, data_of, plan_of
@@ -112,6 +113,30 @@ def test_the_other_node_goes_away(running: Running) -> None:
     there.close()
     with here, pytest.raises(HandoffFailed, match="the other node does not go on"):
         recv(plan_of(SIZE, LINKS), memory, by_name(sockets(running)[LINKS:]), here)
+
+
+@pytest.mark.parametrize("ends", ["[]", "7", '[{"qpn": 1}]', '[{"gid": "::1", "qpn": [], "rkey": 1, "address": 1}]'])
+def test_an_end_that_can_not_be_read(ends: str, running: Running) -> None:
+    plan = plan_of(64, LINKS)
+    digest = hashlib.sha256(repr(plan).encode()).hexdigest()
+    here, there = socket.socketpair()
+    there.sendall(f'{{"plan": "{digest}", "ends": {ends}}}\n'.encode())
+    with here, there, pytest.raises(HandoffFailed, match=r"ends can not be read|it has 0 ends and not 2"):
+        recv(plan, np.zeros((GPUS, 64), np.uint8), by_name(sockets(running)[LINKS:]), here)
+
+
+@pytest.mark.parametrize("said", [7, [[0]], [["a", []]], [[0, [[1]]]]])
+def test_failures_that_can_not_be_read(said: object) -> None:
+    with pytest.raises(HandoffFailed, match="its failures can not be read"):
+        failures_of(said)
+
+
+def test_nothing_to_send() -> None:
+    plan = plan_of(0, LINKS)
+    here, there = socket.socketpair()
+    with here, there:
+        assert send(plan, np.zeros(0, np.uint8), {}, here) == plan
+        assert recv(plan, np.zeros((GPUS, 0), np.uint8), {}, there) == plan
 
 
 def test_wrong_arguments() -> None:
