@@ -34,7 +34,7 @@ from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, I
 from fanin_cluster.handoff.plan import Plan
 from fanin_cluster.handoff.selection import HandoffInvalid
 
-RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+READ_ONLY, WRITTEN = 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE  # of node 1, of node 2
 CHUNK = 1 << 20  # bytes of a WRITE: what a failing link loses at least
 DEPTH = 16  # WRITEs under way on a link
 MOST_LINE = 1 << 20
@@ -65,7 +65,7 @@ def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.so
     if not plan.size:
         return plan
     with contextlib.ExitStack() as opened:
-        ends = [opened.enter_context(End(_device(devices, link.first_nic), data)) for link in plan.links]
+        ends = [opened.enter_context(End(_device(devices, link.first_nic), data, READ_ONLY)) for link in plan.links]
         lines = opened.enter_context(Lines(channel))
         peers = agree(plan, ends, lines)
         lines.take("connected")
@@ -103,7 +103,8 @@ def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.
         return plan
     with contextlib.ExitStack() as opened:
         ends = [
-            opened.enter_context(End(_device(devices, link.second_nic), memory[link.second])) for link in plan.links
+            opened.enter_context(End(_device(devices, link.second_nic), memory[link.second], WRITTEN))
+            for link in plan.links
         ]
         lines = opened.enter_context(Lines(channel))
         agree(plan, ends, lines)
@@ -123,14 +124,15 @@ def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.
 
 
 class End:
-    """One end of a link: a queue pair of a NIC, and memory of this process that is registered there."""
+    """One end of a link: a queue pair of a NIC, and memory of this process that is registered there with rights."""
 
-    def __init__(self, device: str, memory: Bytes) -> None:
+    def __init__(self, device: str, memory: Bytes, rights: int) -> None:
+        self.rights = rights
         self.context = Context(device)
         try:
             self.pd = PD(self.context)
             self.cq = CQ(self.context)
-            self.mr = MR(self.pd, max(1, memory.nbytes), RIGHTS, memory.ctypes.data)
+            self.mr = MR(self.pd, memory.nbytes, rights, memory.ctypes.data)
             self.qp = QP(self.pd, QPInitAttr(IBV_QPT_RC, self.cq, self.cq))
             self.gid = self.context.query_gid().gid
         except BaseException:
@@ -151,7 +153,7 @@ class End:
     def connect(self, peer: Mapping[str, Any]) -> None:
         """Bring the queue pair to RTS."""
         route = AHAttr(GlobalRoute(peer["gid"]))
-        self.qp.to_rts(QPAttr(dest_qp_num=peer["qpn"], ah_attr=route, qp_access_flags=RIGHTS))
+        self.qp.to_rts(QPAttr(dest_qp_num=peer["qpn"], ah_attr=route, qp_access_flags=self.rights))
 
     def write(self, ranges: list[tuple[int, int]], peer: Mapping[str, Any]) -> tuple[bool, list[tuple[int, int]]]:
         """Write ranges (offset, length) to the same offsets of the other end.
