@@ -75,7 +75,7 @@ def summary(machines: dict[str, Machine]) -> str:
         f"Of {len(machines)} files, {with_gpus} have GPUs, and {len(both)} GPUs and a NIC with RDMA. "
         f"Of these {len(both)}, every GPU shares a\nswitch with such a NIC in {every}, "
         f"some GPUs do in {len(both) - every - none}, and none in {none}.\n"
-        f"The links of a hand-off begin at the class of nearness that has two GPUs: {by_class}."
+        f"The links of a hand-off begin at the class of nearness\nthat has two GPUs: {by_class}."
     )
 
 

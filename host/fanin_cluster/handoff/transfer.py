@@ -34,7 +34,7 @@ from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, I
 from fanin_cluster.handoff.plan import Plan
 from fanin_cluster.handoff.selection import HandoffInvalid
 
-RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+READ_ONLY, WRITTEN = 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE  # of node 1, of node 2
 CHUNK = 1 << 20  # bytes of a WRITE: what a failing link loses at least
 DEPTH = 16  # WRITEs under way on a link
 MOST_LINE = 1 << 20
@@ -62,8 +62,10 @@ def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.so
     Raises HandoffFailed, HandoffInvalid, or FaninError for a device that can not be reached.
     """
     _check(plan, data, (plan.size,))
+    if not plan.size:
+        return plan
     with contextlib.ExitStack() as opened:
-        ends = [opened.enter_context(End(_device(devices, link.first_nic), data)) for link in plan.links]
+        ends = [opened.enter_context(End(_device(devices, link.first_nic), data, READ_ONLY)) for link in plan.links]
         lines = opened.enter_context(Lines(channel))
         peers = agree(plan, ends, lines)
         lines.take("connected")
@@ -97,9 +99,12 @@ def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.
     The others, returns and raises are those of `send`.
     """
     _check(plan, memory, (len(plan.second_gpus), plan.size))
+    if not plan.size:
+        return plan
     with contextlib.ExitStack() as opened:
         ends = [
-            opened.enter_context(End(_device(devices, link.second_nic), memory[link.second])) for link in plan.links
+            opened.enter_context(End(_device(devices, link.second_nic), memory[link.second], WRITTEN))
+            for link in plan.links
         ]
         lines = opened.enter_context(Lines(channel))
         agree(plan, ends, lines)
@@ -110,7 +115,7 @@ def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.
                 raise HandoffFailed(str(said["lost"]), "repair a link and begin anew")
             if "arrived" in said:
                 break
-            plan = plan.without({int(link): [(int(a), int(b)) for a, b in ranges] for link, ranges in said["failures"]})
+            plan = plan.without(failures_of(said["failures"]))
         for copy in [*plan.diffuse, *plan.collect]:
             part = slice(copy.offset, copy.offset + copy.length)
             memory[copy.target, part] = memory[copy.source, part]
@@ -119,14 +124,15 @@ def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.
 
 
 class End:
-    """One end of a link: a queue pair of a NIC, and memory of this process that is registered there."""
+    """One end of a link: a queue pair of a NIC, and memory of this process that is registered there with rights."""
 
-    def __init__(self, device: str, memory: Bytes) -> None:
+    def __init__(self, device: str, memory: Bytes, rights: int) -> None:
+        self.rights = rights
         self.context = Context(device)
         try:
             self.pd = PD(self.context)
             self.cq = CQ(self.context)
-            self.mr = MR(self.pd, max(1, memory.nbytes), RIGHTS, memory.ctypes.data)
+            self.mr = MR(self.pd, memory.nbytes, rights, memory.ctypes.data)
             self.qp = QP(self.pd, QPInitAttr(IBV_QPT_RC, self.cq, self.cq))
             self.gid = self.context.query_gid().gid
         except BaseException:
@@ -146,8 +152,8 @@ class End:
 
     def connect(self, peer: Mapping[str, Any]) -> None:
         """Bring the queue pair to RTS."""
-        route = AHAttr(GlobalRoute(GID(str(peer["gid"]))))
-        self.qp.to_rts(QPAttr(dest_qp_num=int(peer["qpn"]), ah_attr=route, qp_access_flags=RIGHTS))
+        route = AHAttr(GlobalRoute(peer["gid"]))
+        self.qp.to_rts(QPAttr(dest_qp_num=peer["qpn"], ah_attr=route, qp_access_flags=self.rights))
 
     def write(self, ranges: list[tuple[int, int]], peer: Mapping[str, Any]) -> tuple[bool, list[tuple[int, int]]]:
         """Write ranges (offset, length) to the same offsets of the other end.
@@ -166,7 +172,7 @@ class End:
                 while posted < len(chunks) and posted - len(arrived) < DEPTH:
                     start, count = chunks[posted]
                     request = SendWR(posted, IBV_WR_RDMA_WRITE, sg=[SGE(self.mr.address + start, count, self.mr.lkey)])
-                    request.set_wr_rdma(int(peer["rkey"]), int(peer["address"]) + start)
+                    request.set_wr_rdma(peer["rkey"], peer["address"] + start)
                     self.qp.post_send(request)
                     posted += 1
                 self.cq.wait()
@@ -221,10 +227,26 @@ def agree(plan: Plan, ends: list[End], lines: Lines) -> list[dict[str, Any]]:
     said = lines.take("plan")
     if said["plan"] != digest:
         raise HandoffFailed("the two nodes have different plans", "plan from the same topologies, sizes and options")
-    peers: list[dict[str, Any]] = said["ends"]
+    try:
+        peers = [
+            {"gid": GID(each["gid"]), **{name: int(each[name]) for name in ("qpn", "rkey", "address")}}
+            for each in said["ends"]
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _broken(f"its ends can not be read: {error!r}") from None
+    if len(peers) != len(ends):
+        raise _broken(f"it has {len(peers)} ends and not {len(ends)}")
     for end, peer in zip(ends, peers, strict=True):
         end.connect(peer)
     return peers
+
+
+def failures_of(said: Any) -> dict[int, list[tuple[int, int]]]:
+    """The failed links that a message names, and the ranges that have arrived over them."""
+    try:
+        return {int(link): [(int(offset), int(length)) for offset, length in ranges] for link, ranges in said}
+    except (TypeError, ValueError) as error:
+        raise _broken(f"its failures can not be read: {error!r}") from None
 
 
 def _broken(how: str) -> HandoffFailed:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 from pathlib import Path
 
-from fanin_cluster.placement.choice import Job, Reading, State, choose, fit, winners
+from fanin_cluster.placement.choice import Job, Reading, State, fit, winners
 
 NODES, CLASSES, FREE = 3, 2, range(5)
 BEGIN, END = "<!-- table: readings -->\n", "<!-- end of table -->\n"
@@ -26,12 +27,18 @@ def states() -> Iterator[State]:
         yield tuple(numbers[node * CLASSES : (node + 1) * CLASSES] for node in range(NODES))
 
 
+@cache
+def judged() -> tuple[tuple[State, tuple[frozenset[int], ...]], ...]:
+    """Every small state, with its winners in the order of `Reading`."""
+    return tuple((state, tuple(winners(state, reading) for reading in Reading)) for state in states())
+
+
 def outcomes() -> dict[tuple[str, ...], tuple[int, State]]:
     """How many states have each triple of winners, in the order of `Reading`, and the first of them."""
     counts: Counter[tuple[str, ...]] = Counter()
     first: dict[tuple[str, ...], State] = {}
-    for state in states():
-        outcome = tuple(NAMES[winners(state, reading)] for reading in Reading)
+    for state, won in judged():
+        outcome = tuple(NAMES[each] for each in won)
         counts[outcome] += 1
         first.setdefault(outcome, state)
     return {outcome: (count, first[outcome]) for outcome, count in counts.most_common()}
@@ -44,14 +51,13 @@ def misplaced(job: Job) -> dict[Reading, tuple[int, int]]:
     """
     wrong: Counter[Reading] = Counter()
     possible = 0
-    for state in states():
-        held = {each for each in range(CLASSES) if fit([free[each] for free in state], job) is not None}
-        if not held:
-            continue
-        assert choose(state, job) is not None
-        possible += 1
-        for reading in Reading:
-            wrong[reading] += not winners(state, reading) <= held
+    holds = {free: fit(free, job) is not None for free in product(FREE, repeat=NODES)}
+    for state, won in judged():
+        held = {each for each in range(CLASSES) if holds[tuple(free[each] for free in state)]}
+        if held:
+            possible += 1
+            for reading, winning in zip(Reading, won, strict=True):
+                wrong[reading] += not winning <= held
     return {reading: (wrong[reading], possible) for reading in Reading}
 
 
