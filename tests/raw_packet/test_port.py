@@ -112,6 +112,7 @@ def test_frames_of_a_stranger(host: Callable, port: VerbsPort, wire: Callable) -
     """Good ones, to the port and to its group, are taken. Those that a rule lets through and that are not whole are
     dropped and counted; the rule keeps others away."""
     good, to_group = packet(1), packet(2, GROUP)
+    before = Counter(port.drops())
     for damaged in (
         frame(host, good, chksum=1),
         frame(host, good, flags="MF"),
@@ -126,7 +127,7 @@ def test_frames_of_a_stranger(host: Callable, port: VerbsPort, wire: Callable) -
     wire(bytes(frame(host, good)) + bytes(20))
     wire(bytes(frame(host, to_group, GROUP)))
     assert take(port, 2) == [good[:-4], to_group[:-4]]
-    assert +Counter(port.drops()) == Counter(drop_frame=3, drop_icrc=1, drop_runt=2)
+    assert Counter(port.drops()) - before == Counter(drop_frame=3, drop_icrc=1, drop_runt=2)
     assert port.peers()[STRANGER]["rx_packets"] == 2
 
 

@@ -24,7 +24,7 @@ DEVICES = Path("/sys/class/infiniband")
 def _ask(interface: str, request: int) -> bytes | None:
     """The union of the struct ifreq that the kernel fills in; None if it does not."""
     asked = struct.pack(f"{NAME_BYTES}s24x", interface.encode())
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket, contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         return fcntl.ioctl(any_socket, request, asked)[NAME_BYTES:]
     return None
 

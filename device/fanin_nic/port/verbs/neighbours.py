@@ -25,8 +25,15 @@ class NeighbourResolver(Resolver):
         check one that it has not heard of for long."""
         with contextlib.suppress(OSError):
             self._socket.sendto(b"", (address, DISCARD_PORT))
+        try:
+            return self._look_up(question.row, address)
+        except OSError as error:  # such as a process that may open no more files; the next question looks again
+            log.error("the kernel does not say how %s is reached: %s", address, error.strerror)
+            return False
+
+    def _look_up(self, row: int, address: str) -> bool:
         if self._queue_pair.mac_towards(address):
-            return self._enter(question.row, address, 0)
+            return self._enter(row, address, 0)
         if address not in self._unreachable and is_of_this_host(address):
             self._unreachable.add(address)
             cause = f"{address} is an address of this host: no frame that {self._queue_pair.name} sends comes back"

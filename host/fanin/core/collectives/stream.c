@@ -41,8 +41,9 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
         fanin_stream_step(stream);
     request->next = NULL;
     request->number = stream->submitted;
-    stream->submitted += !stream->stopped;
-    if (stream->stopped) {
+    int stopped = stream_is_stopped(stream); /* closing the context stops it without the lock */
+    stream->submitted += !stopped;
+    if (stopped) {
         status = FANIN_INVALID_REQUEST;
     } else if (stream->ended) {
         request->status = stream->ended;
