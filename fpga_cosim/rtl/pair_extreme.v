@@ -19,13 +19,15 @@ localparam [31:0] CANONICAL_NAN = 32'h7fc00000;
 // Any value as an i32 in the order of its type. Turning over the magnitude of a negative float gives its place.
 function [31:0] place;
     input [31:0] value;
-    place = is_short ? {{16{value[15]}}, value[15:0]} : is_float && value[31] ? {1'b1, ~value[30:0]} : value;
+    input        of_float;
+    input        of_short;
+    place = of_short ? {{16{value[15]}}, value[15:0]} : of_float && value[31] ? {1'b1, ~value[30:0]} : value;
 endfunction
 
 wire a_is_nan = is_float && &a[30:23] && |a[22:0];
 wire b_is_nan = is_float && &b[30:23] && |b[22:0];
 wire are_zeros = is_float && a[30:0] == 31'd0 && b[30:0] == 31'd0;
-wire [31:0] a_place = place(a[31:0]), b_place = place(b[31:0]);
+wire [31:0] a_place = place(a[31:0], is_float, is_short), b_place = place(b[31:0], is_float, is_short);
 wire a_is_less = $signed(a_place) < $signed(b_place);
 wire a_index_is_less = $signed(a[63:32]) < $signed(b[63:32]);
 wire same_index = a[63:32] == b[63:32];

@@ -12,7 +12,7 @@ module switch_core #(
     parameter JOBS = 4,  // 2**JOBS jobs
     parameter LEASE = 5, // of 2**LEASE slots
     parameter CHUNK = 4, // of 2**CHUNK beats: 1 KiB
-    parameter RING = 7   // 2**RING beats of payloads wait at most
+    parameter RING = CHUNK + 3 // 2**RING beats of payloads wait at most: eight payloads
 ) (
     input  wire         clk,
     input  wire         rst,

@@ -9,11 +9,17 @@ from fpga_cosim.tb.target import build
 from fpga_cosim.tb.tools import missing
 from fpga_cosim.tb.verilated import Module
 
+CHUNK = 4  # of switch_core, if nothing else is said
+SIZES = (256, 1024, 4096)  # bytes
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--vectors", type=int, default=200_000, help="random operands of each arithmetic test")
     parser.addoption("--packets", type=int, default=50_000, help="of the differential test of the whole switch")
     parser.addoption("--long", action="store_true", help="also the tests that compile half a minute more")
+    parser.addoption(
+        "--chunk", type=int, default=CHUNK, help="a slot of the whole switch holds 2**CHUNK beats of 64 bytes"
+    )
     parser.addoption("--seed", type=int, default=20261126, help="of everything random")
 
 
@@ -60,6 +66,14 @@ def generator(seed: int) -> np.random.Generator:
 
 
 @pytest.fixture(scope="session")
-def module() -> Module:
+def module(request: pytest.FixtureRequest) -> Module:
     """The whole switch, built once."""
-    return build()
+    chunk = request.config.getoption("--chunk")
+    return build(None if chunk == CHUNK else {"CHUNK": chunk})
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Sizes of payloads: those that a slot can hold."""
+    if "size" in metafunc.fixturenames:
+        largest = 64 << metafunc.config.getoption("--chunk")
+        metafunc.parametrize("size", [size for size in SIZES if size <= largest])

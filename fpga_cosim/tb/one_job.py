@@ -13,12 +13,12 @@ SLOTS, DATA_AND_WANTS = 8, 0x43
 PAYLOAD = frames.HEADERS + packets.HEADERS  # its place in a frame
 
 
-def joined(module: Module, children: int) -> tuple[RtlTarget, dict[str, int], list[str]]:
+def joined(module: Module, children: int, chunk: int = 1024) -> tuple[RtlTarget, dict[str, int], list[str]]:
     """A switch with a job of so many children, the fields that name it, and the addresses of the children."""
     target = RtlTarget(children, module)
     job = {"jid": 5, "key": 6, "lane": 0}
     for bit, address in enumerate(target.addresses):
-        body = {"boot_id": 1, "slots": SLOTS, "window": SLOTS // 2, "chunk": 1024, "route": 1, "hops": 1}
+        body = {"boot_id": 1, "slots": SLOTS, "window": SLOTS // 2, "chunk": chunk, "route": 1, "hops": 1}
         mapped = 0xFFFF << 32 | int.from_bytes(bytes(map(int, ADDRESS.split("."))))
         hop = {"address": mapped, "mask": (1 << children) - 1, "bit": bit}
         data = packets.build("CONFIG", address, ADDRESS, spec.CONFIG.pack(body) + spec.HOP.pack(hop), **job, source=bit)

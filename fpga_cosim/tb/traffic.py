@@ -139,7 +139,8 @@ class Traffic:
             "flags": 0x63,
             "lane": 1,
         }
-        changes |= {"dtype": numbers.choice((0, 1, 3, 30)), "version": 3, "status": 9, "opcode": numbers.getrandbits(8)}
+        # Types of one byte: whether data are whole elements, a receiver need not check (2-15).
+        changes |= {"dtype": numbers.choice((0, 5, 7, 30)), "version": 3, "status": 9, "opcode": numbers.getrandbits(8)}
         name = numbers.choice([*changes, "lease", "lease"])
         if name == "lease":  # the position that the slot may serve next, or the one that it may not
             return fields | {"position": fields.get("position", 0) + slots * numbers.choice((1, 1, 1, 2))}
