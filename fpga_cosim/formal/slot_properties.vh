@@ -106,12 +106,5 @@ always @(posedge clk) begin
         assert (missing == (job_mask[0] & ~f_bits) && position == f_position);
 end
 
-// The run gets this far: a position of two children and more is complete, and the slot is used again.
-reg f_complete = 1'b0;
-always @(posedge clk) begin
-    if (f_result && |(job_mask[0] & (job_mask[0] - 64'd1))) f_complete <= 1'b1;
-    cover (f_complete && f_takes && f_replaces);
-end
-
 // The states of membership and of time, which formal.py has cut out of this copy of the engine, are never reached.
 always @* assert (state < LEAVE);
