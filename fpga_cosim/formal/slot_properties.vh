@@ -55,8 +55,18 @@ always @(posedge clk) begin
         {p_position, p_jid, p_key, p_address, p_seg, p_length, p_drop};
 end
 
+// The states that write these are cut out. A memory that nothing writes would have no value.
+wire f_never = $anyseq;
+always @(posedge clk) if (f_never) begin
+    job_jid[job] <= 32'd0;
+    job_slots[job] <= 32'd0;
+    job_window[job] <= 32'd0;
+    job_chunk[job] <= 32'd0;
+    job_digest[job] <= 128'd0;
+end
+
 always @* begin
-    assume (!rst);
+    assume (!rst && !f_never);
     assume (p_source < 8'd4);
     assume (!scan_is_due);
     assume (p_opcode == `FANIN_OPCODE_CONTRIBUTION || p_opcode == `FANIN_OPCODE_PROBE || p_opcode == `FANIN_OPCODE_QUERY);
