@@ -15,7 +15,7 @@ PEERS := openmpi mpich
 BENCH_FLAGS ?=
 NCCL_TAG := v2.30.7-1
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm hostile cosim cosim-mutants synthesis formal peers mpi4py-suite nccl bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel conform matrix models rdma arm hostile cosim cosim-mutants synthesis peers mpi4py-suite nccl bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,9 +33,8 @@ help:
 	@echo "make arm     on emulated Arm: driver, device code, tests, a demonstration, ranks of x86 on it (minutes; Debian; ARM_FLAGS)"
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make cosim   the switch in Verilog, simulated: its modules, and packet by packet (COSIM_FLAGS=--packets=N --vectors=N)"
-	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
-	@echo "make synthesis  cells, levels and clocks of the Verilog on FPGAs, against the table in fpga_cosim/syn (half an hour)"
-	@echo "make formal  properties of the Verilog's slots, for all runs of some clocks; each fails with a broken engine (minutes)"
+	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (minutes)"
+	@echo "make synthesis  cells, levels and clocks of the Verilog on FPGAs, against the table in fpga_cosim/syn (minutes)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
@@ -120,16 +119,12 @@ cosim-mutants: $(VENV)/.simulated
 	@$(BIN)/python -m fpga_cosim.tb.mutants
 
 $(VENV)/.synthesised: $(VENV)/.simulated
-	@echo "== installing what synthesis and formal properties need"
+	@echo "== installing what synthesis needs"
 	@$(PIP) install --editable '.[synthesis]'
 	@touch $@
 
 synthesis: $(VENV)/.synthesised
 	@$(BIN)/python -m fpga_cosim.syn.synthesis
-
-formal: $(VENV)/.synthesised
-	@$(BIN)/python -m fpga_cosim.formal.formal
-	@$(BIN)/python -m fpga_cosim.formal.formal --faults
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

@@ -923,10 +923,6 @@ end
 wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_float, is_signed,
     size_log2, beats_of_data};
 
-`ifdef FORMAL
-`include "slot_properties.vh"
-`endif
-
 endmodule
 
 `resetall
