@@ -33,7 +33,7 @@ help:
 	@echo "make arm     on emulated Arm: driver, device code, tests, a demonstration, ranks of x86 on it (minutes; Debian; ARM_FLAGS)"
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make cosim   the switch in Verilog, simulated: its modules, and packet by packet (COSIM_FLAGS=--packets=N --vectors=N)"
-	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (minutes)"
+	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
 	@echo "make synthesis  cells, levels and clocks of the Verilog on FPGAs, against the table in fpga_cosim/syn (minutes)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
