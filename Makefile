@@ -19,7 +19,7 @@ UCC_TAG := v1.8.0
 TORCH ?= torch==2.13.0+cpu
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants peers mpi4py-suite nccl ucc torch torch-suite bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants synthesis peers mpi4py-suite nccl ucc torch torch-suite bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -40,6 +40,7 @@ help:
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make cosim   the switch in Verilog, simulated: its modules, and packet by packet (COSIM_FLAGS=--packets=N --vectors=N)"
 	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
+	@echo "make synthesis  cells, levels and clocks of the Verilog on FPGAs, against the table in fpga_cosim/syn (minutes)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
 	@echo "make ucc     libsharp_coll for UCC: UCC's own tests with it, and 10,000 collectives (fetches and builds UCC)"
@@ -135,6 +136,14 @@ cosim: $(VENV)/.simulated
 
 cosim-mutants: $(VENV)/.simulated
 	@$(BIN)/python -m fpga_cosim.tb.mutants
+
+$(VENV)/.synthesised: $(VENV)/.simulated
+	@echo "== installing what synthesis needs"
+	@$(PIP) install --editable '.[synthesis]'
+	@touch $@
+
+synthesis: $(VENV)/.synthesised
+	@$(BIN)/python -m fpga_cosim.syn.synthesis
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .
