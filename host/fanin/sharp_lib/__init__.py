@@ -1,8 +1,9 @@
 """A libsharp_coll for UCC: UCC's layer `sharp` calls it, and gives the collectives of its teams to the devices.
 
 This folder is what UCC's `configure --with-sharp=` takes: `include` has the headers, `lib` the library. It is written
-in C, on libfanin: `context.c` (a process and its NIC), `inheritance.c` (forked children), `agreement.c` (what ranks tell
-each other by UCC's means), `comm.c` (groups of ranks), `collectives.c` (requests), `log.c`. `docs/ucc.md` describes it.
+in C, on libfanin: `context.c` (a process and its NIC), `inheritance.c` (forked children), `agreement.c` (what ranks
+tell each other by UCC's means), `comm.c` (groups of ranks), `collectives.c` (requests), `log.c`. `docs/ucc.md`
+describes it.
 """
 
 from __future__ import annotations
