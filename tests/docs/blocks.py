@@ -29,6 +29,7 @@ NOT_RUN = {  # reason in the title of a block -> what the block must have
     "needs an MPI": r"mpirun|mpiexec|mpicc|--mpi\b",
     "needs verbs devices": r"--rdma rdma://|doorbells rxe1 rxe2",
     "needs a GPU": r"\bNCCL_NET_PLUGIN\b",
+    "needs UCC": r"\bfanin sharp-prefix\b|\bUCC_TLS\b",
     "needs verbs programs": r"\bibv_\w+|\bib_\w+",
     "needs pyverbs": r"\bfanin verbs-lib\b.* python\b|\bpython examples/verbs/",
     "needs a device of yours": r"--(fanin-)?target (?:udp|nic)://",
