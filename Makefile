@@ -232,7 +232,8 @@ nccl: $(VENV)/.tested .bench/nccl
 	@prefix=$$($(BIN)/fanin sharp-prefix) && ( (cd .bench/ucc/source && ./autogen.sh) && cd .bench/ucc/build \
 	  && ../source/configure --prefix=$(CURDIR)/.bench/ucc/installed --with-sharp=$$prefix --with-ucx=$(CURDIR)/.bench/ucc/ucx \
 	  --with-mpi --with-tls=ucp,sharp --without-cuda --without-rocm --disable-gtest --disable-static \
-	  LDFLAGS=-Wl,-rpath,$$prefix/lib && $(MAKE) -j2 install CFLAGS="-O1 -DNDEBUG -std=gnu11") >.bench/ucc/build.log 2>&1 || { tail -20 .bench/ucc/build.log; exit 1; }
+	  LDFLAGS=-Wl,-rpath,$$prefix/lib && $(MAKE) -j2 install CFLAGS="-O1 -DNDEBUG -std=gnu11") \
+	  >.bench/ucc/build.log 2>&1 || { tail -20 .bench/ucc/build.log; exit 1; }
 	@touch $@
 
 ucc: .bench/ucc/.installed

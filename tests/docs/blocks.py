@@ -30,6 +30,7 @@ NOT_RUN = {  # reason in the title of a block -> what the block must have
     "needs verbs devices": r"--rdma rdma://|doorbells rxe1 rxe2",
     "needs torch": r"fanin\[torch\]",
     "needs a GPU": r"\bNCCL_NET_PLUGIN\b",
+    "needs UCC": r"\bfanin sharp-prefix\b|\bUCC_TLS\b",
     "needs verbs programs": r"\bibv_\w+|\bib_\w+",
     "needs pyverbs": r"\bfanin verbs-lib\b.* python\b|\bpython examples/verbs/",
     "needs a card": r"mlxconfig|ip link set p0|crictl|kubelet|10\.0\.0\.1",
