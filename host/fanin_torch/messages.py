@@ -205,8 +205,6 @@ class Messages:
             self._thread.join()
         with self._lock:
             self._fail(Flushed("the group was left"))
-            for message in self._offers.values():
-                message.end(Flushed("the group was left"))
             with contextlib.suppress(FaninError):  # the device is gone
                 self._pd.close()
                 self._cq.close()
@@ -466,9 +464,15 @@ class Messages:
                 self._post(peer, request, lambda _: None)
 
     def _fail(self, error: FaninError) -> None:
-        """Nothing goes on."""
+        """Nothing goes on, and no completion comes any more: every message ends."""
         for peer in self._peers.values():
             self._lose(peer, error)
-        for message in self._wanted:
+        unfinished = [action for *_, action in self._waiting] + list(self._actions.values())
+        self._waiting.clear()
+        self._actions.clear()
+        for action in unfinished:
+            action(error)
+        for message in (*self._wanted, *self._offers.values()):
             message.end(error)
         self._wanted.clear()
+        self._offers.clear()
