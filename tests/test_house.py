@@ -94,7 +94,6 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "nccl_lib",
     ),
     "fanin_torch": (
-        "registration",
         "errors",
         "settings",
         "counts",
@@ -106,6 +105,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "device",
         "messages",
         "process_group",
+        "registration",
     ),
     "fanin_reference": (
         "spec",

@@ -19,7 +19,8 @@ def as_torch(error: FaninError) -> FaninError:
     """The same error: its class is that of `error` and DistBackendError, its text and attributes are the same."""
     if isinstance(error, DistBackendError):
         return error
-    made = _torch_class(type(error)).__new__(_torch_class(type(error)), *error.args)
+    kind: Any = type(error)
+    made = _torch_class(kind).__new__(_torch_class(kind), *error.args)
     made.args = error.args
     made.__dict__.update(error.__dict__)
     return made
