@@ -45,7 +45,7 @@ SLOT = HEADER.size + EAGER
 RECEIVES, SENDS = 256, 64  # slots
 MOST_BYTES = 1 << 30  # of one READ
 LOOK_SECONDS = 0.2  # between two looks for peers that are gone
-ACK_TIMEOUT = 14  # 4.096 us * 2^14 = 67 ms; eight of them until a peer counts as gone
+ACK_TIMEOUT = 17  # 4.096 us * 2^17 = 0.54 s; eight of them until a peer counts as gone, for its NIC may be busy
 MTU_4096 = 5
 POLL_LEAST, POLL_MOST = 0.001, 0.02  # seconds between two looks into the store while a peer has not connected
 ANY = -1
