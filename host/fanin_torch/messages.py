@@ -45,7 +45,7 @@ SLOT = HEADER.size + EAGER
 RECEIVES, SENDS = 256, 64  # slots
 MOST_BYTES = 1 << 30  # of one READ
 LOOK_SECONDS = 0.2  # between two looks for peers that are gone
-ACK_TIMEOUT = 14  # 4.096 us * 2^14 = 67 ms; eight of them until a peer counts as gone
+ACK_TIMEOUT = 17  # 4.096 us * 2^17 = 0.54 s; eight of them until a peer counts as gone, for its NIC may be busy
 MTU_4096 = 5
 POLL_LEAST, POLL_MOST = 0.001, 0.02  # seconds between two looks into the store while a peer has not connected
 ANY = -1
@@ -205,8 +205,6 @@ class Messages:
             self._thread.join()
         with self._lock:
             self._fail(Flushed("the group was left"))
-            for message in self._offers.values():
-                message.end(Flushed("the group was left"))
             with contextlib.suppress(FaninError):  # the device is gone
                 self._pd.close()
                 self._cq.close()
@@ -466,9 +464,15 @@ class Messages:
                 self._post(peer, request, lambda _: None)
 
     def _fail(self, error: FaninError) -> None:
-        """Nothing goes on."""
+        """Nothing goes on, and no completion comes any more: every message ends."""
         for peer in self._peers.values():
             self._lose(peer, error)
-        for message in self._wanted:
+        unfinished = [action for *_, action in self._waiting] + list(self._actions.values())
+        self._waiting.clear()
+        self._actions.clear()
+        for action in unfinished:
+            action(error)
+        for message in (*self._wanted, *self._offers.values()):
             message.end(error)
         self._wanted.clear()
+        self._offers.clear()

@@ -96,6 +96,12 @@ class FaninProcessGroup(ProcessGroup):
 
     getRank, getSize = rank, size
 
+    def _get_backend(self, device: Any) -> Any:
+        """What does the calls for a kind of device: the group itself, for the CPU. RuntimeError for others."""
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"a group of Fanin does nothing for tensors on device {device}")
+        return self
+
     @property
     def group_name(self) -> str:
         """The name that torch gives it."""

@@ -257,16 +257,18 @@ def survivor() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     dist.all_reduce(torch.ones(3))
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-    if rank == 0:
+    if rank in (0, 3):
         dist.send(torch.ones(1), 2, tag=1)  # a connection
     elif rank == 2:
         dist.recv(torch.ones(1), 0, tag=1)
+        dist.recv(torch.ones(1), 3, tag=1)
     pending = dist.all_reduce(torch.ones(3), async_op=True) if rank != 2 else None
     tell_test("ready")
     if rank == 2:
         signal.pause()
     assert pending is not None
     await_test()
+    unanswered = dist.isend(torch.ones(1), 2) if rank == 3 else None
     with pytest.raises(PeerLost):
         pending.wait()
     assert isinstance(pending.exception(), dist.DistBackendError)
@@ -281,6 +283,9 @@ def survivor() -> None:
     assert left == [0, 1, 3]
     store = dist.distributed_c10d._get_default_store()
     dist.destroy_process_group()
+    if unanswered is not None:
+        with pytest.raises((PeerLost, Flushed)):
+            unanswered.wait()
     again = dist.PrefixStore("again", store)
     dist.init_process_group("fanin", store=again, rank=left.index(rank), world_size=len(left))
     tensor = torch.ones(3)

@@ -20,6 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BOUND_S = 120.0  # longest that a test may take
+GRACE_S = 10.0  # for the other ranks, when one has failed
 
 forks = multiprocessing.get_context("forkserver")
 forks.set_forkserver_preload(["tests.torch.rank"])
@@ -64,16 +65,19 @@ class Ranks:
         self._connections[rank].send(None)
 
     def finish(self, *ranks: int, code: int = 0) -> list[str]:
-        """They end with this exit code. What they have written to their error output. When one ends otherwise, or none
-        within BOUND_S, all are ended."""
+        """They end with this exit code. What they have written to their error output. When one ends otherwise, the
+        others have some seconds to say what they saw of it."""
         wanted = ranks or tuple(range(len(self.processes)))
         pending: dict[Any, Any] = {self.processes[rank].sentinel: self.processes[rank] for rank in wanted}
+        bound = BOUND_S
         while pending:
-            ended = [pending.pop(sentinel) for sentinel in connection.wait(list(pending), BOUND_S)]
+            ended = [pending.pop(sentinel) for sentinel in connection.wait(list(pending), bound)]
             for process in ended:
                 process.join()
-            if not ended or any(process.exitcode != code for process in ended):
+            if not ended:
                 self._kill()
+            elif any(process.exitcode != code for process in ended):
+                bound = GRACE_S
         errors = [self._output(rank).with_suffix(".err").read_text() for rank in wanted]
         codes = [self.processes[rank].exitcode for rank in wanted]
         said = "\n".join(f"rank {rank}: {error}" for rank, error in zip(wanted, errors, strict=True))
