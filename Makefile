@@ -10,7 +10,9 @@ SOAK_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CORE := setup.py $(shell find host/fanin -name '*.[ch]') $(wildcard host/fanin/*/exports.map) $(wildcard protocol/fanin_wire/*.h)
+# Without host/fanin/include, which every installation writes anew.
+CORE := setup.py $(shell find host/fanin -path host/fanin/include -prune -o -name '*.[ch]' -print) \
+  $(wildcard host/fanin/*/exports.map) $(wildcard protocol/fanin_wire/*.h)
 PEERS := openmpi mpich
 BENCH_FLAGS ?=
 ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
