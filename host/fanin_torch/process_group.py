@@ -468,7 +468,7 @@ class _Call:
                 remedy="Give tensors of one size.",
             )
         if destination.data_ptr() != source.data_ptr():
-            self._copies.append((destination, source))
+            self._copies.insert(0, (destination, source))  # before the copies out of `destination`
         return True
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -74,6 +74,11 @@ def groups() -> None:
         dist.broadcast(tensor, rank, group=alone)
         dist.all_to_all_single(tensor, rows[0], group=alone)
         assert tensor == rank
+        columns = [torch.zeros(2, 3).t() for _ in range(3)]  # not contiguous: results come by way of other memory
+        dist.scatter(columns[0], [torch.ones(3, 2)], rank, group=alone)
+        dist.reduce_scatter(columns[1], [torch.ones(3, 2)], group=alone)
+        dist.all_to_all([columns[2]], [torch.ones(3, 2)], group=alone)
+        assert all(torch.all(column == 1) for column in columns)
     assert fanin_torch.not_offloaded(alone)["ONE_RANK"] > 0
     for _ in range(20):
         group = dist.new_group(list(range(size)))
