@@ -28,13 +28,12 @@ from fanin_torch.counts import Counts, Reason
 from fanin_torch.device import device_of, job_of
 from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, reduction, require_plain
 from fanin_torch.errors import as_torch, refuse
-from fanin_torch.messages import Messages
-from fanin_torch.settings import SUBGROUP_SHARE, Settings
+from fanin_torch.messages import ANY, Messages
+from fanin_torch.settings import LEAST_SLOTS, SUBGROUP_SHARE, Settings
 from fanin_torch.work import Completer, FaninWork, nothing
 
 log = logging.getLogger("fanin")
 Tensors = Sequence[torch.Tensor]
-ANY_SOURCE = -1
 SHUTDOWN_SECONDS = 60.0  # for other ranks to take what this one has sent them
 
 _groups: weakref.WeakSet[FaninProcessGroup] = weakref.WeakSet()  # open ones
@@ -74,7 +73,7 @@ class FaninProcessGroup(ProcessGroup):
         device = device_of(self._store, self._rank, self._size)
         settings = self._settings
         if _groups:
-            settings = settings._replace(slots=max(4, settings.slots // SUBGROUP_SHARE))
+            settings = settings._replace(slots=max(LEAST_SLOTS, settings.slots // SUBGROUP_SHARE))
         job = job_of(device, self._store, self._rank, self._size, settings)
         limit = min(self._timeout, JOIN_TIMEOUT)
         self._communicator = Communicator(job, self._rank, device.connection, timeout=limit)
@@ -323,10 +322,10 @@ class FaninProcessGroup(ProcessGroup):
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> FaninWork:
         """Receive from whoever sends first."""
-        return self.recv(tensors, ANY_SOURCE, tag)
+        return self.recv(tensors, ANY, tag)
 
     def _peers(self, peer: int) -> Messages:
-        if self._messages is None or (peer != ANY_SOURCE and not 0 <= peer < self._size) or peer == self._rank:
+        if self._messages is None or (peer != ANY and not 0 <= peer < self._size) or peer == self._rank:
             raise InvalidRequest(
                 f"a message between rank {self._rank} and rank {peer} of {self._size}",
                 remedy="Give another rank of the group.",
