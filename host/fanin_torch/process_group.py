@@ -66,7 +66,10 @@ class FaninProcessGroup(ProcessGroup):
                 self._join()
         except FaninError as error:
             refuse(error)
-        self._completer = Completer(f"fanin-group-{next(_numbers)}")
+        number = next(_numbers)
+        self._completer = Completer(f"fanin-group-{number}")
+        # A message may wait for what the program does after a collective, so none is before a collective in a queue.
+        self._message_completer = Completer(f"fanin-group-{number}-messages")
         _groups.add(self)
 
     def _join(self) -> None:
@@ -300,7 +303,7 @@ class FaninProcessGroup(ProcessGroup):
         except FaninError as error:
             refuse(error)
         self.counts.note("send")
-        return self._keep(FaninWork(f"send to {destination}", [step], tensors))
+        return self._keep(FaninWork(f"send to {destination}", [step], tensors), self._message_completer)
 
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> FaninWork:
         """Receive from one rank."""
@@ -318,7 +321,7 @@ class FaninProcessGroup(ProcessGroup):
 
         self.counts.note("recv")
         work = FaninWork(f"receive from {source}", [step], tensors, conclude, source)
-        return self._keep(work)
+        return self._keep(work, self._message_completer)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> FaninWork:
         """Receive from whoever sends first."""
@@ -339,7 +342,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def _end_coalescing(self, device: Any = None) -> FaninWork:
         works, self._coalescing = self._coalescing or [], None
-        return self._keep(FaninWork("a batch", [_AsStep(work) for work in works]))
+        return self._keep(FaninWork("a batch", [_AsStep(work) for work in works]), self._message_completer)
 
     # ---- The end ----
 
@@ -367,6 +370,7 @@ class FaninProcessGroup(ProcessGroup):
                     log.warning("rank %d leaves group %s: %s", self._rank, self._name, error)
             communicator.end(leave)
         self._completer.close()
+        self._message_completer.close()
 
     # ---- How each collective is started ----
 
@@ -376,17 +380,20 @@ class FaninProcessGroup(ProcessGroup):
         call = _Call(self, name, opts)
         try:
             start(call)
-        except FaninError as error:
+        except Exception as error:
             for request in call.requests:  # they are posted, and use the tensors
                 _await_end(request)
-            refuse(error)
+            if isinstance(error, FaninError):
+                refuse(error)
+            raise
         work = FaninWork(name, call.requests, result, call.conclude)
-        return self._keep(work) if getattr(opts, "asyncOp", True) else work
+        return self._keep(work, self._completer) if getattr(opts, "asyncOp", True) else work
 
-    def _keep(self, work: FaninWork) -> FaninWork:
+    def _keep(self, work: FaninWork, completer: Completer) -> FaninWork:
+        """Let a thread end it, whoever waits."""
         if self._coalescing is not None:
             self._coalescing.append(work)
-        self._completer.take(work)
+        completer.take(work)
         return work
 
 

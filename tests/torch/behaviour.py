@@ -142,6 +142,11 @@ def messages() -> None:
         for work in dist.batch_isend_irecv(operations):
             work.wait()
         assert torch.all(into == before)
+    receive = dist.irecv(into[:1], before)  # of what is sent when the collective that begins later has ended
+    dist.all_reduce(out[:1], async_op=True).get_future().wait()
+    dist.send(torch.full((1,), float(rank)), after)
+    receive.wait()
+    assert into[0] == before
     if rank == 0:
         pending = [dist.isend(torch.full((LONG if tag % 2 else 3,), float(tag)), 1, tag=tag) for tag in range(5)]
         for work in pending:
