@@ -29,8 +29,9 @@ from fanin_torch.device import device_of, job_of
 from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, reduction, require_plain
 from fanin_torch.errors import as_torch, refuse
 from fanin_torch.messages import ANY, Messages
-from fanin_torch.settings import LEAST_SLOTS, SUBGROUP_SHARE, Settings
+from fanin_torch.settings import SUBGROUP_SHARE, Settings
 from fanin_torch.work import Completer, FaninWork, nothing
+from fanin_wire.limits import MIN_JOB_SLOTS
 
 log = logging.getLogger("fanin")
 Tensors = Sequence[torch.Tensor]
@@ -76,7 +77,7 @@ class FaninProcessGroup(ProcessGroup):
         device = device_of(self._store, self._rank, self._size)
         settings = self._settings
         if _groups:
-            settings = settings._replace(slots=max(LEAST_SLOTS, settings.slots // SUBGROUP_SHARE))
+            settings = settings._replace(slots=max(MIN_JOB_SLOTS, settings.slots // SUBGROUP_SHARE))
         job = job_of(device, self._store, self._rank, self._size, settings)
         limit = min(self._timeout, JOIN_TIMEOUT)
         self._communicator = Communicator(job, self._rank, device.connection, timeout=limit)
@@ -358,7 +359,7 @@ class FaninProcessGroup(ProcessGroup):
         communicator, self._communicator = self._communicator, None
         messages, self._messages = self._messages, None
         if self._settings.report and self._rank == 0 and self in _groups:
-            print(self.counts.report(self._name or "of one rank"), file=sys.stderr)
+            print(self.counts.report(self._name or "without a name"), file=sys.stderr)
         _groups.discard(self)
         if messages is not None:
             messages.close()
