@@ -13,7 +13,7 @@ SUBGROUP_SHARE = 4  # groups other than the first ask for a quarter, as in the M
 
 
 class Settings(NamedTuple):
-    """What the variables say. Those of rank 0 of a group hold for its ranks."""
+    """What the variables say. Route, reproducible and slots of rank 0 hold for the job of a group."""
 
     report: bool = False
     strict: bool = False
