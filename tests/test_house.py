@@ -112,7 +112,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "process_group",
         "registration",
     ),
-    "fanin_cluster": ("topology", "handoff", "placement"),
+    "fanin_cluster": ("errors", "topology", "handoff", "placement"),
     "fanin_reference": (
         "spec",
         "packets",

@@ -61,34 +61,46 @@ _device: Device | None = None  # of this process, while a group uses it
 
 
 def device_of(store: Any, rank: int, size: int) -> Device:
-    """The device of this process. The first group opens it, as which all `size` ranks call this.
+    """The device of this process, which its first group opens. All `size` ranks of a group call this: it may be the
+    first one of some of them only.
 
     Raises:
         NoDevice: a rank has none. All ranks get it.
     """
     global _device
-    if _device is None or _device.connection.context.closed:
-        _device = _open(store, rank, size)
+    if _device is not None and _device.connection.context.closed:
+        _device = None
+    nics = [] if _device is not None else _nics()
+    mine = {"host": _host(), "network": _network(), "nics": len(nics), "has_device": _device is not None}
+    rows = _tell_all(store, "nics", rank, size, mine)
+    if _device is None or not all(row["has_device"] for row in rows):
+        _device = _open(store, rank, rows, nics)
     return _device
 
 
-def _open(store: Any, rank: int, size: int) -> Device:
-    found = _nics()
-    machines = _tell_all(store, "nics", rank, size, [_machine(), len(found)])
-    if all(count == 0 for _, count in machines) and len({machine for machine, _ in machines}) == 1:
-        found = [(local_fabric.join(store, rank), Place())]
-    device, problem = None, f"{START_ONE}"
+def _open(store: Any, rank: int, rows: list[dict[str, Any]], nics: list[tuple[str, Place]]) -> Device:
+    """rows: what each rank has found; nics: what this one has."""
+    device, problem = _device, START_ONE
     try:
-        if found:
-            socket, place = found[_choice(rank, size, len(found))]
+        if _need_a_fabric(rows):
+            nics = [(local_fabric.join(store, rank), Place())]
+        if nics:
+            beside = [other for other, row in enumerate(rows) if row["host"] == rows[rank]["host"]]
+            socket, place = nics[_choice(beside.index(rank), len(beside), len(nics))]
             device = Device.open(socket, _switches_of_environment(place))
     except FaninError as error:
         problem = str(error)
-    problems = _tell_all(store, "devices", rank, size, None if device else problem)
+    problems = _tell_all(store, "devices", rank, len(rows), None if device else problem)
     if device is not None and not any(problems):
         return device
-    lacking = [other for other in range(size) if problems[other]]
+    lacking = [other for other, found in enumerate(problems) if found]
     raise NoDevice(f"ranks {', '.join(map(str, lacking))} have no device", remedy=problems[lacking[0]])
+
+
+def _need_a_fabric(rows: list[dict[str, Any]]) -> bool:
+    """Whether no rank has a NIC, and one NIC can serve all: they see the same loopback addresses."""
+    places = {(row["host"], row["network"]) for row in rows}
+    return len(places) == 1 and not any(row["nics"] or row["has_device"] for row in rows)
 
 
 def job_of(device: Device, store: Any, rank: int, size: int, settings: Settings) -> Job:
@@ -117,7 +129,8 @@ def _nics() -> list[tuple[str, Place]]:
 
 
 def _choice(rank: int, size: int, choices: int) -> int:
-    """Which of `choices` NICs a rank takes: blocks of consecutive ranks, the first ones longer, as in `fanin run`."""
+    """Which of `choices` NICs of a host one of its `size` ranks takes: blocks of consecutive ranks, the first ones
+    longer, as in `fanin run`."""
     length, longer = divmod(size, choices)
     if rank < longer * (length + 1):
         return rank // (length + 1)
@@ -138,10 +151,15 @@ def _switches_of_environment(place: Place) -> Place:
     return Place.of_struct(given[0])
 
 
-def _machine() -> str:
-    """What is equal for processes that see the same loopback addresses."""
+def _host() -> str:
+    """What is equal for processes of one host."""
     with open("/proc/sys/kernel/random/boot_id") as boot:
-        return f"{boot.read().strip()} {os.stat('/proc/self/ns/net').st_ino}"
+        return boot.read().strip()
+
+
+def _network() -> int:
+    """What is equal for processes of one network namespace of a host."""
+    return os.stat("/proc/self/ns/net").st_ino
 
 
 def _tell_all(store: Any, what: str, rank: int, size: int, mine: Any) -> list[Any]:

@@ -20,8 +20,8 @@ OPERATIONS = {
     ReduceOp.BOR: "bor",
     ReduceOp.BXOR: "bxor",
 }
-# Of truths: what each operation of torch means, as NCCL has it.
-OF_TRUTHS = {"sum": "lor", "max": "lor", "bor": "lor", "prod": "land", "min": "land", "band": "land", "bxor": "lxor"}
+# What each operation of torch means for booleans, as NCCL has it.
+OF_BOOLEANS = {"sum": "lor", "max": "lor", "bor": "lor", "prod": "land", "min": "land", "band": "land", "bxor": "lxor"}
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -43,8 +43,8 @@ def reduction(op: Any, dtype: torch.dtype) -> Reduction:
     name = OPERATIONS.get(op.op if isinstance(op, ReduceOp) else op)
     if name is None:
         raise NotSupported(f"the operation {op} of torch", remedy=f"Use one of {', '.join(OPERATIONS.values())}.")
-    if dtype is torch.bool and name in OF_TRUTHS:
-        return Reduction(OF_TRUTHS[name])
+    if dtype is torch.bool and name in OF_BOOLEANS:
+        return Reduction(OF_BOOLEANS[name])
     if dtype in INTEGERS:
         return Reduction(name)
     if dtype in FLOATS and name in ON_FLOATS:

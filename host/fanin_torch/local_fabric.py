@@ -45,7 +45,10 @@ def join(store: Any, rank: int) -> str:
     if _membership is not None:
         _membership.close()
     _membership = socket.socket(socket.AF_UNIX)
-    _membership.connect(str(folder / GUARD))
+    try:
+        _membership.connect(str(folder / GUARD))
+    except OSError as error:
+        raise NoDevice(f"the NIC of this run has ended: {error}", remedy="Start the program again.") from None
     return str(folder / NIC)
 
 
@@ -62,8 +65,14 @@ def _start() -> str:
         said = output.readline().strip()
     if said == "ready":
         return str(folder)
+    if not said:
+        said = f"the program that starts the NIC of this run ended with {guard.wait()}: {_end_of_log(folder)!r}"
     shutil.rmtree(folder, ignore_errors=True)
-    return said or f"the program that starts the NIC of this run ended with {guard.wait()}"
+    return said
+
+
+def _end_of_log(folder: Path) -> str:
+    return (folder / LOG).read_text()[-500:] if (folder / LOG).exists() else ""
 
 
 def main() -> None:
@@ -98,7 +107,7 @@ def _start_nic(folder: Path) -> subprocess.Popen[bytes] | None:
         nic = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         if _answers(nic, folder / NIC):
             return nic
-    print(f"no NIC could be started: {(folder / LOG).read_text()[-500:]!r}", flush=True)
+    print(f"no NIC could be started: {_end_of_log(folder)!r}", flush=True)
     return None
 
 

@@ -321,8 +321,6 @@ class Messages:
         def at_end(error: FaninError | None) -> None:
             self._free.append(slot)
             then(error)
-            if self._waiting:
-                self._send(*self._waiting.popleft())
 
         piece = SGE(self._send_slots.address + start, length, self._send_slots.lkey)
         self._post(peer, SendWR(0, IBV_WR_SEND, sg=[piece]), at_end)
@@ -347,6 +345,8 @@ class Messages:
                     with self._lock:
                         for completion in self._completions():
                             self._handle(completion)
+                        while self._waiting and self._free:
+                            self._send(*self._waiting.popleft())
                 if time.monotonic() - looked > LOOK_SECONDS:
                     looked = time.monotonic()
                     with self._lock:
@@ -389,6 +389,7 @@ class Messages:
             self._drop_offer(number, None)
             return
         arrival = Arrival(source, tag, size, data, key, address, number)
+        self._drop_late_receives()
         for message in self._wanted:
             if message.tag == tag and message.peer in (ANY, source):
                 self._wanted.remove(message)
@@ -423,11 +424,13 @@ class Messages:
         region = self._register(message, IBV_ACCESS_LOCAL_WRITE)
         pieces = range(0, arrival.length, MOST_BYTES)
         message.left = len(pieces)
+        errors: list[FaninError] = []
 
         def at_end(error: FaninError | None) -> None:
             message.left -= 1
-            if message.left == 0 or error is not None:
-                self._fetched(message, arrival, error)
+            errors.extend([error] if error else [])
+            if message.left == 0:
+                self._fetched(message, arrival, errors[0] if errors else None)
 
         for start in pieces:
             length = min(MOST_BYTES, arrival.length - start)
@@ -436,13 +439,16 @@ class Messages:
             self._post(peer, request, at_end)
 
     def _fetched(self, message: Message, arrival: Arrival, error: FaninError | None) -> None:
-        if message.done:
-            return
+        """Also of a receive whose time has run out: the sender's memory is to be its own again."""
         self._release(message)
         message.end(error)
         peer = self._peers[arrival.source]
         if peer.error is None:
             self._send(peer, HEADER.pack(FETCHED, 0, arrival.tag, 0, 0, arrival.number), None, lambda _: None)
+
+    def _drop_late_receives(self) -> None:
+        """A receive that has ended with Timeout takes no message: its memory is the program's again."""
+        self._wanted = [message for message in self._wanted if not message.done]
 
     def _drop_offer(self, number: int, error: FaninError | None) -> None:
         """The receiver has fetched the data; or, with an error, will not."""
@@ -457,6 +463,7 @@ class Messages:
 
     def _look_for_the_lost(self) -> None:
         """A WRITE of no bytes to each rank from which something is expected."""
+        self._drop_late_receives()
         expected = {message.peer for message in (*self._wanted, *self._offers.values())}
         for peer in self._peers.values():
             if peer.is_connected and peer.error is None and (peer.rank in expected or ANY in expected):

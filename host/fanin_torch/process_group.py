@@ -28,13 +28,13 @@ from fanin_torch.counts import Counts, Reason
 from fanin_torch.device import device_of, job_of
 from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, reduction, require_plain
 from fanin_torch.errors import as_torch, refuse
-from fanin_torch.messages import Messages
+from fanin_torch.messages import ANY, Messages
 from fanin_torch.settings import SUBGROUP_SHARE, Settings
 from fanin_torch.work import Completer, FaninWork, nothing
+from fanin_wire.limits import MIN_JOB_SLOTS
 
 log = logging.getLogger("fanin")
 Tensors = Sequence[torch.Tensor]
-ANY_SOURCE = -1
 SHUTDOWN_SECONDS = 60.0  # for other ranks to take what this one has sent them
 
 _groups: weakref.WeakSet[FaninProcessGroup] = weakref.WeakSet()  # open ones
@@ -67,14 +67,17 @@ class FaninProcessGroup(ProcessGroup):
                 self._join()
         except FaninError as error:
             refuse(error)
-        self._completer = Completer(f"fanin-group-{next(_numbers)}")
+        number = next(_numbers)
+        self._completer = Completer(f"fanin-group-{number}")
+        # A message may wait for what the program does after a collective, so none is before a collective in a queue.
+        self._message_completer = Completer(f"fanin-group-{number}-messages")
         _groups.add(self)
 
     def _join(self) -> None:
         device = device_of(self._store, self._rank, self._size)
         settings = self._settings
         if _groups:
-            settings = settings._replace(slots=max(4, settings.slots // SUBGROUP_SHARE))
+            settings = settings._replace(slots=max(MIN_JOB_SLOTS, settings.slots // SUBGROUP_SHARE))
         job = job_of(device, self._store, self._rank, self._size, settings)
         limit = min(self._timeout, JOIN_TIMEOUT)
         self._communicator = Communicator(job, self._rank, device.connection, timeout=limit)
@@ -301,7 +304,7 @@ class FaninProcessGroup(ProcessGroup):
         except FaninError as error:
             refuse(error)
         self.counts.note("send")
-        return self._keep(FaninWork(f"send to {destination}", [step], tensors))
+        return self._keep(FaninWork(f"send to {destination}", [step], tensors), self._message_completer)
 
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> FaninWork:
         """Receive from one rank."""
@@ -319,14 +322,14 @@ class FaninProcessGroup(ProcessGroup):
 
         self.counts.note("recv")
         work = FaninWork(f"receive from {source}", [step], tensors, conclude, source)
-        return self._keep(work)
+        return self._keep(work, self._message_completer)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> FaninWork:
         """Receive from whoever sends first."""
-        return self.recv(tensors, ANY_SOURCE, tag)
+        return self.recv(tensors, ANY, tag)
 
     def _peers(self, peer: int) -> Messages:
-        if self._messages is None or (peer != ANY_SOURCE and not 0 <= peer < self._size) or peer == self._rank:
+        if self._messages is None or (peer != ANY and not 0 <= peer < self._size) or peer == self._rank:
             raise InvalidRequest(
                 f"a message between rank {self._rank} and rank {peer} of {self._size}",
                 remedy="Give another rank of the group.",
@@ -340,7 +343,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def _end_coalescing(self, device: Any = None) -> FaninWork:
         works, self._coalescing = self._coalescing or [], None
-        return self._keep(FaninWork("a batch", [_AsStep(work) for work in works]))
+        return self._keep(FaninWork("a batch", [_AsStep(work) for work in works]), self._message_completer)
 
     # ---- The end ----
 
@@ -356,7 +359,7 @@ class FaninProcessGroup(ProcessGroup):
         communicator, self._communicator = self._communicator, None
         messages, self._messages = self._messages, None
         if self._settings.report and self._rank == 0 and self in _groups:
-            print(self.counts.report(self._name or "of one rank"), file=sys.stderr)
+            print(self.counts.report(self._name or "without a name"), file=sys.stderr)
         _groups.discard(self)
         if messages is not None:
             messages.close()
@@ -368,6 +371,7 @@ class FaninProcessGroup(ProcessGroup):
                     log.warning("rank %d leaves group %s: %s", self._rank, self._name, error)
             communicator.end(leave)
         self._completer.close()
+        self._message_completer.close()
 
     # ---- How each collective is started ----
 
@@ -377,17 +381,20 @@ class FaninProcessGroup(ProcessGroup):
         call = _Call(self, name, opts)
         try:
             start(call)
-        except FaninError as error:
+        except Exception as error:
             for request in call.requests:  # they are posted, and use the tensors
                 _await_end(request)
-            refuse(error)
+            if isinstance(error, FaninError):
+                refuse(error)
+            raise
         work = FaninWork(name, call.requests, result, call.conclude)
-        return self._keep(work) if getattr(opts, "asyncOp", True) else work
+        return self._keep(work, self._completer) if getattr(opts, "asyncOp", True) else work
 
-    def _keep(self, work: FaninWork) -> FaninWork:
+    def _keep(self, work: FaninWork, completer: Completer) -> FaninWork:
+        """Let a thread end it, whoever waits."""
         if self._coalescing is not None:
             self._coalescing.append(work)
-        self._completer.take(work)
+        completer.take(work)
         return work
 
 
@@ -468,7 +475,7 @@ class _Call:
                 remedy="Give tensors of one size.",
             )
         if destination.data_ptr() != source.data_ptr():
-            self._copies.append((destination, source))
+            self._copies.insert(0, (destination, source))  # before the copies out of `destination`
         return True
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:

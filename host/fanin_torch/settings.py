@@ -7,14 +7,13 @@ from typing import NamedTuple, Self
 
 from fanin.errors import InvalidRequest
 from fanin.job.description import REPRODUCIBLE, ROUTES
-from fanin_wire.limits import DEFAULT_JOB_SLOTS
+from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_SLOTS, MIN_JOB_SLOTS
 
-LEAST_SLOTS = 4
 SUBGROUP_SHARE = 4  # groups other than the first ask for a quarter, as in the MPI shim
 
 
 class Settings(NamedTuple):
-    """What the variables say. Those of rank 0 of a group hold for its ranks."""
+    """What the variables say. Route, reproducible and slots of rank 0 hold for the job of a group."""
 
     report: bool = False
     strict: bool = False
@@ -43,6 +42,8 @@ def _one_of(name: str, default: str, allowed: tuple[str, ...]) -> str:
 
 def _slots(name: str) -> int:
     text = os.environ.get(name) or str(DEFAULT_JOB_SLOTS)
-    if not text.isdecimal() or (slots := int(text)) < LEAST_SLOTS or slots & (slots - 1):
-        raise InvalidRequest(f"{name} is {text!r}", remedy=f"Set it to a power of two from {LEAST_SLOTS} on.")
+    slots = int(text) if text.isdecimal() and len(text) <= len(str(MAX_JOB_SLOTS)) else 0
+    if not MIN_JOB_SLOTS <= slots <= MAX_JOB_SLOTS or slots & (slots - 1):
+        remedy = f"Set it to a power of two from {MIN_JOB_SLOTS} to {MAX_JOB_SLOTS}."
+        raise InvalidRequest(f"{name} is {text!r}", remedy=remedy)
     return slots

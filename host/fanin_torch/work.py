@@ -1,7 +1,7 @@
 """Work: what torch waits for, and the thread that ends it where nobody waits.
 
 The device does the collective. What is left to the host (to copy a result to ordinary memory, to post what had no room)
-is done by whoever waits, or by one sleeping thread of the group for works that were started without a wait.
+is done by whoever waits, or by a sleeping thread of the group for works that were started without a wait.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ class FaninWork(dist.Work):
                 error = error or as_torch(late)
             except FaninError as failure:
                 error = error or as_torch(failure)
+            except Exception as failure:  # of a work in a batch whose result could not be copied
+                error = error or failure
         if error is None:
             try:
                 self._conclude()
@@ -187,8 +189,9 @@ class Completer:
             del work  # its tensors are the program's
 
     def close(self) -> None:
-        """When all works have ended."""
-        if self._thread is not None and self._thread is not threading.current_thread():
+        """When all works have ended; a callback in the thread itself does not wait for that."""
+        if self._thread is not None:
             self._works.put(None)
-            self._thread.join()
+            if self._thread is not threading.current_thread():
+                self._thread.join()
             self._thread = None

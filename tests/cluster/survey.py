@@ -72,10 +72,10 @@ def summary(machines: dict[str, Machine]) -> str:
     plans = Counter(links_of(machine).partition(", ")[2] for machine in both)
     by_class = ", ".join(f"{count} at *{level}*" for level, count in plans.most_common())
     return (
-        f"Of {len(machines)} files, {with_gpus} have GPUs, and {len(both)} GPUs and a NIC with RDMA. "
-        f"Of these {len(both)}, every GPU shares a\nswitch with such a NIC in {every}, "
-        f"some GPUs do in {len(both) - every - none}, and none in {none}.\n"
-        f"The links of a hand-off begin at the class of nearness\nthat has two GPUs: {by_class}."
+        f"Of {len(machines)} files, {with_gpus} have GPUs, and {len(both)} have GPUs and a NIC with RDMA. "
+        f"In {every} of these {len(both)}, every GPU shares a switch with such a\nNIC; "
+        f"in {len(both) - every - none} some GPUs do; in {none} none does.\n"
+        f"The links of a hand-off begin at the nearest class that has two GPUs: {by_class}."
     )
 
 

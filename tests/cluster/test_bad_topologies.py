@@ -21,6 +21,7 @@ BOMB = """<?xml version="1.0"?>
 ]>
 <system version="1"><cpu numaid="&b;"/></system>
 """
+LONG = "9" * 5000  # more digits than Python converts
 OUTSIDE = '<!DOCTYPE system [<!ENTITY passwords SYSTEM "/etc/passwd">]><system>&passwords;</system>'
 BAD = {
     "nothing": ("", r"line 1: it is no XML"),
@@ -36,14 +37,20 @@ BAD = {
     "numaid": (NCCL.replace('numaid="1"', 'numaid="one"'), r"line 19: numaid='one' of <cpu> is no whole number"),
     "busid": (NCCL.replace("0000:20:00.0", "slot 3"), r"line 14: busid='slot 3' is no PCI address"),
     "speed": (NCCL.replace('speed="10000"', 'speed="fast"'), r"line 17: speed='fast' of <net>"),
+    "long number": (NCCL.replace('speed="10000"', f'speed="{LONG}"'), r"line 17: speed='9{40}' of <net>"),
     "count": (NCCL.replace('count="4"', ""), r"line 5: count='' of <nvlink>"),
     "hwloc 1": ("<topology><object type='Machine'/></topology>", r"line 1: it is of hwloc 1"),
     "no machine": ('<topology version="2.0"/>', r"line 1: it has no object of type Machine"),
     "nodeset": (HWLOC_2.replace('nodeset="0x00000002"', 'nodeset="all"'), r"nodeset='all' is no list"),
     "os_index": (HWLOC_2.replace('type="NUMANode" os_index="1"', 'type="NUMANode"'), r"line 25: os_index=''"),
+    "long os_index": (
+        HWLOC_2.replace('type="NUMANode" os_index="1"', f'type="NUMANode" os_index="{LONG}"'),
+        r"line 25: ",
+    ),
     "pci_type": (HWLOC_2.replace("1200 [1002:74a1]", "a GPU"), r"line 27: pci_type='a GPU"),
     "pci_busid": (HWLOC_2.replace('pci_busid="0000:81:00.0"', ""), r"line 27: pci_busid=''"),
     "pci_link_speed": (HWLOC_2.replace('"31.5"', '"fast"', 1), r"line 9: pci_link_speed='fast'"),
+    "no finite number": (HWLOC_2.replace('"31.5"', '"1e999"', 1), r"line 9: pci_link_speed='1e999'"),
 }
 
 
@@ -54,6 +61,14 @@ def test_file_is_refused(name: str, tmp_path: Path) -> None:
         machine_of(text, tmp_path)
     assert raised.value.remedy
     assert str(tmp_path / "machine.xml") in raised.value.cause
+
+
+def test_long_numbers_that_do_not_matter(tmp_path: Path) -> None:
+    """They are unknown, as what is no number."""
+    machine = machine_of(NCCL.replace('link_width="16"', f'link_width="{LONG}"'), tmp_path)
+    assert machine.gpus[0].bus_rate == 0
+    machine = machine_of(HWLOC_2.replace('osdev_type="3"', f'osdev_type="{LONG}"'), tmp_path)
+    assert machine.nics[0].devices == ("ib0",)
 
 
 def test_there_is_no_file(tmp_path: Path) -> None:

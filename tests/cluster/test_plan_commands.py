@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from fanin_tools.cli.app import app
 from tests.cluster.machines import NCCL, NCCL_BY_CLASS
 
+TWICE = ["--subnet", "mlx5_0=10.1.0.0/24", "--subnet", "mlx5_0=10.2.0.0/24"]
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
@@ -72,6 +74,7 @@ def test_choice() -> None:
         (["placement", "choose", "1,2", "--reading", "all"], "INVALID_REQUEST", "--reading all"),
         (["placement", "choose", "1,2", "--gpus", "3"], "NO_RESOURCES", "no class has room for 1 workers with 3 GPUs"),
         (["placement", "classes", "FILE", "--subnet", "mlx5_0"], "INVALID_REQUEST", "--subnet mlx5_0"),
+        (["placement", "classes", "FILE", *TWICE], "INVALID_REQUEST", "--subnet is given twice for mlx5_0"),
         (["placement", "classes", "FILE", "--subnet", "eth0=10.0.0.0/8"], "INVALID_REQUEST", "there is no NIC eth0"),
         (["placement", "classes", "FILE", "--affinity", "rack"], "INVALID_REQUEST", "--affinity rack"),
         (["handoff", "FILE", "--holder", "4"], "INVALID_REQUEST", "there is no GPU 4"),

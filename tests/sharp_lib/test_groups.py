@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,8 @@ class Ranks:
         if together:
             self.environment["UCC_TL_SHARP_DEVICES"] = running.fabric.nics[0].name
         self.processes = list[subprocess.Popen[str]]()
+        self._bound = threading.Timer(BOUND_S, self._kill)  # of ranks that hang; what reads their lines goes on then
+        self._bound.start()
         with tempfile.TemporaryDirectory(prefix="fanin-sharp-") as self.folder:
             self._start(program, name)
             assert self.line(0) == "listening"
@@ -124,9 +127,14 @@ class Ranks:
     def __enter__(self) -> Ranks:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def _kill(self) -> None:
         for process in self.processes:
             process.kill()
+
+    def __exit__(self, *_: object) -> None:
+        self._bound.cancel()
+        self._kill()
+        for process in self.processes:
             process.wait()
 
 

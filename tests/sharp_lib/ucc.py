@@ -88,11 +88,9 @@ def require_given(output: str, layers: str, collectives: list[str]) -> str:
     """What the library was given, in words. Ends the process if that is none of a kind, or any where it has no part."""
     counts, jobs = given(output), {jid: size for size, jid in JOINED.findall(output)}
     if layers == WITHOUT:
-        return (
-            "none by the devices"
-            if not jobs
-            else sys.exit(f"sharp takes part where it is not listed:\n{output[-8000:]}")
-        )
+        if jobs:
+            sys.exit(f"sharp takes part where it is not listed:\n{output[-8000:]}")
+        return "none by the devices"
     missing = [name for name in collectives if not counts.get(NAMES[name][1])]
     if missing:
         sys.exit(f"UCC gave none of {', '.join(missing)} to sharp:\n{output[-8000:]}")

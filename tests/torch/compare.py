@@ -51,7 +51,9 @@ def outcomes(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    files = tuple(map(Path, sys.argv[1:3])) or both()
+    if len(sys.argv) not in (1, 3):
+        sys.exit("usage: python -m tests.torch.compare [FANIN.json GLOO.json]")
+    files = tuple(map(Path, sys.argv[1:])) or both()
     fanin, gloo = map(outcomes, files)
     print(f"{'on Fanin':10}{'on Gloo':10}tests")
     pairs = Counter((row["outcome"], gloo[name]["outcome"]) for name, row in fanin.items())

@@ -69,10 +69,10 @@ def take_the_place_of_gloo() -> None:
     dist.distributed_c10d.ProcessGroupGloo = InPlaceOfGloo
 
 
-def main() -> None:
-    backend, names = sys.argv[1], sys.argv[2:]
+def run(backend: str, names: list[str], folder: str) -> None:
+    """The tests with these names, or all. folder: for what they write."""
     os.environ |= {"BACKEND": "gloo", "WORLD_SIZE": str(RANKS), "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": SECONDS}
-    os.environ["TEMP_DIR"] = tempfile.mkdtemp(prefix="fanin-suite-")
+    os.environ["TEMP_DIR"] = folder
     import torch
     from torch.testing._internal.distributed import distributed_test
 
@@ -95,6 +95,13 @@ def main() -> None:
     if results := os.environ.get("FANIN_SUITE_RESULTS"):
         with open(results, "w") as file:
             json.dump(outcomes.rows, file, indent=1)
+
+
+def main() -> None:
+    if sys.argv[1:2] not in (["fanin"], ["gloo"]):
+        sys.exit("usage: python -m tests.torch.suite fanin|gloo [NAME ...]")
+    with tempfile.TemporaryDirectory(prefix="fanin-suite-") as folder:
+        run(sys.argv[1], sys.argv[2:], folder)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,10 @@ def test_messages_between_nics(tree: list[str]) -> None:
     run("behaviour.messages", 4, tree)
 
 
+def test_groups_in_a_world_of_gloo(local: list[str]) -> None:
+    run("behaviour.groups_in_a_world_of_gloo", 3, local, FANIN_TEST_BACKEND="gloo")
+
+
 def test_strict(local: list[str]) -> None:
     run("behaviour.strict", 2, local, FANIN_TORCH_STRICT="1")
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from fanin_cluster.handoff.plan import Copy, Plan
 
 STAGES = ("spread", "send", "diffuse", "collect")
-
-
 INSIDE_RATE = 200e9  # bytes per second of a GPU to the others of its node, in each direction; no source tells it
 
 

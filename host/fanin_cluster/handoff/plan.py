@@ -117,8 +117,7 @@ class Plan:
 
         Args:
             failures: for each such link, by its index, the ranges (offset, length) of its stripes that have arrived.
-            All
-                other links end their stripes.
+                The stripes of all other links arrive whole.
 
         Returns: a plan whose stripes are the missing ranges, over the other links in proportion to their rates.
         Raises HandoffInvalid if there is no other link.

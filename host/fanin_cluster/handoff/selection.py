@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from fanin_cluster.errors import ClusterError
 from fanin_cluster.topology.affinity import gpus_of_nics
 from fanin_cluster.topology.machine import Component, Machine, Nearness
 
@@ -19,13 +20,8 @@ AT_LEAST = 2  # [6]
 NIC_RATE = 25e9  # bytes per second (200 Gbit/s) of a NIC whose rate is not known
 
 
-class HandoffInvalid(Exception):
-    """A hand-off that can not be planned. `cause` says why, `remedy` what to do."""
-
-    def __init__(self, cause: str, remedy: str) -> None:
-        super().__init__(f"{cause}; {remedy}")
-        self.cause = cause
-        self.remedy = remedy
+class HandoffInvalid(ClusterError):
+    """A hand-off that can not be planned."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from fanin.errors import FaninError
 from fanin.verbs import CQ, GID, MR, PD, QP, SGE, AHAttr, Context, GlobalRoute, QPAttr, QPInitAttr, SendWR
 from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_QPT_RC, IBV_WR_RDMA_WRITE
+from fanin_cluster.errors import ClusterError
 from fanin_cluster.handoff.plan import Plan
 from fanin_cluster.handoff.selection import HandoffInvalid
 
@@ -41,13 +42,8 @@ MOST_LINE = 1 << 20
 Bytes = NDArray[np.uint8]
 
 
-class HandoffFailed(Exception):
-    """A transfer that has ended without its data. `cause` says why, `remedy` what to do."""
-
-    def __init__(self, cause: str, remedy: str) -> None:
-        super().__init__(f"{cause}; {remedy}")
-        self.cause = cause
-        self.remedy = remedy
+class HandoffFailed(ClusterError):
+    """A transfer that has ended without its data."""
 
 
 def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.socket) -> Plan:

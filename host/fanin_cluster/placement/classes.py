@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_network
 
+from fanin_cluster.errors import ClusterError
 from fanin_cluster.topology.affinity import gpus_of_nics
 from fanin_cluster.topology.machine import Component, Machine, Nearness, numa_of
 
@@ -30,13 +31,8 @@ class Affinity(StrEnum):
 LEAST = {Affinity.NUMA: Nearness.NUMA, Affinity.SWITCH: Nearness.SWITCH}
 
 
-class PlacementInvalid(Exception):
-    """A request that contradicts the machine or itself. `cause` says how, `remedy` what to do."""
-
-    def __init__(self, cause: str, remedy: str) -> None:
-        super().__init__(f"{cause}; {remedy}")
-        self.cause = cause
-        self.remedy = remedy
+class PlacementInvalid(ClusterError):
+    """A request that contradicts the machine or itself."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fanin_cluster.topology.machine import Component, Kind, Machine, TopologyInvalid, name_components
 from fanin_cluster.topology.pci import GIGABYTES, kind_of_class, normal_address
-from fanin_cluster.topology.xml_file import Element
+from fanin_cluster.topology.xml_file import MAX_SHOWN, Element
 
 FORMAT = "hwloc XML"
 ROOT = "topology"
@@ -30,6 +30,7 @@ NETWORK, OPENFABRICS = "network", "OpenFabrics"
 NUMBERS_2 = {2: NETWORK, 3: OPENFABRICS}
 BITS_3 = {1 << 4: NETWORK, 1 << 5: OPENFABRICS}
 TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]")
+NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?")
 REMEDY = "write the file anew: lstopo --whole-io FILE.xml"
 
 
@@ -62,11 +63,11 @@ class _Reader:
 
     def numa_nodes(self, element: Element) -> None:
         if element.get("type") == "NUMANode":
-            text = element.get("os_index")
-            if not text.isdecimal():
-                raise self.invalid(element, f"os_index={text!r} of a NUMANode is no whole number")
-            if int(text) not in self.nodes:
-                self.nodes[int(text)] = self.machine.root.add(Component(Kind.NUMA, number=int(text)))
+            number = element.whole("os_index")
+            if number is None:
+                raise self.invalid(element, f"{element.shown('os_index')} of a NUMANode is no whole number")
+            if number not in self.nodes:
+                self.nodes[number] = self.machine.root.add(Component(Kind.NUMA, number=number))
         for child in element.all("object"):
             self.numa_nodes(child)
 
@@ -84,7 +85,7 @@ class _Reader:
         try:  # 32 bits a word, the highest first
             words = [int(word or "0", 16) for word in nodeset.split(",")]
         except ValueError:
-            raise self.invalid(element, f"nodeset={nodeset!r} is no list of hexadecimal words") from None
+            raise self.invalid(element, f"nodeset={nodeset[:MAX_SHOWN]!r} is no list of hexadecimal words") from None
         bits = [32 * place + bit for place, word in enumerate(reversed(words)) for bit in range(32) if word >> bit & 1]
         found = [self.nodes[bit] for bit in bits if bit in self.nodes]
         return found[0] if len(found) == 1 else self.machine.root
@@ -103,10 +104,10 @@ class _Reader:
     def pci_function(self, element: Element) -> Component:
         address = normal_address(element.get("pci_busid"))
         if address is None:
-            raise self.invalid(element, f"pci_busid={element.get('pci_busid')!r} is no PCI address")
+            raise self.invalid(element, f"{element.shown('pci_busid')} is no PCI address")
         said = TYPE.match(element.get("pci_type").lower())
         if said is None:
-            raise self.invalid(element, f"pci_type={element.get('pci_type')!r} names no class and vendor")
+            raise self.invalid(element, f"{element.shown('pci_type')} names no class and vendor")
         vendor = f"0x{said[2]}"
         kind = Kind.SWITCH if element.get("type") == "Bridge" else kind_of_class(said[1], vendor)
         devices = [(self.device_types(each), each.get("name")) for each in element.all("object")]
@@ -119,17 +120,16 @@ class _Reader:
         return component
 
     def bus_rate(self, element: Element) -> float:
-        text = element.get("pci_link_speed", "0")
-        try:
-            return float(text) * GIGABYTES
-        except ValueError:
-            raise self.invalid(element, f"pci_link_speed={text!r} is no number") from None
+        speed = element.get("pci_link_speed", "0")
+        if not NUMBER.fullmatch(speed):
+            raise self.invalid(element, f"{element.shown('pci_link_speed')} is no number")
+        return float(speed) * GIGABYTES
 
     def device_types(self, element: Element) -> set[str]:
         """What an OSDev is, of what matters here."""
-        text = element.get("osdev_type")
-        if element.get("type") != "OSDev" or not text.isdecimal():
+        number = element.whole("osdev_type")
+        if element.get("type") != "OSDev" or number is None:
             return set()
         if self.major == "2":
-            return {NUMBERS_2[int(text)]} if int(text) in NUMBERS_2 else set()
-        return {what for bit, what in BITS_3.items() if int(text) & bit}
+            return {NUMBERS_2[number]} if number in NUMBERS_2 else set()
+        return {what for bit, what in BITS_3.items() if number & bit}

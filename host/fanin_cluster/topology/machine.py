@@ -18,14 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+from fanin_cluster.errors import ClusterError
 
-class TopologyInvalid(Exception):
-    """A source that describes no machine. `cause` names the place, `remedy` says what to do."""
 
-    def __init__(self, cause: str, remedy: str) -> None:
-        super().__init__(f"{cause}; {remedy}")
-        self.cause = cause
-        self.remedy = remedy
+class TopologyInvalid(ClusterError):
+    """A source that describes no machine. `cause` names the place."""
 
 
 class Kind(StrEnum):

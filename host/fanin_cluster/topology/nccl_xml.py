@@ -46,11 +46,10 @@ class _Reader:
 
     def whole(self, element: Element, name: str) -> int:
         """An attribute that is a whole number."""
-        text = element.get(name)
-        try:
-            return int(text)
-        except ValueError:
-            raise self.invalid(element, f"{name}={text!r} of <{element.tag}> is no whole number") from None
+        number = element.whole(name)
+        if number is None:
+            raise self.invalid(element, f"{element.shown(name)} of <{element.tag}> is no whole number")
+        return number
 
     def read(self, root: Element) -> Machine:
         nodes: dict[tuple[str, int], Component] = {}
@@ -79,7 +78,7 @@ class _Reader:
     def function(self, element: Element, above: Component) -> None:
         address = normal_address(element.get("busid"))
         if address is None:
-            raise self.invalid(element, f"busid={element.get('busid')!r} is no PCI address")
+            raise self.invalid(element, f"{element.shown('busid')} is no PCI address")
         vendor = element.get("vendor").lower()
         component = above.add(
             Component(
@@ -104,7 +103,8 @@ class _Reader:
         """Take name and rate of a NIC from the `net` elements, one for each port."""
         nets = element.all("net")
         nic.devices = tuple(net.get("name") for net in nets if net.get("name"))
-        nic.rate = sum(self.whole(net, "speed") * MBITS for net in nets if net.get("speed"))
+        speeds = [self.whole(net, "speed") for net in nets if net.get("speed")]
+        nic.rate = sum(speed * MBITS for speed in speeds if speed > 0)  # -1 is unknown
         if nets:  # the plugin for sockets gives no GUID
             nic.rdma = any(net.get("guid", "0x0") not in ("0x0", "0") for net in nets)
 

@@ -44,8 +44,8 @@ def kind_of_class(code: str, vendor: str) -> Kind:
 
 def link_rate(speed: str, width: str) -> float:
     """Bytes per second of a PCIe link, from "16.0 GT/s PCIe" and "16" as in sysfs; 0 if either is unknown."""
-    rate = re.match(r"\s*(\d+(?:\.\d+)?)\s*GT/s", speed)
-    lanes = re.match(r"\s*(\d+)", width)
+    rate = re.match(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*GT/s", speed)
+    lanes = re.match(r"\s*(\d{1,9})(?!\d)", width)
     if rate is None or lanes is None:
         return 0.0
     transfers = float(rate[1])

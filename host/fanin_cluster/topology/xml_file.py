@@ -6,6 +6,7 @@ external document type, which hwloc names, is not fetched.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -16,6 +17,8 @@ from fanin_cluster.topology.machine import TopologyInvalid
 MAX_BYTES = 64 << 20  # the largest public topology has 0.4 MB
 MAX_ELEMENTS = 500_000
 MAX_DEPTH = 64
+MAX_SHOWN = 40  # characters of an attribute in an error
+WHOLE = re.compile(r"-?[0-9]{1,18}")
 REMEDY = "give a topology that NCCL, RCCL or hwloc 2 or newer has written"
 
 
@@ -31,6 +34,15 @@ class Element:
     def get(self, name: str, default: str = "") -> str:
         """An attribute."""
         return self.attributes.get(name, default)
+
+    def whole(self, name: str) -> int | None:
+        """An attribute that is a whole number; None if it is none, or too long for any topology."""
+        text = self.get(name).strip()
+        return int(text) if WHOLE.fullmatch(text) else None
+
+    def shown(self, name: str) -> str:
+        """An attribute as an error names it."""
+        return f"{name}={self.get(name)[:MAX_SHOWN]!r}"
 
     def all(self, tag: str) -> list[Element]:
         """The elements directly below with a tag."""

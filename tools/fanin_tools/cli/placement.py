@@ -38,6 +38,8 @@ def classes(
         nic, equals, text = each.partition("=")
         if not equals:
             raise UsageError(f"--subnet {each}", "write NIC=SUBNET, as in mlx5_0=10.1.0.0/24")
+        if nic in subnets:
+            raise UsageError(f"--subnet is given twice for {nic}", "give one subnet for each NIC")
         subnets[nic] = text
     try:
         found = server_classes(read(file), subnets, Affinity(affinity))
