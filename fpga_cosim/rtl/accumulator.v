@@ -2,9 +2,8 @@
 // payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0 copies.
 // The value as it would be sent goes to a memory of its own, one clock later (see vector_unit).
 //
-// One beat a clock; a command follows another one without a gap. LATENCY = 6 clocks pass from the read of a beat until it
-// can be read again, and so many clocks lie between the first beats of two commands about one slot: all other beats are
-// as far apart.
+// One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 6 clocks
+// later. So the first beats of two commands about one slot are at least 6 clocks apart; then all their beats are.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -136,12 +136,12 @@ reg [31:0]  job_window [0:(1<<JOBS)-1];
 reg [31:0]  job_chunk [0:(1<<JOBS)-1];
 reg [127:0] job_digest [0:(1<<JOBS)-1];
 reg [39:0]  job_heard [0:(1<<JOBS)-1];
-reg [40:0]  job_loss [0:(1<<JOBS)-1]; // the highest own_bit: whether there was one
+reg [40:0]  job_loss [0:(1<<JOBS)-1]; // the highest bit: whether there was one
 reg [7:0]   job_status [0:(1<<JOBS)-1];
 reg [63:0]  job_bits [0:(1<<JOBS)-1];   // members that the end is about,
 reg [15:0]  job_above [0:(1<<JOBS)-1];  // whose children they are,
 reg [63:0]  job_lost [0:(1<<JOBS)-1];   // and the lost device's address
-reg [32:0]  job_refused [0:(1<<JOBS)-1]; // the highest own_bit: whether a key was refused
+reg [32:0]  job_refused [0:(1<<JOBS)-1]; // the highest bit: whether a key was refused
 
 wire [(1<<JOBS)-1:0] hits, vacant, remembered;
 genvar i;
@@ -175,7 +175,7 @@ wire        source_joined = |(own_joined & source_bit), source_left = |(own_left
 wire [63:0] unjoined = own_mask & ~own_joined;
 wire        all_left = (own_mask & ~own_left) == 64'd0;
 
-// ---- Children: who joined with a own_bit; when it was heard, and when there was last a packet to it
+// ---- Children, by bit: who has joined; when it was last heard, and when it was last sent a packet
 
 reg  [63:0] todo; // bits of children to go through
 wire [5:0]  next;

@@ -5,8 +5,8 @@
 // as wide, `a_high` and `result_high` above them. Of 64 bits of data, which are four elements, the lower two are in the
 // same 64 bits of `result`, the upper two in those of `result_high`. `rounded` is the value as it is sent.
 //
-// One beat a clock; `a` and `a_high` come one clock with `advance` after op, dtype and b, `result` 4 clocks after them, and
-// `rounded` one more. Operation and type may change in each beat.
+// One beat a clock, in clocks with `advance`: `a` and `a_high` come 1 clock after op, dtype and b; `result` comes 5 clocks
+// after op, and `rounded` 6. Operation and type may change in each beat.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,4 +1,4 @@
-"""Options of the tests of the RTL: how many random vectors, and from which seed."""
+"""Options of the tests of the RTL, and the whole switch, which they share."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Daemon:
             connection.close()
 
     def status(self) -> dict[str, Any]:
-        """As every device says it (docs/command-line.md). How many slots are in use the simulation does not say."""
+        """As every device says it (docs/command-line.md). The simulation does not say how many slots are in use."""
         jobs = self._jobs()
         total = 1 << (4 + 5)  # JOBS and LEASE of switch_core
         slots = {"total": total, "leased": sum(job["slots"] for job in jobs), "used": None, "high_water": None}

@@ -52,7 +52,6 @@ class RtlTarget(Uncontrolled):
     """See `fanin_conform.targets.target.Target`.
 
     module: the switch, if it is built already; it is reset.
-    parameters: of `switch_core`.
     address: of the switch.
     wave: a file for the waveform, of a switch that is built here.
     room: beats that may come out for what goes in together.
@@ -65,14 +64,13 @@ class RtlTarget(Uncontrolled):
         self,
         count: int,
         module: Module | None = None,
-        parameters: Mapping[str, int] | None = None,
         address: str = ADDRESS,
         wave: Path | None = None,
         room: int = ROOM,
     ) -> None:
         self._room = room
         self.address, self.addresses = address, [f"10.0.1.{1 + number}" for number in range(count)]
-        self.module = module or build(parameters, wave)
+        self.module = module or build(wave=wave)
         self._rest = np.zeros(1, self.module.inputs)
         self._rest["own_mac"] = int.from_bytes(frames.mac_of(address))
         self._rest["own_address"] = int(ipaddress.IPv4Address(address))

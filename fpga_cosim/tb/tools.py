@@ -63,6 +63,6 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     return done.stdout + done.stderr
 
 
-def sources(folder: Path = RTL) -> Sequence[Path]:
+def sources() -> Sequence[Path]:
     """All modules, one a file."""
-    return sorted(folder.glob("*.v"))
+    return sorted(RTL.glob("*.v"))

@@ -181,13 +181,10 @@ def _moves(ports: np.dtype, form: str) -> str:
     )
 
 
-def _digest(*parts: Path | str) -> str:
-    """What a library is made of: this file, and all sources of the RTL."""
-    state = hashlib.sha256(Path(__file__).read_bytes())
-    for part in parts:
-        files = sorted(part.glob("*.v*")) if isinstance(part, Path) else []
-        state.update(b"".join(path.read_bytes() for path in files) or str(part).encode())
-    return state.hexdigest()
+def _digest(*words: str) -> str:
+    """What a library is made of: this file, all sources of the RTL, and words that say how it is built."""
+    made_of = [path.read_bytes() for path in (Path(__file__), *sorted(RTL.glob("*.v*")))]
+    return hashlib.sha256(b"".join([*made_of, *(word.encode() for word in words)])).hexdigest()
 
 
 @cache
@@ -219,7 +216,6 @@ class Module:
     Args:
         name: of the module and its file.
         parameters: of the module.
-        rtl: the folder with its source and those of the modules in it.
         wave: a file that gets the waveform of all signals, from the first reset on; None: there is none.
         tables: places of arrays of registers, as "instance.name", and the numpy type of an element.
 
@@ -231,7 +227,6 @@ class Module:
         self,
         name: str,
         parameters: Mapping[str, int] | None = None,
-        rtl: Path = RTL,
         wave: Path | None = None,
         tables: Mapping[str, str] | None = None,
     ) -> None:
@@ -242,12 +237,12 @@ class Module:
         self._tables = dict(tables or {})
         kinds = [kind for kind, asked in (("wave", wave), ("tables", tables)) if asked]
         label = "-".join([name, *(f"{key}{value}" for key, value in values.items()), *kinds])
-        folder = BUILD / (label if rtl == RTL else f"{label}.{rtl.name}")
+        folder = BUILD / label
         folder.mkdir(parents=True, exist_ok=True)
         generics = [f"-G{key}={value}" for key, value in values.items()]
         with (folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes that want the same module one builds it
-            library = self._build(name, generics, rtl, folder, _digest(rtl, RTL, label, *self._tables))
+            library = self._build(name, generics, folder, _digest(label, *self._tables))
         self._ffi = cffi.FFI()
         self._ffi.cdef(DECLARATIONS)
         self._library = self._ffi.dlopen(str(library))
@@ -256,7 +251,7 @@ class Module:
             assert self._library.dut_wave(self._dut, os.fsencode(wave))
         self.reset()
 
-    def _build(self, name: str, generics: list[str], rtl: Path, folder: Path, state: str) -> Path:
+    def _build(self, name: str, generics: list[str], folder: Path, state: str) -> Path:
         """The library in a folder, made anew if it is not of these sources; sets the types of the ports."""
         is_current = (folder / "state").exists() and (folder / "state").read_text() == state
         if not is_current:
@@ -267,11 +262,11 @@ class Module:
                 + "".join(f'public_flat_rd -module "*" -var "{place.rpartition(".")[2]}"\n' for place in self._tables)
             )
             run(
-                *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{rtl}"),
-                *(f"-I{RTL}", "-Wall", "-O3", "-fno-inline", "--x-assign", "unique", "--x-initial", "unique"),
+                *("verilator", "--cc", "--prefix", "Vdut", "--top-module", name, "--Mdir", folder, f"-I{RTL}"),
+                *("-Wall", "-O3", "-fno-inline", "--x-assign", "unique", "--x-initial", "unique"),
                 *(["--trace-vcd"] if self._has_wave else []),
                 *([folder / "observed.vlt"] if self._tables else []),
-                *("--noassert", *generics, rtl / f"{name}.v"),
+                *("--noassert", *generics, RTL / f"{name}.v"),
             )
         header = (folder / "Vdut.h").read_text()
         ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]

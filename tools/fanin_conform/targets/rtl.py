@@ -16,7 +16,7 @@ FOLDER = CHECKOUT / "fpga_cosim"
 
 
 class RtlMissing(Exception):
-    """The switch or a tool of its simulation is not here; `remedy` says what to do."""
+    """The switch or a tool of its simulation is missing, or it can not be built; `remedy` says what to do."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(cause)
@@ -34,8 +34,11 @@ def profile() -> str:
 
 @contextlib.contextmanager
 def simulation(module: str) -> Iterator[Any]:
-    """A module of `fpga_cosim.tb` that builds and simulates the switch. Raises RtlMissing, also for what it can not
-    build."""
+    """A module of `fpga_cosim.tb` that builds and simulates the switch.
+
+    Raises:
+        RtlMissing: the switch or a tool is missing, or the simulation can not be built.
+    """
     profile()
     if str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))
@@ -52,7 +55,7 @@ def open_rtl(count: int, wave: Path | None = None) -> Target:
     """Build and simulate the switch, with so many addresses of the tester. wave: a file for the waveform, if any.
 
     Raises:
-        RtlMissing: see there.
+        RtlMissing: as `simulation` says.
         OSError: the waveform can not be written.
     """
     with simulation("target") as target:
