@@ -96,7 +96,7 @@ module engine #(
 );
 
 localparam [31:0] SLOTS = 32'd1 << LEASE, LARGEST_CHUNK = 32'd64 << CHUNK, SMALLEST_LEASE = 32'd4;
-localparam [7:0] TREE = 8'd1, LAST_STATUS = `FANIN_STATUS_DRAINING;
+localparam [7:0] TREE = 8'd1, RING_ROUTE = 8'd2, LAST_STATUS = `FANIN_STATUS_DRAINING;
 localparam [95:0] MAPPED = 96'hffff; // before an IPv4 address
 
 // States of a job (10.3); REMEMBERED: a tombstone that a LEAVE or a refusal has made
@@ -175,6 +175,9 @@ wire        source_joined = |(own_joined & source_bit), source_left = |(own_left
 wire [63:0] unjoined = own_mask & ~own_joined;
 wire        all_left = (own_mask & ~own_left) == 64'd0;
 
+// Microseconds without those for which the engine could look at no packet (10.5-7): by them silence and age are measured.
+reg  [39:0] lived_us, seen_us, idle_us;
+
 // ---- Children, by bit: who has joined; when it was last heard, and when it was last sent a packet
 
 reg  [63:0] todo; // bits of children to go through
@@ -198,7 +201,7 @@ ram #(.WIDTH(144), .ADDRESS(JOBS + 6)) children (
     .read_enable(1'b1), .read_address(child), .read_data({child_mac, child_address, child_boot})
 );
 ram #(.WIDTH(40), .ADDRESS(JOBS + 6)) heard (
-    .clk(clk), .write_enable(heard_write), .write_address(child), .write_data(now_us),
+    .clk(clk), .write_enable(heard_write), .write_address(child), .write_data(lived_us),
     .read_enable(1'b1), .read_address(child), .read_data(child_heard)
 );
 ram #(.WIDTH(40), .ADDRESS(JOBS + 6)) sent (
@@ -291,7 +294,7 @@ wire may_nak = !has_nak || now_us - last_nak >= NAK_US;
 reg  [39:0] oldest_age;
 reg  [5:0]  oldest;
 reg         is_first;
-wire [39:0] child_age = now_us - child_heard;
+wire [39:0] child_age = lived_us - child_heard;
 wire [31:0] oldest_us = |oldest_age[39:32] ? 32'hffffffff : oldest_age[31:0];
 reg  [63:0] silent, due;
 reg  [31:0] silent_address;
@@ -309,7 +312,7 @@ reg  [2:0]   beat;
 reg  [191:0] config_held;
 reg  [127:0] config_digest;
 reg  [31:0]  config_slots, config_window, config_chunk;
-reg  [7:0]   config_hops, config_lane, config_flags;
+reg  [7:0]   config_hops, config_lane, config_flags, config_route;
 reg  [63:0]  config_mask;
 reg  [3:0]   hop;
 reg          config_is_wrong;
@@ -319,6 +322,7 @@ wire odd_is_wrong = odd_hop[255:160] != MAPPED || odd_hop[63:56] > 8'd63 || !odd
 wire own_hop_is_wrong = even_hop[159:128] != own_address || even_hop[63:56] != p_source;
 wire [7:0] body_hops = config_wire[511 - `FANIN_CONFIG_HOPS_OFFSET -: 8];
 wire [31:0] body_slots = config_wire[511 - `FANIN_CONFIG_SLOTS_OFFSET -: 32];
+wire [7:0] body_route = config_wire[511 - `FANIN_CONFIG_ROUTE_OFFSET -: 8];
 wire [15:0] body_bytes = `FANIN_CONFIG_BYTES + {3'd0, body_hops, 5'd0};
 wire [63:0] joined_then = own_joined | source_bit;
 assign config_beat = beat;
@@ -394,7 +398,8 @@ wire goes_on = taken && has_work && !is_last_one && !some_have_left; // the quic
 assign header_pop = goes_on
     || (state == RELEASE && (gave || header_beats == {(RING + 1){1'b0}} || accumulator_ready));
 assign child_write = state == CONFIG_ADD;
-wire heard_again = state == CONFIG_JOIN && is_known && key_is_right && source_joined && child_address == p_address;
+wire heard_again = state == CONFIG_JOIN && !config_is_wrong && is_known && key_is_right && source_joined
+    && child_address == p_address;
 assign heard_write = (is_heard && source_joined) || state == CONFIG_ADD || heard_again;
 assign sent_write = state == CONFIG_ADD || (state == EACH_PUSH && !command_is_full);
 assign is_idle = state == IDLE && !header_valid && !scan_is_due;
@@ -532,8 +537,11 @@ integer k;
 always @(posedge clk) begin
     if (command_push && c_from_slot) issued <= issued + 16'd1;
     if (slot_done) done <= done + 16'd1;
-    if (is_heard) job_heard[job] <= now_us;
+    if (is_heard) job_heard[job] <= lived_us;
     settle <= settle + 3'd1;
+    seen_us <= now_us;
+    if (state == IDLE) idle_us <= now_us;
+    if (now_us - idle_us <= KEEPALIVE_US) lived_us <= lived_us + (now_us - seen_us);
 
     case (state)
         IDLE: begin
@@ -713,7 +721,7 @@ always @(posedge clk) begin
                 job_joined[job] <= 64'd0;
                 job_left[job] <= 64'd0;
                 job_mask[job] <= 64'd0;
-                job_heard[job] <= now_us;
+                job_heard[job] <= lived_us;
             end
             state <= back == SCAN_JOB ? SCAN_NEXT : back;
         end
@@ -752,7 +760,7 @@ always @(posedge clk) begin
                 job_joined[entry] <= 64'd0;
                 job_left[entry] <= 64'd0;
                 job_mask[entry] <= 64'd0;
-                job_heard[entry] <= now_us;
+                job_heard[entry] <= lived_us;
             end
             state <= RELEASE;
         end
@@ -774,7 +782,8 @@ always @(posedge clk) begin
             config_hops <= body_hops;
             config_lane <= config_wire[511 - `FANIN_CONFIG_LAST_LANE_OFFSET -: 8];
             config_flags <= config_wire[511 - `FANIN_CONFIG_FLAGS_OFFSET -: 8];
-            config_is_wrong <= config_wire[511 - `FANIN_CONFIG_ROUTE_OFFSET -: 8] != TREE
+            config_route <= body_route;
+            config_is_wrong <= (body_route != TREE && body_route != RING_ROUTE)
                 || body_slots < 32'd2 || (body_slots & (body_slots - 32'd1)) != 32'd0
                 || config_wire[511 - `FANIN_CONFIG_WINDOW_OFFSET -: 32] == 32'd0
                 || config_wire[511 - `FANIN_CONFIG_CHUNK_OFFSET -: 32] == 32'd0
@@ -792,7 +801,7 @@ always @(posedge clk) begin
             if ({4'd0, hop} + 8'd2 >= config_hops) state <= CONFIG_JOIN;
         end
         CONFIG_JOIN: begin
-            if (config_is_wrong) drop(`DROP_CONFIG);
+            if (config_is_wrong || (!is_known && config_route != TREE)) drop(`DROP_CONFIG);
             else if (!is_known) begin
                 if (config_lane != 8'd0) refuse(`FANIN_STATUS_TOO_FEW_LANES);
                 else if (config_hops > 8'd1 || config_flags != 8'd0) refuse(`FANIN_STATUS_NOT_SUPPORTED);
@@ -822,9 +831,9 @@ always @(posedge clk) begin
                 || (source_joined && child_address != p_address)) refuse(`FANIN_STATUS_JID_IN_USE);
             else if (own_state == TOMBSTONE || own_state == REMEMBERED) answer_that_it_ended;
             else begin
-                job_heard[job] <= now_us;
+                job_heard[job] <= lived_us;
                 if (config_digest != job_digest[job] || config_chunk != job_chunk[job] || config_mask != own_mask
-                    || config_flags != 8'd0 || config_lane != 8'd0) begin
+                    || config_route != TREE || config_flags != 8'd0 || config_lane != 8'd0) begin
                     abort(`FANIN_STATUS_MEMBERS_MISMATCH, source_bit, 16'd0, 64'd0);
                     if (!source_joined) begin // it is told as well
                         answer(`FANIN_OPCODE_ABORT, `FANIN_STATUS_MEMBERS_MISMATCH);
@@ -844,7 +853,7 @@ always @(posedge clk) begin
             end
         end
         CONFIG_ADD: begin
-            job_heard[job] <= now_us;
+            job_heard[job] <= lived_us;
             job_joined[job] <= joined_then;
             if (config_slots < own_slots) job_slots[job] <= config_slots;
             if (config_window < own_window) job_window[job] <= config_window;
@@ -876,7 +885,7 @@ always @(posedge clk) begin
             due <= 64'd0;
             todo <= own_joined & ~own_left;
             if (own_state == FREE) state <= SCAN_NEXT;
-            else if (now_us - job_heard[job] > AGEING_US) begin
+            else if (lived_us - job_heard[job] > AGEING_US) begin
                 back <= SCAN_JOB; // whoever has not left
                 state <= ENDED;
             end else state <= own_state == JOINING || own_state == ACTIVE ? SCAN_CHILD : SCAN_NEXT;
@@ -916,6 +925,8 @@ always @(posedge clk) begin
         done <= 16'd0;
         has_nak <= 1'b0;
         last_scan <= now_us;
+        seen_us <= now_us;
+        idle_us <= now_us;
         for (k = 0; k < 1 << JOBS; k = k + 1) job_state[k] <= FREE;
         for (k = 0; k < `DROP_REASONS; k = k + 1) counters[k] <= 32'd0;
     end

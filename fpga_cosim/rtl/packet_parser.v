@@ -38,6 +38,7 @@ module packet_parser (
 
 localparam ETHERNET = 14, IP = 20, UDP = 8, BTH_AT = ETHERNET + IP + UDP, CETH_AT = BTH_AT + `FANIN_BTH_BYTES;
 localparam HEADERS = CETH_AT + `FANIN_CETH_BYTES;
+localparam SOURCE_AT = CETH_AT + `FANIN_CETH_SOURCE_OFFSET / 8;
 localparam EVERY_VERSION = CETH_AT + 32; // bytes that mean the same in each version (10.6-1)
 
 // In the order of the wire: the first byte is the highest.
@@ -102,7 +103,7 @@ always @* begin
     else if (!icrc_is_right) drop = `DROP_ICRC;
     else if (bytes < CETH_AT[15:0]) drop = `DROP_SHORT;
     else if (opcode < `FANIN_OPCODE_CONTRIBUTION) drop = `DROP_ORDINARY;
-    else if (opcode > `FANIN_OPCODE_KEEPALIVE || source > 8'd63) drop = `DROP_OPCODE;
+    else if (opcode > `FANIN_OPCODE_KEEPALIVE || (source > 8'd63 && bytes > SOURCE_AT[15:0])) drop = `DROP_OPCODE;
     else if (bth_version != 4'd0 || bytes < EVERY_VERSION[15:0]) drop = `DROP_VERSION;
     else if (is_config_of_another && lane == 8'd0) drop = `DROP_NONE;
     else if (version != `FANIN_WIRE_VERSION || bytes < HEADERS[15:0]) drop = `DROP_VERSION;

@@ -58,6 +58,7 @@ class RtlTarget(Uncontrolled):
     """
 
     name, has_port, is_virtual, group = "rtl", True, True, ""
+    controls = frozenset({"pause"})
     agent: Agent | None = None
 
     def __init__(
@@ -125,6 +126,10 @@ class RtlTarget(Uncontrolled):
             self._now = min(end, self._now + TICK_S)
             self._spend()
         return self._waiting.popleft() if self._waiting else None
+
+    def stand_still(self, seconds: float) -> None:
+        """Time passes, and the module has no clock."""
+        self._now += seconds
 
     def now(self) -> float:
         """Seconds."""

@@ -11,7 +11,7 @@ from fanin_reference.packets import Dropped, Packet
 
 SMALLEST_LEASE, LARGEST_LEASE, LARGEST_CHUNK = 4, 256, 8192
 WIDE, IN_PATH, IN_SHAPE = 1, 2, 4  # flags of CONFIG
-TREE = 1  # route to a device above
+TREE, RING = 1, 2  # routes: to a device above, to the next node
 MAPPED = 0xFFFF << 32  # an IPv4 address as an IPv6 one
 
 
@@ -25,6 +25,8 @@ def config(device: Device, packet: Packet) -> None:
     if job and job.state == State.REMEMBERED and job.key != packet.key:
         job = None  # it gives way
     if job is None:
+        if body["route"] != TREE:
+            raise Dropped("10.1-8")
         if body["last_lane"] >= device.lanes:
             return refuse(device, packet, "TOO_FEW_LANES")
         if body["hops"] > 1:
@@ -71,7 +73,8 @@ def _parsed(device: Device, packet: Packet) -> tuple[dict[str, int], dict[str, i
     wrong = any(each["bit"] > 63 or not each["mask"] >> each["bit"] & 1 for each in hops)
     wrong |= any(each["address"] >> 32 != MAPPED >> 32 for each in hops)
     wrong |= hop["address"] & 0xFFFFFFFF != int(ipaddress.IPv4Address(device.address)) or hop["bit"] != packet.source
-    wrong |= 0 in (body["window"], body["chunk"]) or body["route"] != TREE or body["flags"] > WIDE | IN_PATH | IN_SHAPE
+    wrong |= 0 in (body["window"], body["chunk"]) or body["flags"] > WIDE | IN_PATH | IN_SHAPE
+    wrong |= body["route"] not in (TREE, RING)
     wrong |= body["slots"] < 2 or body["slots"] & body["slots"] - 1 != 0
     if wrong:
         raise Dropped("10.1-8")

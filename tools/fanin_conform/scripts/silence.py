@@ -55,6 +55,16 @@ def children_that_fall_silent(tester: Tester) -> None:
     tester.expect(*(living.result(bit, 0, f32(2)) for bit in range(2)), clause="11-29")
 
 
+@script("5-22", "10.1-8", "11-23", waits=True)
+def what_is_dropped_is_no_sign_of_life(tester: Tester) -> None:
+    """A child that sends nothing but CONFIGs that can not be is silent."""
+    job, seen = Job(tester), []
+    for _ in range(12):
+        job.config(1, window=0)
+        seen += tester.spend(tester.profile.detection_s * 0.12, [(job, 0)], step=tester.profile.detection_s * 0.03)
+    assert told(seen, job), "a CONFIG that is dropped counts as a sign of life"
+
+
 @script("10.5-3", waits=True)
 def one_that_has_left_is_no_neighbour(tester: Tester) -> None:
     """It may be silent, and gets no KEEPALIVE."""
