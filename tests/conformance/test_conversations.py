@@ -56,7 +56,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert good.exit_code == 0
     assert "2 conversations" in good.stdout
     with faulty_switch(next(each for each in WRONG_LINES if each.clause == "7.1-3")) as kind:
-        monkeypatch.setattr(opening, "open_target", lambda *_: ReferenceTarget(suite.ADDRESSES, kind))
+        monkeypatch.setattr(opening, "open_target", lambda *_, **__: ReferenceTarget(suite.ADDRESSES, kind))
         bad = CliRunner().invoke(app, ["conform", "--conversations", "5", "--seed", "3"])
     assert bad.exit_code == 1
     assert "again: fanin conform --target engine --seed" in bad.stdout

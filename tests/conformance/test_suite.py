@@ -86,7 +86,7 @@ def test_a_failure_says_all_that_one_needs() -> None:
 
 def test_the_command_names_the_scripts_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     fault = next(fault for fault in FAULTS if fault.clause == "7.1-10")
-    monkeypatch.setattr(opening, "open_target", lambda *_: FaultyTarget(EngineTarget(suite.ADDRESSES), fault))
+    monkeypatch.setattr(opening, "open_target", lambda *_, **__: FaultyTarget(EngineTarget(suite.ADDRESSES), fault))
     found = CliRunner().invoke(app, ["conform", "segments/contributions_are_added"])
     assert found.exit_code == 1
     assert "NOT_CONFORMING: 1 of 1 scripts failed: segments/contributions_are_added" in found.stderr

@@ -103,7 +103,7 @@ def test_only_known_kinds() -> None:
     assert json.loads(result.stdout)["error"]["name"] == "INVALID_REQUEST"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fault_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tally]:
     """Two rounds on real devices: a rank is killed, a NIC is killed."""
     with pytest.MonkeyPatch.context() as patch:

@@ -14,7 +14,6 @@ from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.progress import print_progress
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
-from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import MAX_LANES
 
 
@@ -266,14 +265,17 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
 def sizing(
     costs: Annotated[Path | None, typer.Option(help="What `--json` printed, in place of a measurement.")] = None,
     nodes: Annotated[int, typer.Option(min=2, help="Nodes below one switch.")] = 4,
-    ranks: Annotated[int, typer.Option(min=1, max=MAX_CHILDREN, help="Ranks on each node.")] = 2,
+    ranks: Annotated[int, typer.Option(min=1, help="Ranks on each node.")] = 2,
     gigahertz: Annotated[float | None, typer.Option(min=0.1, help="Clock of this processor, if it is unknown.")] = None,
     name: options.Name = "sizing",
     json_output: options.Json = False,
 ) -> None:
     """An estimate of what a device does on the cores of a card, from costs measured here (docs/sizing.md)."""
     from fanin_tools.bench import sizing
+    from fanin_wire.abi import MAX_CHILDREN
 
+    if ranks > MAX_CHILDREN:
+        raise UsageError(f"--ranks {ranks}", f"a node has {MAX_CHILDREN} at most")
     found = sizing.read(costs) if costs else sizing.measure(name, print_progress, gigahertz)
     job = sizing.Job(nodes, ranks)
     rows = [sizing.estimate(found, card, job) for card in sizing.CARDS]
