@@ -75,8 +75,9 @@ def another_incarnation_is_refused(tester: Tester) -> None:
 @script("10.1-16", "11-19", "10.1-24")
 def members_that_differ(tester: Tester) -> None:
     """Another digest, chunk, route or mask ends the job with MEMBERS_MISMATCH, and all that have joined are told."""
-    changes: tuple[dict[str, Any], ...] = ({"digest_low": 9}, {"digest_high": 9}, {"chunk": 512}, {"flags": 2})
-    for change in (*changes, {"route": int(Route.RING)}, {"hop": {"mask": 0b111}}):
+    changes: tuple[dict[str, Any], ...] = ({"digest_low": 9}, {"digest_high": 9}, {"chunk": 512})
+    # Flags come last: without those of the profile the rest of the script is left out.
+    for change in (*changes, {"route": int(Route.RING)}, {"hop": {"mask": 0b111}}, {"flags": 2}):
         job = Job(tester, 2, join=False)
         job.config(0)
         tester.expect(job.pending(0, [1]))
