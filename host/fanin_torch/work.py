@@ -175,12 +175,14 @@ class Completer:
         self._name = name
         self._works: queue.SimpleQueue[FaninWork | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
 
     def take(self, work: FaninWork) -> None:
         """It will be ended, whoever waits."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
         self._works.put(work)
 
     def _run(self) -> None:

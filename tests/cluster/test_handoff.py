@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from fanin_cluster.handoff.cost import cost, naive_seconds
 from fanin_cluster.handoff.plan import Copy, Plan, build, plan_handoff
-from fanin_cluster.handoff.ranges import Share, cut, missing
+from fanin_cluster.handoff.ranges import Share, cut, joined, missing
 from fanin_cluster.handoff.rehearsal import Node, Rehearsal, RehearsalFailed, rehearse
 from fanin_cluster.handoff.selection import HandoffInvalid, Link, select
 from fanin_cluster.topology.machine import Link as GpuLink
@@ -212,6 +213,15 @@ def test_missing_ranges(arrived: list[tuple[int, int]]) -> None:
     here = {each for start, count in arrived for each in range(start, start + count)}
     gaps = [each for start, count in missing(wanted, arrived) for each in range(start, start + count)]
     assert gaps == [each for each in range(5, 25) if each not in here]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), max_size=6))
+def test_joined_ranges(ranges: list[tuple[int, int]]) -> None:
+    """The same bytes, and a gap between any two."""
+    once = joined(ranges)
+    here = {each for start, count in ranges for each in range(start, start + count)}
+    assert sorted(here) == [each for start, count in once for each in range(start, start + count)]
+    assert all(start + count < after for (start, count), (after, _) in itertools.pairwise(once))
 
 
 def random_plan(chance: random.Random) -> Plan:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fanin_conform.targets.transport import change_memory
 from fanin_nic.transport.queue_pairs.attributes import VALUES
 from fanin_nic.transport.records.actions import ActionKind
 from fanin_nic.transport.transport import Limits, Transport
@@ -214,20 +215,13 @@ class Endpoint:
                 self.completions.append(_completion(action))
 
     def _change_memory(self, action: np.void) -> None:
-        remote, payload = int(action["remote"]), int(action["payload"])
+        remote, end = int(action["remote"]), self.start + len(self.memory)
         if action["kind"] == ActionKind.WRITE:
             assert self.start <= remote
-            assert remote + int(action["length"]) <= self.start + len(self.memory)
-            ctypes.memmove(remote, payload, int(action["length"]))
+            assert remote + int(action["length"]) <= end
         elif action["kind"] in (ActionKind.COMPARE_SWAP, ActionKind.FETCH_ADD):
-            assert self.start <= remote <= self.start + len(self.memory) - 8
-            word = ctypes.c_uint64.from_address(remote)
-            before = word.value
-            ctypes.memmove(payload, before.to_bytes(8, "big"), 8)
-            if action["kind"] == ActionKind.FETCH_ADD:
-                word.value = (before + int(action["operand"])) % 2**64
-            elif before == int(action["compare"]):
-                word.value = int(action["operand"])
+            assert self.start <= remote <= end - 8
+        change_memory(action)
 
     def bytes(self, offset: int, length: int) -> bytes:
         """Bytes of the memory."""

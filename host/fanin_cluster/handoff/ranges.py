@@ -58,3 +58,15 @@ def missing(wanted: Share, arrived: Iterable[tuple[int, int]]) -> list[tuple[int
     if position < wanted.end:
         gaps.append((position, wanted.end - position))
     return gaps
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same bytes as (offset, length) in order, neighbours and overlapping ones as one."""
+    found: list[tuple[int, int]] = []
+    for start, length in sorted(ranges):
+        if found and start <= sum(found[-1]):
+            first, count = found[-1]
+            found[-1] = first, max(count, start + length - first)
+        else:
+            found.append((start, length))
+    return found

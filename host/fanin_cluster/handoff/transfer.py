@@ -33,6 +33,7 @@ from fanin.verbs import CQ, GID, MR, PD, QP, SGE, AHAttr, Context, GlobalRoute, 
 from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_QPT_RC, IBV_WR_RDMA_WRITE
 from fanin_cluster.errors import ClusterError
 from fanin_cluster.handoff.plan import Plan
+from fanin_cluster.handoff.ranges import joined
 from fanin_cluster.handoff.selection import HandoffInvalid
 
 READ_ONLY, WRITTEN = 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE  # of node 1, of node 2
@@ -72,7 +73,7 @@ def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.so
                     work.setdefault(link, []).append((copy.offset, copy.length))
                 rounds = {link: threads.submit(ends[link].write, ranges, peers[link]) for link, ranges in work.items()}
                 outcomes = {link: each.result() for link, each in rounds.items()}
-                failures = {link: arrived for link, (whole, arrived) in outcomes.items() if not whole}
+                failures = {link: joined(arrived) for link, (whole, arrived) in outcomes.items() if not whole}
                 if not failures:
                     break
                 try:

@@ -63,7 +63,7 @@ class TransportDevice:
         """Memory first, then packets, then completions, as `actions` prescribes."""
         actions = self.transport.take_actions()
         for action in actions:
-            self.change_memory(action)
+            change_memory(action)
         for action in actions:
             if action["kind"] == ActionKind.SEND:
                 header = bytes(action["header"][: action["header_length"]])
@@ -75,16 +75,17 @@ class TransportDevice:
             if action["kind"] == ActionKind.COMPLETE:
                 self.completions[int(action["completion_queue"])].append(action)
 
-    def change_memory(self, action: np.void) -> None:
-        """A write, or an atomic."""
-        remote, payload = int(action["remote"]), int(action["payload"])
-        if action["kind"] == ActionKind.WRITE:
-            ctypes.memmove(remote, payload, int(action["length"]))
-        elif action["kind"] in (ActionKind.COMPARE_SWAP, ActionKind.FETCH_ADD):
-            word = ctypes.c_uint64.from_address(remote)
-            before = word.value
-            ctypes.memmove(payload, before.to_bytes(8, "big"), 8)
-            if action["kind"] == ActionKind.FETCH_ADD:
-                word.value = (before + int(action["operand"])) % 2**64
-            elif before == int(action["compare"]):
-                word.value = int(action["operand"])
+
+def change_memory(action: np.void) -> None:
+    """Carry out an action that is a write or an atomic: a response to an atomic has the word before it."""
+    remote, payload = int(action["remote"]), int(action["payload"])
+    if action["kind"] == ActionKind.WRITE:
+        ctypes.memmove(remote, payload, int(action["length"]))
+    elif action["kind"] in (ActionKind.COMPARE_SWAP, ActionKind.FETCH_ADD):
+        word = ctypes.c_uint64.from_address(remote)
+        before = word.value
+        ctypes.memmove(payload, before.to_bytes(8, "big"), 8)
+        if action["kind"] == ActionKind.FETCH_ADD:
+            word.value = (before + int(action["operand"])) % 2**64
+        elif before == int(action["compare"]):
+            word.value = int(action["operand"])
