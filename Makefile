@@ -21,7 +21,7 @@ UCC_TAG := v1.8.0
 TORCH ?= torch==2.13.0+cpu
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants synthesis peers mpi4py-suite nccl ucc torch torch-suite bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants synthesis peers mpi4py-suite nccl ucc torch torch-suite training bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo "make torch   the back-end of PyTorch beside Gloo, with torch's wheel for CPUs in .bench (TORCH=torch==VERSION)"
 	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare"
 	@echo "make topology  public topologies of servers: each is read and counted as docs/topology.md says; 10,000 plans (fetches)"
+	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -248,6 +249,9 @@ ucc: .bench/ucc/.installed
 topology: $(VENV)/.tested .bench/topologies
 	@$(BIN)/python -m tests.cluster.survey .bench/topologies
 	@FANIN_TEST_PLANS=10000 $(BIN)/python -m pytest tests/cluster $(PYTEST_FLAGS)
+
+training: $(VENV)/.tested
+	@FANIN_TEST_TRAINING=full $(BIN)/python -m pytest tests/training $(PYTEST_FLAGS)
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

@@ -18,6 +18,7 @@ PACKAGES = {
     "fanin": ROOT / "host/fanin",
     "fanin_torch": ROOT / "host/fanin_torch",
     "fanin_cluster": ROOT / "host/fanin_cluster",
+    "fanin_train": ROOT / "host/fanin_train",
     "fanin_reference": ROOT / "tools/fanin_reference",
     "fanin_agent": ROOT / "tools/fanin_agent",
     "fanin_conform": ROOT / "tools/fanin_conform",
@@ -32,11 +33,12 @@ ALLOWED = {
     "fanin": {"fanin_wire"},
     "fanin_torch": {"fanin", "fanin_wire"},
     "fanin_cluster": {"fanin", "fanin_wire"},
+    "fanin_train": {"fanin", "fanin_wire"},
     "fanin_reference": set(),
     "fanin_agent": {"fanin", "fanin_wire"},
     "fanin_conform": {"fanin_nic", "fanin_reference", "fanin_sim", "fanin_wire"},
     "fanin_image": {"fanin_nic"},
-    "fanin_tools": {"fanin", "fanin_cluster", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_wire"},
+    "fanin_tools": {"fanin", "fanin_cluster", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_train", "fanin_wire"},
 }
 # The layers of a package, from the lowest to the highest. A layer is a folder or a module of the package; a module
 # belongs to the longest name that fits. A layer imports only layers below it. Every module must be in a layer.
@@ -113,6 +115,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "registration",
     ),
     "fanin_cluster": ("errors", "topology", "handoff", "placement"),
+    "fanin_train": ("errors",),
     "fanin_reference": (
         "spec",
         "packets",

@@ -1,0 +1,12 @@
+"""The base of the errors of this package."""
+
+from __future__ import annotations
+
+
+class TrainingError(Exception):
+    """Something that can not be done. `cause` says why, `remedy` what to do."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(f"{cause}; {remedy}")
+        self.cause = cause
+        self.remedy = remedy
