@@ -22,8 +22,18 @@ MARKERS = {
 NEEDS = ("unit", "process", "netns", "mpi")
 TOGETHER, ALONE = PARTS = ("together", "alone")  # of a whole run: `.ci/tests`
 ALONE_PATHS = {  # folder or file -> why its tests with processes have the machine for themselves
-    "tests/bench/": "it measures",
-    "tests/e2e/": "it measures processor time, and how soon a death is noticed",
+    "tests/bench/test_parts.py": "it measures",
+    "tests/bench/test_peers.py": "ranks that never sleep",
+    "tests/e2e/test_accounting.py": "it counts every packet, also those sent again by a deadline",
+    "tests/e2e/test_dead_devices.py": "deaths, by their deadlines",
+    "tests/e2e/test_dead_ranks.py": "deaths, by their deadlines",
+    "tests/e2e/test_deadlines.py": "time-outs",
+    "tests/e2e/test_faults.py": "deaths and hangs, by their deadlines",
+    "tests/e2e/test_footprint.py": "it measures processor time",
+    "tests/e2e/test_lost_device.py": "deaths, by their deadlines",
+    "tests/e2e/test_rdma_host.py": "deaths and hangs, by their deadlines",
+    "tests/e2e/test_rounds.py": "deaths and hangs, by their deadlines",
+    "tests/e2e/test_shrink.py": "deaths, by their deadlines",
     "tests/host/test_failures.py": "deaths and hangs, by their deadlines",
     "tests/lanes/": "several busy threads in each device",
     "tests/libfanin/test_stopped_device.py": "deaths and hangs, by their deadlines",
