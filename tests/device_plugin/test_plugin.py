@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 import subprocess
@@ -93,9 +94,11 @@ def test_a_killed_plugin_starts_over_its_old_sockets(node: Node) -> None:
     node.process.kill()
     assert node.process.wait(SECONDS) == -signal.SIGKILL
     node.kubelet.wait(lambda: node.kubelet.endpoints[ROCE1].health[FIRST[0]] == UNHEALTHY, "the stream ended")
+    shutil.rmtree(node.root / "files")  # as a reboot does; the kubelet then starts containers without asking
     node.process = node.start_plugin()
     node.kubelet.wait(lambda: node.kubelet.endpoints[ROCE1].health.get(FIRST[0]) == HEALTHY, "registered anew")
     node.ready()
+    assert len(list((node.root / "files").glob("*.conf"))) == 8
     assert node.kubelet.allocate(ROCE1, 4, "default/job/main")
 
 

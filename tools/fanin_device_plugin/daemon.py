@@ -74,8 +74,7 @@ class Plugin:
         async with self._lock:
             await self.refuse_what_is_taken(pairs)
             one = chosen_pair(pairs)
-            conf = self.files / f"{one.pair.vf}.conf"
-            write_file(conf, nccl_conf(one, self.settings.gid_index))
+            conf = self.write_conf(one)
         path = self.settings.sockets.get(one.pair.nic)
         given = grant(pairs, conf, Path(path) if path else None, self.addresses.get(one.name, ""))
         return messages["ContainerAllocateResponse"](
@@ -89,6 +88,12 @@ class Plugin:
             ],
             annotations=given.annotations,
         )
+
+    def write_conf(self, pair: NodePair) -> Path:
+        """Write the file for NCCL of a container that has the VF of this pair."""
+        path = self.files / f"{pair.pair.vf}.conf"
+        write_file(path, nccl_conf(pair, self.settings.gid_index))
+        return path
 
     async def refuse_what_is_taken(self, pairs: Sequence[NodePair]) -> None:
         """Ask the kubelet who has these pairs, or a half of one. Raises Refused.
@@ -169,7 +174,10 @@ class Plugin:
         """Serve until SIGTERM or SIGINT."""
         for each in self.hindrances:
             log.warning("not given away: %s", each)
-        self.files.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self.files.mkdir(parents=True, exist_ok=True)
+        for pair in self.pairs.values():
+            # After a reboot the kubelet starts its containers with what they had, and asks for nothing.
+            self.write_conf(pair)
         loop = asyncio.get_running_loop()
         stop, wake = asyncio.Event(), asyncio.Event()
 

@@ -1,9 +1,9 @@
 """Jobs on the nodes of a public trace: `python -m fanin_cluster.placement.trace NODES.csv PODS.csv`.
 
-The files are those of Alibaba's cluster-trace-gpu-v2023: nodes have a column `gpu`, pods `num_gpu` and `gpu_milli`. Pods
-that take whole GPUs are the workers. The trace tells neither NICs nor which pods are one job. So each node is taken to have
-two NICs in two subnets, each with half of the GPUs, and a job has 1, 2 or 4 workers of a size that is drawn from the
-pods. Jobs come, and none ends, until they want as many GPUs as there are.
+The files are those of Alibaba's cluster-trace-gpu-v2023: nodes have a column `gpu`, pods `num_gpu` and `gpu_milli`.
+Pods that take whole GPUs are the workers. The trace tells neither NICs nor which pods are one job. So each node is
+taken to have two NICs in two subnets, each with half of the GPUs, and a job has 1, 2 or 4 workers of a size that is
+drawn from the pods. Jobs come, and none ends, until they want as many GPUs as there are.
 
 | policy | a worker gets |
 | --- | --- |
@@ -12,8 +12,8 @@ pods. Jobs come, and none ends, until they want as many GPUs as there are.
 | kubelet, separate | free GPUs of a node in any order, and any free VF: two resources, without topology |
 | kubelet, one NUMA node | the same, but a worker whose GPUs and VF are not of one NUMA node is refused |
 
-The two of the kubelet take the fullest node with enough free GPUs, as the others take the fullest class: a scheduler does
-not see more of a node than numbers.
+The two of the kubelet take the fullest node with enough free GPUs, as the others take the fullest class: a scheduler
+does not see more of a node than numbers.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from fanin_cluster.placement.choice import Job, choose
 
 WORKERS = (1, 2, 4)
 WHOLE = 1000  # thousandths of a GPU
+REMEDY = "give a CSV file of the trace"
 PIECE = 4  # GPUs of the worker by which free ones are judged
 
 
@@ -76,11 +77,11 @@ def read_column(path: Path, column: str, *, whole: bool = False) -> list[int]:
             rows = list(csv.DictReader(lines))
         found = [int(row[column]) for row in rows if not whole or int(row["gpu_milli"]) == WHOLE]
     except OSError as error:
-        raise TraceInvalid(f"{path} can not be read: {error.strerror}", "give a CSV file of the trace") from None
+        raise TraceInvalid(f"{path} can not be read: {error.strerror}", REMEDY) from None
     except (KeyError, ValueError, TypeError, csv.Error) as error:
-        raise TraceInvalid(f"{path} has no column {column} of numbers: {error}", "give a CSV file of the trace") from None
+        raise TraceInvalid(f"{path} has no column {column} of numbers: {error}", REMEDY) from None
     if not any(found) or min(found) < 0:
-        raise TraceInvalid(f"{path}: column {column} has no number above 0", "give a CSV file of the trace")
+        raise TraceInvalid(f"{path}: column {column} has no number above 0", REMEDY)
     return [each for each in found if each]
 
 
