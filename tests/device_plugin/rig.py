@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,9 +18,10 @@ PERIOD = 0.02
 
 
 class Node:
-    """A node: `root` is the folder of all its files, `sysfs` one of these."""
+    """A node: `root` is the folder of all its files, `sysfs` one of these. `within`: see `running`."""
 
-    def __init__(self, root: Path, **settings: str) -> None:
+    def __init__(self, root: Path, within: Sequence[str] = (), **settings: str) -> None:
+        self.within = within
         self.root, self.sysfs = root, root / "sys"
         write_node_of_the_document(self.sysfs)
         write_driver_of_the_document(root / "proc")
@@ -42,7 +43,7 @@ class Node:
 
     def start_plugin(self) -> subprocess.Popen[bytes]:
         """Start the program."""
-        command = [sys.executable, "-m", "fanin_device_plugin", "--settings", str(self.settings)]
+        command = [*self.within, sys.executable, "-m", "fanin_device_plugin", "--settings", str(self.settings)]
         with (self.root / "log").open("ab") as log:
             return subprocess.Popen(command, stderr=log)
 
@@ -67,10 +68,10 @@ class Node:
 
 
 @contextmanager
-def running(**settings: str) -> Iterator[Node]:
-    """A node with the plugin; ended afterwards."""
+def running(within: Sequence[str] = (), **settings: str) -> Iterator[Node]:
+    """A node with the plugin; ended afterwards. `within`: a command that becomes the one behind it."""
     with TemporaryDirectory(dir="/tmp") as folder:  # short: a socket's path has at most 107 bytes
-        node = Node(Path(folder), **settings)
+        node = Node(Path(folder), within, **settings)
         try:
             node.ready()
             yield node
