@@ -48,7 +48,7 @@ help:
 	@echo "make ucc     libsharp_coll for UCC: UCC's own tests with it, and 10,000 collectives (fetches and builds UCC)"
 	@echo "make torch   the back-end of PyTorch beside Gloo, with torch's wheel for CPUs in .bench (TORCH=torch==VERSION)"
 	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare"
-	@echo "make topology  public topologies of servers: each is read and counted as docs/topology.md says; 10,000 plans (fetches)"
+	@echo "make topology  public topologies of servers, 10,000 plans, a trace of GPU nodes, 1,000 allocations of the device plugin (fetches)"
 	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
@@ -243,12 +243,14 @@ ucc: .bench/ucc/.installed
 	@$(BIN)/python -m tests.sharp_lib.ucc .bench/ucc/installed
 	@FANIN_TEST_UCC=10000 $(BIN)/python -m pytest tests/sharp_lib $(PYTEST_FLAGS)
 
-.bench/topologies:
-	@mkdir -p $@.new && .ci/fetch-topologies $@.new && mv $@.new $@
+.bench/topologies/.fetched: .ci/fetch-topologies
+	@mkdir -p .bench/topologies && .ci/fetch-topologies .bench/topologies && touch $@
 
-topology: $(VENV)/.tested .bench/topologies
+topology: $(VENV)/.tested .bench/topologies/.fetched
 	@$(BIN)/python -m tests.cluster.survey .bench/topologies
-	@FANIN_TEST_PLANS=10000 $(BIN)/python -m pytest tests/cluster $(PYTEST_FLAGS)
+	@$(BIN)/python -m fanin_cluster.placement.trace .bench/topologies/alibaba/openb_node_list_gpu_node.csv \
+	  .bench/topologies/alibaba/openb_pod_list_default.csv
+	@FANIN_TEST_PLANS=10000 FANIN_TEST_ALLOCATIONS=1000 $(BIN)/python -m pytest tests/cluster tests/device_plugin $(PYTEST_FLAGS)
 
 training: $(VENV)/.tested
 	@FANIN_TEST_TRAINING=full $(BIN)/python -m pytest tests/training $(PYTEST_FLAGS)

@@ -22,6 +22,7 @@ PACKAGES = {
     "fanin_reference": ROOT / "tools/fanin_reference",
     "fanin_agent": ROOT / "tools/fanin_agent",
     "fanin_conform": ROOT / "tools/fanin_conform",
+    "fanin_device_plugin": ROOT / "tools/fanin_device_plugin",
     "fanin_image": ROOT / "tools/fanin_image",
     "fanin_tools": ROOT / "tools/fanin_tools",
 }
@@ -37,6 +38,7 @@ ALLOWED = {
     "fanin_reference": set(),
     "fanin_agent": {"fanin", "fanin_wire"},
     "fanin_conform": {"fanin_nic", "fanin_reference", "fanin_sim", "fanin_wire"},
+    "fanin_device_plugin": {"fanin_cluster"},
     "fanin_image": {"fanin_nic"},
     "fanin_tools": {"fanin", "fanin_cluster", "fanin_conform", "fanin_nic", "fanin_sim", "fanin_train", "fanin_wire"},
 }
@@ -129,6 +131,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "__main__",
     ),
     "fanin_agent": ("rank", "verbs", "session", "__main__"),
+    "fanin_device_plugin": ("kubelet_api", "settings", "claims", "resource", "daemon", "__main__"),
     "fanin_image": ("packages", "cross_compiler", "wheels", "oci", "content", "__main__"),
     "fanin_conform": (
         "datagram",

@@ -15,30 +15,12 @@ from fanin_cluster.placement.classes import Affinity, PlacementInvalid, server_c
 from fanin_cluster.placement.simulation import simulate
 from fanin_cluster.topology.machine import Machine
 from fanin_cluster.topology.sysfs import read_sysfs
-from tests.cluster.machines import NCCL, machine_of, write_function
+from tests.cluster.machines import NCCL, machine_of
+from tests.cluster.nodes import SUBNETS, write_node_of_the_document
 
 TOTAL, RECOMMENDED, VOTES = Reading
 ROCE1, ROCE2 = 0, 1
-SUBNETS = {"mlx5_0": "10.1.0.0/24", "mlx5_1": "10.2.0.0/24"}
 PAGE = Path(__file__).parents[2] / "docs/placement.md"
-
-
-def write_node_of_the_document(root: Path, functions: int = 4) -> None:
-    """[30] to [39]: 8 GPUs, two NICs of different NUMA groups, each with the VFs mlx5_4 to 7, or 8 to 11."""
-    (root / "devices/system/node").mkdir(parents=True)
-    (root / "devices/system/node/online").write_text("0-1\n")
-    for numa, bus in enumerate(("5e", "be")):
-        kinds = {"numa_node": str(numa)}
-        for gpu in range(4):
-            place = f"pci0000:{gpu + 1 + 0x40 * numa:02x}/0000:{gpu + 1 + 0x40 * numa:02x}:00.0"
-            write_function(root, place, **kinds, **{"class": "0x030200", "vendor": "0x10de"})
-        nic = {**kinds, "class": "0x020000", "vendor": "0x15b3"}
-        physical = write_function(root, f"pci0000:{bus}/0000:{bus}:00.0", **nic)
-        (physical / f"infiniband/mlx5_{numa}").mkdir(parents=True)
-        for number in range(functions):
-            virtual = write_function(root, f"pci0000:{bus}/0000:{bus}:00.{number + 1}", **nic)
-            (virtual / "physfn").symlink_to(physical)
-            (virtual / f"infiniband/mlx5_{4 + 4 * numa + number}").mkdir(parents=True)
 
 
 @pytest.fixture

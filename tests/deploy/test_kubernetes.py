@@ -19,7 +19,7 @@ from fanin_wire.settings import DeviceSettings
 
 from .kubernetes import CHART, DEPLOY, Object, complaints, judge, objects_in, rendered, values_of
 
-FILES = sorted([*(DEPLOY / "kubelet").glob("*.yaml"), *(DEPLOY / "dpf").glob("*.yaml")])
+FILES = sorted(path for folder in ("device-plugin", "dpf", "kubelet") for path in (DEPLOY / folder).glob("*.yaml"))
 OVER_RDMA: Object = {
     "rdma": {"device": "mlx5_2", "interface": "tmfifo_net0", "tokenSecret": "token"},
     "hostNetwork": True,

@@ -27,13 +27,13 @@ MOST_EXPOSED = 20  # tenths: what is left open is named in the units
 SECONDS = 120.0
 
 
-@pytest.fixture(params=["nic", "switch"])
+@pytest.fixture(params=["fanin-nic@", "fanin-switch@", "fanin-device-plugin"])
 def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A unit as it is installed, with the commands of this environment."""
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze (Debian: systemd)")
-    source = (UNITS / f"fanin-{request.param}@.service").read_text()
-    path = tmp_path / f"fanin-{request.param}@.service"
+    source = (UNITS / f"{request.param}.service").read_text()
+    path = tmp_path / f"{request.param}.service"
     path.write_text(source.replace("/opt/fanin/bin", str(Path(sys.executable).parent)))
     return path
 

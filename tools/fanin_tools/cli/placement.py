@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,22 +13,42 @@ from fanin_tools.cli.topology import read
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.progress import print_progress
 
+if TYPE_CHECKING:
+    from fanin_cluster.placement.classes import ServerClasses
+    from fanin_cluster.topology.machine import Machine
+
 app = typer.Typer(no_args_is_help=True, help="Give the workers of a job GPUs and NICs that fit each other.")
+
+
+File = Annotated[Path | None, typer.Argument(help="A topology in XML. Default: this machine.", show_default=False)]
+Subnets = Annotated[
+    list[str] | None, typer.Option("--subnet", metavar="NIC=SUBNET", help="Of each NIC with GPUs: mlx5_0=10.1.0.0/24.")
+]
+Near = Annotated[str, typer.Option("--affinity", help="numa, or switch: how near a GPU must be to its NIC.")]
 
 
 @app.command()
 @reporting
 def classes(
-    file: Annotated[
-        Path | None, typer.Argument(help="A topology in XML. Default: this machine.", show_default=False)
-    ] = None,
-    subnet: Annotated[
-        list[str] | None, typer.Option(metavar="NIC=SUBNET", help="Of each NIC with GPUs: mlx5_0=10.1.0.0/24.")
-    ] = None,
-    affinity: Annotated[str, typer.Option(help="numa, or switch: how near a GPU must be to its NIC.")] = "numa",
-    json_output: options.Json = False,
+    file: File = None, subnet: Subnets = None, affinity: Near = "numa", json_output: options.Json = False
 ) -> None:
     """Show the resource classes of a server: pairs of a GPU and a virtual function, by subnet."""
+    _, found = classes_of(file, subnet, affinity)
+    if json_output:
+        print_json(found)
+        return
+    rows = [[each.name, each.subnet or "-", ", ".join(pair.name for pair in each.pairs)] for each in found.classes]
+    print_table("resource classes", ["resource", "subnet", "devices"], rows)
+    for nic, count in found.needed.items():
+        print_progress(f"{nic} needs {count} virtual functions")
+    if found.without_nic:
+        print_progress(f"no NIC with RDMA is near enough to {', '.join(found.without_nic)}")
+    if found.without_vf:
+        print_progress(f"there are too few virtual functions for {', '.join(found.without_vf)}")
+
+
+def classes_of(file: Path | None, subnet: list[str] | None, affinity: str) -> tuple[Machine, ServerClasses]:
+    """A machine and its classes, from the options of a command. Raises UsageError."""
     from fanin_cluster.placement.classes import Affinity, PlacementInvalid, server_classes
 
     if affinity not in tuple(Affinity):
@@ -41,21 +61,36 @@ def classes(
         if nic in subnets:
             raise UsageError(f"--subnet is given twice for {nic}", "give one subnet for each NIC")
         subnets[nic] = text
+    machine = read(file)
     try:
-        found = server_classes(read(file), subnets, Affinity(affinity))
+        return machine, server_classes(machine, subnets, Affinity(affinity))
     except PlacementInvalid as error:
         raise UsageError(error.cause, error.remedy) from None
-    if json_output:
-        print_json(found)
-        return
-    rows = [[each.name, each.subnet or "-", ", ".join(pair.name for pair in each.pairs)] for each in found.classes]
-    print_table("resource classes", ["resource", "subnet", "devices"], rows)
-    for nic, count in found.needed.items():
-        print_progress(f"{nic} needs {count} virtual functions")
-    if found.without_nic:
-        print_progress(f"no NIC with RDMA is near enough to {', '.join(found.without_nic)}")
-    if found.without_vf:
-        print_progress(f"there are too few virtual functions for {', '.join(found.without_vf)}")
+
+
+@app.command()
+@reporting
+def slices(
+    node: Annotated[str, typer.Option(help="Name of the node in Kubernetes.")],
+    driver: Annotated[str, typer.Option(help="Name of the DRA driver, a DNS name.")] = "fanin",
+    file: File = None,
+    subnet: Subnets = None,
+    affinity: Near = "numa",
+) -> None:
+    """Print the pairs of a server as objects of Kubernetes' dynamic resource allocation, in JSON."""
+    from fanin_cluster.placement.classes import PlacementInvalid
+    from fanin_cluster.placement.slices import objects
+
+    machine, found = classes_of(file, subnet, affinity)
+    try:
+        items = objects(machine, found, node, driver)
+    except PlacementInvalid as error:
+        raise UsageError(error.cause, error.remedy) from None
+    if not any(each.pairs for each in found.classes):
+        raise ToolError("NO_RESOURCES", "this server has no pair of a GPU and a NIC", "see fanin placement classes")
+    if unmade := [pair.name for each in found.classes for pair in each.pairs if not pair.address]:
+        print_progress(f"the virtual functions of {', '.join(unmade)} are not made yet, or not told by the source")
+    print_json({"apiVersion": "v1", "kind": "List", "items": items})
 
 
 @app.command()

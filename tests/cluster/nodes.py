@@ -1,0 +1,53 @@
+"""The node of founding document 002 as Linux shows it: 8 GPUs and two NICs, in a sysfs and a proc in folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cluster.machines import write_function
+
+SUBNETS = {"mlx5_0": "10.1.0.0/24", "mlx5_1": "10.2.0.0/24"}
+UUIDS = [f"GPU-{number:08x}-07bd-00a5-c751-e173757cad99" for number in range(8)]
+UP, DOWN = "4: ACTIVE", "1: DOWN"
+
+
+def gpu_address(gpu: int) -> str:
+    """The PCI address of a GPU."""
+    return f"0000:{gpu % 4 + 1 + 0x40 * (gpu // 4):02x}:00.0"
+
+
+def write_node_of_the_document(root: Path, functions: int = 4) -> None:
+    """[30] to [39]: 8 GPUs, two NICs of different NUMA groups, each with the VFs mlx5_4 to 7, or 8 to 11."""
+    (root / "devices/system/node").mkdir(parents=True)
+    (root / "devices/system/node/online").write_text("0-1\n")
+    for numa, bus in enumerate(("5e", "be")):
+        kinds = {"numa_node": str(numa)}
+        for gpu in range(4 * numa, 4 * numa + 4):
+            address = gpu_address(gpu)
+            write_function(root, f"pci{address[:7]}/{address}", **kinds, **{"class": "0x030200", "vendor": "0x10de"})
+        nic = {**kinds, "class": "0x020000", "vendor": "0x15b3"}
+        physical = write_function(root, f"pci0000:{bus}/0000:{bus}:00.0", **nic)
+        (physical / f"infiniband/mlx5_{numa}/ports/1").mkdir(parents=True)
+        for number in range(functions):
+            virtual = write_function(root, f"pci0000:{bus}/0000:{bus}:00.{number + 1}", **nic)
+            (virtual / "physfn").symlink_to(physical)
+            name = 4 + 4 * numa + number
+            (virtual / f"infiniband/mlx5_{name}").mkdir(parents=True)
+            (virtual / f"infiniband_verbs/uverbs{name}").mkdir(parents=True)
+            (virtual / f"net/ens{numa}v{number}").mkdir(parents=True)
+        set_port(root, numa, UP)
+
+
+def write_driver_of_the_document(root: Path) -> None:
+    """What NVIDIA's driver says below /proc: the ids of the GPUs."""
+    for gpu, uuid in enumerate(UUIDS):
+        folder = root / "driver/nvidia/gpus" / gpu_address(gpu)
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(f"Model: \t\t NVIDIA A100\nIRQ:   \t\t 42\nGPU UUID: \t {uuid}\n")
+
+
+def set_port(root: Path, nic: int, state: str) -> None:
+    """Let the link of a NIC go up or down."""
+    address = ("0000:5e:00.0", "0000:be:00.0")[nic]
+    path = root / "bus/pci/devices" / address / f"infiniband/mlx5_{nic}/ports/1/state"
+    path.write_text(f"{state}\n")

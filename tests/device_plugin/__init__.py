@@ -1,0 +1,1 @@
+"""The device plugin for Kubernetes (fanin_device_plugin)."""

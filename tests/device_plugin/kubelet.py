@@ -1,0 +1,190 @@
+"""A kubelet as a device plugin sees it: real gRPC servers on sockets in a folder, and the rules of its device manager.
+
+What it does as the real one (pkg/kubelet/cm/devicemanager): it deletes all sockets of its folder when it starts; it
+calls the plugin back during Register; a pair is free if it is healthy and no container has it; it asks for a
+preference, then to allocate, then notes who has what; a stream that ends makes the devices of its resource unhealthy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from fanin_device_plugin.kubelet_api import (
+    HEALTHY,
+    LISTER_SERVICE,
+    PLUGIN_SERVICE,
+    REGISTRATION_SERVICE,
+    UNHEALTHY,
+    messages,
+)
+
+SECONDS = 30.0
+
+
+@dataclass
+class Endpoint:
+    """A plugin that has registered."""
+
+    channel: grpc.Channel
+    options: Any
+    health: dict[str, str] = field(default_factory=dict)  # by device; empty before the first list
+    numa: dict[str, list[int]] = field(default_factory=dict)
+    lists: int = 0
+
+    def call(self, method: str, request: str, answer: str, value: Any) -> Any:
+        """A unary method of the plugin. Raises grpc.RpcError."""
+        return self.channel.unary_unary(
+            f"/{PLUGIN_SERVICE}/{method}",
+            request_serializer=messages[request].SerializeToString,
+            response_deserializer=messages[answer].FromString,
+        )(value, timeout=SECONDS)
+
+
+class FakeKubelet:
+    """See above. `held`: the devices of each resource that each holder (NAMESPACE/POD/CONTAINER) has."""
+
+    def __init__(self, folder: Path) -> None:
+        self.plugins = folder / "device-plugins"
+        self.pod_resources = folder / "pod-resources/kubelet.sock"
+        for each in (self.plugins, self.pod_resources.parent):
+            each.mkdir()
+        self.endpoints: dict[str, Endpoint] = {}
+        self.held: dict[str, dict[str, list[str]]] = {}
+        self.changed = threading.Condition()
+        self.refuses = ""  # reason for which registrations are refused
+        self._servers: list[grpc.Server] = []
+        self.start()
+
+    def start(self) -> None:
+        """Delete all sockets of the folder, and listen."""
+        for each in self.plugins.glob("*"):
+            each.unlink()
+        self._servers = [
+            self._serve(self.plugins / "kubelet.sock", REGISTRATION_SERVICE, "Register", self._register),
+            self._serve(self.pod_resources, LISTER_SERVICE, "List", self._list),
+        ]
+
+    def stop(self) -> None:
+        """End, as a kubelet that is killed: its sockets stay."""
+        for server in self._servers:
+            server.stop(grace=None).wait()
+        with self.changed:
+            gone, self.endpoints = self.endpoints, {}
+        for endpoint in gone.values():
+            endpoint.channel.close()
+
+    def restart(self) -> None:
+        """A new kubelet, which knows from its checkpoint who has what, and no plugin."""
+        self.stop()
+        self.start()
+
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until a condition holds that the plugins bring about."""
+        with self.changed:
+            assert self.changed.wait_for(condition, SECONDS), f"{what}: {self.endpoints}"
+
+    def free(self, resource: str) -> list[str]:
+        """The devices of a resource that are healthy and nobody has."""
+        with self.changed:
+            endpoint = self.endpoints.get(resource)
+            taken = {each for devices in self.held.values() for each in devices.get(resource, [])}
+            states = endpoint.health if endpoint else {}
+            return [name for name, health in states.items() if health == HEALTHY and name not in taken]
+
+    def allocate(self, resource: str, count: int, holder: str) -> Any:
+        """Give devices to a container. Returns what the plugin says it gets. Raises grpc.RpcError."""
+        free = self.free(resource)
+        assert len(free) >= count
+        endpoint = self.endpoints[resource]
+        devices = free[:count]
+        if endpoint.options.get_preferred_allocation_available:
+            request = messages["PreferredAllocationRequest"]()
+            request.container_requests.add(available_deviceIDs=free, allocation_size=count)
+            types = "PreferredAllocationRequest", "PreferredAllocationResponse"
+            answer = endpoint.call("GetPreferredAllocation", *types, request)
+            devices = list(answer.container_responses[0].deviceIDs)
+            assert len(devices) == count
+            assert set(devices) <= set(free)
+        given = self.allocate_these(resource, devices)
+        self.held[holder] = {resource: devices}
+        if endpoint.options.pre_start_required:
+            request = messages["PreStartContainerRequest"](devices_ids=devices)
+            endpoint.call("PreStartContainer", "PreStartContainerRequest", "PreStartContainerResponse", request)
+        return given
+
+    def allocate_these(self, resource: str, devices: list[str]) -> Any:
+        """Ask the plugin for devices, whoever has them. Raises grpc.RpcError."""
+        request = messages["AllocateRequest"]()
+        request.container_requests.add(devices_ids=devices)
+        answer = self.endpoints[resource].call("Allocate", "AllocateRequest", "AllocateResponse", request)
+        (given,) = answer.container_responses
+        return given
+
+    def _serve(self, socket: Path, service: str, method: str, function: Callable[[Any, Any], Any]) -> grpc.Server:
+        socket.unlink(missing_ok=True)
+        types = {
+            "Register": ("RegisterRequest", "Empty"),
+            "List": ("ListPodResourcesRequest", "ListPodResourcesResponse"),
+        }
+        request, answer = types[method]
+        handler = grpc.unary_unary_rpc_method_handler(
+            function,
+            request_deserializer=messages[request].FromString,
+            response_serializer=messages[answer].SerializeToString,
+        )
+        server = grpc.server(ThreadPoolExecutor(4))
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        server.add_insecure_port(f"unix:{socket}")
+        server.start()
+        return server
+
+    def _register(self, request: Any, context: grpc.ServicerContext) -> Any:
+        if self.refuses or request.version != "v1beta1":
+            context.abort(grpc.StatusCode.UNKNOWN, self.refuses or f"version {request.version} is not supported")
+        channel = grpc.insecure_channel(f"unix:{self.plugins / request.endpoint}")
+        endpoint = Endpoint(channel, request.options)
+        endpoint.options = endpoint.call("GetDevicePluginOptions", "Empty", "DevicePluginOptions", messages["Empty"]())
+        with self.changed:
+            old = self.endpoints.pop(request.resource_name, None)
+            self.endpoints[request.resource_name] = endpoint
+            self.changed.notify_all()
+        if old is not None:
+            old.channel.close()
+        threading.Thread(target=self._watch, args=(endpoint,), daemon=True).start()
+        return messages["Empty"]()
+
+    def _watch(self, endpoint: Endpoint) -> None:
+        watch = endpoint.channel.unary_stream(
+            f"/{PLUGIN_SERVICE}/ListAndWatch",
+            request_serializer=messages["Empty"].SerializeToString,
+            response_deserializer=messages["ListAndWatchResponse"].FromString,
+        )
+        try:
+            for answer in watch(messages["Empty"]()):
+                with self.changed:
+                    endpoint.health = {each.ID: each.health for each in answer.devices}
+                    endpoint.numa = {each.ID: [node.ID for node in each.topology.nodes] for each in answer.devices}
+                    endpoint.lists += 1
+                    self.changed.notify_all()
+        except (grpc.RpcError, ValueError):  # it ended, or its channel was closed before it began
+            pass
+        with self.changed:
+            endpoint.health = dict.fromkeys(endpoint.health, UNHEALTHY)
+            self.changed.notify_all()
+
+    def _list(self, request: Any, context: grpc.ServicerContext) -> Any:
+        answer = messages["ListPodResourcesResponse"]()
+        for holder, resources in list(self.held.items()):
+            namespace, name, container = holder.split("/")
+            pod = answer.pod_resources.add(name=name, namespace=namespace)
+            devices = pod.containers.add(name=container).devices
+            for resource, names in resources.items():
+                devices.add(resource_name=resource, device_ids=names)
+        return answer

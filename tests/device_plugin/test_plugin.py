@@ -1,0 +1,173 @@
+"""The device plugin as a process, by the real interface: registration, lists, health, allocation, refusals."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from fanin_device_plugin.kubelet_api import HEALTHY, UNHEALTHY
+from tests.cluster.nodes import DOWN, UP, UUIDS, set_port
+from tests.device_plugin.rig import RESOURCES, ROCE1, ROCE2, SECONDS, Node, running
+
+pytestmark = pytest.mark.process
+FIRST = ["gpu0_mlx5_4", "gpu1_mlx5_5", "gpu2_mlx5_6", "gpu3_mlx5_7"]
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with running() as found:
+        yield found
+
+
+def refusal(node: Node, resource: str, devices: list[str]) -> str:
+    """What the plugin says to a request that it must refuse."""
+    with pytest.raises(grpc.RpcError) as caught:
+        node.kubelet.allocate_these(resource, devices)
+    assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    return str(caught.value.details())
+
+
+def test_pairs_are_listed_and_given(node: Node) -> None:
+    """[35] to [46]: two classes of four pairs; a container of two gets both GPUs and one VF."""
+    kubelet = node.kubelet
+    assert kubelet.free(ROCE1) == FIRST
+    assert kubelet.endpoints[ROCE1].numa == {name: [0] for name in FIRST}
+    assert kubelet.endpoints[ROCE2].numa["gpu4_mlx5_8"] == [1]
+    given = kubelet.allocate(ROCE1, 2, "default/job/main")
+    assert given.envs["NVIDIA_VISIBLE_DEVICES"] == f"{UUIDS[0]},{UUIDS[1]}"
+    assert given.envs["FANIN_VF_PCI"] == given.annotations["fanin/vf-pci"] == "0000:5e:00.1"
+    assert [(each.host_path, each.container_path, each.permissions) for each in given.devices] == [
+        (path, path, "rw") for path in ("/dev/infiniband/uverbs4", "/dev/infiniband/rdma_cm")
+    ]
+    (mount,) = given.mounts
+    assert (mount.container_path, mount.read_only) == ("/etc/nccl.conf", True)
+    assert Path(mount.host_path).read_text() == "NCCL_IB_HCA==mlx5_4\nNCCL_SOCKET_IFNAME==ens0v0\n"
+    assert Path(mount.host_path).stat().st_mode & 0o777 == 0o644, "a program of any user may read it"
+    other = kubelet.allocate(ROCE1, 1, "default/other/main")
+    assert other.mounts[0].host_path != mount.host_path, "each container has its own"
+    sockets = list(kubelet.plugins.glob("fanin-*.sock"))
+    assert [path.stat().st_mode & 0o077 for path in sockets] == [0, 0], "for root alone"
+
+
+def test_health_goes_both_ways(node: Node) -> None:
+    """A NIC that goes down takes its four pairs with it, and gives them back. The times are printed, not judged."""
+    kubelet = node.kubelet
+    for state, health in ((DOWN, UNHEALTHY), (UP, HEALTHY)):
+        begin = time.perf_counter()
+        set_port(node.sysfs, 0, state)
+        kubelet.wait(lambda health=health: set(kubelet.endpoints[ROCE1].health.values()) == {health}, health)
+        print(f"{health} after {1e3 * (time.perf_counter() - begin):.1f} ms")
+        if health == UNHEALTHY:
+            assert refusal(node, ROCE1, FIRST[:1]) == (
+                "gpu0_mlx5_4 can not be used: no port of mlx5_0 is active: 1: DOWN"
+            )
+    assert set(kubelet.endpoints[ROCE2].health.values()) == {HEALTHY}
+
+
+def test_a_restarted_kubelet_knows_the_plugin_again(node: Node) -> None:
+    node.kubelet.allocate(ROCE1, 1, "default/job/main")
+    node.kubelet.refuses = "not now"
+    node.kubelet.restart()
+    node.kubelet.refuses = ""
+    node.ready()
+    assert node.kubelet.free(ROCE1) == FIRST[1:], "what a container has stays its own"
+    # Only the sockets are deleted: that happens to plugins whose kubelet is slow to make its own.
+    for path in node.kubelet.plugins.glob("fanin-*.sock"):
+        path.unlink()
+    before = [node.kubelet.endpoints[name] for name in RESOURCES]
+    node.kubelet.wait(
+        lambda: all(node.kubelet.endpoints.get(name) not in (None, *before) for name in RESOURCES), "registered anew"
+    )
+    node.ready()
+
+
+def test_a_killed_plugin_starts_over_its_old_sockets(node: Node) -> None:
+    node.process.kill()
+    assert node.process.wait(SECONDS) == -signal.SIGKILL
+    node.kubelet.wait(lambda: node.kubelet.endpoints[ROCE1].health[FIRST[0]] == UNHEALTHY, "the stream ended")
+    shutil.rmtree(node.root / "files")  # as a reboot does; the kubelet then starts containers without asking
+    node.process = node.start_plugin()
+    node.kubelet.wait(lambda: node.kubelet.endpoints[ROCE1].health.get(FIRST[0]) == HEALTHY, "registered anew")
+    node.ready()
+    assert len(list((node.root / "files").glob("*.conf"))) == 8
+    assert node.kubelet.allocate(ROCE1, 4, "default/job/main")
+
+
+def test_no_pair_is_given_twice(node: Node) -> None:
+    """Not even to a kubelet that has forgotten what it gave away, nor half of it by another plugin."""
+    kubelet = node.kubelet
+    kubelet.allocate(ROCE1, 1, "default/job/main")
+    assert refusal(node, ROCE1, FIRST[:1]) == f"gpu0_mlx5_4 is taken: default/job/main has gpu0_mlx5_4 of {ROCE1}"
+    kubelet.held["default/thief/main"] = {"nvidia.com/gpu": [f"{UUIDS[2]}::3"]}
+    assert refusal(node, ROCE1, FIRST[2:3]) == (
+        f"gpu2_mlx5_6 is taken: default/thief/main has {UUIDS[2]} of nvidia.com/gpu"
+    )
+    kubelet.held["default/vf/main"] = {"nvidia.com/mlnx_vf": ["0000:be:00.2"]}
+    taken = {ROCE1: ["gpu2_mlx5_6"], ROCE2: ["gpu5_mlx5_9"]}
+    kubelet.wait(
+        lambda: all(kubelet.endpoints[name].health[pair] == UNHEALTHY for name, (pair,) in taken.items()),
+        "pairs of which others have a half",
+    )
+    assert kubelet.free(ROCE1) == [FIRST[1], FIRST[3]]
+    del kubelet.held["default/thief/main"], kubelet.held["default/vf/main"]
+    kubelet.wait(lambda: kubelet.endpoints[ROCE1].health[FIRST[2]] == HEALTHY, "the GPU is free again")
+
+
+def test_wrong_requests(node: Node) -> None:
+    for devices, cause in (
+        (["gpu9_mlx5_4"], f"{ROCE1} has no device gpu9_mlx5_4"),
+        (["gpu0_mlx5_4"] * 2, "a device is named twice: gpu0_mlx5_4, gpu0_mlx5_4"),
+        ([], "a container without a GPU has no VF; request at least one pair"),
+        (["../../etc/passwd"], f"{ROCE1} has no device ../../etc/passwd"),
+    ):
+        assert refusal(node, ROCE1, devices) == cause
+    assert node.kubelet.free(ROCE1) == FIRST
+
+
+def test_the_nic_of_fanin_is_a_source_of_health() -> None:
+    """Its folder is mounted; while it does not answer, the pairs beside it are unhealthy."""
+    with running(sockets='{mlx5_0 = "/proc/self/cwd/none.sock"}') as node:
+        assert node.kubelet.free(ROCE1) == []
+        assert "the Fanin NIC at /proc/self/cwd/none.sock does not answer: No such file or directory" in node.log
+        assert len(node.kubelet.free(ROCE2)) == 4
+
+
+def test_a_fanin_nic_that_answers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = Path(f"/tmp/fanin-plugin-{time.monotonic_ns()}.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nic:
+        nic.bind(str(path))
+        nic.listen()
+        try:
+            with running(sockets=f'{{mlx5_0 = "{path}"}}') as node:
+                given = node.kubelet.allocate(ROCE1, 1, "default/job/main")
+                assert given.envs["FANIN_SOCKET"] == f"/run/fanin/{path.name}"
+                assert given.mounts[1].host_path == "/tmp"
+        finally:
+            path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("subnet = {}", 2, "unknown field `subnet`"),
+        ('subnets = {mlx5_7 = "10.1.0.0/24"}\nsysfs = "SYS"', 2, "there is no NIC mlx5_7 with RDMA"),
+        ('sysfs = "SYS"', 1, "NO_RESOURCES: there is no pair of a GPU and a VF"),
+    ],
+)
+def test_the_program_says_why_it_ends(tmp_path: Path, text: str, code: int, message: str) -> None:
+    (tmp_path / "sys/devices").mkdir(parents=True)
+    path = tmp_path / "device-plugin.toml"
+    path.write_text(text.replace("SYS", str(tmp_path / "sys")))
+    command = [sys.executable, "-m", "fanin_device_plugin", "--settings", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert len(done.stderr.splitlines()) == 1
