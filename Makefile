@@ -6,6 +6,7 @@ PYTEST_FLAGS ?=
 DEMO_FLAGS ?=
 MATRIX_FLAGS ?=
 MINUTES ?= 10
+KILLS ?= 100
 SOAK_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +22,7 @@ UCC_TAG := v1.8.0
 TORCH ?= torch==2.13.0+cpu
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants synthesis peers mpi4py-suite nccl ucc torch torch-suite training bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants synthesis peers mpi4py-suite nccl ucc torch torch-suite training bench soak rdma-kills clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +37,7 @@ help:
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
 	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes docs/models.md"
 	@echo "make rdma    RDMA against the kernel's RoCE in a virtual machine, ranks over RDMA: every case (minutes; Debian)"
+	@echo "make rdma-kills  kills of ranks over RDMA and of their devices, KILLS=100, by a seed (FANIN_TEST_RDMA_SEED sets it)"
 	@echo "make arm     on emulated Arm: driver, device code, tests, a demonstration, ranks of x86 on it (minutes; Debian; ARM_FLAGS)"
 	@echo "make image   an image for containers with compiled device code, in build/image; ARCH=arm64 or \"amd64 arm64\" (Debian)"
 	@echo "make image-trial  a demonstration by that image, in namespaces, with a root that can not be written (as root)"
@@ -121,6 +123,9 @@ models: $(VENV)/.tested
 
 rdma: $(VENV)/.tested
 	@FANIN_TEST_RDMA=all $(BIN)/python -m pytest tests/rdma tests/e2e/test_rdma_host.py $(PYTEST_FLAGS)
+
+rdma-kills: $(VENV)/.tested
+	@FANIN_TEST_RDMA_KILLS=$(KILLS) $(BIN)/python -m pytest -s tests/e2e/test_rdma_host.py::test_kills $(PYTEST_FLAGS)
 
 arm: $(VENV)/.tested
 	@$(BIN)/python -m tests.arm $(ARM_FLAGS)

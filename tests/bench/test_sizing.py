@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fanin_tools.bench.sizing import Card, Cost, Costs, Job
 from fanin_tools.cli.app import app
 from fanin_tools.errors import UsageError
 
+ROOT = Path(__file__).parents[2]
 HERE = Costs(Cost(100e-9, 100e-12), Cost(200e-9, 300e-12), 3.0, 64, "some processor")
 # Its core has half the clock, half the instructions of a cycle, and a quarter of the bytes.
 CARD = Card("card", 5, 1.5, 0.5, 16, 12.5e9, 31.5e9, 25.6e9)
@@ -88,13 +90,31 @@ def test_processor() -> None:
 
 
 def test_earlier_costs_give_the_same_table(tmp_path: Path) -> None:
-    page = Path(__file__).parents[2] / "docs/performance/sizing.json"
+    page = ROOT / "docs/performance/sizing.json"
     first = CliRunner().invoke(app, ["bench", "sizing", "--costs", str(page), "--json"])
     assert first.exit_code == 0, first.output
     (tmp_path / "costs.json").write_text(first.output)
     assert json.loads(first.output) == json.loads(page.read_text())
     again = CliRunner().invoke(app, ["bench", "sizing", "--costs", str(tmp_path / "costs.json"), "--json"])
     assert again.output == first.output
+
+
+def test_the_page_has_the_tables_of_the_command() -> None:
+    costs = ["--costs", str(ROOT / "docs/performance/sizing.json")]
+    printed = CliRunner().invoke(app, ["bench", "sizing", *costs, "--nodes", "4", "--ranks", "2"])
+    page = (ROOT / "docs/sizing.md").read_text()
+    estimates = [cells(line, "│") for line in printed.output.splitlines() if "BlueField" in line]
+    assert estimates
+    rows = [line for line in page.splitlines() if re.match(r"\| BlueField-\d \| [\d.]+ \|", line)]
+    assert [cells(row, "|") for row in rows] == estimates
+    gains = {row["card"]: row["gain"] for row in json.loads(Path(costs[1]).read_text())["rows"]}
+    told = re.findall(r"([\d.]+) times \((BlueField-\d)\)", " ".join(page.split()))
+    assert told == [(f"{gain:.2g}", card) for card, gain in gains.items()]
+
+
+def cells(line: str, separator: str) -> list[str]:
+    """Of one row of a table."""
+    return [cell.strip() for cell in line.strip(f"{separator} ").split(separator)]
 
 
 GOOD = {

@@ -11,6 +11,7 @@ from fanin_tools.stress.faults.rank_threads import describe
 
 CALLS_PER_COMMAND = 8  # each command has a time limit, also on an emulated processor
 LONG = 1 << 20  # elements; such a call has a command of its own
+SLOTS, SLOTS_OF_LONG = 8, 256  # of a job: windows that are filled often, and rounds that are few
 MOVES_DATA = [name for name in COLLECTIVES if name != BARRIER]
 
 
@@ -59,9 +60,24 @@ def batches(made: Sequence[CollectiveCall]) -> Iterator[list[CollectiveCall]]:
 def failures(
     pool: Pool, route: str, made: Sequence[CollectiveCall], addresses: Sequence[Sequence[str]]
 ) -> Iterator[str]:
-    """Make calls on a new job, and say what is wrong. addresses: for the ranks of each node, in turn."""
+    """Make calls, the long ones on a job of their own, and say what is wrong. addresses: for the ranks of each node, in
+    turn.
+
+    A window of few slots needs a round of messages between all processes for each 16 KiB. On a busy machine, where a
+    process waits long for its turn, a long message would not end within the time of a call.
+    """
+    short = [call for call in made if call.elements < LONG]
+    long = [call for call in made if call.elements >= LONG]
+    for calls_of_job, slots in ((short, SLOTS), (long, SLOTS_OF_LONG)):
+        if calls_of_job:
+            yield from _failures_of_job(pool, route, calls_of_job, addresses, slots)
+
+
+def _failures_of_job(
+    pool: Pool, route: str, made: Sequence[CollectiveCall], addresses: Sequence[Sequence[str]], slots: int
+) -> Iterator[str]:
     size = sum(map(len, addresses))
-    placement, job = describe(pool.running, size, route, 8)
+    placement, job = describe(pool.running, size, route, slots)
     free = [list(of_node) for of_node in addresses]
     pool.join_at(job.to_dict(), [free[placement.node_of(rank)].pop(0) for rank in range(size)])
     for batch in batches(made):

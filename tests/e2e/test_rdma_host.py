@@ -1,7 +1,8 @@
 """Ranks that reach their device by RDMA: right results on every route, named refusals, and ends that are noticed.
 
 The verbs devices are NICs of another fabric, by the preloaded verbs library: one for the host of each node, and one for
-its device. `FANIN_TEST_RDMA=all` (`make rdma`) tries more calls, up to 16 MiB, and 20 kills each of ranks and devices.
+its device. `FANIN_TEST_RDMA=all` (`make rdma`) tries more calls, up to 16 MiB, and 40 kills of ranks and devices;
+`make rdma-kills KILLS=100` does that alone. A seed chooses what is killed and when, and is printed.
 """
 
 from __future__ import annotations
@@ -24,18 +25,23 @@ from fanin.verbs_lib import library_path
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from tests.e2e.fabrics import BOUND_S, Bench, assert_released
+from fanin_tools.stress.faults.process_faults import open_descriptors, process_of
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released, eventually, statuses
 from tests.e2e.members import describe
 from tests.e2e.rank_processes import FLAGS, ROOT, Kills, Ranks, build_working_rank
 from tests.e2e.remote_ranks import Pool, calls, failures, long_calls
+from tests.libfanin.conftest import BOUND_S as BOUND_OF_PROGRAMS_S
+from tests.libfanin.conftest import PROGRAMS as PROGRAMS_IN_C
+from tests.libfanin.conftest import Compiler
 
 NODES, RANKS_OF_NODE = 2, 2
 PROGRAM = [sys.executable, "-m", "tests.e2e.rdma_rank"]
 IS_WHOLE = os.environ.get("FANIN_TEST_RDMA") == "all"
 SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2, 70_001]
 LONG = (16 << 20) // 4 if IS_WHOLE else 0  # elements: 16 MiB
-ROUTES_OF_KILLS = ["tree", "ring", "local", "tree"] if IS_WHOLE else ["tree"]  # one each
-SEEDS = range(5 if IS_WHOLE else 1)
+KILLS = int(os.environ.get("FANIN_TEST_RDMA_KILLS", 40 if IS_WHOLE else 2))
+ROUTES_OF_KILLS = ["tree", "ring", "local"]  # in turn; every second kill is one of a device
+ROUNDS = "20"  # of the program in C
 
 
 @dataclass
@@ -124,21 +130,44 @@ def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
     assert_released(hosts.running)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_rank_that_dies(hosts: Hosts, tmp_path: Path, seed: int) -> None:
-    """The others are told of a lost member, and the device gives back what it held."""
-    chosen = kills(hosts, tmp_path, seed)
-    for route in ROUTES_OF_KILLS:
-        chosen.kill_rank(route)
+def holdings(hosts: Hosts) -> dict[str, object]:
+    """What the verbs devices hold for all their clients, and the number of open files of each device that serves
+    ranks, by name."""
+    objects = {f"{name} of a host": status["ordinary"] for name, status in statuses(hosts.carriers).items()}
+    devices = [device.name for device in hosts.running.fabric.devices]
+    return objects | {name: open_descriptors(process_of(hosts.running, name)) for name in devices}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_device_that_dies(hosts: Hosts, tmp_path: Path, seed: int) -> None:
-    """Its ranks are told that it is lost, the others that members are. A device in its place serves those of the next
-    kill, and of the next test."""
-    chosen = kills(hosts, tmp_path, seed)
-    for route in ROUTES_OF_KILLS:
-        chosen.kill_device(route)
+def test_kills(hosts: Hosts, tmp_path: Path) -> None:
+    """Ranks and devices in turn. The others are told by name, and nothing is left of who has ended. A device in the
+    place of one that was killed serves the ranks of the next kill."""
+    seed = int(os.environ.get("FANIN_TEST_RDMA_SEED", secrets.randbits(32)))
+    print(f"FANIN_TEST_RDMA_SEED={seed}")
+    chosen, before = kills(hosts, tmp_path, seed), holdings(hosts)
+    for number in range(KILLS):
+        kill = chosen.kill_device if number % 2 else chosen.kill_rank
+        print(f"kill {number + 1} of seed {seed}:", kill(ROUTES_OF_KILLS[number % 3]), flush=True)
+        eventually(lambda: holdings(hosts), lambda now: now == before)
+
+
+def test_program_in_c(hosts: Hosts, tmp_path: Path) -> None:
+    """One binary makes every collective over both interfaces: the address alone is another."""
+    program, seed = Compiler(tmp_path).build(PROGRAMS_IN_C / "collectives.c"), str(secrets.randbits(30))
+    print("seed", seed)
+    sockets = [str(hosts.running.state.socket(nic.name)) for nic in hosts.running.fabric.nics]
+    for addresses in (sockets, hosts.addresses):
+        placement, job = describe(hosts.running, RANKS_OF_NODE, "local", 8)
+        path = tmp_path / "job"
+        path.write_text(job.to_text())
+        processes = []
+        for rank in range(placement.size):
+            line = [program, ROUNDS, seed, addresses[placement.node_of(rank)]]
+            own = {"FANIN_JOB": str(path), "FANIN_RANK": str(rank)}
+            pipe = subprocess.PIPE
+            processes.append(subprocess.Popen(line, env=hosts.variables() | own, stdout=pipe, stderr=pipe, text=True))
+        said = [process.communicate(timeout=BOUND_OF_PROGRAMS_S) for process in processes]
+        assert said == [(f"rank {rank}: {ROUNDS} rounds\n", "") for rank in range(placement.size)]
+    assert_released(hosts.running)
 
 
 def test_rings_that_are_filled(hosts: Hosts, tmp_path: Path) -> None:

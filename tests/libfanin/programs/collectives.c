@@ -1,7 +1,8 @@
 /* Every collective of the C interface, in every form and over every kind of memory, against what it must give.
  *
- * Arguments: rounds, seed. The job comes from the environment. Ranks draw the same calls from the seed; each draws for
- * itself which memory it uses. Prints the number of calls, or what was wrong, and exits with 1.
+ * Arguments: rounds, seed, and perhaps the address of the device, which may be one over RDMA then: what is behind a fence
+ * is registered. The job comes from the environment. Ranks draw the same calls from the seed; each draws for itself which
+ * memory it uses. Prints the number of calls, or what was wrong, and exits with 1.
  */
 #include <fanin/fanin.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@ static uint32_t rank, ranks;
 static struct fanin_context *device;
 static struct fanin_communicator *communicator;
 static const char *doing = "";
+static const char *address; /* NULL: the environment has it */
 
 static void fail(const char *what)
 {
@@ -49,9 +51,11 @@ struct memory {
     int registered;
 };
 
+enum { REGISTERED = 0 }; /* a kind of memory */
+
 static struct memory new_memory(uint64_t count, uint64_t kind)
 {
-    struct memory memory = {.length = count * 8 + 64, .registered = kind % 3 == 0};
+    struct memory memory = {.length = count * 8 + 64, .registered = kind % 3 == REGISTERED};
 
     if (memory.registered) {
         expect(fanin_allocate(device, memory.length, FANIN_ACCESS_READ | FANIN_ACCESS_WRITE, &memory.base,
@@ -162,6 +166,13 @@ static uint64_t draw_count(uint64_t *seed)
     return counts[draw(seed) % (sizeof counts / sizeof *counts)];
 }
 
+static uint64_t draw_kind(const struct fanin_operation *operation, uint64_t *own_seed)
+{
+    uint64_t kind = draw(own_seed);
+
+    return operation->flags & FANIN_FENCE && address ? REGISTERED : kind;
+}
+
 static void draw_call(struct call *call, uint64_t *seed, uint64_t *own_seed)
 {
     uint64_t count = draw_count(seed), uneven;
@@ -199,14 +210,14 @@ static void draw_call(struct call *call, uint64_t *seed, uint64_t *own_seed)
     }
     if (draw(seed) % 4 == 0)
         operation->flags |= FANIN_FENCE;
-    call->source = new_memory(source_count(call), draw(own_seed));
+    call->source = new_memory(source_count(call), draw_kind(operation, own_seed));
     fill(call);
     operation->source = call->source.items;
     /* In place where both sides have the same blocks. */
     if (draw(own_seed) % 3 == 0 && operation->collective <= FANIN_REDUCE) {
         call->result = call->source.items;
     } else {
-        call->destination = new_memory(destination_count(call), draw(own_seed));
+        call->destination = new_memory(destination_count(call), draw_kind(operation, own_seed));
         call->result = call->destination.items;
     }
     operation->destination = call->result;
@@ -302,7 +313,7 @@ static void one_persistent(uint64_t *seed, uint64_t *own_seed)
 static void one_fenced(void)
 {
     enum { COUNT = 1 << 20, LAST = 1 << 17 }; /* elements: of a sum, and of its end, which is gathered */
-    struct memory data = new_memory(COUNT, 0), all = new_memory((uint64_t)LAST * ranks, 0);
+    struct memory data = new_memory(COUNT, REGISTERED), all = new_memory((uint64_t)LAST * ranks, REGISTERED);
     struct fanin_operation reduce = {.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I64,
                                      .block = COUNT * 8, .source = data.items, .destination = data.items};
     struct fanin_operation gather = {.collective = FANIN_ALLGATHER, .flags = FANIN_FENCE | FANIN_ALL_BLOCK,
@@ -416,10 +427,11 @@ int main(int count, char **arguments)
     uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : 1, own_seed;
     struct fanin_job job;
 
+    address = count > 3 ? arguments[3] : NULL;
     expect(fanin_job_of_environment(&job, &rank), FANIN_SUCCESS);
     ranks = job.ranks;
     doing = "join";
-    expect(fanin_open(NULL, &device), FANIN_SUCCESS);
+    expect(fanin_open(address, &device), FANIN_SUCCESS);
     expect(fanin_join(device, &job, rank, TIMEOUT_MS, &communicator), FANIN_SUCCESS);
     own_seed = seed * 31 + rank;
     errors();

@@ -173,10 +173,12 @@ def turn_remotes(lane, e, now):
     work = 0
     for client in range(lane.remote_end):
         address = load_u64(lane.remotes + U64(client) * U64(8))
-        while address and give_read(lane, address, now):
-            flush(lane, e, now)  # what the data have led to is read from their slot
-            end_read(lane, address, now)
+        slot = give_read(lane, address, now)
+        while slot >= 0:
+            flush(lane, e, now)  # what the data have led to is read from their slot; more data may come meanwhile
+            end_read(lane, address, slot, now)
             work += 1
+            slot = give_read(lane, address, now)
     work += flush(lane, e, now) if work else 0
     return work + send_all(lane)
 

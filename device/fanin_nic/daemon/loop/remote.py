@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import uint32, uint64
+from numba import int64, uint32
 
 from fanin_nic.daemon.loop.lane_record import CLIENT_OF_PROCESS
 from fanin_nic.engine import events
@@ -11,20 +11,20 @@ from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.hostif.remote.queue_pair import ask_for_event, reap
 from fanin_nic.hostif.remote.records import ACTION_BYTES, remote_at
 from fanin_nic.hostif.remote.transfer import (
+    NOWHERE,
     PEER_LOST,
     PENDING,
     begin_read,
     free_slot,
-    next_waiting,
-    post_read,
+    post_waiting,
     send_completions,
     staging_of,
+    take_read,
 )
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import load_u64, lowest_bit, record_at
+from fanin_nic.native.memory import load_u64, record_at
 
 ACTION_SIZE = U64(ACTION_BYTES)
-ONE = uint64(1)
 
 action_at = record_at(ACTION)
 
@@ -83,26 +83,31 @@ def take_messages(lane):
 
 @compiled
 def give_read(lane, remote_address, now):
-    """Give the engine one run of data that has come. Returns whether there was any."""
+    """Give the engine one run of data that has come. Returns its slot, for `end_read`; NOWHERE: there was none, or no
+    client."""
+    if not remote_address:
+        return int64(NOWHERE)
     remote = remote_at(remote_address)
-    if not remote.done_reads:
-        return False
-    slot = lowest_bit(remote.done_reads)
-    action = action_at(remote.reads + slot * ACTION_SIZE)
-    if action.jid == job_of(lane, action):  # else its queue is in another job by now, perhaps at the same position
-        answer(lane, action, 0, staging_of(remote, slot), now)
-    return True
+    slot = take_read(remote)
+    if slot >= 0:
+        action = action_at(remote.reads + U64(slot) * ACTION_SIZE)
+        if action.jid == job_of(lane, action):  # else its queue is in another job by now, perhaps at the same position
+            answer(lane, action, 0, staging_of(remote, U64(slot)), now)
+    return slot
 
 
 @compiled
-def end_read(lane, remote_address, now):
-    """What `give_read` has given has been used: the slot is free, for a READ that waits."""
+def end_read(lane, remote_address, slot, now):
+    """What `give_read` has given has been used: the slot is free, for a READ that waits. The memory of one that waits
+    may be gone meanwhile; those behind it must not wait for ever."""
     remote = remote_at(remote_address)
-    free_slot(remote, lowest_bit(remote.done_reads))
-    waiting = next_waiting(remote)
-    if waiting:
-        action = action_at(waiting)
-        answer(lane, action, post_read(remote, action), U64(0), now)
+    free_slot(remote, slot)
+    refused, status = post_waiting(remote)
+    while refused:
+        action = action_at(refused)
+        if action.jid == job_of(lane, action):
+            answer(lane, action, status, U64(0), now)
+        refused, status = post_waiting(remote)
 
 
 @compiled

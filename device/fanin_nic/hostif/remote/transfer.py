@@ -101,10 +101,20 @@ def staging_of(remote, slot):
 
 
 @compiled
-def free_slot(remote, slot):
-    """The data of a slot have been used."""
+def take_read(remote):
+    """Take a READ whose data have come. Returns its slot, which stays in use until `free_slot`, whatever else comes
+    meanwhile; NOWHERE: there is none."""
+    if not remote.done_reads:
+        return int64(NOWHERE)
+    slot = lowest_bit(remote.done_reads)
     remote.done_reads &= ~(ONE << slot)
-    remote.free_reads |= ONE << slot
+    return int64(slot)
+
+
+@compiled
+def free_slot(remote, slot):
+    """The data of a slot that was taken have been used."""
+    remote.free_reads |= ONE << uint64(slot)
 
 
 @compiled
@@ -187,10 +197,13 @@ def send_completions(remote):
 
 
 @compiled
-def next_waiting(remote):
-    """Take the oldest READ that waits, if there is a slot for it. Returns its address; 0: there is none."""
-    if not remote.free_reads or remote.waiting_head == remote.waiting_tail:
-        return uint64(0)
-    place = remote.waiting + uint64(remote.waiting_head % MAX_WAITING_READS) * ACTION_SIZE
-    remote.waiting_head += uint32(1)
-    return place
+def post_waiting(remote):
+    """Post the READs that wait, the oldest first, as far as there are slots. Returns the address of the first that can
+    not be posted, and why; the caller calls again then, for those behind it. 0: all were posted."""
+    while remote.free_reads and remote.waiting_head != remote.waiting_tail:
+        place = remote.waiting + uint64(remote.waiting_head % MAX_WAITING_READS) * ACTION_SIZE
+        remote.waiting_head += uint32(1)
+        status = post_read(remote, kept_at(place))
+        if status != PENDING:
+            return place, int64(status)
+    return uint64(0), int64(PENDING)
