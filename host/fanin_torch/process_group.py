@@ -30,7 +30,7 @@ from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, redu
 from fanin_torch.errors import as_torch, refuse
 from fanin_torch.messages import ANY, Messages
 from fanin_torch.settings import SUBGROUP_SHARE, Settings
-from fanin_torch.work import Completer, FaninWork, nothing
+from fanin_torch.work import Completer, Ending, FaninWork, nothing
 from fanin_wire.limits import MIN_JOB_SLOTS
 
 log = logging.getLogger("fanin")
@@ -69,7 +69,7 @@ class FaninProcessGroup(ProcessGroup):
             refuse(error)
         number = next(_numbers)
         self._completer = Completer(f"fanin-group-{number}")
-        # A message may wait for what the program does after a collective, so none is before a collective in a queue.
+        # Collectives end in the order of their calls, messages do not.
         self._message_completer = Completer(f"fanin-group-{number}-messages")
         _groups.add(self)
 
@@ -134,8 +134,10 @@ class FaninProcessGroup(ProcessGroup):
         return self._store
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """How long a collective waits for all ranks, from the next one on."""
+        """How long a collective waits for all ranks, and a message for its other side, from the next one on."""
         self._timeout = timeout.total_seconds()
+        if self._messages is not None:
+            self._messages.timeout = self._timeout
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
         self.set_timeout(timeout)
@@ -304,7 +306,7 @@ class FaninProcessGroup(ProcessGroup):
         except FaninError as error:
             refuse(error)
         self.counts.note("send")
-        return self._keep(FaninWork(f"send to {destination}", [step], tensors), self._message_completer)
+        return self._keep_message(FaninWork(f"send to {destination}", [step], tensors), [step])
 
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> FaninWork:
         """Receive from one rank."""
@@ -322,7 +324,7 @@ class FaninProcessGroup(ProcessGroup):
 
         self.counts.note("recv")
         work = FaninWork(f"receive from {source}", [step], tensors, conclude, source)
-        return self._keep(work, self._message_completer)
+        return self._keep_message(work, [step])
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> FaninWork:
         """Receive from whoever sends first."""
@@ -343,7 +345,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def _end_coalescing(self, device: Any = None) -> FaninWork:
         works, self._coalescing = self._coalescing or [], None
-        return self._keep(FaninWork("a batch", [_AsStep(work) for work in works]), self._message_completer)
+        return self._keep_message(FaninWork("a batch", [_AsStep(work) for work in works]), works)
 
     # ---- The end ----
 
@@ -388,13 +390,17 @@ class FaninProcessGroup(ProcessGroup):
                 refuse(error)
             raise
         work = FaninWork(name, call.requests, result, call.conclude)
-        return self._keep(work, self._completer) if getattr(opts, "asyncOp", True) else work
-
-    def _keep(self, work: FaninWork, completer: Completer) -> FaninWork:
-        """Let a thread end it, whoever waits."""
         if self._coalescing is not None:
             self._coalescing.append(work)
-        completer.take(work)
+        if self._coalescing is not None or getattr(opts, "asyncOp", True):
+            self._completer.take(work)
+        return work
+
+    def _keep_message(self, work: FaninWork, steps: Sequence[Ending]) -> FaninWork:
+        """Let a thread end it when its steps have ended, whoever waits."""
+        if self._coalescing is not None:
+            self._coalescing.append(work)
+        self._message_completer.take_when_ended(work, steps)
         return work
 
 

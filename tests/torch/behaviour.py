@@ -186,6 +186,48 @@ def messages() -> None:
     dist.barrier()
 
 
+def messages_in_any_order() -> None:
+    """A message that is complete ends, whatever was begun before it."""
+    rank, parts = dist.get_rank(), [torch.zeros(1), torch.zeros(1)]
+    if rank == 1:
+        first, second = (dist.irecv(part, 0, tag=tag) for tag, part in enumerate(parts))
+        second.get_future().wait()
+        assert parts[1] == 2
+        assert not first.is_completed()
+    elif rank == 0:
+        dist.send(torch.full((1,), 2.0), 1, tag=1)
+    dist.barrier()
+    if rank == 1:
+        first.wait()
+        assert parts[0] == 1
+    elif rank == 0:
+        dist.send(torch.ones(1), 1, tag=0)
+
+
+def late_messages() -> None:
+    """A rank that does not connect in time costs the messages of that time, and is not lost for those that follow."""
+    rank, group = dist.get_rank(), dist.new_group()
+    if rank == 0:
+        group.set_timeout(timedelta(seconds=0.3))
+        short, long = torch.ones(1), torch.ones(LONG)
+        unseen = [dist.isend(short, 1, group=group), dist.isend(long, 1, group=group)]
+        with pytest.raises(Timeout, match="to or from rank 1"):
+            dist.recv(short, 1, group=group)
+        for work in unseen:  # nobody waits for them
+            with pytest.raises(RuntimeError, match="TIMEOUT"):
+                work.get_future().wait()
+        group.set_timeout(timedelta(seconds=100))
+    dist.barrier()
+    for count in (1, LONG):
+        tensor = torch.full((count,), 7.0 if rank == 0 else 0.0)
+        if rank == 0:
+            dist.send(tensor, 1, group=group)
+        elif rank == 1:
+            dist.recv(tensor, 0, group=group)
+            assert torch.all(tensor == 7)
+    dist.barrier()
+
+
 def refusals() -> None:
     """What is wrong is an error by name, and does no harm to what follows."""
     rank, size = dist.get_rank(), dist.get_world_size()
