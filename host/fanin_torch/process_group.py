@@ -150,24 +150,24 @@ class FaninProcessGroup(ProcessGroup):
 
     # ---- Reductions ----
 
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+    def allreduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """Every rank gets the combined elements of all, in place."""
-        opts = dist.AllreduceOptions() if opts is None else opts
+        opts, tensors = _options(dist.AllreduceOptions, opts), _listed(tensors)
         return self._begin("allreduce", opts, tensors, _for_all(_Call.allreduce, tensors))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> FaninWork:
         """Several allreduces, as one work."""
-        opts = dist.AllreduceCoalescedOptions() if opts is None else opts
+        opts = _options(dist.AllreduceCoalescedOptions, opts)
         return self._begin("allreduce_coalesced", opts, tensors, _for_all(_Call.allreduce, tensors))
 
-    def reduce(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+    def reduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """The root gets the combined elements of all, in place."""
-        opts = dist.ReduceOptions() if opts is None else opts
+        opts, tensors = _options(dist.ReduceOptions, opts), _listed(tensors)
         return self._begin("reduce", opts, tensors, _for_all(_Call.reduce, tensors))
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
         """Rank r gets the combined elements of the r-th inputs of all."""
-        opts = dist.ReduceScatterOptions() if opts is None else opts
+        opts = _options(dist.ReduceScatterOptions, opts)
 
         def steps(call: _Call) -> None:
             for output, parts in zip(outputs, inputs, strict=True):
@@ -181,7 +181,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
         """Several, as one work."""
-        opts = dist.ReduceScatterOptions() if opts is None else opts
+        opts = _options(dist.ReduceScatterOptions, opts)
 
         def steps(call: _Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
@@ -194,14 +194,14 @@ class FaninProcessGroup(ProcessGroup):
 
     # ---- Data in motion ----
 
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+    def broadcast(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """Every rank gets what the root has, in place."""
-        opts = dist.BroadcastOptions() if opts is None else opts
+        opts, tensors = _options(dist.BroadcastOptions, opts), _listed(tensors)
         return self._begin("broadcast", opts, tensors, _for_all(_Call.broadcast, tensors))
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
         """Every rank gets the inputs of all, each in a tensor of its own."""
-        opts = dist.AllgatherOptions() if opts is None else opts
+        opts = _options(dist.AllgatherOptions, opts)
 
         def steps(call: _Call) -> None:
             for parts, source in zip(outputs, inputs, strict=True):
@@ -219,7 +219,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
         """Several, as one work."""
-        opts = dist.AllgatherOptions() if opts is None else opts
+        opts = _options(dist.AllgatherOptions, opts)
 
         def steps(call: _Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
@@ -232,13 +232,13 @@ class FaninProcessGroup(ProcessGroup):
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
         """The root gets the inputs of all, each in a tensor of its own."""
-        opts = dist.GatherOptions() if opts is None else opts
+        opts = _options(dist.GatherOptions, opts)
         parts = outputs[0] if outputs else []
         return self._begin("gather", opts, parts, lambda call: call.gather(parts, inputs[0]))
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
         """Rank r gets the r-th input of the root."""
-        opts = dist.ScatterOptions() if opts is None else opts
+        opts = _options(dist.ScatterOptions, opts)
         parts = inputs[0] if inputs else []
         return self._begin("scatter", opts, outputs, lambda call: call.scatter(outputs[0], parts))
 
@@ -251,7 +251,7 @@ class FaninProcessGroup(ProcessGroup):
         opts: Any = None,
     ) -> FaninWork:
         """Rank r gets the r-th part of each rank's input. sizes: of the parts, along the first dimension."""
-        opts = dist.AllToAllOptions() if opts is None else opts
+        opts = _options(dist.AllToAllOptions, opts)
 
         def steps(call: _Call) -> None:
             parts, pieces = call.whole(output), in_order(source)
@@ -261,7 +261,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
         """Output r is input r of rank r."""
-        opts = dist.AllToAllOptions() if opts is None else opts
+        opts = _options(dist.AllToAllOptions, opts)
         return self._begin("all_to_all", opts, outputs, lambda call: call.all_to_all(outputs, inputs))
 
     alltoall_base = all_to_all_single
@@ -284,7 +284,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def barrier(self, opts: Any = None) -> FaninWork:
         """Ends when all ranks have come."""
-        opts = dist.BarrierOptions() if opts is None else opts
+        opts = _options(dist.BarrierOptions, opts)
         return self._begin("barrier", opts, [], lambda call: call.barrier())
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
@@ -402,6 +402,24 @@ class FaninProcessGroup(ProcessGroup):
             self._coalescing.append(work)
         self._message_completer.take_when_ended(work, steps)
         return work
+
+
+def _options(kind: Callable[[], Any], given: Any) -> Any:
+    """Options as torch gives them; the operation or the root of a method's short form; or nothing."""
+    is_operation = isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType))
+    if given is not None and not is_operation and not isinstance(given, int):
+        return given
+    made = kind()
+    if is_operation:
+        made.reduceOp = given
+    elif given is not None:
+        made.rootRank = given
+    return made
+
+
+def _listed(tensors: Tensors | torch.Tensor) -> Tensors:
+    """Methods of torch take one tensor as well, in their short forms."""
+    return [tensors] if isinstance(tensors, torch.Tensor) else tensors
 
 
 def _for_all(start: Callable[[_Call, torch.Tensor], None], tensors: Tensors) -> Callable[[_Call], None]:

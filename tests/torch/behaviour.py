@@ -132,6 +132,18 @@ def coalesced() -> None:
         assert torch.all(found == rank)
 
 
+def short_forms() -> None:
+    """Methods of a group as programs call them that do not go through torch.distributed, such as torchft."""
+    group, rank, size = dist.group.WORLD, dist.get_rank(), dist.get_world_size()
+    tensor = torch.full((3,), float(rank))
+    group.allreduce([tensor], dist.ReduceOp.MAX).wait()
+    assert torch.all(tensor == size - 1)
+    group.allreduce(tensor.fill_(1.0)).wait()
+    assert torch.all(tensor == size)
+    group.broadcast(tensor.fill_(rank), 2).wait()
+    assert torch.all(tensor == 2)
+
+
 def messages() -> None:
     """send, recv, batches, tags out of order, from anyone, short and long ones."""
     rank, size = dist.get_rank(), dist.get_world_size()
