@@ -20,6 +20,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed import ProcessGroup
+from torch.distributed import distributed_c10d as c10d
 
 from fanin.api.communicator import JOIN_TIMEOUT, Communicator
 from fanin.errors import FaninError, InvalidRequest
@@ -152,22 +153,22 @@ class FaninProcessGroup(ProcessGroup):
 
     def allreduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """Every rank gets the combined elements of all, in place."""
-        opts, tensors = _options(dist.AllreduceOptions, opts), _listed(tensors)
+        opts, tensors = _options(c10d.AllreduceOptions, opts), _listed(tensors)
         return self._begin("allreduce", opts, tensors, _for_all(_Call.allreduce, tensors))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> FaninWork:
         """Several allreduces, as one work."""
-        opts = _options(dist.AllreduceCoalescedOptions, opts)
+        opts = _options(c10d.AllreduceCoalescedOptions, opts)
         return self._begin("allreduce_coalesced", opts, tensors, _for_all(_Call.allreduce, tensors))
 
     def reduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """The root gets the combined elements of all, in place."""
-        opts, tensors = _options(dist.ReduceOptions, opts), _listed(tensors)
+        opts, tensors = _options(c10d.ReduceOptions, opts), _listed(tensors)
         return self._begin("reduce", opts, tensors, _for_all(_Call.reduce, tensors))
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
         """Rank r gets the combined elements of the r-th inputs of all."""
-        opts = _options(dist.ReduceScatterOptions, opts)
+        opts = _options(c10d.ReduceScatterOptions, opts)
 
         def steps(call: _Call) -> None:
             for output, parts in zip(outputs, inputs, strict=True):
@@ -181,7 +182,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
         """Several, as one work."""
-        opts = _options(dist.ReduceScatterOptions, opts)
+        opts = _options(c10d.ReduceScatterOptions, opts)
 
         def steps(call: _Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
@@ -196,12 +197,12 @@ class FaninProcessGroup(ProcessGroup):
 
     def broadcast(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """Every rank gets what the root has, in place."""
-        opts, tensors = _options(dist.BroadcastOptions, opts), _listed(tensors)
+        opts, tensors = _options(c10d.BroadcastOptions, opts), _listed(tensors)
         return self._begin("broadcast", opts, tensors, _for_all(_Call.broadcast, tensors))
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
         """Every rank gets the inputs of all, each in a tensor of its own."""
-        opts = _options(dist.AllgatherOptions, opts)
+        opts = _options(c10d.AllgatherOptions, opts)
 
         def steps(call: _Call) -> None:
             for parts, source in zip(outputs, inputs, strict=True):
@@ -219,7 +220,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
         """Several, as one work."""
-        opts = _options(dist.AllgatherOptions, opts)
+        opts = _options(c10d.AllgatherOptions, opts)
 
         def steps(call: _Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
@@ -232,13 +233,13 @@ class FaninProcessGroup(ProcessGroup):
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
         """The root gets the inputs of all, each in a tensor of its own."""
-        opts = _options(dist.GatherOptions, opts)
+        opts = _options(c10d.GatherOptions, opts)
         parts = outputs[0] if outputs else []
         return self._begin("gather", opts, parts, lambda call: call.gather(parts, inputs[0]))
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
         """Rank r gets the r-th input of the root."""
-        opts = _options(dist.ScatterOptions, opts)
+        opts = _options(c10d.ScatterOptions, opts)
         parts = inputs[0] if inputs else []
         return self._begin("scatter", opts, outputs, lambda call: call.scatter(outputs[0], parts))
 
@@ -251,7 +252,7 @@ class FaninProcessGroup(ProcessGroup):
         opts: Any = None,
     ) -> FaninWork:
         """Rank r gets the r-th part of each rank's input. sizes: of the parts, along the first dimension."""
-        opts = _options(dist.AllToAllOptions, opts)
+        opts = _options(c10d.AllToAllOptions, opts)
 
         def steps(call: _Call) -> None:
             parts, pieces = call.whole(output), in_order(source)
@@ -261,7 +262,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
         """Output r is input r of rank r."""
-        opts = _options(dist.AllToAllOptions, opts)
+        opts = _options(c10d.AllToAllOptions, opts)
         return self._begin("all_to_all", opts, outputs, lambda call: call.all_to_all(outputs, inputs))
 
     alltoall_base = all_to_all_single
@@ -284,7 +285,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def barrier(self, opts: Any = None) -> FaninWork:
         """Ends when all ranks have come."""
-        opts = _options(dist.BarrierOptions, opts)
+        opts = _options(c10d.BarrierOptions, opts)
         return self._begin("barrier", opts, [], lambda call: call.barrier())
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:

@@ -94,6 +94,7 @@ def groups_in_a_world_of_gloo() -> None:
             tensor = torch.ones(1)
             dist.all_reduce(tensor, group=group)
             assert tensor == 2
+    dist.barrier()  # rank 0 has the store, which the others need until here
 
 
 def coalesced() -> None:
@@ -142,6 +143,10 @@ def short_forms() -> None:
     assert torch.all(tensor == size)
     group.broadcast(tensor.fill_(rank), 2).wait()
     assert torch.all(tensor == 2)
+    rows = [torch.zeros(3) for _ in range(size)]
+    group.allgather([rows], [tensor]).wait()  # without options
+    assert all(torch.equal(row, tensor) for row in rows)
+    group.barrier().wait()
 
 
 def messages() -> None:
