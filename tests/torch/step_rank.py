@@ -35,7 +35,7 @@ def contenders(gloo: Any) -> dict[str, Callable[[nn.Module], nn.Module]]:
         return parallel
 
     return {
-        "Gloo": lambda model: DistributedDataParallel(model, gloo, bucket_cap_mb=BUCKET_MIB),
+        "Gloo": lambda model: DistributedDataParallel(model, process_group=gloo, bucket_cap_mb=BUCKET_MIB),
         "Fanin": lambda model: DistributedDataParallel(model, bucket_cap_mb=BUCKET_MIB),
         "Fanin, registered buckets": registered,
     }
