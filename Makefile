@@ -22,7 +22,7 @@ UCC_TAG := v1.8.0
 TORCH ?= torch==2.13.0+cpu
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants synthesis peers mpi4py-suite nccl ucc torch torch-suite training bench soak rdma-kills clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma arm image image-trial hostile cosim cosim-mutants synthesis peers mpi4py-suite nccl ucc torch torch-suite training bench soak rdma-kills torch-bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,6 +52,8 @@ help:
 	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare"
 	@echo "make topology  public topologies of servers, 10,000 plans, a trace of GPU nodes, 1,000 allocations of the device plugin (fetches)"
 	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
+	@echo "make torch-bench  steps of DDP on Fanin beside Gloo, on one node and over 4 hosts (minutes; as root), a plot in build"
+	@echo "make topology  public topologies of servers: each is read and counted as docs/topology.md says; 10,000 plans (fetches)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -199,7 +201,7 @@ $(VENV)/.with-torch: $(VENV)/.tested
 	@$(PYTHON) -m venv .bench/torch
 	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install '$(TORCH)' scikit-learn expecttest \
 	  || { echo "fanin: NOT_SUPPORTED: pip can not get $(TORCH) here; make torch TORCH=torch==VERSION takes another"; exit 1; }
-	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install --editable '.[test]'
+	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install --editable '.[test,plot]'
 	@touch $@
 
 torch: .bench/torch/.installed
@@ -207,6 +209,9 @@ torch: .bench/torch/.installed
 
 torch-suite: .bench/torch/.installed
 	@$(TORCH_BIN)/python -m tests.torch.compare
+
+torch-bench: .bench/torch/.installed
+	@$(TORCH_BIN)/python -m tests.torch.step_times $(BENCH_FLAGS)
 
 .bench/nccl:
 	@echo "== fetching NCCL $(NCCL_TAG) into .bench/nccl"

@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 from fanin_torch.registration import register
 
 if TYPE_CHECKING:
+    from fanin_torch.buckets import registered_buckets
     from fanin_torch.process_group import not_offloaded, survivors
 
-__all__ = ["not_offloaded", "register", "survivors"]
+__all__ = ["not_offloaded", "register", "registered_buckets", "survivors"]
 
 
 def __getattr__(name: str) -> Any:
     """What needs the driver is loaded when it is used: torch imports this package in every program."""
+    if name == "registered_buckets":
+        from fanin_torch import buckets
+
+        return buckets.registered_buckets
     if name in __all__:
         from fanin_torch import process_group
 

@@ -2,12 +2,14 @@
 
 Rank 0 starts this file as a program, which starts the NIC and listens at a socket of its own. (As a module of its
 package it would load torch.) Each rank connects there and stays connected. The NIC ends when the last of them has
-ended, however it did: so the death of rank 0 is the loss of a rank to the others, and not of their device.
+ended, however it did: so the death of rank 0 is the loss of a rank to the others, and not of their device. It ends also
+when the program has ended, by SIGKILL too.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import random
 import selectors
@@ -19,6 +21,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,7 @@ READY_SECONDS = 180.0  # the first NIC of a machine compiles its code
 FIRST_RANK_SECONDS = 60.0
 TRIES = 16
 GUARD, NIC, LOG = "guard", "nic0.sock", "nic.log"
+PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
 _membership: socket.socket | None = None  # open as long as this process lives
 
@@ -101,14 +105,27 @@ def _start_nic(folder: Path) -> subprocess.Popen[bytes] | None:
     if found is None:
         print("the program fanin-nic is not on the PATH", flush=True)
         return None
+    end_with_this = _ending_with_this_process()
     for _ in range(TRIES):
         address = f"127.78.{random.randrange(256)}.{random.randrange(1, 255)}"
         command = [found, "--name", "torch", "--address", address, "--socket", str(folder / NIC)]
-        nic = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        nic = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=end_with_this)
         if _answers(nic, folder / NIC):
             return nic
     print(f"no NIC could be started: {_end_of_log(folder)!r}", flush=True)
     return None
+
+
+def _ending_with_this_process() -> Callable[[], None]:
+    """For preexec_fn of Popen: the system ends the process when this one, which has one thread, has ended."""
+    prctl, this = ctypes.CDLL(None).prctl, os.getpid()
+
+    def prepare() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != this:  # it has ended before
+            os._exit(1)
+
+    return prepare
 
 
 def _answers(nic: subprocess.Popen[bytes], path: Path) -> bool:

@@ -62,15 +62,36 @@ class Message:
         self.array, self.peer, self.tag = array, peer, tag
         self.source = peer
         self._limit = limit
+        self._deadline = time.monotonic() + limit
         self._ended = threading.Event()
+        self._ending = threading.Lock()  # between the end and those who ask to be told of it
+        self._at_end: Callable[[], None] | None = None
         self._error: FaninError | None = None
         self.regions: list[MR] = []
         self.left = 0  # READs under way
 
     def end(self, error: FaninError | None = None) -> None:
         """It has ended. Its memory is the program's again."""
-        self._error = self._error or error
-        self._ended.set()
+        with self._ending:
+            if not self._ended.is_set():
+                self._error = error
+                self._ended.set()
+            at_end, self._at_end = self._at_end, None
+        if at_end is not None:
+            at_end()
+
+    def end_if_late(self) -> None:
+        """With Timeout, when its time has run out. The messages to the same rank that begin later are not affected."""
+        if not self.done and time.monotonic() >= self._deadline:
+            self.end(self._late(self._limit))
+
+    def when_ended(self, call: Callable[[], None]) -> None:
+        """Call it once, when it has ended; it must not wait."""
+        with self._ending:
+            if not self._ended.is_set():
+                self._at_end = call
+                return
+        call()
 
     @property
     def done(self) -> bool:
@@ -83,14 +104,15 @@ class Message:
 
     def wait(self, timeout: float | None = None) -> None:
         """Until it has ended. Raises its error, or Timeout."""
-        seconds = self._limit if timeout is None else timeout
-        if not self._ended.wait(seconds):
-            late = Timeout(f"{self} is still under way after {seconds:g} s")
-            if timeout is None:
-                self.end(late)
-            raise late
+        if timeout is not None and not self._ended.wait(timeout):
+            raise self._late(timeout)
+        while not self._ended.wait(max(0.0, self._deadline - time.monotonic())):
+            self.end_if_late()
         if self._error is not None:
             raise self._error
+
+    def _late(self, seconds: float) -> Timeout:
+        return Timeout(f"{self} is still under way after {seconds:g} s")
 
     def __str__(self) -> str:
         peer = "any rank" if self.peer == ANY else f"rank {self.peer}"
@@ -122,10 +144,10 @@ class Peer:
 
 
 class Messages:
-    """Of one rank of one group."""
+    """Of one rank of one group. timeout: seconds that a message may take, from the next one on."""
 
     def __init__(self, device: Device, store: Any, rank: int, size: int, timeout: float) -> None:
-        self._device, self._store, self._rank, self._size, self._timeout = device, store, rank, size, timeout
+        self._device, self._store, self._rank, self._size, self.timeout = device, store, rank, size, timeout
         self._lock = threading.RLock()
         self._peers: dict[int, Peer] = {}
         self._wanted: list[Message] = []  # receives that nothing has come for, in the order of their calls
@@ -158,7 +180,7 @@ class Messages:
 
     def send(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to send the bytes of an array, which must not change until it has ended."""
-        message = Message(array, peer, tag, self._timeout)
+        message = Message(array, peer, tag, self.timeout)
         with self._lock:
             self._open()
             self._numbers += 1
@@ -179,7 +201,7 @@ class Messages:
 
     def receive(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to receive as many bytes as the array has, from a rank or from ANY."""
-        message = Message(array, peer, tag, self._timeout)
+        message = Message(array, peer, tag, self.timeout)
         with self._lock:
             self._open()
             sources = [other for other in range(self._size) if other != self._rank] if peer == ANY else [peer]
@@ -222,11 +244,11 @@ class Messages:
         return peer
 
     def _connect(self, peer: Peer) -> None:
-        """Wait for the other side, and send what has waited: once both queue pairs receive."""
+        """Wait for the other side, and send what has waited: once both queue pairs receive. A rank that comes late is
+        not lost: messages end with Timeout until then."""
         ours, theirs = f"messages/{self._rank}/{peer.rank}", f"messages/{peer.rank}/{self._rank}"
-        end = time.monotonic() + self._timeout
         try:
-            other = json.loads(self._await(theirs, peer, end))
+            other = json.loads(self._await(theirs))
             with self._lock:
                 if not self._is_open:
                     return
@@ -236,7 +258,7 @@ class Messages:
                 attributes.timeout, attributes.path_mtu = ACK_TIMEOUT, MTU_4096
                 peer.qp.to_rts(attributes)
             self._store.set(f"{ours}/receives", "")
-            self._await(f"{theirs}/receives", peer, end)
+            self._await(f"{theirs}/receives")
             with self._lock:
                 peer.is_connected = True
                 while peer.backlog and self._is_open:
@@ -248,17 +270,16 @@ class Messages:
             with self._lock:
                 self._lose(peer, PeerLost(f"the store of the group does not answer ({error})"))
 
-    def _await(self, key: str, peer: Peer, end: float) -> bytes:
+    def _await(self, key: str) -> bytes:
         """What the store has for a key, when it is there. The store is asked again and again: a call that waits in it
         would keep it from the program."""
-        pause = POLL_LEAST
+        pause, begin = POLL_LEAST, time.monotonic()
         while not self._store.check([key]):
             if not self._is_open:
                 raise Flushed("the group was left")
-            if time.monotonic() > end:
-                raise Timeout(f"rank {peer.rank} has neither sent nor received in {self._timeout:g} s")
             time.sleep(pause)
-            pause = min(2 * pause, POLL_MOST)
+            is_late = time.monotonic() - begin > self.timeout
+            pause = min(2 * pause, LOOK_SECONDS if is_late else POLL_MOST)
         return self._store.get(key)
 
     def _when_connected(self, peer: Peer, message: Message, begin: Callable[[], None]) -> None:
@@ -271,8 +292,9 @@ class Messages:
             number = -self._numbers
 
             def later() -> None:
-                del self._offers[number]
-                begin()
+                waits = self._offers.pop(number, None)
+                if waits is not None and not waits.done:
+                    begin()
 
             peer.backlog.append(later)
 
@@ -350,6 +372,7 @@ class Messages:
                 if time.monotonic() - looked > LOOK_SECONDS:
                     looked = time.monotonic()
                     with self._lock:
+                        self._end_the_late()
                         self._look_for_the_lost()
         except FaninError as error:
             with self._lock:
@@ -461,9 +484,16 @@ class Messages:
 
     # ---- Losses ----
 
+    def _end_the_late(self) -> None:
+        """Time-outs, also of messages for which nobody waits. What is under way stays registered until it has ended."""
+        for message in (*self._wanted, *self._offers.values()):
+            message.end_if_late()
+        self._drop_late_receives()
+        for number in [number for number, message in self._offers.items() if number < 0 and message.done]:
+            del self._offers[number]
+
     def _look_for_the_lost(self) -> None:
         """A WRITE of no bytes to each rank from which something is expected."""
-        self._drop_late_receives()
         expected = {message.peer for message in (*self._wanted, *self._offers.values())}
         for peer in self._peers.values():
             if peer.is_connected and peer.error is None and (peer.rank in expected or ANY in expected):

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed import ProcessGroup
+from torch.distributed import distributed_c10d as c10d
 
 from fanin.api.communicator import JOIN_TIMEOUT, Communicator
 from fanin.errors import FaninError, InvalidRequest
@@ -30,7 +31,7 @@ from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, redu
 from fanin_torch.errors import as_torch, refuse
 from fanin_torch.messages import ANY, Messages
 from fanin_torch.settings import SUBGROUP_SHARE, Settings
-from fanin_torch.work import Completer, FaninWork, nothing
+from fanin_torch.work import Completer, Ending, FaninWork, nothing
 from fanin_wire.limits import MIN_JOB_SLOTS
 
 log = logging.getLogger("fanin")
@@ -69,7 +70,7 @@ class FaninProcessGroup(ProcessGroup):
             refuse(error)
         number = next(_numbers)
         self._completer = Completer(f"fanin-group-{number}")
-        # A message may wait for what the program does after a collective, so none is before a collective in a queue.
+        # Collectives end in the order of their calls, messages do not.
         self._message_completer = Completer(f"fanin-group-{number}-messages")
         _groups.add(self)
 
@@ -134,8 +135,10 @@ class FaninProcessGroup(ProcessGroup):
         return self._store
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """How long a collective waits for all ranks, from the next one on."""
+        """How long a collective waits for all ranks, and a message for its other side, from the next one on."""
         self._timeout = timeout.total_seconds()
+        if self._messages is not None:
+            self._messages.timeout = self._timeout
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
         self.set_timeout(timeout)
@@ -148,24 +151,24 @@ class FaninProcessGroup(ProcessGroup):
 
     # ---- Reductions ----
 
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+    def allreduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """Every rank gets the combined elements of all, in place."""
-        opts = dist.AllreduceOptions() if opts is None else opts
+        opts, tensors = _options(c10d.AllreduceOptions, opts), _listed(tensors)
         return self._begin("allreduce", opts, tensors, _for_all(_Call.allreduce, tensors))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> FaninWork:
         """Several allreduces, as one work."""
-        opts = dist.AllreduceCoalescedOptions() if opts is None else opts
+        opts = _options(c10d.AllreduceCoalescedOptions, opts)
         return self._begin("allreduce_coalesced", opts, tensors, _for_all(_Call.allreduce, tensors))
 
-    def reduce(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+    def reduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """The root gets the combined elements of all, in place."""
-        opts = dist.ReduceOptions() if opts is None else opts
+        opts, tensors = _options(c10d.ReduceOptions, opts), _listed(tensors)
         return self._begin("reduce", opts, tensors, _for_all(_Call.reduce, tensors))
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
         """Rank r gets the combined elements of the r-th inputs of all."""
-        opts = dist.ReduceScatterOptions() if opts is None else opts
+        opts = _options(c10d.ReduceScatterOptions, opts)
 
         def steps(call: _Call) -> None:
             for output, parts in zip(outputs, inputs, strict=True):
@@ -179,7 +182,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
         """Several, as one work."""
-        opts = dist.ReduceScatterOptions() if opts is None else opts
+        opts = _options(c10d.ReduceScatterOptions, opts)
 
         def steps(call: _Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
@@ -192,14 +195,14 @@ class FaninProcessGroup(ProcessGroup):
 
     # ---- Data in motion ----
 
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> FaninWork:
+    def broadcast(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """Every rank gets what the root has, in place."""
-        opts = dist.BroadcastOptions() if opts is None else opts
+        opts, tensors = _options(c10d.BroadcastOptions, opts), _listed(tensors)
         return self._begin("broadcast", opts, tensors, _for_all(_Call.broadcast, tensors))
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
         """Every rank gets the inputs of all, each in a tensor of its own."""
-        opts = dist.AllgatherOptions() if opts is None else opts
+        opts = _options(c10d.AllgatherOptions, opts)
 
         def steps(call: _Call) -> None:
             for parts, source in zip(outputs, inputs, strict=True):
@@ -217,7 +220,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
         """Several, as one work."""
-        opts = dist.AllgatherOptions() if opts is None else opts
+        opts = _options(c10d.AllgatherOptions, opts)
 
         def steps(call: _Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
@@ -230,13 +233,13 @@ class FaninProcessGroup(ProcessGroup):
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
         """The root gets the inputs of all, each in a tensor of its own."""
-        opts = dist.GatherOptions() if opts is None else opts
+        opts = _options(c10d.GatherOptions, opts)
         parts = outputs[0] if outputs else []
         return self._begin("gather", opts, parts, lambda call: call.gather(parts, inputs[0]))
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
         """Rank r gets the r-th input of the root."""
-        opts = dist.ScatterOptions() if opts is None else opts
+        opts = _options(c10d.ScatterOptions, opts)
         parts = inputs[0] if inputs else []
         return self._begin("scatter", opts, outputs, lambda call: call.scatter(outputs[0], parts))
 
@@ -249,7 +252,7 @@ class FaninProcessGroup(ProcessGroup):
         opts: Any = None,
     ) -> FaninWork:
         """Rank r gets the r-th part of each rank's input. sizes: of the parts, along the first dimension."""
-        opts = dist.AllToAllOptions() if opts is None else opts
+        opts = _options(c10d.AllToAllOptions, opts)
 
         def steps(call: _Call) -> None:
             parts, pieces = call.whole(output), in_order(source)
@@ -259,7 +262,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> FaninWork:
         """Output r is input r of rank r."""
-        opts = dist.AllToAllOptions() if opts is None else opts
+        opts = _options(c10d.AllToAllOptions, opts)
         return self._begin("all_to_all", opts, outputs, lambda call: call.all_to_all(outputs, inputs))
 
     alltoall_base = all_to_all_single
@@ -282,7 +285,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def barrier(self, opts: Any = None) -> FaninWork:
         """Ends when all ranks have come."""
-        opts = dist.BarrierOptions() if opts is None else opts
+        opts = _options(c10d.BarrierOptions, opts)
         return self._begin("barrier", opts, [], lambda call: call.barrier())
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
@@ -304,7 +307,7 @@ class FaninProcessGroup(ProcessGroup):
         except FaninError as error:
             refuse(error)
         self.counts.note("send")
-        return self._keep(FaninWork(f"send to {destination}", [step], tensors), self._message_completer)
+        return self._keep_message(FaninWork(f"send to {destination}", [step], tensors), [step])
 
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> FaninWork:
         """Receive from one rank."""
@@ -322,7 +325,7 @@ class FaninProcessGroup(ProcessGroup):
 
         self.counts.note("recv")
         work = FaninWork(f"receive from {source}", [step], tensors, conclude, source)
-        return self._keep(work, self._message_completer)
+        return self._keep_message(work, [step])
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> FaninWork:
         """Receive from whoever sends first."""
@@ -343,7 +346,7 @@ class FaninProcessGroup(ProcessGroup):
 
     def _end_coalescing(self, device: Any = None) -> FaninWork:
         works, self._coalescing = self._coalescing or [], None
-        return self._keep(FaninWork("a batch", [_AsStep(work) for work in works]), self._message_completer)
+        return self._keep_message(FaninWork("a batch", [_AsStep(work) for work in works]), works)
 
     # ---- The end ----
 
@@ -388,14 +391,36 @@ class FaninProcessGroup(ProcessGroup):
                 refuse(error)
             raise
         work = FaninWork(name, call.requests, result, call.conclude)
-        return self._keep(work, self._completer) if getattr(opts, "asyncOp", True) else work
-
-    def _keep(self, work: FaninWork, completer: Completer) -> FaninWork:
-        """Let a thread end it, whoever waits."""
         if self._coalescing is not None:
             self._coalescing.append(work)
-        completer.take(work)
+        if self._coalescing is not None or getattr(opts, "asyncOp", True):
+            self._completer.take(work)
         return work
+
+    def _keep_message(self, work: FaninWork, steps: Sequence[Ending]) -> FaninWork:
+        """Let a thread end it when its steps have ended, whoever waits."""
+        if self._coalescing is not None:
+            self._coalescing.append(work)
+        self._message_completer.take_when_ended(work, steps)
+        return work
+
+
+def _options(kind: Callable[[], Any], given: Any) -> Any:
+    """Options as torch gives them; the operation or the root of a method's short form; or nothing."""
+    is_operation = isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType))
+    if given is not None and not is_operation and not isinstance(given, int):
+        return given
+    made = kind()
+    if is_operation:
+        made.reduceOp = given
+    elif given is not None:
+        made.rootRank = given
+    return made
+
+
+def _listed(tensors: Tensors | torch.Tensor) -> Tensors:
+    """Methods of torch take one tensor as well, in their short forms."""
+    return [tensors] if isinstance(tensors, torch.Tensor) else tensors
 
 
 def _for_all(start: Callable[[_Call, torch.Tensor], None], tensors: Tensors) -> Callable[[_Call], None]:

@@ -6,6 +6,7 @@ is done by whoever waits, or by a sleeping thread of the group for works that we
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -25,6 +26,12 @@ class Step(Protocol):
     def wait(self, timeout: float | None = None) -> Any: ...
 
     def test(self) -> bool: ...
+
+
+class Ending(Protocol):
+    """Something that tells of its end: a message, or a work."""
+
+    def when_ended(self, call: Callable[[], None]) -> None: ...
 
 
 def nothing() -> None:
@@ -57,6 +64,7 @@ class FaninWork(dist.Work):
         self._telling = threading.Lock()  # between the end and those who ask for the future
         self._future: Any = None
         self._end: Any = None
+        self._at_end: Callable[[], None] | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """True when it has ended. Raises its error; or Timeout, after which it goes on."""
@@ -103,9 +111,19 @@ class FaninWork(dist.Work):
             self._error, self._is_done = error, True
             self._steps.clear()
             self._conclude = nothing
-            end = self._end
+            end, at_end = self._end, self._at_end
         if end is not None:
             end.set_result(None)
+        if at_end is not None:
+            at_end()
+
+    def when_ended(self, call: Callable[[], None]) -> None:
+        """Call it once, when it has ended; it must not wait."""
+        with self._telling:
+            if not self._is_done:
+                self._at_end = call
+                return
+        call()
 
     def get_future(self) -> torch.futures.Future:
         """A future of the results. It fails with the error, also for those who wait in C++."""
@@ -169,7 +187,7 @@ def _has_ended(step: Step) -> bool:
 
 
 class Completer:
-    """A thread that ends works in the order in which they were started. It sleeps while there are none."""
+    """A thread that ends works in the order in which it gets them. It sleeps while there are none."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -184,6 +202,19 @@ class Completer:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
         self._works.put(work)
+
+    def take_when_ended(self, work: FaninWork, steps: Sequence[Ending]) -> None:
+        """Take it when all its steps have ended, in whatever order they do: so it waits for no other work."""
+        left = itertools.count(len(steps) - 1, -1)  # a step ends in any thread, and next() of this is one operation
+
+        def count() -> None:
+            if next(left) == 0:
+                self.take(work)
+
+        if not steps:
+            self.take(work)
+        for step in steps:
+            step.when_ended(count)
 
     def _run(self) -> None:
         while (work := self._works.get()) is not None:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[2]
 RANKS = 4
 ITERATIONS = int(os.environ.get("FANIN_TEST_NCCL", "400"))
+SANITIZED = {"LD_PRELOAD": os.environ["FANIN_TEST_PRELOAD"]} if "FANIN_TEST_PRELOAD" in os.environ else {}
 BOUND_S = 120.0 + ITERATIONS / 10  # four processes that never sleep share the cores
 
 
@@ -45,7 +46,7 @@ class Ranks:
         self.processes = []
         for rank in range(RANKS):
             nic = running.fabric.nics[0 if together else rank]
-            environment = os.environ | {"FANIN_SOCKET": str(running.state.socket(nic.name))}
+            environment = os.environ | {"FANIN_SOCKET": str(running.state.socket(nic.name))} | SANITIZED
             command = [sys.executable, "-m", "tests.nccl_lib.rank", str(version), str(rank), str(RANKS), program]
             pipe = subprocess.PIPE
             self.processes.append(

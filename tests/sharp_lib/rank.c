@@ -15,6 +15,16 @@
 #define COUNT_OF(table) ((int)(sizeof(table) / sizeof *(table)))
 
 static int own_rank;
+static int is_without_memory; /* of calloc, by which libsharp_coll gets its memory for groups */
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they have a calloc of their own */
+void *__libc_calloc(size_t count, size_t size);
+
+void *calloc(size_t count, size_t size)
+{
+    return is_without_memory ? NULL : __libc_calloc(count, size);
+}
+#endif
 
 static void fail_check(const char *condition, int line)
 {
@@ -504,13 +514,28 @@ static void regroup(struct group *all)
     CHECK(try_to_form_group(&again, &all->ranks, all->ranks.size) == SHARP_COLL_ERROR);
 }
 
+/* A rank has no memory when a group is formed: no rank gets the group, and none waits. */
+static void without_memory(struct group *all)
+{
+    for (int rank = 0; rank < 2; rank++) {
+        struct group again;
+
+        is_without_memory = own_rank == rank;
+        CHECK(try_to_form_group(&again, &all->ranks, all->ranks.size) == SHARP_COLL_ENO_RESOURCE);
+        is_without_memory = 0;
+        form_group(&again, &all->ranks, all->ranks.size);
+        allreduce(&again, 10, 4, SHARP_OP_SUM, 0);
+        CHECK(sharp_coll_comm_destroy(again.comm) == SHARP_COLL_SUCCESS);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(struct group *all);
     } PROGRAMS[] = {{"collectives", collectives}, {"refusals", refusals}, {"forked", forked},
-                    {"many", many}, {"last", last}, {"regroup", regroup}};
+                    {"many", many}, {"last", last}, {"regroup", regroup}, {"without_memory", without_memory}};
     struct out_of_band world = {.rank = argc > 4 ? atoi(argv[1]) : 0, .size = argc > 4 ? atoi(argv[2]) : 0};
     struct group all;
 

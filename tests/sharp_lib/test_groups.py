@@ -178,6 +178,13 @@ def test_a_rank_without_a_device(program: Path, running: Running) -> None:
     assert "/nowhere/nic.sock" in said[1]
 
 
+def test_a_rank_without_memory(program: Path, running: Running) -> None:
+    """All ranks are refused the group then, and the next one is formed. First rank 0, then rank 1."""
+    with Ranks(program, running, "without_memory") as ranks:
+        said = ranks.finish()
+    assert ["NO_RESOURCES" in errors for errors in said] == [True, True, False, False]
+
+
 def test_a_device_that_no_nic_has(program: Path, running: Running) -> None:
     with Ranks(program, running, "refused", UCC_TL_SHARP_DEVICES="mlx5_0,mlx5_1") as ranks:
         assert "UCC_TL_SHARP_DEVICES=mlx5_0,mlx5_1 names none of the 4 NICs" in ranks.finish()[0]

@@ -94,6 +94,7 @@ def groups_in_a_world_of_gloo() -> None:
             tensor = torch.ones(1)
             dist.all_reduce(tensor, group=group)
             assert tensor == 2
+    dist.barrier()  # rank 0 has the store, which the others need until here
 
 
 def coalesced() -> None:
@@ -130,6 +131,22 @@ def coalesced() -> None:
         assert torch.equal(found, whole)
     for found in functional.reduce_scatter_tensor_coalesced(wholes, "avg", [0] * len(wholes), world):
         assert torch.all(found == rank)
+
+
+def short_forms() -> None:
+    """Methods of a group as programs call them that do not go through torch.distributed, such as torchft."""
+    group, rank, size = dist.group.WORLD, dist.get_rank(), dist.get_world_size()
+    tensor = torch.full((3,), float(rank))
+    group.allreduce([tensor], dist.ReduceOp.MAX).wait()
+    assert torch.all(tensor == size - 1)
+    group.allreduce(tensor.fill_(1.0)).wait()
+    assert torch.all(tensor == size)
+    group.broadcast(tensor.fill_(rank), 2).wait()
+    assert torch.all(tensor == 2)
+    rows = [torch.zeros(3) for _ in range(size)]
+    group.allgather([rows], [tensor]).wait()  # without options
+    assert all(torch.equal(row, tensor) for row in rows)
+    group.barrier().wait()
 
 
 def messages() -> None:
@@ -183,6 +200,48 @@ def messages() -> None:
     elif rank == 1:
         with pytest.raises(InvalidRequest, match="20 bytes"):
             dist.recv(torch.zeros(6), 0)
+    dist.barrier()
+
+
+def messages_in_any_order() -> None:
+    """A message that is complete ends, whatever was begun before it."""
+    rank, parts = dist.get_rank(), [torch.zeros(1), torch.zeros(1)]
+    if rank == 1:
+        first, second = (dist.irecv(part, 0, tag=tag) for tag, part in enumerate(parts))
+        second.get_future().wait()
+        assert parts[1] == 2
+        assert not first.is_completed()
+    elif rank == 0:
+        dist.send(torch.full((1,), 2.0), 1, tag=1)
+    dist.barrier()
+    if rank == 1:
+        first.wait()
+        assert parts[0] == 1
+    elif rank == 0:
+        dist.send(torch.ones(1), 1, tag=0)
+
+
+def late_messages() -> None:
+    """A rank that does not connect in time costs the messages of that time, and is not lost for those that follow."""
+    rank, group = dist.get_rank(), dist.new_group()
+    if rank == 0:
+        group.set_timeout(timedelta(seconds=0.3))
+        short, long = torch.ones(1), torch.ones(LONG)
+        unseen = [dist.isend(short, 1, group=group), dist.isend(long, 1, group=group)]
+        with pytest.raises(Timeout, match="to or from rank 1"):
+            dist.recv(short, 1, group=group)
+        for work in unseen:  # nobody waits for them
+            with pytest.raises(RuntimeError, match="TIMEOUT"):
+                work.get_future().wait()
+        group.set_timeout(timedelta(seconds=100))
+    dist.barrier()
+    for count in (1, LONG):
+        tensor = torch.full((count,), 7.0 if rank == 0 else 0.0)
+        if rank == 0:
+            dist.send(tensor, 1, group=group)
+        elif rank == 1:
+            dist.recv(tensor, 0, group=group)
+            assert torch.all(tensor == 7)
     dist.barrier()
 
 

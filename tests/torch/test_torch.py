@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.torch.launch import BOUND_S, Ranks, run, torchrun
+from tests.torch.launch import BOUND_S, ROOT, Ranks, run, torchrun
 
 pytestmark = pytest.mark.process
 
@@ -25,7 +27,8 @@ def test_collectives_over_a_switch(tree: list[str], program: str) -> None:
     run(f"against_gloo.{program}", 4, tree)
 
 
-BEHAVIOUR = ["works", "coalesced", "groups", "messages", "refusals", "abort", "late_rank", "mismatch"]
+BEHAVIOUR = ["works", "coalesced", "groups", "messages", "messages_in_any_order", "late_messages", "refusals", "abort"]
+BEHAVIOUR += ["late_rank", "mismatch", "short_forms"]
 
 
 @pytest.mark.parametrize("program", BEHAVIOUR)
@@ -90,6 +93,19 @@ def test_a_fabric_for_the_run(tmp_path: Path, bench: object) -> None:
     assert said.split() == ["ok"] * 3
     await_end(int((tmp_path / "guard.pid").read_text()))
     assert list(tmp_path.glob("fanin-torch-*")) == []
+
+
+def test_a_nic_ends_with_the_program_that_guards_it(tmp_path: Path, bench: object) -> None:
+    """It is killed, and can end nothing itself."""
+    command = [sys.executable, "-P", str(ROOT / "host/fanin_torch/local_fabric.py"), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as guard:
+        try:
+            assert guard.stdout is not None
+            assert guard.stdout.readline() == "ready\n"
+            nic = int(Path(f"/proc/{guard.pid}/task/{guard.pid}/children").read_text())
+        finally:
+            guard.kill()
+    await_end(nic)
 
 
 def await_end(pid: int) -> None:

@@ -1,6 +1,7 @@
 """Training by torch's own parallel wrappers, on Fanin beside Gloo."""
 
 import copy  # no `from __future__ import annotations` above: DDP looks at the annotations of a hook
+import gc
 import os
 
 import torch
@@ -13,6 +14,9 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
+
+import fanin_torch
+from fanin_torch import buckets
 
 STEPS = 5
 
@@ -55,6 +59,24 @@ def data_parallel() -> None:
     model = DistributedDataParallel(small_model())
     model.register_comm_hook(None, mean_in_device)
     close(losses(model), wanted)
+    for is_view in (False, True):
+        with_registered_buckets(wanted, is_view)
+
+
+def with_registered_buckets(wanted: list[float], is_view: bool) -> None:
+    """The hook of the back-end: the same losses, the buckets in memory of the device, which goes with the model."""
+    model = DistributedDataParallel(small_model(), bucket_cap_mb=0.003, gradient_as_bucket_view=is_view)
+    model.register_comm_hook(None, fanin_torch.registered_buckets)
+    close(losses(model), wanted)
+    assert len(buckets._registered) > 1
+    if is_view:
+        for parameter in model.parameters():
+            assert parameter.grad is not None
+            assert parameter.grad.untyped_storage().data_ptr() in buckets._registered
+        del parameter
+    del model
+    gc.collect()
+    assert not buckets._registered
 
 
 def mean_in_device(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -1,17 +1,30 @@
 /* UCC gives a gather and a broadcast; rank 0 is the root of both. All ranks call both, whatever has failed: a rank that
- * leaves one out would let the others wait. */
+ * leaves one out would let the others wait. So votes need no memory but the stack's. */
 #include "agreement.h"
 #include "log.h"
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char MARK[8] = "fanin-1"; /* of what ranks exchange; another version has another one */
+#define MARK 0x46530002u /* of what ranks exchange; another version has another one */
+
+enum { NOBODY = -1 };
 
 struct vote {
-    char mark[8];
-    uint32_t status, reserved;
+    uint32_t mark, status;
 };
+
+/* What rank 0 makes of the votes. rank: which one has failed, or NOBODY. */
+struct verdict {
+    uint32_t mark, status;
+    int32_t rank;
+};
+
+static enum fanin_status say_that_ucc_failed(const struct ranks *ranks, size_t bytes)
+{
+    sharp_say("ABORTED: UCC could not exchange %zu bytes for each of %d ranks: its log says why (UCC_LOG_LEVEL=info)",
+              bytes, ranks->size);
+    return FANIN_ABORTED;
+}
 
 enum fanin_status sharp_exchange(const struct ranks *ranks, const void *own, size_t bytes, void *all)
 {
@@ -27,60 +40,56 @@ enum fanin_status sharp_exchange(const struct ranks *ranks, const void *own, siz
     }
     if (!failed)
         return FANIN_SUCCESS;
-    sharp_say("ABORTED: UCC could not exchange %zu bytes for each of %d ranks: its log says why (UCC_LOG_LEVEL=info)",
-              bytes, ranks->size);
-    return FANIN_ABORTED;
+    return say_that_ucc_failed(ranks, bytes);
 }
 
-static enum fanin_status check_marks(const struct ranks *ranks, const struct vote *votes)
+static struct verdict count_votes(const struct ranks *ranks, const struct vote *votes)
 {
-    const struct vote nothing = {.status = 0};
+    struct verdict verdict = {.mark = MARK, .status = FANIN_SUCCESS, .rank = NOBODY};
 
-    if (!memcmp(&votes[0], &nothing, sizeof nothing))
-        return FANIN_ABORTED; /* rank 0 could not gather, and has said so */
     for (int rank = 0; rank < ranks->size; rank++) {
-        if (!memcmp(votes[rank].mark, MARK, sizeof MARK))
+        if (votes[rank].mark == MARK)
             continue;
-        if (ranks->rank == 0)
-            sharp_say("VERSION_MISMATCH: rank %d has another version of libsharp_coll than rank 0: let all hosts load "
-                      "the same", rank);
-        return FANIN_VERSION_MISMATCH;
+        sharp_say("VERSION_MISMATCH: rank %d has another version of libsharp_coll than rank 0: let all hosts load the "
+                  "same", rank);
+        verdict.status = FANIN_VERSION_MISMATCH;
+        return verdict;
     }
-    return FANIN_SUCCESS;
+    for (int rank = 0; rank < ranks->size; rank++) {
+        if (votes[rank].status == FANIN_SUCCESS)
+            continue;
+        verdict.status = votes[rank].status;
+        if (verdict.status == FANIN_PENDING)
+            continue;
+        verdict.rank = rank;
+        return verdict;
+    }
+    return verdict;
 }
 
-static enum fanin_status count_votes(const struct ranks *ranks, const struct vote *votes, const char *what,
-                                     const char *words)
+/* Returns whether UCC could; at rank 0 also the verdict, which says so to the others. */
+static int gather_votes(const struct ranks *ranks, enum fanin_status status, struct verdict *verdict)
 {
-    enum fanin_status agreed = FANIN_SUCCESS;
+    struct vote own = {.mark = MARK, .status = status}, votes[ranks->rank ? 1 : ranks->size];
+    int failed = ranks->out_of_band->gather(ranks->oob_ctx, 0, &own, votes, sizeof own) < 0;
 
-    for (int rank = 0; rank < ranks->size; rank++) {
-        enum fanin_status status = (enum fanin_status)votes[rank].status;
-
-        if (status == FANIN_PENDING)
-            agreed = FANIN_PENDING;
-        if (status == FANIN_PENDING || status == FANIN_SUCCESS)
-            continue;
-        if (ranks->rank == rank)
-            sharp_failed(status, what, words);
-        return status;
-    }
-    return agreed;
+    if (failed)
+        *verdict = (struct verdict){.mark = MARK, .status = FANIN_ABORTED, .rank = NOBODY};
+    else if (!ranks->rank)
+        *verdict = count_votes(ranks, votes);
+    return !failed;
 }
 
 enum fanin_status sharp_agree(const struct ranks *ranks, enum fanin_status status, const char *what, const char *words)
 {
-    struct vote own = {.status = status}, *votes = calloc((size_t)ranks->size, sizeof own);
-    enum fanin_status agreed;
+    struct verdict verdict = {.mark = 0};
+    int gathered = gather_votes(ranks, status, &verdict);
 
-    if (!votes)
-        return FANIN_NO_RESOURCES;
-    memcpy(own.mark, MARK, sizeof MARK);
-    agreed = sharp_exchange(ranks, &own, sizeof own, votes);
-    if (agreed == FANIN_SUCCESS)
-        agreed = check_marks(ranks, votes);
-    if (agreed == FANIN_SUCCESS)
-        agreed = count_votes(ranks, votes, what, words);
-    free(votes);
-    return agreed;
+    if (ranks->out_of_band->bcast(ranks->oob_ctx, &verdict, sizeof verdict, 0) < 0 || !gathered)
+        return say_that_ucc_failed(ranks, sizeof verdict);
+    if (verdict.mark != MARK)
+        return FANIN_VERSION_MISMATCH; /* rank 0 has said so */
+    if (verdict.rank == ranks->rank)
+        sharp_failed((enum fanin_status)verdict.status, what, words);
+    return (enum fanin_status)verdict.status;
 }

@@ -116,8 +116,11 @@ int sharp_coll_comm_init(struct sharp_coll_context *context, struct sharp_coll_c
     members = calloc((size_t)group.size, sizeof *members);
     if (comm && members) {
         comm->context = context;
-        status = form(comm, &group, members);
+        status = FANIN_SUCCESS;
     }
+    status = sharp_agree(&group, status, "UCC goes another way: memory for a group of ranks", "");
+    if (status == FANIN_SUCCESS)
+        status = form(comm, &group, members);
     free(members);
     if (status != FANIN_SUCCESS) {
         free(comm);

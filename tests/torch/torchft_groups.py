@@ -1,0 +1,43 @@
+"""torchft's own tests of its reconfigurable groups, with groups of Fanin in the place of Gloo's.
+
+    FANIN_SOCKET=... python -m tests.torch.torchft_groups [options of unittest]
+
+needs torchft and parameterized. Its tests have several ranks as threads of one process.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from torchft import process_group_test as theirs
+from torchft.process_group import ProcessGroupWrapper
+
+from fanin_torch.process_group import FaninProcessGroup
+
+LEAST = timedelta(seconds=60)  # to form a group; the tests give Gloo one
+
+
+class ProcessGroupFanin(ProcessGroupWrapper):
+    """A group that torchft makes anew when its members have changed."""
+
+    def __init__(self, timeout: timedelta = LEAST) -> None:
+        super().__init__(max(timeout, LEAST))
+
+    def _create_pg(self, store: Any, rank: int, world_size: int) -> FaninProcessGroup:
+        return FaninProcessGroup(store, rank, world_size, self._timeout)
+
+    def getBackendName(self) -> str:
+        return "torchft-fanin"
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        assert isinstance(self._pg, FaninProcessGroup)
+        self._pg.set_timeout(timeout)
+
+
+if __name__ == "__main__":
+    import unittest
+
+    theirs.ProcessGroupGloo = ProcessGroupFanin
+    names = ["ProcessGroupTest.test_gloo_apis_0_cpu", "NormalGlooMultiPgTest"]
+    unittest.main(theirs, argv=["torchft_groups", "-v", *names])
