@@ -92,6 +92,10 @@ class EntryLibrary(JITCodeLibrary):
         self._final_module.verify()
         self._finalize_final_module()
 
+    def _get_module_for_linking(self) -> Any:
+        """An empty one: no other code links an entry. It is what a cache keeps beside the machine code."""
+        return llvm.parse_assembly("")
+
 
 def below(libraries: Iterable[CodeLibrary]) -> Iterator[CodeLibrary]:
     """The given libraries and all that internal ones among them call, each once."""
