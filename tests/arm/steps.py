@@ -22,6 +22,7 @@ from .scene import scene
 
 TARGET = "arm64"
 SECONDS = 3600.0  # a bound for one program; an idle machine needs a twentieth
+SHOWN = 500  # characters of what a program said
 SHAPE = ("--nodes", "2", "--ranks-per-node", "2", "--lanes", "1")
 DEMO = ("--bytes", "64K", "--sections", "allreduce,collectives")
 
@@ -44,7 +45,7 @@ def device_code(machine: Machine) -> str:
     command = [sys.executable, "-m", "fanin_nic.daemon.cross", "--target", TARGET, str(machine.code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     if done.returncode:
-        raise StepFailed(done.stderr.strip())
+        raise StepFailed(done.stderr.strip() or f"it ended with {done.returncode}")
     return done.stdout.strip().splitlines()[-1] + ", compiled here"
 
 
@@ -75,7 +76,7 @@ def nothing_compiled(machine: Machine) -> str:
     shown = shown_in(ended.output, "{")
     compiled, counted, cpu = (member(shown, name) for name in ("compiled", "counted", "cpu"))
     if compiled or counted != 1 or cpu != TARGETS[TARGET].cpu:
-        raise StepFailed(str(shown))
+        raise StepFailed(str(shown)[:SHOWN])
     return f"0 functions compiled, {len(files_of_code(machine))} files before and after, code for {cpu}"
 
 
