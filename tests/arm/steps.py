@@ -17,11 +17,12 @@ from fanin_nic.native.target import TARGETS
 from tests.deploy.manager import listening
 
 from . import entries, image, selection
-from .machine import Machine, StepFailed, last_lines, stop
+from .machine import Machine, StepFailed, last_lines, processor_seconds, stop
 from .scene import scene
 
 TARGET = "arm64"
 SECONDS = 3600.0  # a bound for one program; an idle machine needs a twentieth
+SHOWN = 500  # characters of what a program said
 SHAPE = ("--nodes", "2", "--ranks-per-node", "2", "--lanes", "1")
 DEMO = ("--bytes", "64K", "--sections", "allreduce,collectives")
 
@@ -44,7 +45,7 @@ def device_code(machine: Machine) -> str:
     command = [sys.executable, "-m", "fanin_nic.daemon.cross", "--target", TARGET, str(machine.code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     if done.returncode:
-        raise StepFailed(done.stderr.strip())
+        raise StepFailed(done.stderr.strip() or f"it ended with {done.returncode}")
     return done.stdout.strip().splitlines()[-1] + ", compiled here"
 
 
@@ -75,33 +76,37 @@ def nothing_compiled(machine: Machine) -> str:
     shown = shown_in(ended.output, "{")
     compiled, counted, cpu = (member(shown, name) for name in ("compiled", "counted", "cpu"))
     if compiled or counted != 1 or cpu != TARGETS[TARGET].cpu:
-        raise StepFailed(str(shown))
+        raise StepFailed(str(shown)[:SHOWN])
     return f"0 functions compiled, {len(files_of_code(machine))} files before and after, code for {cpu}"
 
 
 def ready(machine: Machine) -> str:
     """From the start of a device to the moment at which it says that it is ready, emulated and on this processor."""
-    emulated = _seconds_to_ready(machine, "ready", emulated=True)
-    here = _seconds_to_ready(machine, "ready-here", emulated=False)
-    return f"{emulated:.1f} s emulated; the same device on this processor: {here:.1f} s"
+    emulated = _until_ready(machine, "ready", emulated=True)
+    _until_ready(machine, "ready-first", emulated=False)  # writes the bytecode, and the device code if that is missing
+    return (
+        f"{emulated} emulated; the same device on this processor: {_until_ready(machine, 'ready-here', emulated=False)}"
+    )
 
 
-def _seconds_to_ready(machine: Machine, name: str, *, emulated: bool) -> float:
+def _until_ready(machine: Machine, name: str, *, emulated: bool) -> str:
+    """A device is started and ended. Returns how long it took to be ready."""
     notices, control = (machine.work / f"{name}{ending}" for ending in (".notify", ".socket"))
     log = machine.log(name)
     folder = Path("/usr/bin") if emulated else Path(sys.executable).parent
     options = ["--name", name, "--address", "127.0.0.1", "--socket", str(control)]
     command = ["/usr/bin/env", f"NOTIFY_SOCKET={notices}", str(folder / "fanin-nic"), *options]
+    variables = {} if emulated else {"PYTHONDONTWRITEBYTECODE": ""}
     with listening(str(notices)) as manager, log.open("wb") as output:
         begin = time.monotonic()
-        device = machine.start(command, output, emulated=emulated)
+        device = machine.start(command, output, emulated=emulated, variables=variables)
         try:
             manager.wait_for("READY=1")
+            return f"{time.monotonic() - begin:.1f} s ({processor_seconds(device):.1f} s of processor)"
         except TimeoutError:
             raise StepFailed(f"the device does not get ready; {last_lines(log)}") from None
         finally:
             stop(device)
-        return time.monotonic() - begin
 
 
 def tests_of(part: selection.Part) -> Callable[[Machine], str]:

@@ -163,6 +163,18 @@ def test_tests_that_fail_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+def test_processor_seconds_are_those_of_children_too() -> None:
+    """The child has had a tenth of a second before it says so."""
+    work = "import time\nwhile time.process_time() < 0.1: pass\nprint(flush=True); input()"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert machine.processor_seconds(process) >= 0.1
+        process.communicate(b"\n")
+
+
+@pytest.mark.process
 def test_unknown_step() -> None:
     command = [sys.executable, "-m", "tests.arm", "--steps", "demo,nothing"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

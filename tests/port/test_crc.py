@@ -82,6 +82,13 @@ def test_barrett_constants_are_the_published_ones():
     assert polynomial.BARRETT_POLYNOMIAL == 0x1_DB71_0641
 
 
+@pytest.mark.parametrize("exponent", [0, 1, 31, 32, 33, 8 << 16])
+def test_inverse_powers(exponent):
+    power = polynomial.divide(1 << exponent)[1]
+    inverse = polynomial.reflect(polynomial.inverse_power(exponent), polynomial.DEGREE)
+    assert polynomial.multiply(power, inverse) == 1
+
+
 @pytest.mark.parametrize(
     ("features", "fastest"),
     [

@@ -6,9 +6,11 @@ They are C functions. Their addresses stand in the arena, beside those of the ke
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
-from numba import cfunc, types
+from numba import types
+from numba.core.ccallback import CFunc
 
 from fanin_nic.engine.jobs.abort import end_job
 from fanin_nic.engine.records.accessors import engine_at
@@ -16,6 +18,7 @@ from fanin_nic.engine.records.function_table import ABORT, PROCEED
 from fanin_nic.engine.records.tables import ENTRIES, JOB, SLOT
 from fanin_nic.engine.segments.complete import advance_segment
 from fanin_nic.native.libraries import EntryCompiler
+from fanin_nic.native.loading import load_alone
 from fanin_nic.native.memory import record_at
 
 FIVE_WORDS = types.void(*[types.uint64] * 5)
@@ -35,7 +38,11 @@ def entry_table() -> np.ndarray:
     """Addresses of the functions, uint64 of shape (ENTRIES,). Compiled, or loaded from the cache, at the first call."""
     table = np.zeros(ENTRIES, np.uint64)
     for place, function in ((ABORT, _abort), (PROCEED, _proceed)):
-        compiled = cfunc(FIVE_WORDS, cache=True, error_model="numpy", pipeline_class=EntryCompiler)(function)
+        signature, options = (FIVE_WORDS.args, FIVE_WORDS.return_type), {"error_model": "numpy"}
+        compiled: Any = CFunc(function, signature, {}, options, pipeline_class=EntryCompiler)
+        compiled.enable_caching()
+        load_alone(compiled._cache)
+        compiled.compile()
         _kept.append(compiled)
         table[place] = compiled.address
     return table

@@ -14,6 +14,7 @@ from numba.np import numpy_support
 from fanin_nic.native.cache import can_be_written, choose_cache_folder, completion_mark
 from fanin_nic.native.cpu import use_wide_registers
 from fanin_nic.native.libraries import EntryCompiler, InternalCompiler
+from fanin_nic.native.loading import load_alone
 from fanin_nic.native.target import take_recorded
 
 CACHE_FOLDER = choose_cache_folder()
@@ -31,15 +32,26 @@ OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
 class Internal:
-    """A function that compiled code alone can call. It has no machine code of its own: see `libraries`."""
+    """A function that compiled code alone can call. It has no machine code of its own: see `libraries`.
+
+    numba learns of it when code that calls it is compiled: a device that loads all its code never tells it.
+    """
 
     def __init__(self, function: Callable, signature: Any = None) -> None:
-        self._dispatcher = njit(
-            **OPTIONS, pipeline_class=InternalCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True
-        )(function)
-        _limit_kinds(self._dispatcher, signature)
-        self._numba_type_ = types.Dispatcher(self._dispatcher)  # keeps no reference
+        self._function, self._signature = function, signature
         functools.update_wrapper(self, function)
+
+    @functools.cached_property
+    def _dispatcher(self) -> Any:
+        dispatcher = njit(**OPTIONS, pipeline_class=InternalCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+            self._function
+        )
+        _limit_kinds(dispatcher, self._signature)
+        return dispatcher
+
+    @functools.cached_property
+    def _numba_type_(self) -> types.Dispatcher:
+        return types.Dispatcher(self._dispatcher)  # keeps no reference
 
     def __call__(self, *_arguments: Any) -> Any:
         """Raises TypeError: there is no machine code to call."""
@@ -56,12 +68,21 @@ class Compiled:
     __name__: str
 
     def __init__(self, function: Callable) -> None:
-        self.entry = njit(**OPTIONS, cache=True, pipeline_class=EntryCompiler)(function)
-        if not KEEPS:
-            self.entry._cache.save_overload = lambda *_: None
-        self._internal = Internal(function)
-        self._numba_type_ = self._internal._numba_type_
+        self._function, self._internal = function, Internal(function)
         functools.update_wrapper(self, function)
+
+    @functools.cached_property
+    def entry(self) -> Any:
+        """numba's object for calls from Python."""
+        entry = njit(**OPTIONS, cache=True, pipeline_class=EntryCompiler)(self._function)
+        load_alone(entry._cache)
+        if not KEEPS:
+            entry._cache.save_overload = lambda *_: None
+        return entry
+
+    @property
+    def _numba_type_(self) -> types.Dispatcher:
+        return self._internal._numba_type_
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it from Python."""
@@ -70,7 +91,7 @@ class Compiled:
     @property
     def overloads(self) -> dict:
         """What numba has compiled of the entry, by types of arguments."""
-        return self.entry.overloads
+        return self.entry.overloads if "entry" in vars(self) else {}
 
     def compile(self, arguments: tuple[types.Type, ...]) -> None:
         """Make the entry for these types of arguments, or load it from the cache."""

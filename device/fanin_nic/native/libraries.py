@@ -92,6 +92,12 @@ class EntryLibrary(JITCodeLibrary):
         self._final_module.verify()
         self._finalize_final_module()
 
+    def _get_module_for_linking(self) -> Any:
+        """What a cache keeps beside the machine code. No other code links an entry, so that is the names alone, by which
+        numba finds the functions."""
+        names = [function.name for function in self._final_module.functions if not function.is_declaration]
+        return llvm.parse_assembly("\n".join(f'define void @"{name}"() {{ unreachable }}' for name in names))
+
 
 def below(libraries: Iterable[CodeLibrary]) -> Iterator[CodeLibrary]:
     """The given libraries and all that internal ones among them call, each once."""

@@ -36,12 +36,23 @@ def multiplier(exponent: int) -> int:
     return reflect(divide(1 << (exponent - 1))[1], 64)
 
 
+def multiply(one: int, other: int) -> int:
+    """Product of two polynomials, modulo the polynomial."""
+    product = 0
+    for exponent in range(other.bit_length()):
+        if other >> exponent & 1:
+            product ^= one << exponent
+    return divide(product)[1]
+
+
 def inverse_power(exponent: int) -> int:
-    """x^-exponent modulo the polynomial, reflected. The polynomial has the coefficient 1, so x divides it + 1."""
-    remainder = 1
-    for _ in range(exponent):
-        remainder = (remainder ^ (POLYNOMIAL if remainder & 1 else 0)) >> 1
-    return reflect(remainder, DEGREE)
+    """x^-exponent modulo the polynomial, reflected."""
+    result, power = 1, POLYNOMIAL >> 1  # x^-1: the polynomial has the coefficient 1, so x divides it + 1
+    while exponent:
+        if exponent & 1:
+            result = multiply(result, power)
+        power, exponent = multiply(power, power), exponent >> 1
+    return reflect(result, DEGREE)
 
 
 def fold_multipliers(distance: int) -> tuple[int, int]:

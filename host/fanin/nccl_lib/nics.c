@@ -22,6 +22,7 @@ static struct {
 int nccl_nic_count(void)
 {
     uint32_t elsewhere = 0;
+    int count;
 
     pthread_mutex_lock(&found.mutex);
     if (!found.is_known) {
@@ -30,8 +31,9 @@ int nccl_nic_count(void)
             snprintf(found.names[number], NAME_BYTES, "fanin%d", number);
         found.is_known = found.count > 0;
     }
+    count = found.count;
     pthread_mutex_unlock(&found.mutex);
-    return found.count;
+    return count;
 }
 
 const struct fanin_nic *nccl_nic(int number)
