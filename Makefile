@@ -53,7 +53,6 @@ help:
 	@echo "make topology  public topologies of servers, 10,000 plans, a trace of GPU nodes, 1,000 allocations of the device plugin (fetches)"
 	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
 	@echo "make torch-bench  steps of DDP on Fanin beside Gloo, on one node and over 4 hosts (minutes; as root), a plot in build"
-	@echo "make topology  public topologies of servers: each is read and counted as docs/topology.md says; 10,000 plans (fetches)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
