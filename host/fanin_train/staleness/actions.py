@@ -34,10 +34,9 @@ class SetTimer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of the optimiser: with the sum of these gradients, in this order, divided by the number of nodes."""
+    """One step of the optimiser: with the sum of these gradients, in this order."""
 
     contributions: tuple[Contribution, ...]
-    nodes: int
 
 
 class Adopt(NamedTuple):
@@ -45,13 +44,14 @@ class Adopt(NamedTuple):
 
     snapshot: Snapshot
     contributions: tuple[Contribution, ...]
-    nodes: int
 
 
 class Compute(NamedTuple):
-    """Compute the gradient of this order from the parameters, and call `iteration_finished` with it."""
+    """Compute the gradient of this order from the parameters, divide it by the number of nodes, and call
+    `iteration_finished` with it. The sender divides, so that all nodes apply the same, whoever has noticed a death."""
 
     number: int
+    nodes: int
 
 
 Action = Send | SetTimer | Step | Adopt | Compute

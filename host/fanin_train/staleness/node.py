@@ -91,7 +91,7 @@ class Node:
         return self._collect()
 
     def iteration_finished(self, gradient: Any) -> list[Action]:
-        """Steps C2 and C6: the node's gradient of the order that `Compute` has named."""
+        """Steps C2 and C6: the node's gradient of the order that `Compute` has named, its share in the mean."""
         self.finished += 1
         self.clocks.advance(self.rank, self.finished)
         self.inbox.put(self.rank, self.finished, gradient)
@@ -171,7 +171,7 @@ class Node:
         self.clocks.advance(source, self.global_order)
         if snapshot is not None and source != self.rank and self.rules.apply is Apply.ARRIVED:
             lacking = self.inbox.adopt(snapshot.contains)
-            self._do(Adopt(snapshot, lacking, self._nodes()))
+            self._do(Adopt(snapshot, lacking))
 
     def _wait_at_bound(self) -> None:
         if self.rules.clocks:
@@ -196,13 +196,13 @@ class Node:
     def _step(self, horizon: int) -> None:
         contributions = self.inbox.take(horizon)
         if contributions:
-            self._do(Step(contributions, self._nodes()))
+            self._do(Step(contributions))
 
     def _compute(self) -> None:
         if self._is_done():
             self._settle()
         else:
-            self._do(Compute(self.order + 1))
+            self._do(Compute(self.order + 1, 1 + len(self.others)))
 
     def _is_done(self) -> bool:
         return self.last is not None and self.order >= self.last and not self.joining
@@ -281,13 +281,10 @@ class Node:
             latest: list[Contribution] = [row for each in welcomes for row in each.latest]
             snapshot = welcomes[0].snapshot
             lacking = self.inbox.adopt(snapshot.contains, latest)
-            self._do(Adopt(snapshot, lacking, self._nodes()))
+            self._do(Adopt(snapshot, lacking))
         self._compute()
 
     # Actions
-
-    def _nodes(self) -> int:
-        return 1 + len(self.others)
 
     def _do(self, action: Action) -> None:
         self._actions.append(action)

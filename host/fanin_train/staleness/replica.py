@@ -30,20 +30,20 @@ class Replica:
             )
         self.parameters, self.optimiser = parameters, optimiser
 
-    def step(self, contributions: Iterable[Contribution], nodes: int) -> None:
-        """One step with the sum of the gradients, in this order, divided by the number of nodes."""
+    def step(self, contributions: Iterable[Contribution]) -> None:
+        """One step with the sum of the gradients, in this order."""
         total: np.ndarray | None = None
         for each in contributions:
             total = each.gradient.astype(self.parameters.dtype) if total is None else total + each.gradient
         if total is not None:
-            self.optimiser.step(self.parameters, total / self.parameters.dtype.type(nodes))
+            self.optimiser.step(self.parameters, total)
 
     def content(self) -> Content:
         """A copy."""
         return Content(self.parameters.copy(), self.optimiser.state())
 
-    def adopt(self, content: Content, contributions: Iterable[Contribution], nodes: int) -> None:
+    def adopt(self, content: Content, contributions: Iterable[Contribution]) -> None:
         """Become a copy of another replica, and step with what it lacks."""
         self.parameters[:] = content.parameters
         self.optimiser.load(content.optimiser)
-        self.step(contributions, nodes)
+        self.step(contributions)

@@ -17,32 +17,32 @@ from fanin_train.staleness.simulation.scenario import Scenario
 class Worker(Protocol):
     """The arithmetic of one node."""
 
-    def gradient(self, number: int) -> Any:
-        """The gradient of an order, from the parameters of now."""
+    def gradient(self, number: int, nodes: int) -> Any:
+        """The gradient of an order, from the parameters of now, divided by the number of nodes."""
 
-    def step(self, contributions: tuple[Contribution, ...], nodes: int) -> None:
+    def step(self, contributions: tuple[Contribution, ...]) -> None:
         """As Replica.step."""
 
     def content(self) -> Any:
         """As Replica.content."""
 
-    def adopt(self, content: Any, contributions: tuple[Contribution, ...], nodes: int) -> None:
+    def adopt(self, content: Any, contributions: tuple[Contribution, ...]) -> None:
         """As Replica.adopt."""
 
 
 class NoArithmetic:
     """For runs that look at orders only."""
 
-    def gradient(self, number: int) -> None:
+    def gradient(self, number: int, nodes: int) -> None:
         """None."""
 
-    def step(self, contributions: tuple[Contribution, ...], nodes: int) -> None:
+    def step(self, contributions: tuple[Contribution, ...]) -> None:
         """Nothing."""
 
     def content(self) -> None:
         """None."""
 
-    def adopt(self, content: None, contributions: tuple[Contribution, ...], nodes: int) -> None:
+    def adopt(self, content: None, contributions: tuple[Contribution, ...]) -> None:
         """Nothing."""
 
 
@@ -152,18 +152,18 @@ class Cluster:
                     self._set_timer(rank, action)
                 case Step():
                     self.check_bound()
-                    self.workers[rank].step(action.contributions, action.nodes)
+                    self.workers[rank].step(action.contributions)
                     self._on_step(self.now, rank)
                 case Adopt():
-                    self.workers[rank].adopt(action.snapshot.content, action.contributions, action.nodes)
+                    self.workers[rank].adopt(action.snapshot.content, action.contributions)
                 case Compute():
                     self.check_bound()  # after all that raises an order
-                    self._compute(rank, action.number)
+                    self._compute(rank, action)
 
-    def _compute(self, rank: int, number: int) -> None:
+    def _compute(self, rank: int, action: Compute) -> None:
         if self.intervals is not None and self._finished_at.get(rank, self.now) < self.now:
             self.intervals.append(Interval(rank, self._finished_at[rank], self.now, computing=False))
-        gradient = self.workers[rank].gradient(number)  # of the parameters at the begin; others change them later
+        gradient = self.workers[rank].gradient(*action)  # of the parameters at the begin; others change them later
         begin = self.now
         end = begin + duration(self.scenario, rank, self._pace[rank])
 
