@@ -126,7 +126,11 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "staleness.node",
         "staleness.optimisers",
         "staleness.replica",
+        "staleness.checkpoint",
         "staleness.simulation",
+        "staleness.streams",
+        "staleness.trainer",
+        "staleness.data_parallel",
         "staleness",
     ),
     "fanin_reference": (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+NEVER = 1 << 62  # the order of a node for which nobody waits
+
 
 class VectorClock:
     """The last order that each member has finished. An entry never goes back."""
@@ -27,6 +29,10 @@ class VectorClock:
     def minimum(self) -> int:
         """What all members have finished."""
         return min(self._entries.values())
+
+    def minimum_of_others(self, rank: int) -> int:
+        """What all members but one have finished; NEVER, if there is no other."""
+        return min((order for each, order in self._entries.items() if each != rank), default=NEVER)
 
     def entries(self) -> dict[int, int]:
         """A copy, by rank."""

@@ -96,8 +96,15 @@ class Welcome(NamedTuple):
     latest: tuple[Contribution, ...]
 
 
+class Done(NamedTuple):
+    """Not in the document. To all: the sender computes no more. It still counts in the mean; nobody waits for it when
+    all its gradients are here."""
+
+    last: int  # number of its last gradient
+
+
 class Leave(NamedTuple):
     """Not in the document. To all: wait for this node no longer."""
 
 
-Message = Gradient | Request | Reply | Refusal | Abort | Commit | Join | Welcome | Leave
+Message = Gradient | Request | Reply | Refusal | Abort | Commit | Join | Welcome | Done | Leave

@@ -22,10 +22,11 @@ from typing import Any
 
 from fanin_train.errors import TrainingError
 from fanin_train.staleness.actions import Action, Adopt, Compute, Send, Step, Timer
-from fanin_train.staleness.clocks import VectorClock
+from fanin_train.staleness.clocks import NEVER, VectorClock
 from fanin_train.staleness.inbox import Inbox
 from fanin_train.staleness.messages import (
     Contribution,
+    Done,
     Gradient,
     Join,
     Leave,
@@ -70,14 +71,14 @@ class Node:
         self.clocks = VectorClock(everyone)
         for each in everyone:
             self.clocks.advance(each, start)
-        self.inbox = Inbox(2 * rules.stale_max + 4 if rules.commit else 0)
+        self.inbox = Inbox(2 * rules.stale_max + 4 if rules.commit else 0, start)
         self.memory: tuple[int, int, Snapshot | None] = (rank, start, None)  # M: G_M and its w, and who has told it
         self.synchronisation = Synchronisation(
             rank, self.others, rules, random, self._report, self._do, self._learn, self._look_again, self._is_waiting
         )
         self._content = content
         self._welcomes: dict[int, Welcome] = {}
-        self._steps_of_others = start  # with fixed steps: the last order of a step after `last`
+        self._last_of: dict[int, int] = {}  # of those that are done
         self._actions: list[Action] = []
 
     # Inputs
@@ -135,6 +136,30 @@ class Node:
         for other in sorted(self.others):
             self._do(Send(other, Leave()))
         return self._collect()
+
+    def finish(self) -> list[Action]:
+        """Compute no more: this is the last order. What comes from the others still goes into the parameters."""
+        if self.waiting:
+            raise TrainingError("the node waits at the bound", "finish after the iteration that it has begun")
+        self.last = self.order
+        self._finish()
+        return self._collect()
+
+    def apply_up_to_now(self) -> list[Action]:
+        """Put all gradients into the parameters whose number is at most this node's order, though it is early for
+        fixed steps. All nodes do so at the same order, for a checkpoint."""
+        first = self.order - self.rules.stale_max + 1 if self.rules.apply is Apply.FIXED else self.order
+        for number in range(first, self.order + 1):
+            self._step(number)
+        return self._collect()
+
+    def is_everything_here(self) -> bool:
+        """Whether all nodes have finished the order of this one, as far as it knows."""
+        return self.clocks.minimum() >= self.order
+
+    def are_all_done(self) -> bool:
+        """Whether no gradient of another node is to come."""
+        return self.clocks.minimum_of_others(self.rank) == NEVER
 
     def _lose(self, rank: int) -> None:
         self.others.discard(rank)
@@ -200,23 +225,28 @@ class Node:
 
     def _compute(self) -> None:
         if self._is_done():
-            self._settle()
+            self._finish()
         else:
             self._do(Compute(self.order + 1, 1 + len(self.others)))
 
     def _is_done(self) -> bool:
         return self.last is not None and self.order >= self.last and not self.joining
 
+    def _finish(self) -> None:
+        for other in sorted(self.others):
+            self._do(Send(other, Done(self.finished)))
+        self._settle()
+
     def _settle(self) -> None:
         """After the last iteration: what comes from the others still goes into the parameters."""
         assert self.last is not None
         if self.rules.apply is Apply.ARRIVED:
-            self._step(self.last + self.rules.stale_max)
+            self._step(NEVER)
             return
-        first = max(self._horizon(self.last), self._steps_of_others) + 1
-        for number in range(first, min(self.clocks.minimum(), self.last) + 1):
-            self._step(number)
-            self._steps_of_others = number
+        complete = self.clocks.minimum_of_others(self.rank)
+        for number in self.inbox.numbers():
+            if number <= complete:
+                self._step(number)
 
     # What others say
 
@@ -226,11 +256,22 @@ class Node:
             if not self.joining:
                 if self.rules.clocks:
                     self.clocks.advance(source, message.number)
+                self._look_whether_done(source)
                 self._look_again()
+        elif isinstance(message, Done):
+            self._last_of[source] = message.last
+            self._look_whether_done(source)
+            self._look_again()
         elif isinstance(message, Leave):
             self._lose(source)
         elif not isinstance(message, Join | Welcome):
             self.synchronisation.receive(source, message)
+
+    def _look_whether_done(self, source: int) -> None:
+        """A message that overtakes others proves nothing about them."""
+        last = self._last_of.get(source)
+        if self.rules.clocks and last is not None and self.inbox.has_all(source, last):
+            self.clocks.advance(source, NEVER)
 
     def _learn(self, source: int, global_order: int, snapshot: Snapshot) -> None:
         """The end of a synchronisation: M takes a later global order."""
@@ -274,7 +315,6 @@ class Node:
         welcomes = [self._welcomes[rank] for rank in sorted(self._welcomes)]
         if welcomes:
             self.order = self.finished = self.global_order = max(each.global_order for each in welcomes)
-            self._steps_of_others = self.order
             self.clocks.advance(self.rank, self.order)
             for rank, each in self._welcomes.items():
                 self.clocks.advance(rank, each.finished)

@@ -63,6 +63,11 @@ def by_synchronisation(stale_max: int) -> Rules:
     return Rules(stale_max, jitter=True, initiator_refuses=True, abort=True, commit=True, priority=True, epochs=True)
 
 
+def streaming(stale_max: int, apply: Apply = Apply.ARRIVED) -> Rules:
+    """The repaired form over links that lose nothing: the clocks are all that it needs."""
+    return Rules(stale_max, clocks=True, apply=apply)
+
+
 def forms(stale_max: int) -> dict[str, Rules]:
     """The forms that docs/staleness.md compares, from the text to the repaired one."""
     text = literal(stale_max)
