@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Checkpoint(NamedTuple):
         """Write it, whole or not at all."""
         target = Path(path)
         partial = target.with_name(f"{target.name}.partial")
-        arrays = {f"{PREFIX}{name}": array for name, array in self.optimiser.items()}
+        arrays: dict[str, Any] = {f"{PREFIX}{name}": array for name, array in self.optimiser.items()}
         clock = np.array(sorted(self.clock.items()), np.int64)
         with partial.open("wb") as file:
             np.savez(file, order=np.array(self.order), parameters=self.parameters, clock=clock, **arrays)
