@@ -15,7 +15,7 @@ import numpy as np
 from fanin_train.errors import TrainingError
 from fanin_train.staleness.messages import Contribution
 from fanin_train.staleness.optimisers import Optimiser
-from fanin_train.staleness.rules import Rules, repaired
+from fanin_train.staleness.rules import Rules, streaming
 from fanin_train.staleness.simulation.cluster import Cluster, Interval, duration
 from fanin_train.staleness.simulation.learning import Learner
 from fanin_train.staleness.simulation.scenario import Scenario
@@ -69,15 +69,17 @@ class Comparison:
 
     def synchronous(self) -> Outcome:
         """Each step waits for the gradients of all. Its bytes are those of an allreduce in a ring."""
-        return self._by_protocol("synchronous", repaired(0), *[self._ring()] * 2)
+        return self._by_protocol("synchronous", streaming(0), *[self._ring()] * 2)
 
     def bounded(self, stale_max: int) -> Outcome:
-        """Bounded staleness, in the repaired form."""
-        return self._by_protocol(f"stale {stale_max}", repaired(stale_max), self._size(), self._size() * self._others())
+        """Bounded staleness; the network loses nothing, so the clocks are all that it needs."""
+        return self._by_protocol(
+            f"stale {stale_max}", streaming(stale_max), self._size(), self._size() * self._others()
+        )
 
     def asynchronous(self) -> Outcome:
         """Without a bound."""
-        return self._by_protocol("asynchronous", repaired(UNBOUNDED), self._size(), self._size() * self._others())
+        return self._by_protocol("asynchronous", streaming(UNBOUNDED), self._size(), self._size() * self._others())
 
     def local_descent(self, steps: int) -> Outcome:
         """Local SGD: each node makes some steps by itself, then all take the mean of the parameters."""
