@@ -26,6 +26,7 @@ from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
 from fanin_tools.cli.topology import topology
 from fanin_tools.cli.trace import trace
+from fanin_tools.cli.train_sim import train_sim
 from fanin_tools.cli.tune import tune
 from fanin_tools.cli.verbs_lib import verbs_lib
 
@@ -48,6 +49,7 @@ app.command()(tune)
 app.add_typer(bench.app, name="bench")
 app.command()(matrix)
 app.command()(sim)
+app.command()(train_sim)
 app.command()(soak)
 app.command()(conform)
 app.command()(topology)

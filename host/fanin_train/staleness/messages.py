@@ -1,0 +1,110 @@
+"""What nodes say to each other. The table is that of docs/staleness.md; a step is one of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Epoch(NamedTuple):
+    """Names one synchronisation: the number at its initiator, and the initiator's rank."""
+
+    number: int
+    initiator: int
+
+
+class Version(NamedTuple):
+    """Which gradients of a node some parameters contain: all up to `last` but the `missing`."""
+
+    last: int = 0
+    missing: frozenset[int] = frozenset()
+
+    def includes(self, number: int) -> bool:
+        return number <= self.last and number not in self.missing
+
+
+class Snapshot(NamedTuple):
+    """Parameters of a node, and the optimiser's state, as its driver makes them; and what they contain, by rank."""
+
+    content: Any
+    contains: Mapping[int, Version]
+
+
+class Contribution(NamedTuple):
+    """One gradient: whose, of which order."""
+
+    number: int  # before the rank: the order of steps is that of these tuples
+    rank: int
+    gradient: Any
+
+
+class Gradient(NamedTuple):
+    """Step C6, to all: the gradient of an iteration. Its number is the sender's order: what it has finished."""
+
+    number: int
+    gradient: Any
+
+
+class Request(NamedTuple):
+    """Step a3, to all: this node begins a synchronisation."""
+
+    epoch: Epoch
+    finished: int
+    snapshot: Snapshot
+
+
+class Reply(NamedTuple):
+    """Step a4, to the initiator: this node takes part."""
+
+    epoch: Epoch
+    finished: int
+    snapshot: Snapshot
+
+
+class Refusal(NamedTuple):
+    """Step a4, to the initiator: this node is in another one."""
+
+    epoch: Epoch
+
+
+class Abort(NamedTuple):
+    """Not in the document. To all: the initiator has given up."""
+
+    epoch: Epoch
+
+
+class Commit(NamedTuple):
+    """Not in the document. To all: the initiator is done; who is the slowest, its order and its parameters."""
+
+    epoch: Epoch
+    slowest: int
+    global_order: int
+    snapshot: Snapshot
+
+
+class Join(NamedTuple):
+    """Not in the document. To all: this node wants to take part."""
+
+
+class Welcome(NamedTuple):
+    """Not in the document. To a node that joins: what the sender has finished, the global order that it holds to, its
+    parameters, and its latest gradients, which the parameters of others may lack."""
+
+    finished: int
+    global_order: int
+    snapshot: Snapshot
+    latest: tuple[Contribution, ...]
+
+
+class Done(NamedTuple):
+    """Not in the document. To all: the sender computes no more. It still counts in the mean; nobody waits for it when
+    all its gradients are here."""
+
+    last: int  # number of its last gradient
+
+
+class Leave(NamedTuple):
+    """Not in the document. To all: wait for this node no longer."""
+
+
+Message = Gradient | Request | Reply | Refusal | Abort | Commit | Join | Welcome | Done | Leave

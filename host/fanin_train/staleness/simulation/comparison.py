@@ -1,0 +1,142 @@
+"""Ways to train the same model in the same scenario: losses at equal time and at equal samples, and bytes.
+
+Transmission takes no time here but the latency: the bytes stand beside every speed-up instead.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from fanin_train.errors import TrainingError
+from fanin_train.staleness.messages import Contribution
+from fanin_train.staleness.optimisers import Optimiser
+from fanin_train.staleness.rules import Rules, streaming
+from fanin_train.staleness.simulation.cluster import Cluster, Interval, duration
+from fanin_train.staleness.simulation.learning import Learner
+from fanin_train.staleness.simulation.scenario import Scenario
+from fanin_train.staleness.simulation.tasks import Task
+
+BATCH = 32  # images of one gradient
+UNBOUNDED = 1 << 30
+
+
+class Point(NamedTuple):
+    """The loss of node 0's parameters on the images held out, at a time in seconds, after so many images of all."""
+
+    time: float
+    samples: int
+    loss: float
+
+
+@dataclass
+class Outcome:
+    """What came of one method. bytes_sent: of one node for each of its gradients, where a switch multiplies; without:
+    where none does."""
+
+    method: str
+    bytes_sent: float
+    bytes_without: float
+    iterations: int = 0
+    points: list[Point] = field(default_factory=list)
+    intervals: list[Interval] = field(default_factory=list)
+
+    def time_to(self, loss: float) -> float | None:
+        """When the loss was first so low; None: never."""
+        return next((point.time for point in self.points if point.loss <= loss), None)
+
+    def loss_at(self, time: float) -> float:
+        """At a time."""
+        return [point for point in self.points if point.time <= time][-1].loss
+
+    def loss_after(self, samples: int) -> float:
+        """After so many images."""
+        return [point for point in self.points if point.samples <= samples][-1].loss
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One scenario for all methods. every: seconds between two looks at the loss."""
+
+    scenario: Scenario
+    task: Task
+    optimiser: Callable[[], Optimiser]
+    every: float = 1.0
+
+    def synchronous(self) -> Outcome:
+        """Each step waits for the gradients of all. Its bytes are those of an allreduce in a ring."""
+        return self._by_protocol("synchronous", streaming(0), *[self._ring()] * 2)
+
+    def bounded(self, stale_max: int) -> Outcome:
+        """Bounded staleness; the network loses nothing, so the clocks are all that it needs."""
+        return self._by_protocol(
+            f"stale {stale_max}", streaming(stale_max), self._size(), self._size() * self._others()
+        )
+
+    def asynchronous(self) -> Outcome:
+        """Without a bound."""
+        return self._by_protocol("asynchronous", streaming(UNBOUNDED), self._size(), self._size() * self._others())
+
+    def local_descent(self, steps: int) -> Outcome:
+        """Local SGD: each node makes some steps by itself, then all take the mean of the parameters."""
+        if steps < 1:
+            raise TrainingError(f"{steps} local steps", "give 1 or more")
+        outcome = Outcome(f"local SGD {steps}", self._ring() / steps, self._ring() / steps)
+        scenario = self.scenario
+        learners = [self._learner(rank) for rank in range(scenario.nodes)]
+        pace = [random.Random(f"{scenario.seed} {rank}") for rank in range(scenario.nodes)]
+        now, number = 0.0, 0
+        outcome.points.append(Point(0.0, 0, self.task.loss(learners[0].replica.parameters)))
+        while now < scenario.duration:
+            ends = []
+            for learner in learners:
+                end = now
+                for step in range(steps):
+                    begin, end = end, end + duration(scenario, learner.rank, pace[learner.rank])
+                    gradient = learner.gradient(number + step + 1, 1)
+                    learner.step((Contribution(number + step + 1, learner.rank, gradient),))
+                    outcome.intervals.append(Interval(learner.rank, begin, end, computing=True))
+                ends.append(end)
+            number += steps
+            now = max(ends) + scenario.network.latency
+            outcome.intervals += [Interval(rank, end, now, computing=False) for rank, end in enumerate(ends)]
+            mean = np.mean([learner.replica.parameters for learner in learners], axis=0, dtype=np.float32)
+            for learner in learners:
+                learner.replica.parameters[:] = mean
+            if now >= outcome.points[-1].time + self.every:
+                outcome.points.append(Point(now, number * scenario.nodes * BATCH, self.task.loss(mean)))
+        outcome.iterations = number * scenario.nodes
+        return outcome
+
+    def _by_protocol(self, method: str, rules: Rules, bytes_sent: float, bytes_without: float) -> Outcome:
+        outcome = Outcome(method, bytes_sent, bytes_without)
+        first = self._learner(0)
+        outcome.points.append(Point(0.0, 0, self.task.loss(first.replica.parameters)))
+
+        def look(now: float, rank: int) -> None:
+            if rank == 0 and now >= outcome.points[-1].time + self.every:
+                samples = cluster.iterations * BATCH
+                outcome.points.append(Point(now, samples, self.task.loss(first.replica.parameters)))
+
+        cluster = Cluster(
+            self.scenario, rules, lambda rank: first if rank == 0 else self._learner(rank), look, timeline=True
+        )
+        cluster.run()
+        outcome.iterations, outcome.intervals = cluster.iterations, cluster.intervals or []
+        return outcome
+
+    def _learner(self, rank: int) -> Learner:
+        return Learner(rank, self.task, self.optimiser(), self.scenario.seed)
+
+    def _size(self) -> int:
+        return self.task.parameters(0).nbytes
+
+    def _others(self) -> int:
+        return self.scenario.nodes - 1
+
+    def _ring(self) -> float:
+        return 2 * self._others() / self.scenario.nodes * self._size()

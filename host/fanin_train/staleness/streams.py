@@ -1,0 +1,167 @@
+"""Gradients from node to node: one stream of broadcasts for each source, whose window is the bound.
+
+A stream is a job of its own, so that no source waits for another. Its message of number n is the gradient of order n. A
+receiver posts its requests up to number `finished + stale_max` and no further: a source that is further ahead than the
+bound finds no request at the slowest receiver, and its broadcast does not end. The devices hold the bound, whatever the
+host of the source believes.
+
+| bytes | content of a message |
+| --- | --- |
+| 0 to 7 | number, from 1 on; the sender's clock |
+| 8 to 15 | 0: a gradient; 1: the sender is done, and nothing follows |
+| 16 on | the gradient, in the type of the parameters |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+import fanin
+from fanin.errors import FaninError
+from fanin_train.errors import TrainingError
+
+HEADER = 16
+GRADIENT, DONE = 0, 1
+MAX_SOURCES = 63  # each has a job at every device on its way
+
+
+class Arrival(NamedTuple):
+    """A message of a source. gradient: in the memory of the stream, until as many later ones have come as it holds;
+    None: the source is done."""
+
+    source: int
+    number: int
+    gradient: np.ndarray | None
+
+
+class Slot:
+    """Registered memory for one message."""
+
+    def __init__(self, communicator: fanin.Communicator, count: int, dtype: np.dtype) -> None:
+        self.memory = communicator.alloc(HEADER + count * dtype.itemsize, np.uint8)
+        self.header = self.memory[:HEADER].view(np.int64)
+        self.gradient = self.memory[HEADER:].view(dtype)
+        self.request: fanin.Request | None = None
+
+
+class Stream:
+    """The broadcasts of one source, at one rank. base: the number before its first message."""
+
+    def __init__(
+        self, parent: fanin.Communicator, source: int, count: int, dtype: np.dtype, depth: int, base: int
+    ) -> None:
+        self.source, self.communicator = source, parent.dup()
+        self.slots = [Slot(self.communicator, count, dtype) for _ in range(depth)]
+        self.posted = self.ended = base  # numbers of messages
+        self.is_done = False
+
+    def slot(self, number: int) -> Slot:
+        """Where a message is."""
+        return self.slots[number % len(self.slots)]
+
+    def post(self, number: int) -> None:
+        """Send, or receive, the next message."""
+        slot = self.slot(number)
+        slot.request = self.communicator.ibroadcast(slot.memory, root=self.source)
+        self.posted = number
+
+    def end(self, timeout: float | None) -> bool:
+        """Whether the oldest message that is under way has ended, within `timeout` seconds; None: wait for it."""
+        if self.ended == self.posted:
+            return False
+        request = self.slot(self.ended + 1).request
+        assert request is not None
+        if timeout is None:
+            request.wait()
+        elif not request.test():
+            return False
+        self.ended += 1
+        return True
+
+
+class Streams:
+    """All streams of a job of `communicator.size` nodes. All ranks make one at the same time.
+
+    count, dtype: of a gradient. window: stale_max. base: by rank, the number before the first message of its stream.
+    """
+
+    def __init__(
+        self, communicator: fanin.Communicator, count: int, dtype: np.dtype, window: int, base: tuple[int, ...]
+    ) -> None:
+        if communicator.size > MAX_SOURCES:
+            raise TrainingError(f"{communicator.size} nodes are too many streams", f"use up to {MAX_SOURCES} nodes")
+        self.rank, self.window = communicator.rank, window
+        depth = 2 * window + 2  # a fixed step takes gradients that are `window` old, while `window` newer ones arrive
+        self._streams: list[Stream] = []
+        try:
+            for source in range(communicator.size):
+                self._streams.append(Stream(communicator, source, count, dtype, depth, base[source]))
+        except FaninError:
+            self.abort()
+            raise
+        self._own = self._streams[self.rank]
+        self._others = [stream for stream in self._streams if stream is not self._own]
+
+    def room(self, number: int) -> np.ndarray:
+        """Memory for this node's gradient of an order, which `send` sends. Waits until the last message that it held
+        has reached all nodes."""
+        while number - self._own.ended > len(self._own.slots):
+            self._own.end(None)
+        return self._own.slot(number).gradient
+
+    def send(self, number: int, kind: int = GRADIENT) -> None:
+        """Send what is in the room of this number; or, of kind DONE, that nothing follows."""
+        self.room(number)
+        self._own.slot(number).header[:] = number, kind
+        self._own.post(number)
+        while self._own.end(0):
+            pass
+
+    @property
+    def sent(self) -> int:
+        """Number of this node's last message."""
+        return self._own.posted
+
+    def own_gradient(self, number: int) -> np.ndarray:
+        """The gradient of an order that has been sent, one of the last."""
+        return self._own.slot(number).gradient
+
+    def accept(self, finished: int | None) -> None:
+        """Post requests as far as the bound allows to a node that has finished this order; None: as far as there is
+        memory, since it computes no more."""
+        for stream in self._others:
+            end = stream.ended + len(stream.slots) // 2 if finished is None else finished + self.window
+            while stream.posted < end and not stream.is_done:
+                stream.post(stream.posted + 1)
+
+    def arrivals(self, wait_for: int | None = None) -> Iterator[Arrival]:
+        """What has arrived; at least one message of the source `wait_for`, if it is given."""
+        for stream in self._others:
+            timeout = None if stream.source == wait_for else 0.0
+            while not stream.is_done and stream.end(timeout):
+                timeout = 0.0
+                slot = stream.slot(stream.ended)
+                number, kind = slot.header.tolist()
+                stream.is_done = kind == DONE
+                yield Arrival(stream.source, number, None if stream.is_done else slot.gradient)
+
+    def unanswered(self) -> int:
+        """Messages of this node that have not reached all others."""
+        while self._own.end(0):
+            pass
+        return self._own.posted - self._own.ended
+
+    def close(self) -> None:
+        """Wait until the others have all that this node has sent, and leave."""
+        while self._own.end(None):
+            pass
+        for stream in self._streams:
+            stream.communicator.close()
+
+    def abort(self) -> None:
+        """Leave at once."""
+        for stream in self._streams:
+            stream.communicator.abort()

@@ -1,0 +1,107 @@
+"""Training by real processes over real devices: four nodes below a switch, on loopback."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fanin_tools.fabric.generate import Shape
+from fanin_train.staleness.optimisers import SGD
+from fanin_train.staleness.simulation.learning import synchronous
+from fanin_train.staleness.simulation.tasks import task
+from tests.e2e.fabrics import Bench, assert_released
+from tests.fabric.fixtures import own_state_folder
+from tests.training.staleness.rank import MOMENTUM, RATE, SEED
+
+pytestmark = pytest.mark.process
+NODES, BOUND_S = 4, 120.0
+FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
+
+
+class Fabric:
+    """A fabric for all tests of this file."""
+
+    def __init__(self, bench: Bench, shape: Shape) -> None:
+        self.running = bench.up(shape)
+
+    def train(self, folder: Path, ranks: int = NODES, code: int = 0, **options: Any) -> dict[int, Any]:
+        """Run the ranks to their end; by rank, what those have written that came to it."""
+        name = self.running.fabric.name
+        program = [sys.executable, "-m", "tests.training.staleness.rank", str(folder), json.dumps(options)]
+        command = [*FANIN, "run", "--name", name, "-n", str(ranks), "--slots", "16", "--prefix", "--keep-going"]
+        done = subprocess.run([*command, "--", *program], capture_output=True, text=True, timeout=BOUND_S)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert_released(self.running)
+        found = {}
+        for path in sorted(folder.glob("*.npz")):
+            with np.load(path) as file:
+                found[int(path.stem)] = dict(file)
+            path.unlink()
+        return found
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield Bench("stale")
+
+
+@pytest.fixture(scope="module")
+def fabric(bench: Bench) -> Fabric:
+    return Fabric(bench, Shape(NODES, 2))
+
+
+def expected(last: int) -> np.ndarray:
+    """The parameters of synchronous training."""
+    return synchronous(task("drawn", "softmax"), lambda: SGD(RATE, MOMENTUM), NODES, last, SEED)
+
+
+def test_bound_zero_is_synchronous_training(fabric: Fabric, tmp_path: Path) -> None:
+    found = fabric.train(tmp_path, stale_max=0, last=6)
+    assert len(found) == NODES
+    for each in found.values():
+        assert each["own"].tobytes() == expected(6).tobytes()
+        assert each["ahead"] == 0
+
+
+def test_a_straggler_is_waited_for_at_the_bound(fabric: Fabric, tmp_path: Path) -> None:
+    """Rank 2 begins when the others stand at the bound: they are as far ahead as they may be, and no further."""
+    found = fabric.train(tmp_path, stale_max=3, last=12, holds=2)
+    assert max(int(each["ahead"]) for each in found.values()) == 3
+    assert all(each["steps_at_bound"] for rank, each in found.items() if rank != 2)
+    assert len({each["parameters"].tobytes() for each in found.values()}) == 1, "the end is that of the first rank"
+
+
+def test_fixed_steps_repeat_whatever_the_straggler_does(fabric: Fabric, tmp_path: Path) -> None:
+    """Also from a checkpoint in the middle: its run has the same bits as the one that made it."""
+    fixed = {"stale_max": 2, "last": 10, "apply": "fixed", "checkpoint": 5}
+    one = fabric.train(tmp_path, holds=1, **fixed)
+    other = fabric.train(tmp_path, holds=3, **fixed)
+    resumed = fabric.train(tmp_path, resume=True, **fixed)
+    everything = [each["parameters"].tobytes() for run in (one, other, resumed) for each in run.values()]
+    assert len(everything) == 3 * NODES
+    assert len(set(everything)) == 1
+
+
+def test_the_others_go_on_after_a_kill(fabric: Fabric, tmp_path: Path) -> None:
+    found = fabric.train(tmp_path, code=128 + signal.SIGKILL, stale_max=2, last=12, survive=True, dies=1, dies_at=5)
+    assert found.keys() == {0, 2, 3}
+    assert len({each["parameters"].tobytes() for each in found.values()}) == 1
+    assert all(np.isfinite(each["loss"]) for each in found.values())
+
+
+def test_ranks_of_a_node_are_summed_by_its_nic(fabric: Fabric, tmp_path: Path) -> None:
+    """Two ranks on each of four nodes: the means of two, and of four, are the mean of eight, but for rounding."""
+    found = fabric.train(tmp_path, ranks=2 * NODES, stale_max=0, last=3)
+    whole = synchronous(task("drawn", "softmax"), lambda: SGD(RATE, MOMENTUM), 2 * NODES, 3, SEED)
+    assert len(found) == 2 * NODES
+    for each in found.values():
+        np.testing.assert_allclose(each["own"], whole, atol=1e-6)
