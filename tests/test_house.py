@@ -124,6 +124,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "replacement.node_types",
         "replacement.simulation",
         "replacement.packing",
+        "replacement.state",
         "replacement.measurement",
         "replacement.rows",
         "replacement.recovery",

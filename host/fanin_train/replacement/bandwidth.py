@@ -35,7 +35,7 @@ class Bandwidths:
 
 
 def pairs_after_failure(previous: str, following: str, candidates: Iterable[str]) -> list[tuple[str, str]]:
-    """All that the choice looks at, and so all that is worth measuring anew: 2 pairs for each candidate, not n (n - 1)."""
+    """All that the choice looks at, and so all that is worth measuring anew: 2 for each candidate, not n (n - 1)."""
     return [pair for each in candidates for pair in ((previous, each), (each, following))]
 
 
