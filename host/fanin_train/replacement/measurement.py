@@ -28,11 +28,10 @@ def measure(
     measured = Bandwidths()
     for together in rounds_of(pairs):
         mine = next((at for at, pair in enumerate(together) if pool.rank in (ranks[pair[0]], ranks[pair[1]])), None)
-        color = len(together) if mine is None else mine
-        side = SENDER if mine is None or pool.rank == ranks[together[mine][0]] else RECEIVER
-        seconds = 0.0
-        with pool.split(color, side, timeout) as group:
-            if mine is not None:
+        side = RECEIVER if mine is None or pool.rank == ranks[together[mine][1]] else SENDER
+        group, seconds = pool.split(mine, side, timeout), 0.0
+        if group is not None:
+            with group:
                 seconds = _seconds(group, size, timeout)
         all_seconds = pool.allgather(np.array(seconds), timeout=timeout)
         for sender, receiver in together:

@@ -88,7 +88,7 @@ class Task:
 
 @dataclass
 class Monitor:
-    """All records. compute_times: seconds of an iteration, by (task, type of node); one probe of a type will do [95]."""
+    """All records. compute_times: seconds of an iteration, by (task, type of node); one probe of a type does [95]."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)

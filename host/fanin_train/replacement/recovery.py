@@ -4,10 +4,10 @@
         training = Training(pool, workers=4, state={"model": model, "optimizer": optimizer, "random": random})
         training.run(step, steps=1000)
 
-All processes are ranks of one job, the pool. The first `workers` of them train, in a job of their own, the group. The others
-are spares and wait. When a member is lost, all that are left agree who is left (shrink), tell each other how far they are,
-choose a spare by the same rule from the same records, and form a new group, in which the spare has the position that was
-lost. A member that has completed the last step sends the state to those that have not. Then all repeat the next step.
+All processes are ranks of one job, the pool. The first `workers` of them train, in a job of their own, the group. The
+others are spares and wait. When a member is lost, all that are left agree who is left (shrink), tell each other how far
+they are, choose a spare by the same rule from the same records, and form a new group, in which the spare has the position
+that was lost. A member that has completed the last step sends the state to those that have not. Then all go on from there.
 """
 
 from __future__ import annotations
@@ -146,6 +146,7 @@ class Training:
         Raises Fenced, NoReplacement, RingLost; DeviceLost if the NIC of this process is gone.
         """
         begun = False
+        failure: BaseException | None
         try:
             while True:
                 try:
@@ -155,9 +156,13 @@ class Training:
                         begun = True
                     if self._work_on(step, steps):
                         return
+                    failure = None
                 except LOST as error:
-                    begun = True
-                    self._recover(error)
+                    begun, failure = True, error
+                self._recover(failure)
+        except Fenced:
+            if self.done < steps:
+                raise  # else the others may have heard that all is done, and have ended
         finally:
             self._close()
 
@@ -189,38 +194,41 @@ class Training:
 
     # ---- After a failure ----
 
-    def _recover(self, error: BaseException) -> None:
+    def _recover(self, error: BaseException | None) -> None:
         """Agree, until that succeeds without another failure."""
         begin = time.perf_counter()
         if self.group is not None:
             self.group.abort()
+            self.group = None
             with contextlib.suppress(*LOST):
                 self._say(AGREE_ANEW, REVOKE)
-        before = self._members
+        before, patience = self._members, self._patience_after(error)
         while True:
-            pool = self._shrink()
+            pool = self._shrink(patience)
+            patience = self.patience
             try:
                 self._agree(pool, before, begin)
                 return
             except LOST:
                 continue
 
-    def _shrink(self) -> Communicator:
+    def _patience_after(self, error: BaseException | None) -> float:
+        """A spare that hears of the loss of spares only waits until the workers hear of it, too."""
+        named = {self._members[rank] for rank in getattr(error, "missing_ranks", ())}
+        is_of_spares = isinstance(error, PeerLost) and named and not named & set(self._ring)
+        return PATIENCE if is_of_spares and not self.is_worker else self.patience
+
+    def _shrink(self, patience: float) -> Communicator:
         """Those that are left, as a pool; the old one is closed. Fenced if they have gone on without this process."""
         attempts = 0
         while True:
             try:
-                left = self.pool.shrink(self.patience if self.is_worker else PATIENCE)
+                left = self.pool.shrink(patience)
                 break
             except (PeerLost, Timeout) as error:
                 attempts += 1
                 if attempts > len(self._members):
                     raise Fenced(f"no agreement with the others: {error}") from error
-        if left.size * 2 < len(self._members) or (
-            left.size * 2 == len(self._members) and left.size == 1 and self.member
-        ):
-            left.abort()
-            raise Fenced(f"only {left.size} of {len(self._members)} members can reach each other")
         if self.pool in self._own:
             self.pool.abort()
             self._own.remove(self.pool)
@@ -231,8 +239,9 @@ class Training:
     def _agree(self, pool: Communicator, before: list[int], begin: float) -> None:
         """The same ring, group and step on all."""
         rows = exchange(pool, self._row(), self.patience)
-        newest = max(rows, key=lambda row: row.epoch)
         self._members = [row.member for row in rows]
+        self._require_quorum(before)
+        newest = max(rows, key=lambda row: row.epoch)
         lost = tuple(member for member in newest.ring if member not in self._members)
         choices = self._choose(pool, rows, newest.ring, lost)
         ring = newest.ring
@@ -242,9 +251,15 @@ class Training:
             ring = (*ring[:at], *taken, *ring[at + 1 :])
         self._epoch, self._ring = newest.epoch + bool(choices), ring
         self._regroup(pool, self._members)
-        self._level(rows)
+        last = self._level(rows)
         gone = tuple(member for member in before if member not in self._members)
-        self.recoveries.append(Recovery(gone, tuple(choices), self.done, time.perf_counter() - begin))
+        self.recoveries.append(Recovery(gone, tuple(choices), last, time.perf_counter() - begin))
+
+    def _require_quorum(self, before: list[int]) -> None:
+        """Of two parts of a network only one may go on: that with more members, or with the lowest of two halves."""
+        twice = 2 * len(self._members)
+        if twice < len(before) or (twice == len(before) and min(before) not in self._members):
+            raise Fenced(f"only {len(self._members)} of {len(before)} members can reach each other")
 
     def _row(self) -> Row:
         times = tuple(self._step_times), tuple(self._compute_times)
@@ -255,26 +270,28 @@ class Training:
         if self.group is not None:
             self.group.abort()
             self.group = None
-        self.group = pool.split(*((0, self.position) if self.is_worker else (None, None)), timeout=self.patience)
+        color, key = (0, self.position) if self.is_worker else (None, None)
+        self.group = pool.split(color, key, self.patience)
 
-    def _level(self, rows: list[Row]) -> None:
-        """Let all workers have the state after the last step that anybody has completed."""
-        if self.group is None:
-            self.done = -1
-            return
+    def _level(self, rows: list[Row]) -> int:
+        """Let all workers have the state after the last step that anybody has completed: returns which it is."""
         done = {row.member: row.done for row in rows}
         last = max(done[member] for member in self._ring)
         if last < 0:
             raise RingLost(TASK)
+        if self.group is None:
+            self.done = -1
+            return last
         if all(done[member] == last for member in self._ring):
-            return
+            return last
         source = next(place for place, member in enumerate(self._ring) if done[member] == last)
         if source == self.position:
             self._state.send(self.group, self.patience)
         else:
             self._state.receive(self.group, source, self.patience, load=self.done != last)
-        self.group.barrier(timeout=self.patience)
         self.done = last
+        self.group.barrier(timeout=self.patience)
+        return last
 
     # ---- The choice ----
 

@@ -2,8 +2,8 @@
 
 Each failure has a cluster of its own: a ring of 8 nodes and up to 12 idle ones of the types of a public trace, links of
 10, 25 or 100 Gbit/s, and a task. A type reaches 30 to 60 % of its peak. The monitor knows compute times of the types in
-the ring, as one probe per type gives them, and must estimate those of other types. The step time after each choice is the
-true one.
+the ring, as one probe per type gives them, and must estimate those of other types. The step time after each choice is
+the true one.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def make(chance: random.Random) -> Cluster:
     monitor.add_task(task)
     cluster = Cluster(monitor, bandwidths, compute, chance.choice(ring))
     for at, address in enumerate(ring):
-        kind = monitor.node(address).type
-        if (TASK, kind) not in monitor.compute_times:
-            monitor.note_compute_time(TASK, kind, compute[kind])
+        name = monitor.node(address).type
+        if (TASK, name) not in monitor.compute_times:
+            monitor.note_compute_time(TASK, name, compute[name])
         way = bandwidths.between(address, ring[(at + 1) % RING])
-        time = compute[kind] + communication_time(task, way, way, Options())
+        time = compute[name] + communication_time(task, way, way, Options())
         monitor.change(address, step_times=(time,) * STEPS)
     monitor.change(cluster.failed, alive=False)
     return cluster

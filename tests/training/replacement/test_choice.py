@@ -1,4 +1,4 @@
-"""The choice of a replacement: what founding document 004 says, paragraph by paragraph, and what holds for any cluster."""
+"""The choice of a replacement: what founding document 004 says, by its paragraphs, and what holds for any cluster."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_step_times_that_nobody_measured() -> None:
 
 
 def test_literal_times() -> None:
-    """[117]: W / B, the longer of the two; [122]: S / FLOP/s. 1 GB over 1 and 0.5 GB/s: 2 s. 4 TFLOP at 4 TFLOP/s: 1 s."""
+    """[117]: W / B, the longer of the two: 1 GB over 1 and 0.5 GB/s. [122]: S / FLOP/s: 4 TFLOP at 4 TFLOP/s."""
     monitor, bandwidths = cluster(["A100"] * 3, ["slow"])
     bandwidths.note("p0", "r2", 0.5e9)
     fail(monitor, "r1")
