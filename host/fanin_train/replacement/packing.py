@@ -66,7 +66,8 @@ def pack(state: Any) -> list[np.ndarray]:
         _Pickler(text, protocol=5, buffer_callback=buffers.append).dump(state)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise WrongState(str(error)) from None
-    blocks = [np.frombuffer(part, np.uint8) for part in (text.getvalue(), *(buffer.raw() for buffer in buffers))]
+    parts: list[Any] = [text.getvalue(), *(buffer.raw() for buffer in buffers)]
+    blocks = [np.frombuffer(part, np.uint8) for part in parts]
     return [block if block.flags.writeable else block.copy() for block in blocks]  # a broadcast wants them writable
 
 

@@ -1,7 +1,7 @@
-"""A process of a training: `trainee.py JOB RANK SOCKET WORKERS STEPS [FAULT...]`. Prints each loss, and what became of it.
+"""A process of a training: `trainee.py JOB RANK SOCKET WORKERS STEPS [FAULT...]`. Prints losses, and how it ended.
 
-Faults: `kill=STEP`, `stop=STEP`: this process kills or stops itself in the middle of the step, with a collective under way.
-`kill-loading`: it kills itself when it is given the state.
+Faults: `kill=STEP`, `stop=STEP`: it kills or stops itself in the middle of the step, with a collective under way.
+`kill-loading`, `kill-waiting`: it kills itself when it is given the state, or as a spare, before it waits.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ def main() -> None:
     trainee = Trainee(dict(fault.partition("=")[::2] for fault in faults))
     state = {"model": trainee.model, "random": trainee.random, "cursor": trainee.cursor}
     with Communicator(Job.from_file(path), int(rank), socket) as pool:
+        if "kill-waiting" in faults:
+            Training._say = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore
         training = Training(pool, int(workers), state, steady=["model"], patience=PATIENCE_S, measured=1 << 16)
         try:
             training.run(trainee.step, int(steps))
