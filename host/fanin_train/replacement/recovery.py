@@ -97,8 +97,8 @@ class Training:
     state: what a spare needs to go on: objects with state_dict and load_state_dict, arrays, generators of numpy
     steady: names of parts that a step changes only after its last collective (State)
     work, options: what the choice looks at, and how
-    measured: bytes of a measurement of bandwidth before the first step, while nothing else is to be done, and of the pairs
-        of candidates after a failure; 0: none is made, and all links count as equal
+    measured: bytes of a measurement of bandwidth before the first step, when the network is idle, and of the pairs of
+        candidates after a failure; 0: none is made, and all links count as equal
     patience: seconds that a member may take to answer while all agree; a process that is stopped for longer is lost
     """
 
@@ -141,8 +141,8 @@ class Training:
     def run(self, step: Callable[[Communicator, int], object], steps: int) -> None:
         """Call step(group, number) for each step that is not done. Returns on all processes when all steps are.
 
-        The step communicates by `group` only, with time-outs if a process that stands still shall be replaced. A step that
-        a failure interrupts is called again, with the state from before.
+        The step communicates by `group` only, with time-outs if a process that stands still shall be replaced. A step
+        that a failure interrupts is called again, with the state from before.
         Raises Fenced, NoReplacement, RingLost; DeviceLost if the NIC of this process is gone.
         """
         begun = False

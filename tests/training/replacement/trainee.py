@@ -56,9 +56,7 @@ class Trainee:
         data = np.random.default_rng((group.rank, int(self.cursor[0])))
         inputs = data.standard_normal((ROWS, FEATURES))
         targets = inputs @ np.arange(FEATURES) / FEATURES
-        noise = (
-            self.random.standard_normal(FEATURES) * NOISE
-        )  # as dropout: equal on all members, drawn before the collective
+        noise = self.random.standard_normal(FEATURES) * NOISE  # as dropout: drawn before the collective
         self.cursor += 1
         errors = inputs @ (self.model.weights + noise) - targets
         gradient = np.append(errors @ inputs / ROWS, (errors**2).mean())
