@@ -1,4 +1,4 @@
-"""The parts of a training's state: what has state_dict and load_state_dict, as in torch; arrays; generators of numpy."""
+"""The parts of a training's state: what has state_dict and load_state_dict, as in torch; arrays; numpy's generators."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _set(part: Any, content: Any) -> None:
 class State:
     """Parts by name: model, optimiser, random numbers, the place in the data.
 
-    steady: names of parts that a step changes only after its last collective, as an optimiser does. The others are copied
-    before each step, so that a step that fails half-way can be repeated; a large model is better steady.
+    steady: names of parts that a step changes only after its last collective, as an optimiser does. The others are
+    copied before each step, so that a step that fails half-way can be repeated; a large model is better steady.
     """
 
     def __init__(self, parts: Mapping[str, Any], steady: Iterable[str] = ()) -> None:
