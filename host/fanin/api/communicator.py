@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import logging
 import math
 import operator
 import os
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,7 +28,8 @@ from fanin.collectives.variants import Collectives
 from fanin.collectives.vector import exchange_of_counts
 from fanin.driver import check, ffi
 from fanin.errors import FaninError, InvalidRequest
-from fanin.job import START_REMEDY, Job, environment
+from fanin.job import START_REMEDY, Job, JobNode, environment
+from fanin.job.newcomers import newcomers_c, take_places
 from fanin.membership.device_connection import DeviceConnection
 from fanin.membership.member import Begin, How, Member
 from fanin.membership.progress import Progress
@@ -169,6 +171,55 @@ class Communicator(Collectives, Member):
         milliseconds = min(math.ceil(1000 * timeout), MAX_DEADLINE_MS)
         return self._child(Begin(How.SHRINK, self, milliseconds), None)
 
+    def grow(
+        self,
+        newcomers: Sequence[JobNode],
+        invite: Callable[[Job, Sequence[JobNode]], None] | None = None,
+        timeout: float = JOIN_TIMEOUT,
+    ) -> Communicator:
+        """A communicator of these ranks and of newcomers. All ranks call this, with the same newcomers.
+
+        The ranks of a newcomer's node are those that it gets in the new job. The others keep their order around them.
+        A newcomer calls Communicator(job, rank, socket). `invite` is called with the new job and the newcomers before
+        they are waited for, on each rank: let one rank hand them job.to_text(). This communicator goes on.
+        Raises Timeout naming who has not come, MembersMismatch if ranks give other newcomers, InvalidRequest.
+        """
+        require_seconds(timeout, unlimited=False)
+        newcomers = tuple(newcomers)
+        rows = newcomers_c(newcomers)
+        begun = None if invite is None else functools.partial(_invite, invite, newcomers)
+        return self._child(Begin(How.GROW, self, len(rows), rows, begun), timeout)
+
+    def replace(
+        self,
+        spares: Sequence[JobNode],
+        invite: Callable[[Job, Sequence[JobNode]], None] | None = None,
+        timeout: float = SHRINK_TIMEOUT,
+    ) -> Communicator:
+        """A communicator in which spares have the ranks that were lost; after PeerLost. All that are left call this.
+
+        As shrink, and then grow. A spare is a node without ranks, and stands for one process. The first one gets the
+        lowest rank that was lost. Spares that are not needed are not invited; ranks for which there is no spare are
+        left out. `timeout`: seconds of each of the two. If it fails, all call it again, or shrink.
+        """
+        spares = tuple(spares)
+        newcomers_c(spares)
+        if any(spare.ranks for spare in spares):
+            remedy = "Give JobNode(address, (), switches, ring); replace gives it the rank that was lost."
+            raise InvalidRequest("a spare has ranks", remedy=remedy)
+        left = self.shrink(timeout)
+        try:
+            present = left.allgather(np.array(self.rank), timeout=timeout).tolist()
+            newcomers = take_places(spares, present, self.size)
+            if not newcomers:
+                return left
+            grown = left.grow(newcomers, invite, timeout)
+        except BaseException:
+            left.abort()
+            raise
+        left.close()
+        return grown
+
     def _child(self, begin: Begin, timeout: float | None) -> Communicator:
         self.require_open()
         child = Communicator.__new__(Communicator)
@@ -264,6 +315,10 @@ class Communicator(Collectives, Member):
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.size} in job {self.job.jid} ({self.job.chosen_route})"
+
+
+def _invite(invite: Callable[[Job, Sequence[JobNode]], None], newcomers: Sequence[JobNode], job: Job) -> None:
+    invite(job, newcomers)
 
 
 def _is_under_way(request: Request) -> bool:

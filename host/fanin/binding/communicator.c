@@ -133,10 +133,11 @@ void raise_object(PyObject *exception)
 
 /* ---- Joining and leaving ---- */
 
-enum how { JOINS, DUPLICATES, SPLITS, SHRINKS }; /* membership/member.py: How */
+enum how { JOINS, DUPLICATES, SPLITS, SHRINKS, GROWS }; /* membership/member.py: How */
 
-/* Begin to join a job, alone or with the ranks of `parent`. number: the rank, the slots, nothing, or the time-out in
- * milliseconds. address: of a struct fanin_job, or of the struct fanin_choice of each rank. */
+/* Begin to join a job, alone or with the ranks of `parent`. number: the rank, the slots, nothing, the time-out in
+ * milliseconds, or how many newcomers. address: of a struct fanin_job, of the struct fanin_choice of each rank, or of the
+ * struct fanin_newcomer of each newcomer. */
 static enum fanin_status begin_as(enum how how, struct fanin_context *device, struct fanin_communicator *parent,
                                   uint32_t number, const void *address, struct fanin_communicator **made)
 {
@@ -144,6 +145,7 @@ static enum fanin_status begin_as(enum how how, struct fanin_context *device, st
     case DUPLICATES: return fanin_begin_dup(parent, number, made);
     case SPLITS: return fanin_begin_split(parent, address, made);
     case SHRINKS: return fanin_begin_shrink(parent, number, made);
+    case GROWS: return fanin_begin_grow(parent, address, number, made);
     default: return fanin_begin_join(device, address, number, made);
     }
 }

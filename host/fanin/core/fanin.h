@@ -211,6 +211,21 @@ enum fanin_status fanin_split(struct fanin_communicator *communicator, int64_t c
 enum fanin_status fanin_shrink(struct fanin_communicator *communicator, uint32_t timeout_ms,
                                struct fanin_communicator **made);
 
+/* A process that is to join a job, and its rank there. */
+struct fanin_newcomer {
+    uint32_t rank;            /* in the new job */
+    uint32_t reserved;
+    struct fanin_place place;
+};
+
+/* A communicator of the ranks of this one, and of newcomers: a newcomer gets the rank that it names, and the others keep
+ * their order around the newcomers. All ranks call it, with the same newcomers. A newcomer calls fanin_join, with the
+ * job that fanin_job_of tells of a communicator that fanin_begin_grow has begun to make; somebody hands it that job and
+ * its rank. After fanin_shrink, newcomers at the ranks of the lost ones take their places. FANIN_TIMEOUT: a newcomer or
+ * a rank has not come. FANIN_MEMBERS_MISMATCH: ranks have given other newcomers. This communicator goes on. */
+enum fanin_status fanin_grow(struct fanin_communicator *communicator, const struct fanin_newcomer *newcomers,
+                             uint32_t count, uint32_t timeout_ms, struct fanin_communicator **made);
+
 /* The same in steps, for programs that do something else meanwhile. Each begins to make a communicator, of which only
  * fanin_finish_join, fanin_job_of and fanin_abandon may be called until the first has succeeded. */
 enum fanin_status fanin_begin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
@@ -219,6 +234,9 @@ enum fanin_status fanin_begin_dup(struct fanin_communicator *communicator, uint3
                                   struct fanin_communicator **made);
 enum fanin_status fanin_begin_shrink(struct fanin_communicator *communicator, uint32_t timeout_ms,
                                      struct fanin_communicator **made);
+
+enum fanin_status fanin_begin_grow(struct fanin_communicator *communicator, const struct fanin_newcomer *newcomers,
+                                   uint32_t count, struct fanin_communicator **made);
 
 /* What a rank says in a split. */
 struct fanin_choice {

@@ -116,11 +116,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         places = ffi.new("struct fanin_place[]", self.size)
         try:
             for node in self.nodes:
-                hops = [_ipv4(switch) for switch in node.switches]
-                if node.ring is not None and node.ring < 0:
-                    raise _wrong(f"ring {node.ring} of node {node.address} is below 0")
-                place = {"address": _ipv4(node.address), "hops": len(hops), "hop": hops[:MAX_HOPS]}
-                place["ring"] = 0 if node.ring is None else node.ring + 1
+                place = place_of(node)
                 for rank in node.ranks:
                     places[rank] = place
             numbers = {name: getattr(self, name) for name in ("jid", "key", "chunk", "slots")}
@@ -184,6 +180,15 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         library().fanin_name_members(self.c, rank, completion, words, MOST_WORDS)
         text = ffi.string(words).decode()
         return text and f"; {text}"
+
+
+def place_of(node: JobNode) -> dict[str, Any]:
+    """The members of the struct fanin_place of a node."""
+    hops = [_ipv4(switch) for switch in node.switches]
+    if node.ring is not None and node.ring < 0:
+        raise _wrong(f"ring {node.ring} of node {node.address} is below 0")
+    ring = 0 if node.ring is None else node.ring + 1
+    return {"address": _ipv4(node.address), "hops": len(hops), "hop": hops[:MAX_HOPS], "ring": ring}
 
 
 def _place(place: Any) -> tuple[str, tuple[str, ...], int | None]:

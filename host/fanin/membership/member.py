@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -43,19 +44,22 @@ class How(IntEnum):
     DUP = 1
     SPLIT = 2
     SHRINK = 3
+    GROW = 4
 
 
 class Begin(NamedTuple):
     """How to begin to make a communicator.
 
-    number: the rank of JOIN, the slots of DUP, the milliseconds of SHRINK. data: struct fanin_job of JOIN, struct
-    fanin_choice of each rank of SPLIT.
+    number: the rank of JOIN, the slots of DUP, the milliseconds of SHRINK, how many newcomers of GROW. data: struct
+    fanin_job of JOIN, struct fanin_choice of each rank of SPLIT, struct fanin_newcomer of each newcomer of GROW.
+    begun: is called with the job that is joined, before others are waited for.
     """
 
     how: How
     parent: BoundCommunicator | None = None
     number: int = 0
     data: Any = ffi.NULL
+    begun: Callable[[Job], None] | None = None
 
 
 _members: weakref.WeakSet[Member] = weakref.WeakSet()
@@ -106,9 +110,11 @@ class Member(BoundCommunicator):
 
     def _join(self, begin: Begin, timeout: float | None) -> None:
         context, reply = self.connection.context, ffi.new("struct fanin_join_reply *")
-        how, parent, number, data = begin
+        how, parent, number, data, begun = begin
         status = self._begin(_address(context.handle), context, how, parent, number, _address(data))
         check(status, f"can not join the job{refused(status)}", NO_RESOURCES=FEWER_QUEUES)
+        if begun is not None:
+            begun(self._described())
         progress = library().fanin_progress  # another rank may wait for what this one has not posted yet
         status = in_slices(lambda ms: self._finish_join(_address(reply), ms), timeout, progress)
         if status:

@@ -45,7 +45,7 @@ enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint
 void fanin_leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms);
 
 /* derived.c */
-enum purpose { FOR_GROUP, FOR_REPORT, FOR_VERDICT, FOR_SURVIVORS };
+enum purpose { FOR_GROUP, FOR_REPORT, FOR_VERDICT, FOR_SURVIVORS, FOR_GROWN };
 /* Give a job, which is a copy of its parent, the id and key that follow from what it is made for. */
 void fanin_identify(struct fanin_job *job, enum purpose purpose, uint64_t number, uint64_t which);
 

@@ -1,0 +1,150 @@
+"""What is known of nodes and of the tasks that they run: the monitoring information of [8], [83], [103]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from fanin_train.errors import TrainingError
+
+
+class UnknownNode(TrainingError):
+    """An address that no record has."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"UNKNOWN_NODE: there is no record of node {address}", "add it with Monitor.add_node")
+
+
+class UnknownTask(TrainingError):
+    """A task that no record has."""
+
+    def __init__(self, task: str) -> None:
+        super().__init__(f"UNKNOWN_TASK: there is no record of task {task}", "add it with Monitor.add_task")
+
+
+class WrongRecord(TrainingError):
+    """A record that contradicts itself or the others."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"WRONG_RECORD: {cause}", "correct the record")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node.
+
+    address: its name, as `ip` of [89]
+    type: its kind of processor [87]
+    peak: FLOP/s, from the manual of the type [61] [94]
+    alive: whether its heartbeat comes [60]
+    task: id of the task that it runs [64] [102]; None: it is idle
+    step_times: seconds of each step of its task, as it measured them [97]
+    """
+
+    address: str
+    type: str
+    peak: float
+    alive: bool = True
+    task: str | None = None
+    step_times: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.peak > 0:
+            raise WrongRecord(f"node {self.address} has a peak of {self.peak} FLOP/s")
+        if any(not time >= 0 for time in self.step_times):
+            raise WrongRecord(f"node {self.address} has a step time below 0 s")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A training task.
+
+    id: unique [102]
+    ring: addresses of its nodes, in the order of the ring; the last one sends to the first [89]
+    parameters: of its model: W [86]
+    flop: that a node does in an iteration: S [86]
+    element_bytes: bytes of a parameter
+    model: its description [90]
+    """
+
+    id: str
+    ring: tuple[str, ...]
+    parameters: int
+    flop: float
+    element_bytes: int = 4
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.ring or len(set(self.ring)) != len(self.ring):
+            raise WrongRecord(f"the ring of task {self.id} is empty, or has a node twice")
+        if self.parameters < 0 or self.element_bytes < 1 or not self.flop >= 0:
+            raise WrongRecord(f"task {self.id} has a number below 0")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its parameters, and of a gradient."""
+        return self.parameters * self.element_bytes
+
+
+@dataclass
+class Monitor:
+    """All records. compute_times: seconds of an iteration, by (task, type of node); one probe of a type does [95]."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    compute_times: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+
+    def add_node(self, node: Node) -> None:
+        """Take a record of a node in place of an earlier one. A node that comes back is idle [8]."""
+        self.nodes[node.address] = node
+
+    def add_task(self, task: Task) -> None:
+        """Take a task; its nodes run it from now on. WrongRecord if one of them runs another."""
+        for address in task.ring:
+            if self.node(address).task not in (None, task.id):
+                raise WrongRecord(f"node {address} runs task {self.node(address).task} already")
+        self.tasks[task.id] = task
+        for address in task.ring:
+            self.change(address, task=task.id)
+
+    def node(self, address: str) -> Node:
+        """The record of a node."""
+        if address not in self.nodes:
+            raise UnknownNode(address)
+        return self.nodes[address]
+
+    def task(self, identifier: str) -> Task:
+        """The record of a task."""
+        if identifier not in self.tasks:
+            raise UnknownTask(identifier)
+        return self.tasks[identifier]
+
+    def change(self, address: str, **members: object) -> None:
+        """Change members of the record of a node."""
+        self.nodes[address] = replace(self.node(address), **members)  # type: ignore[arg-type]
+
+    def note_compute_time(self, task: str, kind: str, seconds: float) -> None:
+        """A compute time that was measured on a node of this type."""
+        if not seconds > 0:
+            raise WrongRecord(f"a compute time of {seconds} s")
+        self.compute_times.setdefault((task, kind), []).append(seconds)
+
+    def candidates(self) -> list[Node]:
+        """The nodes that live and run no task [66] to [68]."""
+        return [node for node in self.nodes.values() if node.alive and node.task is None]
+
+    def failed(self, task: str) -> list[str]:
+        """The nodes of a task that do not live, in the order of its ring."""
+        return [address for address in self.task(task).ring if not self.node(address).alive]
+
+    def average_time(self, task: str, without: Iterable[str] = ()) -> float:
+        """T_avg, in seconds: the mean step time of the node whose mean is the longest [97] [98].
+
+        without: nodes that are left out. The failed one may have been the slowest; then the literal T_avg is too lax.
+        WrongRecord if no node has measured a step.
+        """
+        measured = [self.node(address).step_times for address in self.task(task).ring if address not in set(without)]
+        means = [sum(times) / len(times) for times in measured if times]
+        if not means:
+            raise WrongRecord(f"no node of task {task} has measured a step")
+        return max(means)

@@ -1,0 +1,356 @@
+"""A training that goes on when nodes fail: a few lines around a loop.
+
+    with fanin.Communicator() as pool:
+        training = Training(pool, workers=4, state={"model": model, "optimizer": optimizer, "random": random})
+        training.run(step, steps=1000)
+
+All processes are ranks of one job, the pool. The first `workers` of them train, in a job of their own, the group. The
+others are spares and wait. When a member is lost, all that are left agree who is left (shrink), tell each other how far
+they are, choose a spare by the same rule from the same records, and form a new group. In it the spare has the position
+that was lost. A member that has completed the last step sends the state to those that have not. Then all go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fanin import Communicator
+from fanin.errors import Aborted, PeerLost, Timeout
+from fanin_train.errors import TrainingError
+from fanin_train.replacement.bandwidth import Bandwidths, pairs_after_failure
+from fanin_train.replacement.choice import Choice, RingLost, neighbours_of, replace_all
+from fanin_train.replacement.cost import Options
+from fanin_train.replacement.measurement import measure
+from fanin_train.replacement.records import Monitor, Node, Task
+from fanin_train.replacement.rows import Row, exchange
+from fanin_train.replacement.state import State
+
+LOST = (PeerLost, Timeout, Aborted)
+TASK = "task"
+KEPT_TIMES = 16  # steps whose times are remembered
+PATIENCE = 86400.0  # s that a spare waits for the workers after another spare was lost
+REVOKE = 0.5  # s until the spares hear that the workers agree anew, although the pool has lost nobody
+FINISHED, AGREE_ANEW = 1, 2
+
+
+class Fenced(TrainingError):
+    """This process was lost to the others, which go on without it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"FENCED: {why}", "end this process; start it again as a spare")
+
+
+class NoReplacement(TrainingError):
+    """A position that no spare can take, and a policy that wants one."""
+
+    def __init__(self, member: int) -> None:
+        super().__init__(
+            f"NO_REPLACEMENT: no spare can take the place of member {member}",
+            'start more spares, or use Options(without_candidate="rebuild")',
+        )
+
+
+class WrongWorkers(TrainingError):
+    """A number of workers that the pool does not have."""
+
+    def __init__(self, workers: int, size: int) -> None:
+        super().__init__(f"WRONG_WORKERS: {workers} workers in a pool of {size}", f"use 1 to {size}")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the choice of a replacement looks at.
+
+    kind, peak: type of this process's node, and FLOP/s, from its manual
+    parameters, element_bytes, flop: of the model, and of an iteration on a node (Task)
+    """
+
+    kind: str = "node"
+    peak: float = 1.0
+    parameters: int = 0
+    element_bytes: int = 4
+    flop: float = 0.0
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What was done about a failure: lost members, the choices, the step that is repeated, and the seconds it took."""
+
+    lost: tuple[int, ...]
+    choices: tuple[Choice, ...]
+    step: int
+    seconds: float
+
+
+@dataclass
+class Training:
+    """The place of this process in a training.
+
+    pool: all processes; closed by whoever made it. After a failure `self.pool` is another one
+    workers: how many of its ranks train; the others are spares
+    state: what a spare needs to go on: objects with state_dict and load_state_dict, arrays, generators of numpy
+    steady: names of parts that a step changes only after its last collective (State)
+    work, options: what the choice looks at, and how
+    measured: bytes of a measurement of bandwidth before the first step, when the network is idle, and of the pairs of
+        candidates after a failure; 0: none is made, and all links count as equal
+    patience: seconds that a member may take to answer while all agree; a process that is stopped for longer is lost
+    """
+
+    pool: Communicator
+    workers: int
+    state: Mapping[str, Any]
+    steady: Iterable[str] = ()
+    work: Work = field(default_factory=Work)
+    options: Options = field(default_factory=Options)
+    measured: int = 0
+    patience: float = 10.0
+    recoveries: list[Recovery] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.workers <= self.pool.size:
+            raise WrongWorkers(self.workers, self.pool.size)
+        self.member = self.pool.rank
+        self.done = -1  # steps completed; a spare has none
+        self._state = State(self.state, self.steady)
+        self._epoch, self._ring = 0, tuple(range(self.workers))
+        self._members = list(range(self.pool.size))  # by rank in the pool
+        self._own: list[Communicator] = []  # that are this object's to close
+        self._bandwidths = Bandwidths()
+        self._step_times: list[float] = []
+        self._compute_times: list[float] = []
+        self.group: Communicator | None = None
+        if self.is_worker:
+            self.done = 0
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this process trains, now."""
+        return self.member in self._ring
+
+    @property
+    def position(self) -> int:
+        """Of this process in the ring of workers, which is its rank in the group. A spare gets that of the lost one."""
+        return self._ring.index(self.member)
+
+    def run(self, step: Callable[[Communicator, int], object], steps: int) -> None:
+        """Call step(group, number) for each step that is not done. Returns on all processes when all steps are.
+
+        The step communicates by `group` only, with time-outs if a process that stands still shall be replaced. A step
+        that a failure interrupts is called again, with the state from before.
+        Raises Fenced, NoReplacement, RingLost; DeviceLost if the NIC of this process is gone.
+        """
+        begun = False
+        failure: BaseException | None
+        try:
+            while True:
+                try:
+                    if not begun:
+                        self._measure_all()
+                        self._regroup(self.pool, self._members)
+                        begun = True
+                    if self._work_on(step, steps):
+                        return
+                    failure = None
+                except LOST as error:
+                    begun, failure = True, error
+                self._recover(failure)
+        except Fenced:
+            if self.done < steps:
+                raise  # else the others may have heard that all is done, and have ended
+        finally:
+            self._close()
+
+    # ---- Steps ----
+
+    def _work_on(self, step: Callable[[Communicator, int], object], steps: int) -> bool:
+        """Whether all is done; a spare waits for that."""
+        if self.group is None:
+            return self._say(0) == FINISHED
+        while self.done < steps:
+            copies = self._state.copies()
+            begin = time.perf_counter()
+            try:
+                step(self.group, self.done)
+            except LOST:
+                self._state.put_back(copies)
+                raise
+            self.done += 1
+            self._step_times = [*self._step_times[1 - KEPT_TIMES :], time.perf_counter() - begin]
+        return self._say(FINISHED) == FINISHED
+
+    def note_compute_time(self, seconds: float) -> None:
+        """Seconds of a step that were not communication, for the choice of a replacement."""
+        self._compute_times = [*self._compute_times[1 - KEPT_TIMES :], seconds]
+
+    def _say(self, word: int, timeout: float | None = None) -> int:
+        """The greatest word of all processes; a spare waits in this call."""
+        return int(self.pool.allreduce(np.array([word]), op="max", timeout=timeout)[0])
+
+    # ---- After a failure ----
+
+    def _recover(self, error: BaseException | None) -> None:
+        """Agree, until that succeeds without another failure."""
+        begin = time.perf_counter()
+        if self.group is not None:
+            self.group.abort()
+            self.group = None
+            with contextlib.suppress(*LOST):
+                self._say(AGREE_ANEW, REVOKE)
+        before, patience = self._members, self._patience_after(error)
+        while True:
+            pool = self._shrink(patience)
+            patience = self.patience
+            try:
+                self._agree(pool, before, begin)
+                return
+            except LOST:
+                continue
+
+    def _patience_after(self, error: BaseException | None) -> float:
+        """A spare that hears of the loss of spares only waits until the workers hear of it, too."""
+        named = {self._members[rank] for rank in getattr(error, "missing_ranks", ())}
+        is_of_spares = isinstance(error, PeerLost) and named and not named & set(self._ring)
+        return PATIENCE if is_of_spares and not self.is_worker else self.patience
+
+    def _shrink(self, patience: float) -> Communicator:
+        """Those that are left, as a pool; the old one is closed. Fenced if they have gone on without this process."""
+        attempts = 0
+        while True:
+            try:
+                left = self.pool.shrink(patience)
+                break
+            except (PeerLost, Timeout) as error:
+                attempts += 1
+                if attempts > len(self._members):
+                    raise Fenced(f"no agreement with the others: {error}") from error
+        if self.pool in self._own:
+            self.pool.abort()
+            self._own.remove(self.pool)
+        self._own.append(left)
+        self.pool = left
+        return left
+
+    def _agree(self, pool: Communicator, before: list[int], begin: float) -> None:
+        """The same ring, group and step on all."""
+        rows = exchange(pool, self._row(), self.patience)
+        self._members = [row.member for row in rows]
+        self._require_quorum(before)
+        newest = max(rows, key=lambda row: row.epoch)
+        lost = tuple(member for member in newest.ring if member not in self._members)
+        choices = self._choose(pool, rows, newest.ring, lost)
+        ring = newest.ring
+        for choice in choices:
+            taken = () if choice.replacement is None else (int(choice.replacement),)
+            at = ring.index(int(choice.failed))
+            ring = (*ring[:at], *taken, *ring[at + 1 :])
+        self._epoch, self._ring = newest.epoch + bool(choices), ring
+        self._regroup(pool, self._members)
+        last = self._level(rows)
+        gone = tuple(member for member in before if member not in self._members)
+        self.recoveries.append(Recovery(gone, tuple(choices), last, time.perf_counter() - begin))
+
+    def _require_quorum(self, before: list[int]) -> None:
+        """Of two parts of a network only one may go on: that with more members, or with the lowest of two halves."""
+        twice = 2 * len(self._members)
+        if twice < len(before) or (twice == len(before) and min(before) not in self._members):
+            raise Fenced(f"only {len(self._members)} of {len(before)} members can reach each other")
+
+    def _row(self) -> Row:
+        times = tuple(self._step_times), tuple(self._compute_times)
+        return Row(self.member, self.work.kind, self.work.peak, self._epoch, self._ring, self.done, *times)
+
+    def _regroup(self, pool: Communicator, members: list[int]) -> None:
+        """The group of the ring, on those that are in it."""
+        if self.group is not None:
+            self.group.abort()
+            self.group = None
+        color, key = (0, self.position) if self.is_worker else (None, None)
+        self.group = pool.split(color, key, self.patience)
+
+    def _level(self, rows: list[Row]) -> int:
+        """Let all workers have the state after the last step that anybody has completed: returns which it is."""
+        done = {row.member: row.done for row in rows}
+        last = max(done[member] for member in self._ring)
+        if last < 0:
+            raise RingLost(TASK)
+        if self.group is None:
+            self.done = -1
+            return last
+        if all(done[member] == last for member in self._ring):
+            return last
+        source = next(place for place, member in enumerate(self._ring) if done[member] == last)
+        if source == self.position:
+            self._state.send(self.group, self.patience)
+        else:
+            self._state.receive(self.group, source, self.patience, load=self.done != last)
+        self.done = last
+        self.group.barrier(timeout=self.patience)
+        return last
+
+    # ---- The choice ----
+
+    def _measure_all(self) -> None:
+        if self.measured:
+            names = [str(member) for member in self._members]
+            pairs = [(one, other) for one in names for other in names if one != other]
+            self._bandwidths = measure(self.pool, self._ranks(), pairs, self.measured, self.patience)
+
+    def _ranks(self) -> dict[str, int]:
+        return {str(member): rank for rank, member in enumerate(self._members)}
+
+    def _choose(
+        self, pool: Communicator, rows: list[Row], ring: tuple[int, ...], lost: tuple[int, ...]
+    ) -> list[Choice]:
+        """Equal on all, since it follows from the rows, and from measurements that all know."""
+        if not lost:
+            return []
+        monitor = self._monitor(rows, ring, lost)
+        self._measure_anew(pool, monitor, lost)
+        choices = replace_all(monitor, self._bandwidths, map(str, lost), self.options)
+        if self.options.without_candidate == "null":
+            for choice in choices:
+                if choice.replacement is None:
+                    raise NoReplacement(int(choice.failed))
+        return choices
+
+    def _monitor(self, rows: list[Row], ring: tuple[int, ...], lost: tuple[int, ...]) -> Monitor:
+        """The records of document 004. Members are their addresses."""
+        monitor = Monitor()
+        for row in rows:
+            kept = row.step_times or ((float("inf"),) if row.member in ring else ())
+            monitor.add_node(Node(str(row.member), row.kind, row.peak, step_times=kept))
+        for member in lost:
+            monitor.add_node(Node(str(member), "lost", 1.0, alive=False))
+        work = self.work
+        monitor.add_task(Task(TASK, tuple(map(str, ring)), work.parameters, work.flop, work.element_bytes))
+        for row in rows:
+            for seconds in row.compute_times:
+                monitor.note_compute_time(TASK, row.kind, seconds)
+        return monitor
+
+    def _measure_anew(self, pool: Communicator, monitor: Monitor, lost: tuple[int, ...]) -> None:
+        """The pairs that the choice looks at; of one candidate it is known without that."""
+        candidates = [node.address for node in monitor.candidates()]
+        for member in lost:
+            previous, following = neighbours_of(monitor, TASK, str(member))
+            pairs = pairs_after_failure(previous, following, candidates)
+            if self.measured and len(candidates) > 1:
+                anew = measure(pool, self._ranks(), pairs, self.measured, self.patience)
+                self._bandwidths.of_pairs.update(anew.of_pairs)
+        members = [*candidates, *monitor.task(TASK).ring]
+        for sender in members:
+            for receiver in members:
+                self._bandwidths.of_pairs.setdefault((sender, receiver), float("inf"))
+
+    def _close(self) -> None:
+        """The pools and the group that were made here. `pool`, which the program has given, is the program's."""
+        for made in (*([self.group] if self.group is not None else []), *self._own):
+            made.abort()
+        self.group = None
+        self._own.clear()

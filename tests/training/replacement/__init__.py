@@ -1,0 +1,1 @@
+"""Tests of fanin_train.replacement."""
