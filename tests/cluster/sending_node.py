@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from fanin_cluster.handoff.channel import HandoffFailed
 from fanin_cluster.handoff.plan import Plan, build
 from fanin_cluster.handoff.selection import Link
-from fanin_cluster.handoff.transfer import CHUNK, End, HandoffFailed, send
+from fanin_cluster.handoff.transfer import CHUNK, End, send
 
 GPUS = 8
 RATE = 1e9

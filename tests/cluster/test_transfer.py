@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from fanin_cluster.handoff.channel import HandoffFailed
 from fanin_cluster.handoff.selection import HandoffInvalid
-from fanin_cluster.handoff.transfer import CHUNK, HandoffFailed, failures_of, recv, send
+from fanin_cluster.handoff.transfer import CHUNK, failures_of, recv, send
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.cluster.sending_node import GPUS, data_of, plan_of

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,20 +30,15 @@ from numpy.typing import NDArray
 from fanin.errors import FaninError
 from fanin.verbs import CQ, GID, MR, PD, QP, SGE, AHAttr, Context, GlobalRoute, QPAttr, QPInitAttr, SendWR
 from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_QPT_RC, IBV_WR_RDMA_WRITE
-from fanin_cluster.errors import ClusterError
+from fanin_cluster.handoff.channel import HandoffFailed, Lines, broken
 from fanin_cluster.handoff.plan import Plan
 from fanin_cluster.handoff.ranges import joined
-from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.selection import HandoffInvalid, device_of
 
 READ_ONLY, WRITTEN = 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE  # of node 1, of node 2
 CHUNK = 1 << 20  # bytes of a WRITE: what a failing link loses at least
 DEPTH = 16  # WRITEs under way on a link
-MOST_LINE = 1 << 20
 Bytes = NDArray[np.uint8]
-
-
-class HandoffFailed(ClusterError):
-    """A transfer that has ended without its data."""
 
 
 def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.socket) -> Plan:
@@ -62,7 +56,7 @@ def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.so
     if not plan.size:
         return plan
     with contextlib.ExitStack() as opened:
-        ends = [opened.enter_context(End(_device(devices, link.first_nic), data, READ_ONLY)) for link in plan.links]
+        ends = [opened.enter_context(End(device_of(devices, link.first_nic), data, READ_ONLY)) for link in plan.links]
         lines = opened.enter_context(Lines(channel))
         peers = agree(plan, ends, lines)
         lines.take("connected")
@@ -100,7 +94,7 @@ def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.
         return plan
     with contextlib.ExitStack() as opened:
         ends = [
-            opened.enter_context(End(_device(devices, link.second_nic), memory[link.second], WRITTEN))
+            opened.enter_context(End(device_of(devices, link.second_nic), memory[link.second], WRITTEN))
             for link in plan.links
         ]
         lines = opened.enter_context(Lines(channel))
@@ -182,41 +176,6 @@ class End:
         return True, arrived
 
 
-class Lines:
-    """Messages over a connection, each a line of JSON."""
-
-    def __init__(self, channel: socket.socket) -> None:
-        self.file = channel.makefile("rwb")
-
-    def __enter__(self) -> Lines:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        with contextlib.suppress(OSError):
-            self.file.close()
-
-    def put(self, message: Mapping[str, Any]) -> None:
-        """Send a message."""
-        try:
-            self.file.write(json.dumps(message).encode() + b"\n")
-            self.file.flush()
-        except OSError as error:
-            raise _broken(str(error)) from None
-
-    def take(self, *names: str) -> dict[str, Any]:
-        """The next message, which has one of the names. Raises HandoffFailed if it has none or none comes."""
-        try:
-            line = self.file.readline(MOST_LINE)
-            message = json.loads(line) if line else None
-        except (OSError, ValueError) as error:
-            raise _broken(str(error)) from None
-        if message is None:
-            raise _broken("it has closed the connection")
-        if not isinstance(message, dict) or not message.keys() & set(names):
-            raise _broken(f"it has said {line[:80]!r} and not {' or '.join(names)}")
-        return message
-
-
 def agree(plan: Plan, ends: list[End], lines: Lines) -> list[dict[str, Any]]:
     """Exchange plans and queue pairs with the other node, connect, and return the other ends."""
     digest = hashlib.sha256(repr(plan).encode()).hexdigest()
@@ -230,9 +189,9 @@ def agree(plan: Plan, ends: list[End], lines: Lines) -> list[dict[str, Any]]:
             for each in said["ends"]
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise _broken(f"its ends can not be read: {error!r}") from None
+        raise broken(f"its ends can not be read: {error!r}") from None
     if len(peers) != len(ends):
-        raise _broken(f"it has {len(peers)} ends and not {len(ends)}")
+        raise broken(f"it has {len(peers)} ends and not {len(ends)}")
     for end, peer in zip(ends, peers, strict=True):
         end.connect(peer)
     return peers
@@ -243,17 +202,7 @@ def failures_of(said: Any) -> dict[int, list[tuple[int, int]]]:
     try:
         return {int(link): [(int(offset), int(length)) for offset, length in ranges] for link, ranges in said}
     except (TypeError, ValueError) as error:
-        raise _broken(f"its failures can not be read: {error!r}") from None
-
-
-def _broken(how: str) -> HandoffFailed:
-    return HandoffFailed(f"the other node does not go on: {how}", "see the error of the other node")
-
-
-def _device(devices: Mapping[str, str], nic: str) -> str:
-    if nic not in devices:
-        raise HandoffInvalid(f"the device of {nic} is not given", "give the socket of each NIC of the plan")
-    return devices[nic]
+        raise broken(f"its failures can not be read: {error!r}") from None
 
 
 def _check(plan: Plan, array: Bytes, shape: tuple[int, ...]) -> None:
