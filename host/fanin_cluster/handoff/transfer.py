@@ -8,7 +8,7 @@ of JSON:
 | --- | --- |
 | both | digest of the plan; of each link the number of the queue pair, the GID, and the key and address of the memory |
 | receiver | its queue pairs are connected |
-| sender | all has arrived; or which links have failed, with the ranges that have arrived; nothing if none is left |
+| sender | of each chunk: it has arrived; or which links have failed, with the ranges that have; or none is left |
 | receiver | every GPU has the data |
 
 A link has failed if a WRITE ends with an error (the other NIC or the way to it is gone) or if the own NIC is gone. What
@@ -41,55 +41,68 @@ DEPTH = 16  # WRITEs under way on a link
 Bytes = NDArray[np.uint8]
 
 
-def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.socket) -> Plan:
+def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.socket, chunks: int = 1) -> Plan:
     """Send data to another node, which calls `recv` with the same plan.
 
     Args:
         data: the `plan.size` bytes, contiguous; they must stay as they are until the call returns.
         devices: the socket of the device of each NIC of the plan's links, by the name of the NIC.
         channel: a connection to the process that receives.
+        chunks: in how many the stages follow each other; 1: one stage after the other, as in the document. `recv` must
+            be given the same number; `cost.chosen_chunks` has the one with the least predicted time.
 
-    Returns: the plan of the last round: `failed` names the links that have failed.
+    Returns: the plan of the last round, of the last chunk: `failed` names the links that have failed.
     Raises HandoffFailed, HandoffInvalid, or FaninError for a device that can not be reached.
     """
-    _check(plan, data, (plan.size,))
+    _check(plan, data, (plan.size,), chunks)
     if not plan.size:
         return plan
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(End(device_of(devices, link.first_nic), data, READ_ONLY)) for link in plan.links]
         lines = opened.enter_context(Lines(channel))
-        peers = agree(plan, ends, lines)
+        peers = agree(plan, ends, lines, chunks)
         lines.take("connected")
         with ThreadPoolExecutor(len(ends)) as threads:
-            while True:
-                work: dict[int, list[tuple[int, int]]] = {}
-                for link, copy in plan.send:
-                    work.setdefault(link, []).append((copy.offset, copy.length))
-                rounds = {link: threads.submit(ends[link].write, ranges, peers[link]) for link, ranges in work.items()}
-                outcomes = {link: each.result() for link, each in rounds.items()}
-                failures = {link: joined(arrived) for link, (whole, arrived) in outcomes.items() if not whole}
-                if not failures:
-                    break
-                try:
-                    plan = plan.without(failures)
-                except HandoffInvalid as error:
-                    lines.put({"lost": error.cause})
-                    raise HandoffFailed(error.cause, error.remedy) from None
-                lines.put({"failures": [[link, arrived] for link, arrived in failures.items()]})
-        lines.put({"arrived": True})
+            failed = plan.failed
+            for part in plan.in_chunks(chunks):
+                plan = _send_part(part.avoiding(failed), ends, peers, lines, threads)
+                failed = plan.failed
+                lines.put({"arrived": True})
         lines.take("received")
     return plan
 
 
-def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.socket) -> Plan:
+def _send_part(
+    plan: Plan, ends: list[End], peers: list[dict[str, Any]], lines: Lines, threads: ThreadPoolExecutor
+) -> Plan:
+    """Write all stripes, also those of links that fail. Returns the plan of the last round."""
+    while True:
+        work: dict[int, list[tuple[int, int]]] = {}
+        for link, copy in plan.send:
+            work.setdefault(link, []).append((copy.offset, copy.length))
+        rounds = {link: threads.submit(ends[link].write, ranges, peers[link]) for link, ranges in work.items()}
+        outcomes = {link: each.result() for link, each in rounds.items()}
+        failures = {link: joined(arrived) for link, (whole, arrived) in outcomes.items() if not whole}
+        if not failures:
+            return plan
+        try:
+            plan = plan.without(failures)
+        except HandoffInvalid as error:
+            lines.put({"lost": error.cause})
+            raise HandoffFailed(error.cause, error.remedy) from None
+        lines.put({"failures": [[link, arrived] for link, arrived in failures.items()]})
+
+
+def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.socket, chunks: int = 1) -> Plan:
     """Receive the data of `send`, into the memory of every GPU.
 
     Args:
         memory: of shape (GPUs of node 2, `plan.size`), contiguous; a row for each GPU.
 
-    The others, returns and raises are those of `send`.
+    The others, returns and raises are those of `send`. With several chunks, the copies within this node are done while
+    the next chunk arrives.
     """
-    _check(plan, memory, (len(plan.second_gpus), plan.size))
+    _check(plan, memory, (len(plan.second_gpus), plan.size), chunks)
     if not plan.size:
         return plan
     with contextlib.ExitStack() as opened:
@@ -98,18 +111,19 @@ def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.
             for link in plan.links
         ]
         lines = opened.enter_context(Lines(channel))
-        agree(plan, ends, lines)
+        agree(plan, ends, lines, chunks)
         lines.put({"connected": True})
-        while True:
-            said = lines.take("arrived", "failures", "lost")
-            if "lost" in said:
-                raise HandoffFailed(str(said["lost"]), "repair a link and begin anew")
-            if "arrived" in said:
-                break
-            plan = plan.without(failures_of(said["failures"]))
-        for copy in [*plan.diffuse, *plan.collect]:
-            part = slice(copy.offset, copy.offset + copy.length)
-            memory[copy.target, part] = memory[copy.source, part]
+        failed = plan.failed
+        for part in plan.in_chunks(chunks):
+            plan = part.avoiding(failed)
+            while "arrived" not in (said := lines.take("arrived", "failures", "lost")):
+                if "lost" in said:
+                    raise HandoffFailed(str(said["lost"]), "repair a link and begin anew")
+                plan = plan.without(failures_of(said["failures"]))
+            failed = plan.failed
+            for copy in [*plan.diffuse, *plan.collect]:
+                place = slice(copy.offset, copy.offset + copy.length)
+                memory[copy.target, place] = memory[copy.source, place]
         lines.put({"received": True})
     return plan
 
@@ -176,13 +190,20 @@ class End:
         return True, arrived
 
 
-def agree(plan: Plan, ends: list[End], lines: Lines) -> list[dict[str, Any]]:
+def digest_of(plan: Plan, chunks: int) -> str:
+    """What both nodes must have alike."""
+    return hashlib.sha256(f"{plan!r} in {chunks}".encode()).hexdigest()
+
+
+def agree(plan: Plan, ends: list[End], lines: Lines, chunks: int) -> list[dict[str, Any]]:
     """Exchange plans and queue pairs with the other node, connect, and return the other ends."""
-    digest = hashlib.sha256(repr(plan).encode()).hexdigest()
+    digest = digest_of(plan, chunks)
     lines.put({"plan": digest, "ends": [end.described() for end in ends]})
     said = lines.take("plan")
     if said["plan"] != digest:
-        raise HandoffFailed("the two nodes have different plans", "plan from the same topologies, sizes and options")
+        raise HandoffFailed(
+            "the two nodes have different plans", "plan from the same topologies, sizes, options and chunks"
+        )
     try:
         peers = [
             {"gid": GID(each["gid"]), **{name: int(each[name]) for name in ("qpn", "rkey", "address")}}
@@ -205,7 +226,9 @@ def failures_of(said: Any) -> dict[int, list[tuple[int, int]]]:
         raise broken(f"its failures can not be read: {error!r}") from None
 
 
-def _check(plan: Plan, array: Bytes, shape: tuple[int, ...]) -> None:
+def _check(plan: Plan, array: Bytes, shape: tuple[int, ...], chunks: int) -> None:
+    if chunks < 1:
+        raise HandoffInvalid(f"a transfer in {chunks} chunks", "give a number from 1 on")
     if array.dtype != np.uint8 or array.shape != shape or not array.flags.c_contiguous:
         raise HandoffInvalid(
             f"an array of {array.dtype} with shape {array.shape}", f"give contiguous bytes of shape {shape}"
