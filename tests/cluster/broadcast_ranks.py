@@ -6,6 +6,7 @@
 | sizes | the data of each transfer, one after the other |
 | kill | process that ends when the first chunk has arrived over link 0; 0: none |
 | senders | processes of node 1: 1 has all links, else each has one |
+| tensors | whether two messages of tensors follow |
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ import signal
 import sys
 from typing import Any
 
+import numpy as np
+
 from fanin.errors import FaninError
 from fanin_cluster.errors import ClusterError
 from fanin_cluster.handoff.broadcast import Streams, jobs_of
+from fanin_cluster.handoff.stage import Stage
 from tests.cluster.sending_node import GPUS, data_of, plan_of
 
 
@@ -36,6 +40,20 @@ class Killing(Streams):
         self.victim = 0
         more, whole = super()._stripe(link, memory, chunks[1:])
         return count + more, whole
+
+
+def handed_on(stage: Stage, side: str) -> list[Any]:
+    """Messages of a program with two stages, as lists."""
+    if side == "first":
+        stage.send([np.arange(6, dtype=np.int16).reshape(2, 3), np.array(0.5), np.zeros((0, 4), "f4")])
+        registered = stage.buffer((3,), np.float32)
+        registered[:] = 7
+        stage.send(registered)
+        return []
+    messages = []
+    for _ in range(2):
+        messages.append([[each.dtype.str, list(each.shape), each.tolist()] for each in stage.recv()])
+    return messages
 
 
 def carry(told: dict[str, Any], **place: Any) -> dict[str, Any]:
@@ -57,6 +75,8 @@ def carry(told: dict[str, Any], **place: Any) -> dict[str, Any]:
                 said["arrived"].append([each.length for each in done.arrived if each.owner == 0])
                 if not (memory == data_of(size)).all():
                     return {**said, "error": f"other data than those of {size} bytes"}
+            if told["tensors"]:
+                said["tensors"] = handed_on(Stage(streams, 4096), side)
     except (ClusterError, FaninError) as error:
         said["error"] = f"{type(error).__name__}: {error}"
     return said

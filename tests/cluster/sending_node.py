@@ -1,7 +1,7 @@
 """Node 1 of a hand-off: `sending_node.py PORT SIZE DEVICE... [chunks=COUNT] [kill=PID]`.
 
-It prints the links that have failed. A line on its standard input lets it begin, and `READY` on its output says that it waits for that. With `kill` it kills
-a device when the first chunk has arrived over link 0.
+It prints the links that have failed. A line on its standard input lets it begin, and `READY` on its output says that it
+waits for that. With `kill` it kills a device when the first chunk has arrived over link 0.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import pytest
 from fanin_cluster.handoff.broadcast import CHUNK, Streams, chunks_of, jobs_of, rest_of
 from fanin_cluster.handoff.rehearsal import Rehearsal
 from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.stage import HEADER
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.cluster.sending_node import GPUS, plan_of
@@ -27,7 +28,12 @@ BOUND_S = 120.0
 LINKS = 2
 SIZE = (6 << 20) + 12_345
 DETECTION = 1.0
-AGREEMENTS = 1024  # bytes at most, on a link
+DEFAULTS = {"kill": 0, "senders": 1, "tensors": 0}
+MESSAGES = [  # several tensors in one message, also one without an element; one in registered memory
+    [["<i2", [2, 3], [[0, 1, 2], [3, 4, 5]]], ["<f8", [], 0.5], ["<f4", [0, 4], []]],
+    [["<f4", [3], [7.0, 7.0, 7.0]]],
+]
+AGREEMENTS = 2048  # bytes at most, on a link
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +46,8 @@ def running() -> Iterator[Running]:
 def carried(running: Running, sizes: list[int], second: tuple[int, ...] = (2, 3), **options: int) -> list[Any]:
     """What the processes say after transfers of these sizes. second: the NICs of node 2."""
     ends = list(zip(sockets(running), (nic.address for nic in running.fabric.nics), strict=True))
-    told = {"first": ends[:LINKS], "second": [ends[each] for each in second], "sizes": sizes, "kill": 0, "senders": 1}
-    command = [sys.executable, "-m", "tests.cluster.broadcast_ranks", json.dumps({**told, **options})]
+    told = {"first": ends[:LINKS], "second": [ends[each] for each in second], "sizes": sizes}
+    command = [sys.executable, "-m", "tests.cluster.broadcast_ranks", json.dumps({**told, **DEFAULTS, **options})]
     done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -52,21 +58,22 @@ def payload(found: Statuses) -> list[int]:
 
 
 def test_one_copy_for_all_processes(running: Running) -> None:
-    """Each NIC carries its stripe once, and not eight times; beside it the agreements. Data are of any length."""
+    """Each NIC carries its stripe once, and not eight times; beside it the agreements. Data of any length, tensors."""
     sizes = [SIZE, 0, 1, 4099]
 
     def measure() -> tuple[Statuses, Statuses]:
         before = statuses(running)
-        said = carried(running, sizes)
+        said = carried(running, sizes, tensors=1)
         assert len(said) == GPUS + 1
         assert [each for each in said if "error" in each] == []
         assert {json.dumps(each["failed"]) for each in said} == {json.dumps([[]] * len(sizes))}
+        assert [each["tensors"] for each in said if "second_gpu" in each] == [MESSAGES] * GPUS
         return before, statuses(running)
 
     before, after = undisturbed(measure)
     for link, (count, start) in enumerate(zip(payload(after), payload(before), strict=True)):
         stripes = sum(plan_of(size, LINKS).stripes[link].length for size in sizes)
-        assert 0 <= count - start - stripes < AGREEMENTS
+        assert 0 <= count - start - stripes < AGREEMENTS + HEADER * 2 // LINKS
 
 
 @pytest.mark.parametrize(("victim", "second", "senders"), [(LINKS, (2, 3), 2), (0, (3, 3), 1)])
