@@ -5,6 +5,7 @@
 | first, second | of each link, socket and address of the device of node 1, and of node 2 |
 | sizes | the data of each transfer, one after the other |
 | kill | process that ends when the first chunk has arrived over link 0; 0: none |
+| cut | a command that is run then; may be missing |
 | senders | processes of node 1: 1 has all links, else each has one |
 | tensors | whether two messages of tensors follow |
 """
@@ -14,7 +15,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,17 +31,21 @@ from tests.cluster.sending_node import GPUS, data_of, plan_of
 
 
 class Killing(Streams):
-    """Kills a process when a chunk has arrived over link 0."""
+    """Kills a process, or runs a command, when a chunk has arrived over link 0."""
 
     victim = 0
+    cut: Sequence[str] = ()
 
     def _stripe(self, link: int, memory: Any, chunks: list[tuple[int, int]]) -> tuple[int, bool]:
-        if link or not self.victim:
+        if link or not (self.victim or self.cut):
             return super()._stripe(link, memory, chunks)
         count, whole = super()._stripe(link, memory, chunks[:1])
         assert whole
-        os.kill(self.victim, signal.SIGKILL)
-        self.victim = 0
+        if self.cut:
+            subprocess.run(self.cut, check=True)
+        else:
+            os.kill(self.victim, signal.SIGKILL)
+        self.victim, self.cut = 0, ()
         more, whole = super()._stripe(link, memory, chunks[1:])
         return count + more, whole
 
@@ -62,15 +70,18 @@ def carry(told: dict[str, Any], **place: Any) -> dict[str, Any]:
     addresses = [{f"{side}{i}": each[1] for i, each in enumerate(told[side])} for side in ("first", "second")]
     side = "second" if "second_gpu" in place else "first"
     devices = {f"{side}{number}": each[0] for number, each in enumerate(told[side])}
-    said: dict[str, Any] = {**place, "failed": [], "arrived": []}
+    said: dict[str, Any] = {**place, "failed": [], "arrived": [], "seconds": []}
     try:
         with Killing(plan, jobs_of(plan, *addresses, jid=1, key=26), devices, **place) as streams:
-            streams.victim = told["kill"] if side == "first" else 0
+            if side == "first":
+                streams.victim, streams.cut = told["kill"], told.get("cut", ())
             for size in told["sizes"]:
                 memory = streams.alloc(max(1, size))[:size]
                 if side == "first":
                     memory[:] = data_of(size)
+                start = time.perf_counter()
                 done = streams.carry(memory)
+                said["seconds"].append(time.perf_counter() - start)
                 said["failed"].append(done.failed)
                 said["arrived"].append([each.length for each in done.arrived if each.owner == 0])
                 if not (memory == data_of(size)).all():
