@@ -53,6 +53,7 @@ help:
 	@echo "make topology  public topologies of servers, 10,000 plans, a trace of GPU nodes, 1,000 allocations of the device plugin (fetches)"
 	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
 	@echo "make torch-bench  steps of DDP on Fanin beside Gloo, on one node and over 4 hosts (minutes; as root), a plot in build"
+	@echo "make topology  public topologies of servers: each is read and counted as docs/topology.md says; 10,000 plans; hand-offs over shaped links (fetches; as root)"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -263,6 +264,9 @@ topology: $(VENV)/.tested .bench/topologies/.fetched
 
 training: $(VENV)/.tested
 	@FANIN_TEST_TRAINING=full $(BIN)/python -m pytest tests/training $(PYTEST_FLAGS)
+	@FANIN_TEST_PLANS=10000 $(BIN)/python -m pytest tests/cluster $(PYTEST_FLAGS)
+	@if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m tests.cluster.shaped; \
+	  else echo "hand-offs over shaped links are left out: namespaces need root"; fi
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

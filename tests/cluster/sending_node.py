@@ -1,7 +1,7 @@
-"""Node 1 of a hand-off: `sending_node.py PORT SIZE DEVICE... [kill=PID]`. It prints the links that have failed.
+"""Node 1 of a hand-off: `sending_node.py PORT SIZE DEVICE... [chunks=COUNT] [kill=PID]`.
 
-A line on its standard input lets it begin, and `READY` on its output says that it waits for that. With `kill` it kills
-a device when the first chunk has arrived over link 0.
+It prints the links that have failed. A line on its standard input lets it begin, and `READY` on its output says that it
+waits for that. With `kill` it kills a device when the first chunk has arrived over link 0.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from fanin_cluster.handoff.channel import HandoffFailed
 from fanin_cluster.handoff.plan import Plan, build
 from fanin_cluster.handoff.selection import Link
-from fanin_cluster.handoff.transfer import CHUNK, End, HandoffFailed, send
+from fanin_cluster.handoff.transfer import CHUNK, End, send
 
 GPUS = 8
 RATE = 1e9
@@ -56,12 +57,14 @@ def main() -> None:
     port, size, *devices = sys.argv[1:]
     if devices[-1].startswith("kill="):
         kill_after_a_chunk(int(devices.pop().removeprefix("kill=")))
+    chunks = int(devices.pop().removeprefix("chunks=")) if devices[-1].startswith("chunks=") else 1
     print("READY", flush=True)
     sys.stdin.readline()
     with socket.create_connection(("127.0.0.1", int(port))) as channel:
         plan = plan_of(int(size), len(devices))
         try:
-            done = send(plan, data_of(int(size)), {f"first{i}": each for i, each in enumerate(devices)}, channel)
+            sockets = {f"first{i}": each for i, each in enumerate(devices)}
+            done = send(plan, data_of(int(size)), sockets, channel, chunks)
         except HandoffFailed as error:
             print(f"HandoffFailed: {error}", flush=True)
             return

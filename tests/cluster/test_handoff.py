@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanin_cluster.handoff.cost import cost, naive_seconds
+from fanin_cluster.handoff.cost import chosen_chunks, cost, naive_seconds
 from fanin_cluster.handoff.plan import Copy, Plan, build, plan_handoff
 from fanin_cluster.handoff.ranges import Share, cut, joined, missing
 from fanin_cluster.handoff.rehearsal import Node, Rehearsal, RehearsalFailed, rehearse
@@ -157,6 +157,9 @@ def test_cost(tmp_path: Path) -> None:
     assert found.pipelined(1) == pytest.approx(found.sequential)
     assert max(found.seconds.values()) < found.pipelined(1000) < 1.01 * max(found.seconds.values())
     assert naive_seconds(plan) == pytest.approx(8 * D / 50e9)
+    assert chosen_chunks(plan, 100e9, step=1.0) == 1
+    assert chosen_chunks(plan, 100e9, step=0.0) == 64
+    assert chosen_chunks(plan.of_size(3), 100e9, step=0.0) == 1, "a stripe of one byte is not cut"
 
 
 def test_whole_stripes_are_shared(tmp_path: Path) -> None:
@@ -248,6 +251,31 @@ def random_plan(chance: random.Random) -> Plan:
         whole=chance.random() < 0.25,
         granule=chance.choice((1, 1, 2, 8)),
     )
+
+
+def test_random_plans_in_chunks() -> None:
+    """The chunks of a plan carry the data once, also over links that are left when others have failed before."""
+    chance = random.Random(2)
+    for number in range(PLANS):
+        plan = random_plan(chance)
+        data = data_of(plan.size)
+        rehearsal = Rehearsal(plan, data)
+        failed: tuple[int, ...] = ()
+        for part in plan.in_chunks(chance.randint(1, 5)):
+            rehearsal.plan = part.avoiding(failed)
+            rehearsal.spread()
+            left = [each for each in range(len(plan.links)) if each not in failed]
+            if len(left) > 1 and chance.random() < 0.3:
+                arrived = rehearsal.send({chance.choice(left): chance.randint(0, plan.size)})
+                rehearsal.plan = rehearsal.plan.without(arrived)
+                rehearsal.spread()
+            rehearsal.send()
+            rehearsal.finish()
+            failed = rehearsal.plan.failed
+        try:
+            is_right(rehearsal, data)
+        except AssertionError:
+            pytest.fail(f"plan {number}, {failed}: {plan}")
 
 
 def test_random_plans() -> None:

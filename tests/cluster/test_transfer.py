@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import subprocess
 import sys
@@ -11,8 +10,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from fanin_cluster.handoff.channel import HandoffFailed
 from fanin_cluster.handoff.selection import HandoffInvalid
-from fanin_cluster.handoff.transfer import CHUNK, HandoffFailed, failures_of, recv, send
+from fanin_cluster.handoff.transfer import CHUNK, digest_of, failures_of, recv, send
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.cluster.sending_node import GPUS, data_of, plan_of
@@ -71,17 +71,20 @@ class SendingNode:
         return output.strip()
 
 
-def test_one_copy_for_all_gpus(running: Running) -> None:
-    """The devices count the packets: they carry D, and not 8 D."""
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_one_copy_for_all_gpus(chunks: int, running: Running) -> None:
+    """The devices count the packets: they carry D, and not 8 D. The stages in turn, and in chunks."""
     first, second = sockets(running)[:LINKS], sockets(running)[LINKS:]
     before = sent(running)
     memory = np.zeros((GPUS, SIZE), np.uint8)
-    with SendingNode(list(first)) as node:
-        done = recv(plan_of(SIZE, LINKS), memory, by_name(second), node.channel)
+    with SendingNode([*first, f"chunks={chunks}"]) as node:
+        done = recv(plan_of(SIZE, LINKS), memory, by_name(second), node.channel, chunks)
         assert node.ends_with() == "failed []"
     assert (memory == data_of(SIZE)).all()
     assert done.failed == ()
-    assert sent(running) - before == sum(-(-stripe.length // PACKET) for stripe in plan_of(SIZE, LINKS).stripes)
+    assert sent(running) - before == sum(
+        -(-stripe.length // PACKET) for part in plan_of(SIZE, LINKS).in_chunks(chunks) for stripe in part.stripes
+    )
 
 
 def by_name(devices: Sequence[str]) -> dict[str, str]:
@@ -118,7 +121,7 @@ def test_the_other_node_goes_away(running: Running) -> None:
 @pytest.mark.parametrize("ends", ["[]", "7", '[{"qpn": 1}]', '[{"gid": "::1", "qpn": [], "rkey": 1, "address": 1}]'])
 def test_an_end_that_can_not_be_read(ends: str, running: Running) -> None:
     plan = plan_of(64, LINKS)
-    digest = hashlib.sha256(repr(plan).encode()).hexdigest()
+    digest = digest_of(plan, 1)
     here, there = socket.socketpair()
     there.sendall(f'{{"plan": "{digest}", "ends": {ends}}}\n'.encode())
     with here, there, pytest.raises(HandoffFailed, match=r"ends can not be read|it has 0 ends and not 2"):
@@ -147,6 +150,8 @@ def test_wrong_arguments() -> None:
             send(plan, np.zeros(63, np.uint8), {}, here)
         with pytest.raises(HandoffInvalid, match="give contiguous bytes of shape"):
             recv(plan, np.zeros((GPUS, 128), np.uint8)[:, ::2], {}, here)
+        with pytest.raises(HandoffInvalid, match="a transfer in 0 chunks"):
+            send(plan, np.zeros(64, np.uint8), {}, here, 0)
         with pytest.raises(HandoffInvalid, match="the device of first0 is not given"):
             send(plan, np.zeros(64, np.uint8), {}, here)
 
@@ -154,15 +159,16 @@ def test_wrong_arguments() -> None:
 def test_nics_die_on_the_way(running: Running) -> None:
     """After a chunk has arrived over its link: the rest goes over the other one. Nothing is lost.
 
-    First the NIC of link 0 in node 2, then that in node 1; by then both links have one NIC in node 2.
+    First the NIC of link 0 in node 2, then that in node 1; by then both links have one NIC in node 2. The second time
+    the stages are in chunks; those behind the failure use the other link from the start.
     """
     first, second = sockets(running)[:LINKS], sockets(running)[LINKS:]
-    for victim, devices in ((LINKS, second), (0, [second[1]] * LINKS)):
+    for victim, devices, chunks in ((LINKS, second, 1), (0, [second[1]] * LINKS, 2)):
         memory = np.zeros((GPUS, SIZE), np.uint8)
         pid = running.state.processes()[running.fabric.nics[victim].name].pid
-        with SendingNode([*first, f"kill={pid}"]) as node:
-            done = recv(plan_of(SIZE, LINKS), memory, by_name(devices), node.channel)
+        with SendingNode([*first, f"chunks={chunks}", f"kill={pid}"]) as node:
+            done = recv(plan_of(SIZE, LINKS), memory, by_name(devices), node.channel, chunks)
             assert node.ends_with() == "failed [0]"
         assert (memory == data_of(SIZE)).all()
         assert done.failed == (0,)
-        assert [each.length for each in done.arrived if each.owner == 0] == [CHUNK]
+        assert [each.length for each in done.arrived if each.owner == 0] == ([CHUNK] if chunks == 1 else [])

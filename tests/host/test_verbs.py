@@ -11,7 +11,7 @@ import resource
 import numpy as np
 import pytest
 
-from fanin import errors
+from fanin import Communicator, errors
 from fanin.driver import ffi, library
 from fanin.verbs import (
     CQ,
@@ -24,6 +24,7 @@ from fanin.verbs import (
     Context,
     Membership,
     QPInitAttr,
+    SharedMemory,
 )
 from fanin_wire.abi import (
     LKEY_PROCESS,
@@ -315,3 +316,46 @@ def test_completion_names_the_lost_device():
     lost = WC(1, Status["PEER_LOST"], 1, 0, 0, 7, 0, 0, 0b11, 1, 0x0A4D00FE)
     assert "10.77.0.254" in str(lost)
     assert "none" in str(lost._replace(lost_device=0))
+
+
+def test_one_memory_with_several_devices(device, own_device, make_job):
+    """A communicator over each of two NICs works on the same bytes, and nothing is copied."""
+    with SharedMemory(4096) as memory:
+        array = np.frombuffer(memory.buf, "f4")
+        for number, each in enumerate((device, own_device)):
+            with Communicator(make_job(1), 0, each.socket) as communicator:
+                MR(communicator.connection.pd, memory.length, memory=memory)
+                array[:] = number
+                address = array.ctypes.data
+                key = library().fanin_lkey_of(communicator.connection.context.handle, ffi.cast("void *", address), 4096)
+                assert key != LKEY_PROCESS
+                communicator.broadcast(array)
+                communicator.allreduce(array, out=array)
+                assert (array == number).all()
+
+
+def test_memory_of_another_process():
+    with SharedMemory(64) as memory, SharedMemory.of(os.dup(memory.fd)) as other:
+        memory.buf[3] = 7
+        assert (other.buf[3], other.length) == (7, 64)
+
+
+def test_shared_memory_that_can_not_be_had(pd):
+    for length in (0, -1):
+        with pytest.raises(errors.InvalidRequest, match="Ask for a byte or more"):
+            SharedMemory(length)
+    with pytest.raises(errors.NoResources, match="Ask for less memory"):
+        SharedMemory(1 << 62)
+    unsealed = os.memfd_create("test")
+    os.ftruncate(unsealed, 64)
+    for fd in (unsealed, os.open("/dev/null", os.O_RDONLY)):
+        with pytest.raises(errors.InvalidRequest, match="no sealed memory"):
+            SharedMemory.of(fd)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
+    with SharedMemory(64) as memory:
+        for wrong in ({"length": 65}, {"length": 64, "address": memory.address}):
+            with pytest.raises(errors.InvalidRequest, match="long enough, and no address"):
+                MR(pd, memory=memory, **wrong)
+    with pytest.raises(errors.InvalidRequest, match="Give an open SharedMemory"):
+        MR(pd, 64, memory=memory)

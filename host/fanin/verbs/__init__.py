@@ -28,6 +28,7 @@ from fanin.verbs.ordinary_wc import OrdinaryWC
 from fanin.verbs.pd import PD
 from fanin.verbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from fanin.verbs.sge import SGE
+from fanin.verbs.shared_memory import SharedMemory
 from fanin.verbs.srq import SRQ, SrqAttr, SrqInitAttr
 from fanin.verbs.wc import WC
 from fanin.verbs.work_requests import RecvWR, SendWR
@@ -56,6 +57,7 @@ __all__ = [
     "QPInitAttr",
     "RecvWR",
     "SendWR",
+    "SharedMemory",
     "SrqAttr",
     "SrqInitAttr",
     "packed",

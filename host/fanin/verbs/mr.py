@@ -10,6 +10,7 @@ from fanin.errors import FaninError, InvalidRequest
 from fanin.verbs.context import Context
 from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
+from fanin.verbs.shared_memory import SharedMemory
 from fanin_wire.abi import Access
 from fanin_wire.verbs import Access as Rights
 
@@ -51,17 +52,32 @@ class MR(Resource):
 
     access: IBV_ACCESS_LOCAL_WRITE and so on, for ordinary traffic and collectives; None: all rights, for collectives
     alone. address: register memory of this process that is there already, for ordinary traffic alone. It must stay
-    where it is until the MR is closed.
+    where it is until the MR is closed. memory: register this instead of new memory; several devices may have the same.
     """
 
     collectable = True
 
-    def __init__(self, pd: PD, length: int, access: int | None = None, address: int | None = None) -> None:
+    def __init__(
+        self,
+        pd: PD,
+        length: int,
+        access: int | None = None,
+        address: int | None = None,
+        memory: SharedMemory | None = None,
+    ) -> None:
         if length <= 0:
             raise InvalidRequest(f"a memory region of {length} bytes", remedy="Ask for a byte or more.")
+        if memory is not None and (address is not None or length > memory.length or memory.fd < 0):
+            raise InvalidRequest(
+                f"{length} bytes of shared memory of {memory.length}",
+                remedy="Give an open SharedMemory that is long enough, and no address.",
+            )
         pd.require_open()
         place, lkey = ffi.new("void **"), ffi.new("uint32_t *")
-        if address is not None:
+        if memory is not None:
+            place[0] = ffi.cast("void *", memory.address)
+            status = _register(pd, memory.fd, place[0], length, access, lkey)
+        elif address is not None:
             place[0] = ffi.cast("void *", address)
             status = library().fanin_register_ordinary(
                 pd.context.handle, -1, 0, place[0], min(length, MOST), _rights(access), pd.domain, lkey
@@ -77,9 +93,11 @@ class MR(Resource):
         self.length = length
         self.lkey = self.rkey = int(lkey[0])
         self._mapping = Mapping(pd.context, length, self.lkey)
-        self._memory = place[0] if address is not None else ffi.gc(place[0], self._mapping.unmap)
+        self._shared = memory  # stays mapped as long as this
+        is_new = address is None and memory is None
+        self._memory = ffi.gc(place[0], self._mapping.unmap) if is_new else place[0]
         self.address = int(ffi.cast("uintptr_t", place[0]))
-        self.collectable = address is None  # the device would go on reaching memory that the program frees
+        self.collectable = is_new  # else the device would go on reaching memory that the program frees
         super().__init__(pd)
 
     @property
@@ -107,6 +125,15 @@ class MR(Resource):
 
     def __str__(self) -> str:
         return columns(lkey=f"{self.lkey:#x}", address=f"{self.address:#x}", length=self.length)
+
+
+def _register(pd: PD, memfd: int, address: Any, length: int, access: int | None, lkey: Any) -> int:
+    """Register shared memory with a device. Returns the status."""
+    handle = pd.context.handle
+    if access is None:
+        return int(library().fanin_register(handle, memfd, 0, address, length, READ_WRITE, lkey))
+    rights = _rights(access)
+    return int(library().fanin_register_ordinary(handle, memfd, 0, address, length, rights, pd.domain, lkey))
 
 
 def _rights(access: int | None) -> int:

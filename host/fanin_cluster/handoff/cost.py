@@ -15,6 +15,8 @@ from fanin_cluster.handoff.plan import Copy, Plan
 
 STAGES = ("spread", "send", "diffuse", "collect")
 INSIDE_RATE = 200e9  # bytes per second of a GPU to the others of its node, in each direction; no source tells it
+STEP = 100e-6  # seconds that one more chunk costs: acknowledgements of its WRITEs, and a message; not measured
+MOST_CHUNKS = 64
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,17 @@ def cost(plan: Plan, inside_rate: float = INSIDE_RATE) -> Cost:
     return Cost(
         {stage: sizes[stage] for stage in STAGES}, tuple(link_bytes), {stage: seconds[stage] for stage in STAGES}
     )
+
+
+def chosen_chunks(plan: Plan, inside_rate: float = INSIDE_RATE, step: float = STEP) -> int:
+    """The number of chunks, a power of two, with the least predicted time, if each costs `step` seconds.
+
+    No chunk of a stripe is shorter than the granule. 1: the stages one after the other.
+    """
+    found = cost(plan, inside_rate)
+    shortest = min((each.length for each in plan.stripes if each.length), default=0) // plan.granule
+    choices = [1 << power for power in range(max(1, min(shortest, MOST_CHUNKS).bit_length()))]
+    return min(choices, key=lambda chunks: (found.pipelined(chunks) + chunks * step, chunks))
 
 
 def naive_seconds(plan: Plan) -> float:

@@ -123,10 +123,6 @@ class Plan:
         Raises HandoffInvalid if there is no other link.
         """
         failed = (*self.failed, *failures)
-        others = [each for each in range(len(self.links)) if each not in failed]
-        if not others:
-            raise HandoffInvalid("the last link has failed", "repair a link and begin anew")
-        weights = _weights([self.links[each] for each in others])
         stripes: list[Share] = []
         arrived = list(self.arrived)
         for stripe in self.stripes:
@@ -137,9 +133,54 @@ class Plan:
             ranges = [Share(second, *each) for each in failures[stripe.owner]]
             arrived += [Share(second, *each[2:]) for each in overlaps(ranges, [stripe])]
             for gap in missing(stripe, failures[stripe.owner]):
-                parts = zip(others, cut(*gap, weights, self.granule), strict=True)
-                stripes += [Share(other, *part) for other, part in parts if part[1]]
+                stripes += self._striped_again(gap, failed)
+        if not set(range(len(self.links))) - set(failed):
+            raise _none_left()
         return replace(self, stripes=tuple(stripes), arrived=tuple(arrived), failed=failed)
+
+    def avoiding(self, failed: Sequence[int]) -> Plan:
+        """This plan, before anything is sent, over other links than these. Raises HandoffInvalid if there is none."""
+        stripes: list[Share] = []
+        for stripe in self.stripes:
+            here = stripe.owner in failed and stripe.length
+            stripes += self._striped_again((stripe.offset, stripe.length), failed) if here else [stripe]
+        return replace(self, stripes=tuple(stripes), failed=tuple(failed))
+
+    def _striped_again(self, gap: tuple[int, int], failed: Sequence[int]) -> list[Share]:
+        """Stripes of a range over the links that have not failed."""
+        others = [each for each in range(len(self.links)) if each not in failed]
+        if not others:
+            raise _none_left()
+        parts = cut(*gap, _weights([self.links[each] for each in others]), self.granule)
+        return [Share(other, *part) for other, part in zip(others, parts, strict=True) if part[1]]
+
+    def of_size(self, size: int) -> Plan:
+        """The plan for other data over the same links, without those that have failed."""
+        fresh = build(
+            size,
+            self.links,
+            self.groups,
+            first_gpus=self.first_gpus,
+            second_gpus=self.second_gpus,
+            holder=self.holder,
+            whole=self.whole,
+            granule=self.granule,
+            levels=self.levels,
+        )
+        return fresh.avoiding(self.failed) if self.failed else fresh
+
+    def in_chunks(self, count: int) -> list[Plan]:
+        """This plan, before anything is sent, as `count` plans that can follow each other through the stages.
+
+        Each has one part of every stripe, and the pieces of this part. Together they carry the data once.
+        """
+        parts = [cut(stripe.offset, stripe.length, [1] * count, self.granule) for stripe in self.stripes]
+        plans = []
+        for chunk in range(count):
+            stripes = [Share(stripe.owner, *part[chunk]) for stripe, part in zip(self.stripes, parts, strict=True)]
+            pieces = _pieces(stripes, self.groups, self.whole, self.granule)
+            plans.append(replace(self, stripes=tuple(stripes), pieces=pieces))
+        return plans
 
 
 def plan_handoff(
@@ -196,14 +237,6 @@ def build(
     stripes = tuple(
         Share(link, offset, length) for link, (offset, length) in enumerate(cut(0, size, _weights(links), granule))
     )
-    pieces = []
-    for stripe, group in zip(stripes, groups, strict=True):
-        parts = (
-            [(stripe.offset, stripe.length)] * len(group)
-            if whole
-            else cut(stripe.offset, stripe.length, [1] * len(group), granule)
-        )
-        pieces += [Share(gpu, offset, length) for gpu, (offset, length) in zip(group, parts, strict=True)]
     return Plan(
         size,
         tuple(first_gpus),
@@ -211,7 +244,7 @@ def build(
         tuple(links),
         stripes,
         tuple(map(tuple, groups)),
-        tuple(pieces),
+        _pieces(stripes, groups, whole, granule),
         holder,
         whole,
         granule,
@@ -241,6 +274,21 @@ def groups_of(links: Sequence[Link], machine: Machine) -> list[list[int]]:
 
         min(room, key=key).append(gpu)
     return groups
+
+
+def _pieces(stripes: Sequence[Share], groups: Sequence[Sequence[int]], whole: bool, granule: int) -> tuple[Share, ...]:
+    """What each GPU of node 2 owns: of each stripe, one piece for each GPU of the group of its link."""
+    pieces = []
+    for stripe in stripes:
+        group = groups[stripe.owner]
+        whole_stripe = [(stripe.offset, stripe.length)] * len(group)
+        parts = whole_stripe if whole else cut(stripe.offset, stripe.length, [1] * len(group), granule)
+        pieces += [Share(gpu, offset, length) for gpu, (offset, length) in zip(group, parts, strict=True)]
+    return tuple(pieces)
+
+
+def _none_left() -> HandoffInvalid:
+    return HandoffInvalid("the last link has failed", "repair a link and begin anew")
 
 
 def _weights(links: Sequence[Link]) -> list[int]:

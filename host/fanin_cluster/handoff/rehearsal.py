@@ -6,7 +6,7 @@ right bytes, and none from the wrong stage, everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,19 @@ class Rehearsal:
             self.second.take(self.first, copy)
             self.crossings[copy.offset : copy.offset + copy.length] += 1
         return arrived
+
+    def broadcast(self, work: Sequence[Sequence[tuple[int, int]]], seen: Mapping[int, Sequence[int]]) -> None:
+        """Stage over the network in the form of broadcasts, which is the last one.
+
+        Args:
+            work: of each link, its chunks (offset, length).
+            seen: of each failing link, how many of them each GPU of node 2 receives.
+        """
+        for link, chunks in enumerate(work):
+            source = self.plan.links[link].first
+            for gpu in range(len(self.plan.second_gpus)):
+                for offset, length in chunks[: seen[link][gpu]] if link in seen else chunks:
+                    self.second.take(self.first, Copy(source, gpu, offset, length))
 
     def finish(self) -> None:
         """Stages in node 2."""

@@ -8,7 +8,7 @@ the first k of them use as many NICs as there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -92,3 +92,10 @@ def pair(first: Side, second: Side, most: int = 0, nic_rate: float = NIC_RATE) -
 def _share(candidate: Candidate, side: Sequence[Candidate], nic_rate: float) -> float:
     """The rate of a NIC, divided by its links."""
     return (candidate.nic.rate or nic_rate) / sum(each.nic is candidate.nic for each in side)
+
+
+def device_of(devices: Mapping[str, str], nic: str, what: str = "device") -> str:
+    """The socket, or another property, of the device of a NIC. Raises HandoffInvalid if it is not given."""
+    if nic not in devices:
+        raise HandoffInvalid(f"the {what} of {nic} is not given", "give it for each NIC of the plan's links")
+    return devices[nic]

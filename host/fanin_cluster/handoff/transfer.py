@@ -8,7 +8,7 @@ of JSON:
 | --- | --- |
 | both | digest of the plan; of each link the number of the queue pair, the GID, and the key and address of the memory |
 | receiver | its queue pairs are connected |
-| sender | all has arrived; or which links have failed, with the ranges that have arrived; nothing if none is left |
+| sender | of each chunk: it has arrived; or which links have failed, with the ranges that have; or none is left |
 | receiver | every GPU has the data |
 
 A link has failed if a WRITE ends with an error (the other NIC or the way to it is gone) or if the own NIC is gone. What
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,91 +30,100 @@ from numpy.typing import NDArray
 from fanin.errors import FaninError
 from fanin.verbs import CQ, GID, MR, PD, QP, SGE, AHAttr, Context, GlobalRoute, QPAttr, QPInitAttr, SendWR
 from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_QPT_RC, IBV_WR_RDMA_WRITE
-from fanin_cluster.errors import ClusterError
+from fanin_cluster.handoff.channel import HandoffFailed, Lines, broken
 from fanin_cluster.handoff.plan import Plan
 from fanin_cluster.handoff.ranges import joined
-from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.selection import HandoffInvalid, device_of
 
 READ_ONLY, WRITTEN = 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE  # of node 1, of node 2
 CHUNK = 1 << 20  # bytes of a WRITE: what a failing link loses at least
 DEPTH = 16  # WRITEs under way on a link
-MOST_LINE = 1 << 20
 Bytes = NDArray[np.uint8]
 
 
-class HandoffFailed(ClusterError):
-    """A transfer that has ended without its data."""
-
-
-def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.socket) -> Plan:
+def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.socket, chunks: int = 1) -> Plan:
     """Send data to another node, which calls `recv` with the same plan.
 
     Args:
         data: the `plan.size` bytes, contiguous; they must stay as they are until the call returns.
         devices: the socket of the device of each NIC of the plan's links, by the name of the NIC.
         channel: a connection to the process that receives.
+        chunks: in how many the stages follow each other; 1: one stage after the other, as in the document. `recv` must
+            be given the same number; `cost.chosen_chunks` has the one with the least predicted time.
 
-    Returns: the plan of the last round: `failed` names the links that have failed.
+    Returns: the plan of the last round, of the last chunk: `failed` names the links that have failed.
     Raises HandoffFailed, HandoffInvalid, or FaninError for a device that can not be reached.
     """
-    _check(plan, data, (plan.size,))
+    _check(plan, data, (plan.size,), chunks)
     if not plan.size:
         return plan
     with contextlib.ExitStack() as opened:
-        ends = [opened.enter_context(End(_device(devices, link.first_nic), data, READ_ONLY)) for link in plan.links]
+        ends = [opened.enter_context(End(device_of(devices, link.first_nic), data, READ_ONLY)) for link in plan.links]
         lines = opened.enter_context(Lines(channel))
-        peers = agree(plan, ends, lines)
+        peers = agree(plan, ends, lines, chunks)
         lines.take("connected")
         with ThreadPoolExecutor(len(ends)) as threads:
-            while True:
-                work: dict[int, list[tuple[int, int]]] = {}
-                for link, copy in plan.send:
-                    work.setdefault(link, []).append((copy.offset, copy.length))
-                rounds = {link: threads.submit(ends[link].write, ranges, peers[link]) for link, ranges in work.items()}
-                outcomes = {link: each.result() for link, each in rounds.items()}
-                failures = {link: joined(arrived) for link, (whole, arrived) in outcomes.items() if not whole}
-                if not failures:
-                    break
-                try:
-                    plan = plan.without(failures)
-                except HandoffInvalid as error:
-                    lines.put({"lost": error.cause})
-                    raise HandoffFailed(error.cause, error.remedy) from None
-                lines.put({"failures": [[link, arrived] for link, arrived in failures.items()]})
-        lines.put({"arrived": True})
+            failed = plan.failed
+            for part in plan.in_chunks(chunks):
+                plan = _send_part(part.avoiding(failed), ends, peers, lines, threads)
+                failed = plan.failed
+                lines.put({"arrived": True})
         lines.take("received")
     return plan
 
 
-def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.socket) -> Plan:
+def _send_part(
+    plan: Plan, ends: list[End], peers: list[dict[str, Any]], lines: Lines, threads: ThreadPoolExecutor
+) -> Plan:
+    """Write all stripes, also those of links that fail. Returns the plan of the last round."""
+    while True:
+        work: dict[int, list[tuple[int, int]]] = {}
+        for link, copy in plan.send:
+            work.setdefault(link, []).append((copy.offset, copy.length))
+        rounds = {link: threads.submit(ends[link].write, ranges, peers[link]) for link, ranges in work.items()}
+        outcomes = {link: each.result() for link, each in rounds.items()}
+        failures = {link: joined(arrived) for link, (whole, arrived) in outcomes.items() if not whole}
+        if not failures:
+            return plan
+        try:
+            plan = plan.without(failures)
+        except HandoffInvalid as error:
+            lines.put({"lost": error.cause})
+            raise HandoffFailed(error.cause, error.remedy) from None
+        lines.put({"failures": [[link, arrived] for link, arrived in failures.items()]})
+
+
+def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.socket, chunks: int = 1) -> Plan:
     """Receive the data of `send`, into the memory of every GPU.
 
     Args:
         memory: of shape (GPUs of node 2, `plan.size`), contiguous; a row for each GPU.
 
-    The others, returns and raises are those of `send`.
+    The others, returns and raises are those of `send`. With several chunks, the copies within this node are done while
+    the next chunk arrives.
     """
-    _check(plan, memory, (len(plan.second_gpus), plan.size))
+    _check(plan, memory, (len(plan.second_gpus), plan.size), chunks)
     if not plan.size:
         return plan
     with contextlib.ExitStack() as opened:
         ends = [
-            opened.enter_context(End(_device(devices, link.second_nic), memory[link.second], WRITTEN))
+            opened.enter_context(End(device_of(devices, link.second_nic), memory[link.second], WRITTEN))
             for link in plan.links
         ]
         lines = opened.enter_context(Lines(channel))
-        agree(plan, ends, lines)
+        agree(plan, ends, lines, chunks)
         lines.put({"connected": True})
-        while True:
-            said = lines.take("arrived", "failures", "lost")
-            if "lost" in said:
-                raise HandoffFailed(str(said["lost"]), "repair a link and begin anew")
-            if "arrived" in said:
-                break
-            plan = plan.without(failures_of(said["failures"]))
-        for copy in [*plan.diffuse, *plan.collect]:
-            part = slice(copy.offset, copy.offset + copy.length)
-            memory[copy.target, part] = memory[copy.source, part]
+        failed = plan.failed
+        for part in plan.in_chunks(chunks):
+            plan = part.avoiding(failed)
+            while "arrived" not in (said := lines.take("arrived", "failures", "lost")):
+                if "lost" in said:
+                    raise HandoffFailed(str(said["lost"]), "repair a link and begin anew")
+                plan = plan.without(failures_of(said["failures"]))
+            failed = plan.failed
+            for copy in [*plan.diffuse, *plan.collect]:
+                place = slice(copy.offset, copy.offset + copy.length)
+                memory[copy.target, place] = memory[copy.source, place]
         lines.put({"received": True})
     return plan
 
@@ -182,57 +190,29 @@ class End:
         return True, arrived
 
 
-class Lines:
-    """Messages over a connection, each a line of JSON."""
-
-    def __init__(self, channel: socket.socket) -> None:
-        self.file = channel.makefile("rwb")
-
-    def __enter__(self) -> Lines:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        with contextlib.suppress(OSError):
-            self.file.close()
-
-    def put(self, message: Mapping[str, Any]) -> None:
-        """Send a message."""
-        try:
-            self.file.write(json.dumps(message).encode() + b"\n")
-            self.file.flush()
-        except OSError as error:
-            raise _broken(str(error)) from None
-
-    def take(self, *names: str) -> dict[str, Any]:
-        """The next message, which has one of the names. Raises HandoffFailed if it has none or none comes."""
-        try:
-            line = self.file.readline(MOST_LINE)
-            message = json.loads(line) if line else None
-        except (OSError, ValueError) as error:
-            raise _broken(str(error)) from None
-        if message is None:
-            raise _broken("it has closed the connection")
-        if not isinstance(message, dict) or not message.keys() & set(names):
-            raise _broken(f"it has said {line[:80]!r} and not {' or '.join(names)}")
-        return message
+def digest_of(plan: Plan, chunks: int) -> str:
+    """What both nodes must have alike."""
+    return hashlib.sha256(f"{plan!r} in {chunks}".encode()).hexdigest()
 
 
-def agree(plan: Plan, ends: list[End], lines: Lines) -> list[dict[str, Any]]:
+def agree(plan: Plan, ends: list[End], lines: Lines, chunks: int) -> list[dict[str, Any]]:
     """Exchange plans and queue pairs with the other node, connect, and return the other ends."""
-    digest = hashlib.sha256(repr(plan).encode()).hexdigest()
+    digest = digest_of(plan, chunks)
     lines.put({"plan": digest, "ends": [end.described() for end in ends]})
     said = lines.take("plan")
     if said["plan"] != digest:
-        raise HandoffFailed("the two nodes have different plans", "plan from the same topologies, sizes and options")
+        raise HandoffFailed(
+            "the two nodes have different plans", "plan from the same topologies, sizes, options and chunks"
+        )
     try:
         peers = [
             {"gid": GID(each["gid"]), **{name: int(each[name]) for name in ("qpn", "rkey", "address")}}
             for each in said["ends"]
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise _broken(f"its ends can not be read: {error!r}") from None
+        raise broken(f"its ends can not be read: {error!r}") from None
     if len(peers) != len(ends):
-        raise _broken(f"it has {len(peers)} ends and not {len(ends)}")
+        raise broken(f"it has {len(peers)} ends and not {len(ends)}")
     for end, peer in zip(ends, peers, strict=True):
         end.connect(peer)
     return peers
@@ -243,20 +223,12 @@ def failures_of(said: Any) -> dict[int, list[tuple[int, int]]]:
     try:
         return {int(link): [(int(offset), int(length)) for offset, length in ranges] for link, ranges in said}
     except (TypeError, ValueError) as error:
-        raise _broken(f"its failures can not be read: {error!r}") from None
+        raise broken(f"its failures can not be read: {error!r}") from None
 
 
-def _broken(how: str) -> HandoffFailed:
-    return HandoffFailed(f"the other node does not go on: {how}", "see the error of the other node")
-
-
-def _device(devices: Mapping[str, str], nic: str) -> str:
-    if nic not in devices:
-        raise HandoffInvalid(f"the device of {nic} is not given", "give the socket of each NIC of the plan")
-    return devices[nic]
-
-
-def _check(plan: Plan, array: Bytes, shape: tuple[int, ...]) -> None:
+def _check(plan: Plan, array: Bytes, shape: tuple[int, ...], chunks: int) -> None:
+    if chunks < 1:
+        raise HandoffInvalid(f"a transfer in {chunks} chunks", "give a number from 1 on")
     if array.dtype != np.uint8 or array.shape != shape or not array.flags.c_contiguous:
         raise HandoffInvalid(
             f"an array of {array.dtype} with shape {array.shape}", f"give contiguous bytes of shape {shape}"

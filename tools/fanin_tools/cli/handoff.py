@@ -34,13 +34,13 @@ def handoff(
     ] = None,
     whole: Annotated[bool, options.flag("--whole", help="Share whole stripes in the receiving node.")] = False,
     granule: Annotated[int, typer.Option(min=1, help="Bytes of an element, which is not cut.")] = 1,
-    chunks: Annotated[int, typer.Option(min=1, help="Chunks in which the stages follow each other.")] = 1,
+    chunks: Annotated[int, typer.Option(min=0, help="Chunks of the stages. 0: as many as are fastest.")] = 1,
     nic: Annotated[str, typer.Option(metavar="RATE", help="Of a NIC whose rate is not known.")] = "200gbit",
     inside: Annotated[str, typer.Option(metavar="RATE", help="Of a GPU to the others of its node.")] = "1600gbit",
     json_output: options.Json = False,
 ) -> None:
     """Show the plan of a hand-off: links, stripes, bytes of every stage, predicted time."""
-    from fanin_cluster.handoff.cost import cost, naive_seconds
+    from fanin_cluster.handoff.cost import chosen_chunks, cost, naive_seconds
     from fanin_cluster.handoff.plan import plan_handoff
     from fanin_cluster.handoff.selection import HandoffInvalid
 
@@ -63,6 +63,7 @@ def handoff(
     except HandoffInvalid as error:
         raise UsageError(error.cause, error.remedy) from None
     found = cost(plan, inside_rate)
+    chunks = chunks or chosen_chunks(plan, inside_rate)
     naive = naive_seconds(plan)
     if json_output:
         print_json(_as_dict(plan, found, chunks, naive))
@@ -90,6 +91,7 @@ def _as_dict(plan: Plan, found: Cost, chunks: int, naive: float) -> dict[str, An
         "collect": plan.collect,
         "stage_bytes": found.bytes,
         "stage_seconds": found.seconds,
+        "chunks": chunks,
         "seconds": found.pipelined(chunks),
         "naive_network_seconds": naive,
     }

@@ -1,0 +1,57 @@
+"""Messages between the processes of a hand-off: lines of JSON over a connection."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from fanin_cluster.errors import ClusterError
+
+MOST_LINE = 1 << 20
+
+
+class HandoffFailed(ClusterError):
+    """A transfer that has ended without its data."""
+
+
+class Lines:
+    """Messages over a connection, each a line of JSON."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.file = channel.makefile("rwb")
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        with contextlib.suppress(OSError):
+            self.file.close()
+
+    def put(self, message: Mapping[str, Any]) -> None:
+        """Send a message."""
+        try:
+            self.file.write(json.dumps(message).encode() + b"\n")
+            self.file.flush()
+        except OSError as error:
+            raise broken(str(error)) from None
+
+    def take(self, *names: str) -> dict[str, Any]:
+        """The next message, which has one of the names. Raises HandoffFailed if it has none or none comes."""
+        try:
+            line = self.file.readline(MOST_LINE)
+            message = json.loads(line) if line else None
+        except (OSError, ValueError) as error:
+            raise broken(str(error)) from None
+        if message is None:
+            raise broken("it has closed the connection")
+        if not isinstance(message, dict) or not message.keys() & set(names):
+            raise broken(f"it has said {line[:80]!r} and not {' or '.join(names)}")
+        return message
+
+
+def broken(how: str) -> HandoffFailed:
+    """The error of a process whose other end does not go on."""
+    return HandoffFailed(f"the other node does not go on: {how}", "see the error of the other node")

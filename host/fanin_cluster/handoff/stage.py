@@ -1,0 +1,168 @@
+"""`send` and `recv` of one or several tensors, as a pipeline-parallel program calls them at the border of two stages.
+
+A message is a header of a fixed length, which says what tensors follow, and then their bytes, one after the other, each
+from a multiple of 64 bytes on. Both are handed over by `Streams.carry`.
+
+| member of the header, which is JSON padded with zeros | value |
+| --- | --- |
+| size | bytes of the data |
+| tensors | of each, the type of its elements, its shape, and its offset |
+
+The type is that of numpy ("<f4"), or torch's name of it ("torch.bfloat16").
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanin_cluster.handoff.broadcast import Streams
+from fanin_cluster.handoff.channel import HandoffFailed
+from fanin_cluster.handoff.selection import HandoffInvalid
+
+HEADER = 4096  # bytes
+ALIGNMENT = 64  # bytes
+TORCH = "torch."
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor of a message: where it begins, and what it is."""
+
+    kind: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+class Stage:
+    """The border of two stages, for one process of either of them. `capacity`: bytes of the longest message.
+
+    In node 1 every process that has a link calls `send`, with the same tensors; in node 2 every process calls `recv`.
+    """
+
+    def __init__(self, streams: Streams, capacity: int) -> None:
+        self.streams = streams
+        self.header = streams.alloc(HEADER)
+        self.memory = streams.alloc(max(ALIGNMENT, capacity))
+
+    def send(self, tensors: Any) -> None:
+        """Send an array, a tensor of torch in memory of the host, or a list of them.
+
+        They are copied into registered memory, unless there is one that lies at its start (`buffer`). Returns when
+        node 2 has them.
+
+        Raises HandoffInvalid for what is no such tensor, or is too long; else as `Streams.carry`.
+        """
+        given = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+        kinds, parts = zip(*map(_bytes_of, given), strict=True) if given else ((), ())
+        offsets, size = _layout([part.size for part in parts])
+        if size > self.memory.size:
+            raise HandoffInvalid(f"{size} bytes, and there is room for {self.memory.size}", "give a larger capacity")
+        entries = [[kind, list(each.shape), offset] for kind, each, offset in zip(kinds, given, offsets, strict=True)]
+        text = json.dumps({"size": size, "tensors": entries}).encode()
+        if len(text) > HEADER:
+            raise HandoffInvalid(f"{len(given)} tensors in one message", "send fewer, or join them")
+        self.header[:] = 0
+        self.header[: len(text)] = np.frombuffer(text, np.uint8)
+        for part, offset in zip(parts, offsets, strict=True):
+            place = self.memory[offset : offset + part.size]
+            if part.size and part.ctypes.data != place.ctypes.data:
+                place[:] = part
+        self.streams.carry(self.header)
+        self.streams.carry(self.memory[:size])
+
+    def recv(self) -> list[Any]:
+        """The tensors of the next message, as numpy arrays or tensors of torch, whichever were sent.
+
+        They are views of registered memory, and hold until the next call.
+
+        Raises HandoffFailed for a header that can not be read; else as `Streams.carry`.
+        """
+        self.streams.carry(self.header)
+        size, entries = entries_of(self.header.tobytes(), self.memory.size)
+        data = self.memory[:size]
+        self.streams.carry(data)
+        return [_tensor(entry, data) for entry in entries]
+
+    def buffer(self, shape: Sequence[int], dtype: Any) -> Any:
+        """The start of the registered memory as an array, or by a type of torch a tensor: `send` does not copy it."""
+        kind = str(dtype) if str(dtype).startswith(TORCH) else np.dtype(dtype).str
+        return _tensor(Entry(kind, tuple(shape), 0), self.memory)
+
+
+def entries_of(header: bytes, capacity: int) -> tuple[int, list[Entry]]:
+    """What a header says: the bytes of the data, and the tensors in them. Raises HandoffFailed if it is none."""
+    try:
+        said = json.loads(header.rstrip(b"\0"))
+        size = int(said["size"])
+        entries = [Entry(str(kind), tuple(map(int, shape)), int(offset)) for kind, shape, offset in said["tensors"]]
+        lengths = [math.prod(each.shape) * _itemsize(each.kind) for each in entries]
+    except (KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
+        raise HandoffFailed(f"the header of a message can not be read: {error!r}", "send with Stage.send") from None
+    bounds = zip(entries, lengths, strict=True)
+    if not 0 <= size <= capacity or any(
+        min((each.offset, *each.shape)) < 0 or each.offset + length > size for each, length in bounds
+    ):
+        raise HandoffFailed(
+            f"a message of {size} bytes does not hold its tensors, or does not fit into {capacity} bytes",
+            "give the receiving stage the capacity of the sending one",
+        )
+    return size, entries
+
+
+def _bytes_of(tensor: Any) -> tuple[str, Bytes]:
+    """The kind of a tensor, and its bytes."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(tensor, torch.Tensor):
+        if tensor.device.type != "cpu":
+            raise HandoffInvalid(f"a tensor on {tensor.device}", "give one in memory of the host: tensor.cpu()")
+        flat = tensor.detach().contiguous().reshape(-1)
+        return str(tensor.dtype), flat.view(torch.uint8).numpy()
+    if isinstance(tensor, np.ndarray) and not tensor.dtype.hasobject and tensor.dtype.names is None:
+        return tensor.dtype.str, np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
+    raise HandoffInvalid(f"a {type(tensor).__name__}", "give numpy arrays of numbers, or tensors of torch")
+
+
+def _layout(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """The offset of each of several tensors, and the bytes of all."""
+    offsets, end = [], 0
+    for size in sizes:
+        offset = -(-end // ALIGNMENT) * ALIGNMENT
+        offsets.append(offset)
+        end = offset + size
+    return offsets, end
+
+
+def _itemsize(kind: str) -> int:
+    """Bytes of an element. Raises ValueError, TypeError, AttributeError or ImportError for what is no type here."""
+    if not kind.startswith(TORCH):
+        dtype = np.dtype(kind)
+        if dtype.hasobject or not dtype.itemsize:
+            raise ValueError(f"elements of type {kind}")
+        return dtype.itemsize
+    torch = importlib.import_module("torch")
+    dtype = getattr(torch, kind.removeprefix(TORCH))
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"elements of type {kind}")
+    return int(dtype.itemsize)
+
+
+def _tensor(entry: Entry, data: Bytes) -> Any:
+    """A tensor over its bytes."""
+    part = data[entry.offset : entry.offset + math.prod(entry.shape) * _itemsize(entry.kind)]
+    if not entry.kind.startswith(TORCH):
+        return part.view(entry.kind).reshape(entry.shape)
+    torch = importlib.import_module("torch")
+    dtype = getattr(torch, entry.kind.removeprefix(TORCH))
+    if not part.size:
+        return torch.empty(entry.shape, dtype=dtype)
+    return torch.from_numpy(part).view(dtype).reshape(entry.shape)

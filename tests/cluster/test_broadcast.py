@@ -1,0 +1,144 @@
+"""A hand-off by broadcasts: 8 processes of node 2 have the data, one copy crosses the network, links may die."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fanin_cluster.handoff.broadcast import CHUNK, Streams, chunks_of, jobs_of, rest_of
+from fanin_cluster.handoff.rehearsal import Rehearsal
+from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.stage import HEADER
+from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric.lifecycle import Running
+from tests.cluster.sending_node import GPUS, plan_of
+from tests.cluster.test_handoff import PLANS, data_of, random_plan
+from tests.e2e.fabrics import Bench, Statuses, statuses, undisturbed
+from tests.fabric.fixtures import own_state_folder
+from tests.ordinary.sides import sockets
+
+pytestmark = pytest.mark.process
+BOUND_S = 120.0
+LINKS = 2
+SIZE = (6 << 20) + 12_345
+DETECTION = 1.0
+DEFAULTS = {"kill": 0, "senders": 1, "tensors": 0}
+MESSAGES = [  # several tensors in one message, also one without an element; one in registered memory
+    [["<i2", [2, 3], [[0, 1, 2], [3, 4, 5]]], ["<f8", [], 0.5], ["<f4", [0, 4], []]],
+    [["<f4", [3], [7.0, 7.0, 7.0]]],
+]
+AGREEMENTS = 2048  # bytes at most, on a link
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    """Four NICs, two for each node."""
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield Bench("streams").up(Shape(2 * LINKS, GPUS, direct=True, detection=DETECTION))
+
+
+def carried(running: Running, sizes: list[int], second: tuple[int, ...] = (2, 3), **options: int) -> list[Any]:
+    """What the processes say after transfers of these sizes. second: the NICs of node 2."""
+    ends = list(zip(sockets(running), (nic.address for nic in running.fabric.nics), strict=True))
+    told = {"first": ends[:LINKS], "second": [ends[each] for each in second], "sizes": sizes}
+    command = [sys.executable, "-m", "tests.cluster.broadcast_ranks", json.dumps({**told, **DEFAULTS, **options})]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def payload(found: Statuses) -> list[int]:
+    """Bytes of data that each NIC of node 1 has sent, in packets of collectives."""
+    return [sum(link["tx_payload_bytes"] for link in found[f"nic{nic}"]["links"].values()) for nic in range(LINKS)]
+
+
+def test_one_copy_for_all_processes(running: Running) -> None:
+    """Each NIC carries its stripe once, and not eight times; beside it the agreements. Data of any length, tensors."""
+    sizes = [SIZE, 0, 1, 4099]
+
+    def measure() -> tuple[Statuses, Statuses]:
+        before = statuses(running)
+        said = carried(running, sizes, tensors=1)
+        assert len(said) == GPUS + 1
+        assert [each for each in said if "error" in each] == []
+        assert {json.dumps(each["failed"]) for each in said} == {json.dumps([[]] * len(sizes))}
+        assert [each["tensors"] for each in said if "second_gpu" in each] == [MESSAGES] * GPUS
+        return before, statuses(running)
+
+    before, after = undisturbed(measure)
+    for link, (count, start) in enumerate(zip(payload(after), payload(before), strict=True)):
+        stripes = sum(plan_of(size, LINKS).stripes[link].length for size in sizes)
+        assert 0 <= count - start - stripes < AGREEMENTS + HEADER * 2 // LINKS
+
+
+@pytest.mark.parametrize(("victim", "second", "senders"), [(LINKS, (2, 3), 2), (0, (3, 3), 1)])
+def test_a_nic_dies_on_the_way(victim: int, second: tuple[int, ...], senders: int, running: Running) -> None:
+    """When a chunk of link 0 has arrived: the rest goes over link 1, and so do the next data. Nothing is lost.
+
+    First the NIC of link 0 in node 2, then that in node 1; by then both links have one NIC in node 2. If each link has
+    a sending process of its own, that of link 0 can not know whether the others have sent the rest.
+    """
+    pid = running.state.processes()[running.fabric.nics[victim].name].pid
+    said = carried(running, [SIZE, 4099], second, kill=pid, senders=senders)
+    lost = [each["error"] for each in said if "error" in each]
+    assert [each.startswith("HandoffFailed: no link of this process is left") for each in lost] == [True] * (
+        senders - 1
+    )
+    whole = [each for each in said if "error" not in each]
+    assert len(whole) == GPUS + 1
+    assert {json.dumps(each["failed"]) for each in whole} == {"[[0], [0]]"}
+    agreed = {json.dumps(each["arrived"]) for each in whole}
+    assert agreed in ({json.dumps([[CHUNK], []])}, {"[[], []]"}), (
+        "a process may not have seen the end of the first chunk"
+    )
+
+
+def test_chunks_cover_the_stripes() -> None:
+    plan = plan_of(SIZE, LINKS)
+    for stripe, chunks in zip(plan.stripes, chunks_of(plan), strict=True):
+        assert sum(length for _, length in chunks) == stripe.length
+        assert [offset for offset, _ in chunks] == list(range(stripe.offset, stripe.end, CHUNK))
+
+
+def test_wrong_arguments(running: Running) -> None:
+    plan = plan_of(64, LINKS)
+    addresses = {f"second{each}": "127.0.0.1" for each in range(LINKS)}
+    with pytest.raises(HandoffInvalid, match="the address of first0 is not given"):
+        jobs_of(plan, {}, addresses, 1, 1)
+    jobs = jobs_of(plan, {f"first{each}": "127.0.0.2" for each in range(LINKS)}, addresses, 1, 1)
+    with pytest.raises(HandoffInvalid, match="give first_gpus, or second_gpu"):
+        Streams(plan, jobs, {})
+    with pytest.raises(HandoffInvalid, match=r"the GPUs \[7\] are at no link"):
+        Streams(plan, jobs, {}, first_gpus=[7])
+    with pytest.raises(HandoffInvalid, match="the device of second0 is not given"):
+        Streams(plan, jobs, {}, second_gpu=0)
+
+
+def test_random_plans() -> None:
+    """Every GPU has the data and each byte crosses the network once, whatever each GPU has seen of a failing link."""
+    chance = random.Random(1)
+    for number in range(PLANS):
+        plan = random_plan(chance)
+        data = data_of(plan.size)
+        rehearsal = Rehearsal(plan, data)
+        rehearsal.spread()
+        left = chance.sample(range(len(plan.links)), chance.randint(0, len(plan.links) - 1))
+        chunk = chance.choice((1, 7, 64, 4096))
+        while left:
+            together, left = left[: (count := chance.randint(1, len(left)))], left[count:]
+            work = chunks_of(plan, chunk)
+            seen = {link: [chance.randint(0, len(work[link])) for _ in plan.second_gpus] for link in together}
+            rehearsal.broadcast(work, seen)
+            counts = [min(seen[link]) if link in seen else len(each) for link, each in enumerate(work)]
+            plan = rehearsal.plan = rest_of(plan, work, counts, [link not in seen for link in range(len(work))])
+            rehearsal.spread()
+        work = chunks_of(plan, chunk)
+        rehearsal.broadcast(work, {})
+        assert rest_of(plan, work, [len(each) for each in work], [True] * len(work)) is plan
+        assert (rehearsal.second.bytes == data).all(), f"plan {number}: {plan}"
+        assert rehearsal.second.valid.all(), f"plan {number}: {plan}"
