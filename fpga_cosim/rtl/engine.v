@@ -107,7 +107,7 @@ localparam [4:0] IDLE = 5'd0, DECIDE = 5'd1, RELEASE = 5'd2, ANSWER = 5'd3, EACH
     COMPLETE = 5'd7, OLDEST = 5'd8, OLDEST_LOOK = 5'd9, ABORT = 5'd10, ENDED = 5'd11, LEAVE = 5'd12, LEAVE_WALK = 5'd13,
     LEAVE_LOOK = 5'd14, CONFIG = 5'd15, CONFIG_BODY = 5'd16, CONFIG_HOPS = 5'd17, CONFIG_JOIN = 5'd18, CONFIG_ADD = 5'd19,
     ACTIVATE = 5'd20, ACTIVATED = 5'd21, SCAN_JOB = 5'd22, SCAN_CHILD = 5'd23, SCAN_LOOK = 5'd24,
-    SCAN_END = 5'd25, SCAN_NEXT = 5'd26, FORGET = 5'd27;
+    SCAN_END = 5'd25, SCAN_NEXT = 5'd26, REMEMBER = 5'd27;
 
 reg [4:0] state, after, back; // after an answer; at the end of a job's or a packet's turn
 
@@ -569,7 +569,7 @@ always @(posedge clk) begin
             end else if (is_unknown) begin
                 if (is_leave) begin
                     answer(`FANIN_OPCODE_LEAVE_ACK, 8'd0);
-                    if (p_status != 8'd0 && !found) after <= FORGET;
+                    if (p_status != 8'd0 && !found) after <= REMEMBER;
                 end else if (asks || (p_opcode == `FANIN_OPCODE_KEEPALIVE && p_node_bitmap == 64'd0)) begin
                     if (may_nak) begin
                         last_nak <= now_us;
@@ -747,7 +747,7 @@ always @(posedge clk) begin
             else state <= LEAVE_WALK;
         end
         // A LEAVE of an unknown job is remembered: 5-10
-        FORGET: begin
+        REMEMBER: begin
             if (has_entry) begin
                 job_state[entry] <= REMEMBERED;
                 job_jid[entry] <= p_jid;
@@ -879,7 +879,7 @@ always @(posedge clk) begin
             tell(`FANIN_OPCODE_CONFIG_ACK, own_joined, RELEASE);
         end
 
-        // Silence and age of each job: 10.5
+        // Silence and age of each job: 10.5. What would be due before the next scan is sent now.
         SCAN_JOB: begin
             silent <= 64'd0;
             due <= 64'd0;
@@ -899,7 +899,7 @@ always @(posedge clk) begin
                 silent[own_bit] <= 1'b1;
                 silent_address <= child_address;
             end
-            if (now_us - child_sent >= KEEPALIVE_US) due[own_bit] <= 1'b1;
+            if (now_us - child_sent >= KEEPALIVE_US - SCAN_US) due[own_bit] <= 1'b1;
             todo <= next_rest;
             state <= SCAN_CHILD;
         end

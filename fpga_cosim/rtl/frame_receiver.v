@@ -44,7 +44,7 @@ reg  [143:0] held; // the last 18 bytes of the beat before
 reg  [143:0] tail; // what is still to be written
 reg          is_tail;
 reg  [9:0]   beat;  // of the frame, 1023 at most
-reg  [RING:0] wr, rd, stored;
+reg  [RING:0] write_pointer, read_pointer, stored;
 reg  [6:0]   bytes;
 integer i;
 
@@ -53,7 +53,7 @@ wire take = s_axis_tvalid && s_axis_tready;
 wire is_first = beat == 10'd0;
 
 assign s_axis_tready = !is_tail && !no_room && !headers_full && !rst;
-wire [RING:0] filled = wr - rd;
+wire [RING:0] filled = write_pointer - read_pointer;
 assign no_room = filled >= {1'b0, {RING{1'b1}}};
 
 always @* begin
@@ -74,7 +74,7 @@ wire [RING:0] stored_then = stored + {{RING{1'b0}}, write};
 wire [RING:0] stored_at_end = stored_then + {{RING{1'b0}}, leaves_tail && stored_then < MOST[RING:0]};
 
 always @(posedge clk) begin
-    if (write) wr <= wr + 1'b1;
+    if (write) write_pointer <= write_pointer + 1'b1;
     stored <= stored_then;
     is_tail <= 1'b0;
     if (take) begin
@@ -93,10 +93,10 @@ always @(posedge clk) begin
         end
     end
     if (is_tail) stored <= {(RING + 1){1'b0}};
-    rd <= rd + release_beats;
+    read_pointer <= read_pointer + release_beats;
     if (rst) begin
-        wr <= {(RING + 1){1'b0}};
-        rd <= {(RING + 1){1'b0}};
+        write_pointer <= {(RING + 1){1'b0}};
+        read_pointer <= {(RING + 1){1'b0}};
         stored <= {(RING + 1){1'b0}};
         beat <= 10'd0;
         is_tail <= 1'b0;
@@ -104,7 +104,7 @@ always @(posedge clk) begin
 end
 
 ram #(.WIDTH(512), .ADDRESS(RING)) ring (
-    .clk(clk), .write_enable(write), .write_address(wr[RING-1:0]), .write_data(written),
+    .clk(clk), .write_enable(write), .write_address(write_pointer[RING-1:0]), .write_data(written),
     .read_enable(1'b1), .read_address(ring_address), .read_data(ring_data)
 );
 

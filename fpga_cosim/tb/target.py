@@ -79,6 +79,7 @@ class RtlTarget(Uncontrolled):
         self._waiting: deque[Frame] = deque()
         self._spend()
         self.module.reset()
+        self._waiting.clear()  # of what it did before
 
     def _spend(self, beats: np.ndarray | None = None) -> None:
         """Let the module work until it has nothing more to do."""

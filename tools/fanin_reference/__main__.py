@@ -9,9 +9,10 @@ import time
 
 from fanin_reference import packets
 from fanin_reference.switch import Switch
+from fanin_reference.times import TICK_S
 
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h: don't fragment, and identification 0 ([3-9])
-BUFFER, LARGEST, BATCH, TICK_S = 1 << 21, 1 << 16, 1000, 0.05
+BUFFER, LARGEST, BATCH = 1 << 21, 1 << 16, 1000
 
 
 def opened(address: str, port: int) -> socket.socket:

@@ -6,7 +6,7 @@ from fanin_reference import membership, packets, positions, spec
 from fanin_reference.device import Device, Outgoing
 from fanin_reference.job import NEVER, Job, State
 from fanin_reference.packets import Dropped, Packet
-from fanin_reference.times import AGEING_S, DETECTION_S, KEEPALIVE_S, NAK_S
+from fanin_reference.times import AGEING_S, DETECTION_S, KEEPALIVE_S, NAK_S, TICK_S
 
 UP, BOTH = ("CONTRIBUTION", "PROBE", "LEAVE", "QUERY"), ("ABORT", "NAK", "KEEPALIVE")
 ASKING = ("CONTRIBUTION", "PROBE", "QUERY")
@@ -83,7 +83,7 @@ class Switch(Device):
             raise Dropped("5-13")
 
     def tick(self, now: float) -> list[Outgoing]:
-        """Time has passed, and what has come meanwhile was taken: call it several times a keep-alive interval."""
+        """Time has passed, and what has come meanwhile was taken: call it each TICK_S."""
         stood_still = now - self._ticked if now - self._ticked > KEEPALIVE_S and self._ticked != NEVER else 0.0
         self.now = self._ticked = now
         for job in list(self.jobs.values()):
@@ -102,5 +102,5 @@ class Switch(Device):
                 membership.lost(self, job, sum(1 << bit for bit in silent))
             elif job.state == State.ACTIVE:
                 for bit in job.present:
-                    if self.now - job.children[bit].sent >= KEEPALIVE_S:
+                    if self.now - job.children[bit].sent >= KEEPALIVE_S - TICK_S:
                         self.to_child(job, bit, "KEEPALIVE")

@@ -16,7 +16,9 @@ def any_frame(generator: np.random.Generator, length: int, right: bool) -> bytes
     data = bytearray(generator.integers(0, 256, length, np.uint8).tobytes())
     data[14], data[23], data[16:18] = 0x45, 17, (length - 14).to_bytes(2)
     data[-ICRC:] = icrc(bytes(data[14:]))
-    data[-1] ^= not right
+    wrong_bit = int(generator.integers(8 * ICRC))
+    if not right:
+        data[-ICRC + wrong_bit // 8] ^= 1 << wrong_bit % 8
     return bytes(data)
 
 
@@ -25,6 +27,7 @@ def test_frames(generator: np.random.Generator) -> None:
     module = Module("frame_receiver", {"MOST": MOST, "RING": RING})
     lengths = [*range(58, 260), *(HEAD + ICRC + size for size in (1016, 1020, 1024, 1028, 1100, 3000) * 3)]
     lengths = [lengths[i] for i in generator.permutation(len(lengths))]
+    lengths += [HEAD + ICRC + 1100] * 12  # more than the ring holds, one behind the other
     right = [bool(each) for each in generator.integers(0, 2, len(lengths))]
     sent = [any_frame(generator, *each) for each in zip(lengths, right, strict=True)]
     beats = frames.to_beats(sent, module.inputs)

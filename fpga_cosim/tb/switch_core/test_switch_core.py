@@ -11,7 +11,7 @@ from fpga_cosim.tb.target import ADDRESS, RtlTarget, taken_apart
 from fpga_cosim.tb.traffic import Traffic
 from fpga_cosim.tb.verilated import Module
 
-STEP_US, TICK_US, TOGETHER = 300, 50_000, 8  # no time of the protocol is a multiple of the step
+STEP_US, TICK_US, TOGETHER = 310, 50_000, 8  # no time of the protocol is a multiple of the step
 ENOUGH, WITH_STOPS = 50_000, 1500  # packets
 REASONS = {"5-2", "5-4", "5-5", "5-6", "5-7", "5-12", "5-15", "5-17", "5-21", "5-23", "6-33", "6-36", "6-37", "10.1-8"}
 

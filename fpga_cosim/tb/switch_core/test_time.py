@@ -1,15 +1,16 @@
-"""Time passes also while frames come without a pause."""
+"""Time: in a flood of frames, between two KEEPALIVEs, and where its counter begins again."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fanin_reference import spec
-from fpga_cosim.tb import frames
-from fpga_cosim.tb.one_job import joined
+from fanin_reference import packets, spec
+from fpga_cosim.tb import frames, traffic
+from fpga_cosim.tb.one_job import contributions, joined
 from fpga_cosim.tb.target import ADDRESS, taken_apart
 from fpga_cosim.tb.verilated import Module
 
+WRAP, INTERVAL_US, STEP_US = 1 << 40, 500_000, 10_000  # of now_us; of KEEPALIVE at most
 LATER_US, FRAMES, SOON = 600_000, 2000, 1000  # more than a keep-alive interval; frames without a gap; clocks
 
 
@@ -25,3 +26,24 @@ def test_children_are_told_in_a_flood(module: Module) -> None:
         (address, spec.OPCODES["KEEPALIVE"]) for address in addresses
     )
     assert when[-1] < SOON
+
+
+def test_time_goes_on_where_its_counter_begins_again(module: Module) -> None:
+    """For twice the detection time around that: KEEPALIVEs come in time, none is lost, and the next sum comes."""
+    target, job, addresses = joined(module, 2)
+    begin = WRAP - 5_000_000
+    target.exchange_frames(begin, [])
+    sent = {address: begin for address in addresses}
+    for now in range(begin + STEP_US, begin + 10_000_000, STEP_US):
+        alive = [
+            (address, packets.build("KEEPALIVE", address, ADDRESS, **job, source=bit))
+            for bit, address in enumerate(addresses)
+        ]
+        for each in target.exchange_at(now % WRAP, alive, traffic.PORT):
+            assert each.data[0] == spec.OPCODES["KEEPALIVE"]
+            if begin < sent[each.destination]:
+                assert now - sent[each.destination] <= INTERVAL_US
+            sent[each.destination] = now
+    assert all(now - last <= INTERVAL_US for last in sent.values())
+    came = target.exchange_frames(now % WRAP, contributions(job, addresses, 1, 256))
+    assert [each.data[0] for each in came] == 2 * [spec.OPCODES["RESULT"]]

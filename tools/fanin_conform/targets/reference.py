@@ -8,8 +8,9 @@ from fanin_conform.agents.agent import Agent
 from fanin_conform.datagram import DEVICE_PORT, TESTER_PORT
 from fanin_conform.targets.target import Frame, Uncontrolled
 from fanin_reference.switch import Switch
+from fanin_reference.times import TICK_S
 
-ADDRESS, TICK_S = "10.0.0.1", 0.05
+ADDRESS = "10.0.0.1"
 
 
 class ReferenceTarget(Uncontrolled):

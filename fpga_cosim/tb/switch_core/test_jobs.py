@@ -1,0 +1,31 @@
+"""A full table of jobs: the next one is refused, until a job has ended."""
+
+from __future__ import annotations
+
+from fanin_reference import packets, spec
+from fpga_cosim.tb import traffic
+from fpga_cosim.tb.target import ADDRESS, RtlTarget
+from fpga_cosim.tb.verilated import Module
+
+ENTRIES, NOW_US = 16, 1_000_000
+
+
+def test_full_table(module: Module) -> None:
+    target = RtlTarget(1, module)
+    (address,) = target.addresses
+
+    def status(jid: int, name: str, data: bytes = b"") -> int:
+        """Of what one packet is answered."""
+        packet = packets.build(name, address, ADDRESS, data, jid=jid, key=jid, lane=0, source=0)
+        (answer,) = target.exchange_at(NOW_US, [(address, packet)], traffic.PORT)
+        return spec.CETH.unpack(answer.data[spec.BTH.size :])["status"]
+
+    body = {"boot_id": 1, "slots": 8, "window": 4, "chunk": 1024, "route": 1, "hops": 1}
+    hop = {"address": 0xFFFF << 32 | int.from_bytes(bytes(map(int, ADDRESS.split(".")))), "mask": 1, "bit": 0}
+    config = spec.CONFIG.pack(body) + spec.HOP.pack(hop)
+    assert [status(jid, "CONFIG", config) for jid in range(1, ENTRIES + 1)] == ENTRIES * [spec.STATUS["SUCCESS"]]
+    assert {each["jid"] for each in target.jobs()} == set(range(1, ENTRIES + 1))
+    assert status(99, "CONFIG", config) == spec.STATUS["NO_RESOURCES"]
+    assert status(7, "LEAVE") == spec.STATUS["SUCCESS"]
+    assert status(99, "CONFIG", config) == spec.STATUS["SUCCESS"]
+    assert {each["jid"] for each in target.jobs()} == {*range(1, ENTRIES + 1), 99} - {7}
