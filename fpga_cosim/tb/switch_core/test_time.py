@@ -33,7 +33,7 @@ def test_time_goes_on_where_its_counter_begins_again(module: Module) -> None:
     target, job, addresses = joined(module, 2)
     begin = WRAP - 5_000_000
     target.exchange_frames(begin, [])
-    sent = {address: begin for address in addresses}
+    sent = dict.fromkeys(addresses, begin)
     for now in range(begin + STEP_US, begin + 10_000_000, STEP_US):
         alive = [
             (address, packets.build("KEEPALIVE", address, ADDRESS, **job, source=bit))
