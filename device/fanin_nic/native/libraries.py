@@ -93,8 +93,8 @@ class EntryLibrary(JITCodeLibrary):
         self._finalize_final_module()
 
     def _get_module_for_linking(self) -> Any:
-        """What a cache keeps beside the machine code. No other code links an entry, so that is the names alone, by which
-        numba finds the functions."""
+        """What a cache keeps beside the machine code. No other code links an entry, so that is the names alone, by
+        which numba finds the functions."""
         names = [function.name for function in self._final_module.functions if not function.is_declaration]
         return llvm.parse_assembly("\n".join(f'define void @"{name}"() {{ unreachable }}' for name in names))
 
