@@ -29,7 +29,7 @@ from fanin_tools.stress.faults.process_faults import open_descriptors, process_o
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, eventually, statuses
 from tests.e2e.members import describe
 from tests.e2e.rank_processes import FLAGS, ROOT, Kills, Ranks, build_working_rank
-from tests.e2e.remote_ranks import Pool, calls, failures, long_calls
+from tests.e2e.remote_ranks import SLOTS_OF_LONG, Pool, calls, failures, long_calls
 from tests.libfanin.conftest import BOUND_S as BOUND_OF_PROGRAMS_S
 from tests.libfanin.conftest import PROGRAMS as PROGRAMS_IN_C
 from tests.libfanin.conftest import Compiler
@@ -156,7 +156,7 @@ def test_program_in_c(hosts: Hosts, tmp_path: Path) -> None:
     print("seed", seed)
     sockets = [str(hosts.running.state.socket(nic.name)) for nic in hosts.running.fabric.nics]
     for addresses in (sockets, hosts.addresses):
-        placement, job = describe(hosts.running, RANKS_OF_NODE, "local", 8)
+        placement, job = describe(hosts.running, RANKS_OF_NODE, "local", SLOTS_OF_LONG)
         path = tmp_path / "job"
         path.write_text(job.to_text())
         processes = []
