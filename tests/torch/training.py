@@ -4,6 +4,7 @@ import copy  # no `from __future__ import annotations` above: DDP looks at the a
 import gc
 import os
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -16,6 +17,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.parallel import DistributedDataParallel
 
 import fanin_torch
+from fanin.errors import NotSupported
 from fanin_torch import buckets
 
 STEPS = 5
@@ -59,6 +61,8 @@ def data_parallel() -> None:
     model = DistributedDataParallel(small_model())
     model.register_comm_hook(None, mean_in_device)
     close(losses(model), wanted)
+    with pytest.raises(NotSupported, match="registered buckets in a group of gloo"):
+        fanin_torch.registered_buckets(gloo, None)
     for is_view in (False, True):
         with_registered_buckets(wanted, is_view)
 
