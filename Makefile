@@ -250,8 +250,9 @@ topology: $(VENV)/.tested .bench/topologies
 	@$(BIN)/python -m tests.cluster.survey .bench/topologies
 	@FANIN_TEST_PLANS=10000 $(BIN)/python -m pytest tests/cluster $(PYTEST_FLAGS)
 
-training: $(VENV)/.tested
+training: $(VENV)/.with-torch
 	@FANIN_TEST_TRAINING=full $(BIN)/python -m pytest tests/training $(PYTEST_FLAGS)
+	@$(BIN)/python -m tests.training.staleness.measure
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_tools.cli.app import app
-from fanin_tools.errors import UsageError
 from fanin_train.errors import TrainingError
 from fanin_train.staleness.checkpoint import Checkpoint
 from fanin_train.staleness.optimisers import SGD
@@ -21,6 +20,7 @@ from fanin_train.staleness.simulation.tasks import task
 SHORT = ["train-sim", "--nodes", "3", "--seconds", "4", "--stale", "2", "--model", "softmax", "--local-steps", "4"]
 
 
+@pytest.mark.process  # matplotlib asks for the fonts
 def test_methods_are_compared_and_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     result = CliRunner().invoke(app, [*SHORT, "--pictures", str(tmp_path / "pictures"), "--json"])
@@ -49,8 +49,11 @@ def test_a_slow_node_gates_every_bounded_method() -> None:
     "wrong", [["--stale", "few"], ["--stale", "-1"], ["--nodes", "3", "--slow", "3"], ["--data", "faces"]]
 )
 def test_wrong_options_are_refused_by_name(wrong: list[str]) -> None:
-    result = CliRunner().invoke(app, ["train-sim", *wrong, "--seconds", "1"], standalone_mode=False)
-    assert isinstance(result.exception, UsageError | SystemExit), result.exception
+    result = CliRunner().invoke(app, ["train-sim", *wrong, "--seconds", "1", "--json"])
+    assert result.exit_code == 2
+    error = json.loads(result.stdout)["error"]
+    assert error["name"] == "INVALID_REQUEST"
+    assert error["remedy"]
 
 
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
