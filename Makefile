@@ -263,8 +263,9 @@ topology: $(VENV)/.tested .bench/topologies/.fetched
 	@if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m tests.cluster.shaped; \
 	  else echo "hand-offs over shaped links are left out: namespaces need root"; fi
 
-training: $(VENV)/.tested
+training: $(VENV)/.with-torch
 	@FANIN_TEST_TRAINING=full $(BIN)/python -m pytest tests/training $(PYTEST_FLAGS)
+	@$(BIN)/python -m tests.training.staleness.measure
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

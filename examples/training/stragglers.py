@@ -156,7 +156,10 @@ def main() -> None:
                     f"bytes a step: {last.traffic.sent} sent, {last.traffic.received} received, "
                     f"{last.traffic.without_switch} sent without a switch; {last.traffic.ring} each way in a ring"
                 )
-            print(f"ratio: {medians[0] / medians[options.stale_max]:.2f} times faster")
+            if max(medians.values()) < float("inf"):
+                print(f"ratio: {medians[0] / medians[options.stale_max]:.2f} times faster")
+            else:
+                print("no ratio: the target was not reached; give more --steps")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def _outcomes(comparison: Comparison, bounds: list[int], local_steps: int) -> li
     found = []
     runs = [
         comparison.synchronous,
-        *(lambda bound=bound: comparison.bounded(bound) for bound in bounds),  # type: ignore[misc]
+        *(lambda bound=bound: comparison.bounded(bound) for bound in bounds),
         comparison.asynchronous,
         lambda: comparison.local_descent(local_steps),
     ]

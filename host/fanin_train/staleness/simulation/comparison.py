@@ -104,7 +104,7 @@ class Comparison:
             number += steps
             now = max(ends) + scenario.network.latency
             outcome.intervals += [Interval(rank, end, now, computing=False) for rank, end in enumerate(ends)]
-            mean = np.mean([learner.replica.parameters for learner in learners], axis=0, dtype=np.float32)
+            mean: np.ndarray = np.stack([learner.replica.parameters for learner in learners]).mean(axis=0)
             for learner in learners:
                 learner.replica.parameters[:] = mean
             if now >= outcome.points[-1].time + self.every:

@@ -1,0 +1,70 @@
+"""`fanin train-sim` as a user meets it, and what is compared by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fanin_tools.cli.app import app
+from fanin_train.errors import TrainingError
+from fanin_train.staleness.checkpoint import Checkpoint
+from fanin_train.staleness.optimisers import SGD
+from fanin_train.staleness.simulation.comparison import Comparison
+from fanin_train.staleness.simulation.scenario import Pauses, Scenario
+from fanin_train.staleness.simulation.tasks import task
+
+SHORT = ["train-sim", "--nodes", "3", "--seconds", "4", "--stale", "2", "--model", "softmax", "--local-steps", "4"]
+
+
+@pytest.mark.process  # matplotlib asks for the fonts
+def test_methods_are_compared_and_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = CliRunner().invoke(app, [*SHORT, "--pictures", str(tmp_path / "pictures"), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert [each["method"] for each in found] == ["synchronous", "stale 2", "asynchronous", "local SGD 4"]
+    for name in ("losses.png", "timeline.png"):
+        assert (tmp_path / "pictures" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_pauses_cost_synchronous_training_most() -> None:
+    comparison = Comparison(Scenario(4, pauses=Pauses(0.1), duration=20), task("drawn"), SGD)
+    synchronous, bounded, free = comparison.synchronous(), comparison.bounded(4), comparison.asynchronous()
+    assert synchronous.iterations < bounded.iterations <= free.iterations
+    assert bounded.iterations > 1.4 * synchronous.iterations
+    assert bounded.bytes_sent < synchronous.bytes_sent < bounded.bytes_without
+
+
+def test_a_slow_node_gates_every_bounded_method() -> None:
+    """All that a bound gives is a lead of so many steps."""
+    comparison = Comparison(Scenario(4, pauses=Pauses(slow=(3,)), duration=20), task("drawn"), SGD)
+    assert comparison.bounded(4).iterations - comparison.synchronous().iterations <= 4 * (4 + 3)
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--stale", "few"], ["--stale", "-1"], ["--nodes", "3", "--slow", "3"], ["--data", "faces"]]
+)
+def test_wrong_options_are_refused_by_name(wrong: list[str]) -> None:
+    result = CliRunner().invoke(app, ["train-sim", *wrong, "--seconds", "1", "--json"])
+    assert result.exit_code == 2
+    error = json.loads(result.stdout)["error"]
+    assert error["name"] == "INVALID_REQUEST"
+    assert error["remedy"]
+
+
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
+    made = Checkpoint(7, np.arange(3, dtype=np.float32), {"velocity": np.ones(3, np.float32)}, {0: 7, 1: 8})
+    made.save(tmp_path / "checkpoint")
+    read = Checkpoint.read(tmp_path / "checkpoint")
+    assert (read.order, read.clock) == (7, {0: 7, 1: 8})
+    assert read.parameters.tobytes() == made.parameters.tobytes()
+    assert read.optimiser["velocity"].tobytes() == made.optimiser["velocity"].tobytes()
+    for content in (None, b"", b"nothing"):
+        if content is not None:
+            (tmp_path / "other").write_bytes(content)
+        with pytest.raises(TrainingError, match="is no checkpoint"):
+            Checkpoint.read(tmp_path / "other")
