@@ -65,7 +65,7 @@ def handed_on(stage: Stage, side: str) -> list[Any]:
 
 
 def carry(told: dict[str, Any], **place: Any) -> dict[str, Any]:
-    """All transfers of a process. place: its GPUs. The key is new in each run: devices remember jobs that have failed."""
+    """All transfers of a process. place: its GPUs. The key is new each time: devices remember jobs that have failed."""
     plan = plan_of(0, len(told["first"]))
     addresses = [{f"{side}{i}": each[1] for i, each in enumerate(told[side])} for side in ("first", "second")]
     side = "second" if "second_gpu" in place else "first"
