@@ -65,14 +65,14 @@ def handed_on(stage: Stage, side: str) -> list[Any]:
 
 
 def carry(told: dict[str, Any], **place: Any) -> dict[str, Any]:
-    """All transfers of a process. place: its GPUs."""
+    """All transfers of a process. place: its GPUs. Ids of jobs are new each time: devices remember jobs."""
     plan = plan_of(0, len(told["first"]))
     addresses = [{f"{side}{i}": each[1] for i, each in enumerate(told[side])} for side in ("first", "second")]
     side = "second" if "second_gpu" in place else "first"
     devices = {f"{side}{number}": each[0] for number, each in enumerate(told[side])}
     said: dict[str, Any] = {**place, "failed": [], "arrived": [], "seconds": []}
     try:
-        with Killing(plan, jobs_of(plan, *addresses, jid=1, key=26), devices, **place) as streams:
+        with Killing(plan, jobs_of(plan, *addresses, jid=16 * os.getppid(), key=26), devices, **place) as streams:
             if side == "first":
                 streams.victim, streams.cut = told["kill"], told.get("cut", ())
             for size in told["sizes"]:

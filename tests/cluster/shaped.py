@@ -32,7 +32,7 @@ from tests.ordinary.sides import sockets
 LINKS = 4
 BOUND_S = 120.0
 RUNS = 3
-DETECTION = 1.0
+DETECTION = 3.0
 
 
 def described(rate: str) -> Fabric:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fanin_cluster.handoff.channel import HandoffFailed
-from fanin_cluster.handoff.stage import Entry, entries_of
+from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.stage import Entry, bytes_of, entries_of, tensor_of
 
 CAPACITY = 1 << 10
 
@@ -54,3 +56,26 @@ def test_a_header_that_can_not_be_read(wrong: bytes) -> None:
 def test_tensors_that_are_not_in_the_message(wrong: bytes) -> None:
     with pytest.raises(HandoffFailed, match="does not hold its tensors"):
         entries_of(wrong, CAPACITY)
+
+
+def test_tensors_of_torch() -> None:
+    """Also of types that numpy has not, and without a copy where the tensor is contiguous."""
+    torch = pytest.importorskip("torch", reason="torch is missing: make .venv/.with-torch")
+    for dtype in (torch.bfloat16, torch.float32, torch.int64, torch.bool):
+        tensor = torch.arange(6).reshape(2, 3).to(dtype)
+        kind, data = bytes_of(tensor)
+        assert (kind, data.ctypes.data) == (str(dtype), tensor.data_ptr())
+        again = tensor_of(Entry(kind, (2, 3), 0), data)
+        assert again.dtype == dtype
+        assert again.data_ptr() == tensor.data_ptr()
+        assert torch.equal(again, tensor)
+        assert torch.equal(tensor_of(Entry(kind, (3, 2), 0), bytes_of(tensor.T)[1]), tensor.T)
+    assert tensor_of(Entry("torch.float16", (0, 3), 0), np.zeros(0, np.uint8)).shape == (0, 3)
+    with pytest.raises(HandoffInvalid, match="give one in memory of the host"):
+        bytes_of(torch.empty(3, device="meta"))
+
+
+@pytest.mark.parametrize("wrong", [7, np.array([None]), np.zeros(2, "i4,f4")])
+def test_what_is_no_tensor(wrong: Any) -> None:
+    with pytest.raises(HandoffInvalid, match="give numpy arrays of numbers"):
+        bytes_of(wrong)

@@ -37,7 +37,6 @@ NOT_RUN = {  # reason in the title of a block -> what the block must have
     "needs pyverbs": r"\bfanin verbs-lib\b.* python\b|\bpython examples/verbs/",
     "needs a card": r"mlxconfig|ip link set p0|crictl|kubelet|10\.0\.0\.1",
     "needs a cluster": r"\bhelm |\bkubectl ",
-    "needs two servers": r"\bStreams\(",
     "needs a device of yours": r"--(fanin-)?target (?:udp|nic)://",
     "needs Wireshark": r"\btshark\b",
     "needs root": r"--netns|ip netns|/dev/infiniband|/etc/|systemctl|/opt/",

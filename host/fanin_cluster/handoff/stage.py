@@ -63,7 +63,7 @@ class Stage:
         Raises HandoffInvalid for what is no such tensor, or is too long; else as `Streams.carry`.
         """
         given = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-        kinds, parts = zip(*map(_bytes_of, given), strict=True) if given else ((), ())
+        kinds, parts = zip(*map(bytes_of, given), strict=True) if given else ((), ())
         offsets, size = _layout([part.size for part in parts])
         if size > self.memory.size:
             raise HandoffInvalid(f"{size} bytes, and there is room for {self.memory.size}", "give a larger capacity")
@@ -91,12 +91,12 @@ class Stage:
         size, entries = entries_of(self.header.tobytes(), self.memory.size)
         data = self.memory[:size]
         self.streams.carry(data)
-        return [_tensor(entry, data) for entry in entries]
+        return [tensor_of(entry, data) for entry in entries]
 
     def buffer(self, shape: Sequence[int], dtype: Any) -> Any:
         """The start of the registered memory as an array, or by a type of torch a tensor: `send` does not copy it."""
         kind = str(dtype) if str(dtype).startswith(TORCH) else np.dtype(dtype).str
-        return _tensor(Entry(kind, tuple(shape), 0), self.memory)
+        return tensor_of(Entry(kind, tuple(shape), 0), self.memory)
 
 
 def entries_of(header: bytes, capacity: int) -> tuple[int, list[Entry]]:
@@ -119,7 +119,7 @@ def entries_of(header: bytes, capacity: int) -> tuple[int, list[Entry]]:
     return size, entries
 
 
-def _bytes_of(tensor: Any) -> tuple[str, Bytes]:
+def bytes_of(tensor: Any) -> tuple[str, Bytes]:
     """The kind of a tensor, and its bytes."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
@@ -156,7 +156,7 @@ def _itemsize(kind: str) -> int:
     return int(dtype.itemsize)
 
 
-def _tensor(entry: Entry, data: Bytes) -> Any:
+def tensor_of(entry: Entry, data: Bytes) -> Any:
     """A tensor over its bytes."""
     part = data[entry.offset : entry.offset + math.prod(entry.shape) * _itemsize(entry.kind)]
     if not entry.kind.startswith(TORCH):
