@@ -113,6 +113,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "local_fabric",
         "device",
         "messages",
+        "buckets",
         "process_group",
         "registration",
     ),

@@ -136,8 +136,8 @@ void raise_object(PyObject *exception)
 enum how { JOINS, DUPLICATES, SPLITS, SHRINKS, GROWS }; /* membership/member.py: How */
 
 /* Begin to join a job, alone or with the ranks of `parent`. number: the rank, the slots, nothing, the time-out in
- * milliseconds, or how many newcomers. address: of a struct fanin_job, of the struct fanin_choice of each rank, or of the
- * struct fanin_newcomer of each newcomer. */
+ * milliseconds, or how many newcomers. address: of a struct fanin_job, of the struct fanin_choice of each rank, or of
+ * the struct fanin_newcomer of each newcomer. */
 static enum fanin_status begin_as(enum how how, struct fanin_context *device, struct fanin_communicator *parent,
                                   uint32_t number, const void *address, struct fanin_communicator **made)
 {

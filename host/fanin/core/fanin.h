@@ -218,11 +218,12 @@ struct fanin_newcomer {
     struct fanin_place place;
 };
 
-/* A communicator of the ranks of this one, and of newcomers: a newcomer gets the rank that it names, and the others keep
- * their order around the newcomers. All ranks call it, with the same newcomers. A newcomer calls fanin_join, with the
- * job that fanin_job_of tells of a communicator that fanin_begin_grow has begun to make; somebody hands it that job and
- * its rank. After fanin_shrink, newcomers at the ranks of the lost ones take their places. FANIN_TIMEOUT: a newcomer or
- * a rank has not come. FANIN_MEMBERS_MISMATCH: ranks have given other newcomers. This communicator goes on. */
+/* A communicator of the ranks of this one, and of newcomers: a newcomer gets the rank that it names, and the others
+ * keep their order around the newcomers. All ranks call it, with the same newcomers. A newcomer calls fanin_join,
+ * with the job that fanin_job_of tells of a communicator that fanin_begin_grow has begun to make; somebody hands it
+ * that job and its rank. After fanin_shrink, newcomers at the ranks of the lost ones take their places.
+ * FANIN_TIMEOUT: a newcomer or a rank has not come. FANIN_MEMBERS_MISMATCH: ranks have given other newcomers. This
+ * communicator goes on. */
 enum fanin_status fanin_grow(struct fanin_communicator *communicator, const struct fanin_newcomer *newcomers,
                              uint32_t count, uint32_t timeout_ms, struct fanin_communicator **made);
 

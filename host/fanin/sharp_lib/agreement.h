@@ -16,8 +16,9 @@ struct ranks {
  * been said. Where only rank 0 could not, the others get zeros. */
 enum fanin_status sharp_exchange(const struct ranks *ranks, const void *own, size_t bytes, void *all);
 
-/* What all ranks make of the `status` that each has: that of the lowest rank that has failed; else FANIN_PENDING, if a
- * rank has it; else FANIN_SUCCESS. FANIN_ABORTED, FANIN_VERSION_MISMATCH: they could not agree. The rank that has failed
- * says that `what` has; `words` as in sharp_failed. It takes no memory, so that a rank without any can say so. */
+/* What all ranks make of the `status` that each has: that of the lowest rank that has failed; else FANIN_PENDING, if
+ * a rank has it; else FANIN_SUCCESS. FANIN_ABORTED, FANIN_VERSION_MISMATCH: they could not agree. The rank that has
+ * failed says that `what` has; `words` as in sharp_failed. It takes no memory, so that a rank without any can say
+ * so. */
 enum fanin_status sharp_agree(const struct ranks *ranks, enum fanin_status status, const char *what, const char *words);
 #endif
