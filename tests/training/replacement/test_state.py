@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -38,6 +38,7 @@ def equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
+@settings(max_examples=30)
 @given(STATES)
 def test_any_state_comes_back(state: Any) -> None:
     blocks = pack(state)

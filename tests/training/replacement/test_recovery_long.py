@@ -1,0 +1,58 @@
+"""More that happens to a training: several failures, a process that is stopped, lost spares. For `make training`."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from fanin_tools.fabric.lifecycle import Running
+from tests.training.replacement.scenes import STEPS, WORKERS, run
+
+pytestmark = pytest.mark.process
+
+
+def test_replacement_that_dies_while_it_loads(
+    running: Running, undisturbed: dict[int, set[str]], tmp_path: Path
+) -> None:
+    """Then the other one has the position."""
+    scene = run(running, tmp_path, {1: ["kill=2"], 3: ["kill-loading"]})
+    assert scene.losses == undisturbed
+    assert scene.last(4) == f"done {STEPS} position 1"
+    assert {member: scene.codes[member] for member in (1, 3)} == dict.fromkeys((1, 3), -signal.SIGKILL)
+
+
+@pytest.mark.parametrize("route", ["ring", "tree"])
+def test_two_at_once(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path, route: str) -> None:
+    """On another route the sums have other bits."""
+    scene = run(running, tmp_path, {1: ["kill=3"], 2: ["kill=3"]}, route)
+    assert route == "tree" or scene.losses == undisturbed
+    assert scene.losses.keys() == undisturbed.keys()
+    assert {len(found) for found in scene.losses.values()} == {1}
+    expected = {f"done {STEPS} position {place}" for place in range(WORKERS)}
+    assert {scene.last(member) for member in (0, 3, 4)} == expected
+
+
+@pytest.mark.parametrize("member", [0, 2])
+def test_stopped_for_long(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path, member: int) -> None:
+    """It is replaced; when it goes on, it is told that it is fenced off, and has changed nothing."""
+    scene = run(running, tmp_path, {member: ["stop=3"]})
+    assert scene.losses == undisturbed
+    assert scene.last(member).startswith("Fenced")
+    assert f"done {STEPS} position {member}" in {scene.last(spare) for spare in (3, 4)}
+
+
+def test_more_failures_than_spares(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path) -> None:
+    """The ring is rebuilt without the third, and goes on with two."""
+    scene = run(running, tmp_path, {1: ["kill=2"], 3: ["kill=4"], 4: ["kill=6"]})
+    assert {step: scene.losses[step] for step in range(6)} == {step: undisturbed[step] for step in range(6)}
+    assert [scene.last(member) for member in (0, 2)] == [f"done {STEPS} position 0", f"done {STEPS} position 1"]
+    assert {scene.recoveries(0)[-1], scene.recoveries(2)[-1]} == {"lost=4 replacement=None step=6"}
+
+
+def test_spare_that_is_lost(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path) -> None:
+    """The workers miss it when they need the other one."""
+    scene = run(running, tmp_path, {1: ["kill=5"], 3: ["kill-waiting"]})
+    assert scene.losses == undisturbed
+    assert scene.last(4) == f"done {STEPS} position 1"
