@@ -29,7 +29,10 @@ from fanin_tools.stress.faults.process_faults import open_descriptors, process_o
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, eventually, statuses
 from tests.e2e.members import describe
 from tests.e2e.rank_processes import FLAGS, ROOT, Kills, Ranks, build_working_rank
-from tests.e2e.remote_ranks import Pool, calls, failures, long_calls
+from tests.e2e.remote_ranks import SLOTS_OF_LONG, Pool, calls, failures, long_calls
+from tests.libfanin.conftest import BOUND_S as BOUND_OF_PROGRAMS_S
+from tests.libfanin.conftest import PROGRAMS as PROGRAMS_IN_C
+from tests.libfanin.conftest import Compiler
 
 NODES, RANKS_OF_NODE = 2, 2
 PROGRAM = [sys.executable, "-m", "tests.e2e.rdma_rank"]
@@ -37,6 +40,7 @@ IS_WHOLE = os.environ.get("FANIN_TEST_RDMA") == "all"
 SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2, 70_001]
 LONG = (16 << 20) // 4 if IS_WHOLE else 0  # elements: 16 MiB
 KILLS = int(os.environ.get("FANIN_TEST_RDMA_KILLS", 40 if IS_WHOLE else 2))
+ROUNDS = "60"  # of the program in C
 ROUTES_OF_KILLS = ["tree", "ring", "local"]  # in turn; every second kill is one of a device
 
 
@@ -144,6 +148,26 @@ def test_kills(hosts: Hosts, tmp_path: Path) -> None:
         kill = chosen.kill_device if number % 2 else chosen.kill_rank
         print(f"kill {number + 1} of seed {seed}:", kill(ROUTES_OF_KILLS[number % 3]), flush=True)
         eventually(lambda: holdings(hosts), lambda now: now == before)
+
+
+def test_program_in_c(hosts: Hosts, tmp_path: Path) -> None:
+    """One binary makes every collective over both interfaces: the address alone is another."""
+    program, seed = Compiler(tmp_path).build(PROGRAMS_IN_C / "collectives.c"), str(secrets.randbits(30))
+    print("seed", seed)
+    sockets = [str(hosts.running.state.socket(nic.name)) for nic in hosts.running.fabric.nics]
+    for addresses in (sockets, hosts.addresses):
+        placement, job = describe(hosts.running, RANKS_OF_NODE, "local", SLOTS_OF_LONG)
+        path = tmp_path / "job"
+        path.write_text(job.to_text())
+        processes = []
+        for rank in range(placement.size):
+            line = [program, ROUNDS, seed, addresses[placement.node_of(rank)]]
+            own = {"FANIN_JOB": str(path), "FANIN_RANK": str(rank)}
+            pipe = subprocess.PIPE
+            processes.append(subprocess.Popen(line, env=hosts.variables() | own, stdout=pipe, stderr=pipe, text=True))
+        said = [process.communicate(timeout=BOUND_OF_PROGRAMS_S) for process in processes]
+        assert said == [(f"rank {rank}: {ROUNDS} rounds\n", "") for rank in range(placement.size)]
+    assert_released(hosts.running)
 
 
 def test_rings_that_are_filled(hosts: Hosts, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from fanin_nic.daemon.lanes.shares import check_share
 from fanin_nic.engine import events
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.records.tables import JobState
+from fanin_nic.engine.requests.regions import MAPPED
 from fanin_nic.hostif.engine_port import NoResources
 from fanin_nic.hostif.server import MAX_CLIENTS
 from fanin_wire import abi
@@ -88,18 +89,20 @@ class HostPort:
         events.remove_region(self.engine.base, client, lkey)
 
     def _uses(self, queue: int, region: np.void) -> bool:
-        """Whether an outstanding request of a queue reads or writes a mapped region."""
+        """Whether an outstanding request of a queue reads or writes a region."""
         record, depth = self._queues[queue], self.engine.limits.requests
         numbers = int(record["head"]) + np.arange((int(record["tail"]) - int(record["head"])) & 0xFFFFFFFF)
         rows = queue * depth + numbers % depth
         lists, further = self.engine.tables["lists"], self.engine.limits.addresses - 1
-        first, last = int(region["mapped"]), int(region["mapped"]) + int(region["length"])
+        process = MAPPED if region["mapped"] else int(region["client"])
+        first = int(region["mapped"] or region["start"])
+        last = first + int(region["length"])
         for row in rows:
             request = self.engine.tables["requests"][row]
             listed = np.append(request["address"], lists[row * further : (row + 1) * further])[: request["addresses"]]
             for place in ("source", "destination"):
                 addresses = listed[place]
-                if not request[f"{place}_process"] and ((first <= addresses) & (addresses < last)).any():
+                if request[f"{place}_process"] == process and ((first <= addresses) & (addresses < last)).any():
                     return True
         return False
 
