@@ -43,6 +43,7 @@ ALONE_PATHS = {  # folder or file -> why its tests with processes have the machi
     "tests/sharp_lib/": "four processes that never sleep",
     "tests/tools/test_end_to_end.py": "it looks for processes that are left behind",
     "tests/tools/test_killed_soak.py": "it looks for processes that are left behind",
+    "tests/training/replacement/": "deaths, by their deadlines",
 }
 FIXTURES = {  # fixture -> what it needs
     "bench": "process",

@@ -231,10 +231,14 @@ class Client:
         for cq in self._completion_queues:
             self._ordinary.close_completions(cq)
         self.region.mark_gone()
-        for lkey in list(self._regions):
-            self._forget_region(lkey)
+        self._forget_regions()
         self._engine.detach(self.index)
         self._resources.close()
+
+    def _forget_regions(self) -> None:
+        """All of them. The queues are gone: a queue that still used one would end its job, as if the rank had erred."""
+        for lkey in list(self._regions):
+            self._forget_region(lkey)
 
 
 def first_unused(numbers: Iterable[int], used: Container[int]) -> int:

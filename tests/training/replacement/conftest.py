@@ -20,7 +20,7 @@ collect_ignore = [] if os.environ.get("FANIN_TEST_TRAINING") == "full" else ["te
 def running() -> Iterator[Running]:
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
         bench = Bench("replace")
-        yield bench.up(Shape(MEMBERS, 1, detection=1.5))
+        yield bench.up(Shape(MEMBERS, 1, detection=3.0))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from fanin_nic.daemon.lanes.shares import check_share
 from fanin_nic.engine import events
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.records.tables import JobState
-from fanin_nic.engine.requests.regions import MAPPED
 from fanin_nic.hostif.engine_port import NoResources
 from fanin_nic.hostif.server import MAX_CLIENTS
 from fanin_wire import abi
@@ -94,7 +93,7 @@ class HostPort:
         numbers = int(record["head"]) + np.arange((int(record["tail"]) - int(record["head"])) & 0xFFFFFFFF)
         rows = queue * depth + numbers % depth
         lists, further = self.engine.tables["lists"], self.engine.limits.addresses - 1
-        process = MAPPED if region["mapped"] else int(region["client"])
+        process = 0 if region["mapped"] else int(region["client"])  # as requests name it
         first = int(region["mapped"] or region["start"])
         last = first + int(region["length"])
         for row in rows:

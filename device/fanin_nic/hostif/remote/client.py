@@ -107,9 +107,7 @@ class RemoteClient(Client):
     def _arrivals(self, _qp: int) -> int:
         return 0
 
-    def close(self) -> None:
-        """Take everything back from the engine, then give the queue pair back."""
+    def _forget_regions(self) -> None:
         for lkey in list(self._keys):
             self._engine.deregister(self.index, lkey)
         self._keys.clear()
-        super().close()
