@@ -70,6 +70,7 @@ def test_client_is_told_that_it_is_alone_when_nothing_of_its_is_read_any_more() 
     calls.mapping.access = int(sum(Access))
     calls.configure_mock(
         _queues={0: Mock(queue=7)}, _regions={5: calls.mapping}, _completion_queues={4}, index=3,
+        _forget_regions=lambda: Client._forget_regions(calls),
         _forget_region=lambda lkey: Client._forget_region(calls, lkey),
     )  # fmt: skip
     Client.close(calls)
