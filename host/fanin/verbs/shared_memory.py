@@ -42,7 +42,8 @@ class SharedMemory:
     def of(cls, fd: int) -> SharedMemory:
         """The memory of another process, by a descriptor, which now belongs to this object.
 
-        Raises InvalidRequest for a file that is not sealed: its owner could cut it short, which ends this process.
+        Raises InvalidRequest for a file that is not sealed, since its owner could cut it short, which ends this process;
+        NoResources if it can not be mapped.
         """
         try:
             sealed = fcntl.fcntl(fd, fcntl.F_GET_SEALS) & SEALS == SEALS
@@ -53,7 +54,11 @@ class SharedMemory:
             os.close(fd)
             raise InvalidRequest("a descriptor of no sealed memory", remedy="Give that of a SharedMemory.")
         memory = cls.__new__(cls)
-        memory._map(fd, length)
+        try:
+            memory._map(fd, length)
+        except OSError as error:
+            os.close(fd)
+            raise NoResources(f"{length} bytes of shared memory: {error}", remedy="Free other memory.") from None
         return memory
 
     def _map(self, fd: int, length: int) -> None:
