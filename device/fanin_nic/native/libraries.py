@@ -19,6 +19,7 @@ from numba.core.errors import CompilerError
 
 ENVIRONMENT = "_ZN08NumbaEnv"  # how numba begins the name of a variable for the address of a function's environment
 
+
 class _WithoutEnvironment:
     """The code generator as an internal function sees it: it has no environment of Python objects to fill in."""
 
