@@ -15,7 +15,6 @@ import llvmlite.binding as llvm
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import require_global_compiler_lock
-from numba.core.errors import CompilerError
 
 ENVIRONMENT = "_ZN08NumbaEnv"  # how numba begins the name of a variable for the address of a function's environment
 
@@ -93,10 +92,8 @@ class EntryLibrary(JITCodeLibrary):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(_module_of(library), preserve=True)
         for name in set(self._environments()) - own:
-            self._final_module.get_global_variable(name).linkage = "internal"  # nothing uses it: it is optimised away
+            self._final_module.get_global_variable(name).linkage = "internal"  # unused: it is optimised away
         self._optimize_final_module()
-        if used := set(self._environments()) - own:
-            raise CompilerError(f"internal functions need Python's objects, which they can not have: {sorted(used)}")
         self._final_module.verify()
         self._finalize_final_module()
 
