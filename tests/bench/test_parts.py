@@ -157,10 +157,17 @@ def test_import_does_not_bring_the_compiler(monkeypatch: pytest.MonkeyPatch) -> 
 def test_start_is_measured(state_root: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "IMPORTS", 1)
     monkeypatch.setattr(startup, "ATTACHES", 3)
+    monkeypatch.setattr(startup, "DEVICES", 2)
     result = CliRunner().invoke(app, ["bench", "start", "--json"])
     assert result.exit_code == 0, result.stderr
-    assert [row["microseconds"]["samples"] for row in json.loads(result.stdout)["rows"]] == [1, 3, 3]
+    assert [row["microseconds"]["samples"] for row in json.loads(result.stdout)["rows"]] == [1, 3, 3, 2, 2]
     assert lifecycle.find("start") is None
+
+
+@pytest.mark.process
+def test_device_that_does_not_start_says_why() -> None:
+    with pytest.raises(ToolError, match=r"PROGRAM_FAILED: a device is not ready .*203\.0\.113\.1"):
+        startup._start_device("203.0.113.1")
 
 
 @pytest.mark.process

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from numba import config
+from numba import config, njit
 from numba import types as numba_types
 from numba.core.registry import cpu_target
 
@@ -21,7 +21,8 @@ from fanin_nic.daemon.entries import Entry, entries
 from fanin_nic.engine import function_addresses
 from fanin_nic.native import target
 from fanin_nic.native.cache import completion_mark
-from fanin_nic.native.compiled import CACHE_FOLDER
+from fanin_nic.native.compiled import CACHE_FOLDER, OPTIONS, internal
+from fanin_nic.native.libraries import EntryCompiler
 
 pytestmark = pytest.mark.process
 
@@ -30,9 +31,18 @@ ROOT = Path(__file__).parents[2]
 ELF, MACHINE, AARCH64 = b"\x7fELF", slice(18, 20), 183  # elf.h: EM_AARCH64
 SOME = Entry("fanin_nic.native.shared_words", "load_acquire", (numba_types.int64,))
 C_FUNCTIONS = {f"{function_addresses.__name__}.{name}" for name in ("_abort", "_proceed")}
-OF_COMPILER = "numba.np.linalg"  # one of the modules that numba loads when it compiles
-LOADS = "from fanin_nic.daemon.precompile import precompile; precompile()"
-WITHOUT_COMPILER = f"{LOADS}; import sys; sys.exit({OF_COMPILER!r} in sys.modules)"
+# Loads the code, and fails if something was made that only compiling needs: the modules of numba's compiler, those of
+# functions that were inlined, numba's runtime, types of records.
+WITHOUT_COMPILER = """
+import sys
+from numba.core.runtime import rtsys
+from fanin_nic.daemon.precompile import precompile
+from fanin_nic.native.memory import type_of
+precompile()
+found = {name: name in sys.modules for name in ("numba.np.linalg", "numba.cpython.listobj")}
+found |= {"runtime": rtsys._init, "types": type_of.cache_info().currsize > 0}
+sys.exit(", ".join(name for name, is_there in found.items() if is_there))
+"""
 
 
 def files_of(name: str) -> list[Path]:
@@ -48,7 +58,8 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def test_the_entries_are_all_that_a_device_loads(tmp_path: Path) -> None:
-    """With their files alone a device compiles nothing more: no file is added, and the compiler is not made ready."""
+    """With their files alone a device compiles nothing more: no file is added, and nothing is made ready for the
+    compiler."""
     names = {f"{entry.module}.{entry.name}" for entry in entries()} | C_FUNCTIONS
     folder = tmp_path / CACHE_FOLDER.name
     for file in [file for name in names for file in files_of(name)]:
@@ -61,6 +72,27 @@ def test_the_entries_are_all_that_a_device_loads(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_COMPILER], env=environment, check=True, timeout=SECONDS)
     assert len(before) > len(names)
     assert files_below(folder) == before
+
+
+@internal
+def next_number(number):
+    return number + 1
+
+
+def test_entry_has_its_own_environment_alone_and_names_for_its_callers() -> None:
+    """Internal functions have none, so a device need not load their modules to make them."""
+    entry = njit(**OPTIONS, pipeline_class=EntryCompiler)(lambda number: next_number(next_number(number)))
+    entry.compile((numba_types.int64,))
+    (compiled,) = entry.overloads.values()
+    assert compiled._find_referenced_environments() == [compiled.environment]
+    names = {function.name for function in compiled.library._get_module_for_linking().functions}
+    described = compiled.fndesc
+    assert names == {
+        described.llvm_func_name,
+        described.llvm_cpython_wrapper_name,
+        described.llvm_cfunc_wrapper_name,
+    }
+    assert entry(5) == 7
 
 
 def test_code_is_for_the_target(tmp_path: Path) -> None:

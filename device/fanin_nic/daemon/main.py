@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import signal
 import sys
@@ -69,6 +70,7 @@ def serve(
     logging.basicConfig(
         level=log_level.upper(), format=f"%(asctime)s {device_settings.name} %(levelname)s %(name)s: %(message)s"
     )
+    gc.disable()  # what is loaded stays: there is nothing to collect until the device is ready
     from fanin_nic.daemon.device import Device  # loads the compiled code: not for --help
     from fanin_nic.hostif.listener import SocketInUse
     from fanin_nic.hostif.remote.service import RemoteFailed
@@ -82,6 +84,8 @@ def serve(
     except (PortError, SocketInUse, RemoteFailed, OSError) as error:
         print(f"fanin-{kind}: {device_settings.name}: {error}", file=sys.stderr)
         return 1
+    gc.freeze()
+    gc.enable()
     signal.set_wakeup_fd(device.wake_writer)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: device.stop())

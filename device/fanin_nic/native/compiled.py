@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numba import config, njit, types
 from numba.core.caching import CacheImpl
-from numba.np import numpy_support
 
 from fanin_nic.native.cache import can_be_written, choose_cache_folder, completion_mark
 from fanin_nic.native.cpu import use_wide_registers
 from fanin_nic.native.libraries import EntryCompiler, InternalCompiler
 from fanin_nic.native.loading import load_alone
+from fanin_nic.native.memory import type_of
 from fanin_nic.native.target import take_recorded
 
 CACHE_FOLDER = choose_cache_folder()
@@ -35,9 +35,12 @@ class Internal:
     """A function that compiled code alone can call. It has no machine code of its own: see `libraries`.
 
     numba learns of it when code that calls it is compiled: a device that loads all its code never tells it.
+
+    signature: gives the only types of arguments that the function is compiled for, and of its result; None: for all
+    that its callers have.
     """
 
-    def __init__(self, function: Callable, signature: Any = None) -> None:
+    def __init__(self, function: Callable, signature: Callable[[], Any] | None = None) -> None:
         self._function, self._signature = function, signature
         functools.update_wrapper(self, function)
 
@@ -98,14 +101,14 @@ class Compiled:
         self.entry.compile(arguments)
 
 
-def _limit_kinds(dispatcher: Any, signature: Any) -> None:
+def _limit_kinds(dispatcher: Any, signature: Callable[[], Any] | None) -> None:
     """Let a dispatcher compile its function when it is first called, for `signature` only if there is one, and once for
     all constants of a type: numba would compile it anew for each constant that a caller gives."""
     template = dispatcher.get_call_template
 
     def get_call_template(given: tuple[types.Type, ...], keywords: dict[str, types.Type]) -> Any:
         if signature is not None and not dispatcher.overloads:
-            dispatcher.compile(signature)
+            dispatcher.compile(signature())
             dispatcher.disable_compile()
         return template(tuple(map(types.unliteral, given)), keywords)
 
@@ -122,5 +125,8 @@ compiled = Compiled
 def internal_for(*arguments: Any, returns: Any = types.void) -> Any:
     """Decorator of an internal function that many others call: it is compiled once, for these arguments (dtypes of
     records, or numba types), and not anew for each kind of integer that a caller happens to have."""
-    kinds = [numpy_support.from_dtype(kind) if isinstance(kind, np.dtype) else kind for kind in arguments]
-    return lambda function: Internal(function, returns(*kinds))
+
+    def signature() -> Any:
+        return returns(*(type_of(kind) if isinstance(kind, np.dtype) else kind for kind in arguments))
+
+    return lambda function: Internal(function, signature)

@@ -16,6 +16,8 @@ from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import require_global_compiler_lock
 
+ENVIRONMENT = "_ZN08NumbaEnv"  # how numba begins the name of a variable for the address of a function's environment
+
 
 class _WithoutEnvironment:
     """The code generator as an internal function sees it: it has no environment of Python objects to fill in."""
@@ -85,17 +87,25 @@ class EntryLibrary(JITCodeLibrary):
         """Link, optimise, and make machine code."""
         require_global_compiler_lock()
         self._raise_if_finalized()
+        own = set(self._environments())
         for library in below(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(_module_of(library), preserve=True)
+        for name in set(self._environments()) - own:
+            self._final_module.get_global_variable(name).linkage = "internal"  # unused: it is optimised away
         self._optimize_final_module()
         self._final_module.verify()
         self._finalize_final_module()
 
+    def _environments(self) -> Iterator[str]:
+        """The variables for addresses of environments, one for each function."""
+        return (each.name for each in self._final_module.global_variables if each.name.startswith(ENVIRONMENT))
+
     def _get_module_for_linking(self) -> Any:
         """What a cache keeps beside the machine code. No other code links an entry, so that is the names alone, by
-        which numba finds the functions."""
-        names = [function.name for function in self._final_module.functions if not function.is_declaration]
+        which numba finds the functions that Python and C call."""
+        functions = [each for each in self._final_module.functions if not each.is_declaration]
+        names = [each.name for each in functions if each.linkage == llvm.Linkage.external]
         return llvm.parse_assembly("\n".join(f'define void @"{name}"() {{ unreachable }}' for name in names))
 
 

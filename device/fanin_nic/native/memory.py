@@ -7,6 +7,8 @@ value of a compiled function (numba would copy it).
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -15,17 +17,19 @@ from numba.np import numpy_support
 
 BYTE_POINTER = ir.IntType(8).as_pointer()
 
+type_of = functools.cache(numpy_support.from_dtype)
+"""numba's type of a dtype. Only the compiler asks for it: a device that loads all its code never makes one."""
+
 
 def record_at(dtype: np.dtype):
     """Compiled function `(address) -> record` that lays `dtype` over the memory at an address."""
-    record_type = numpy_support.from_dtype(dtype)
 
     @intrinsic
     def at(typing_context, address):
         def generate(context, builder, signature, arguments):
-            return builder.inttoptr(arguments[0], context.get_value_type(record_type))
+            return builder.inttoptr(arguments[0], context.get_value_type(type_of(dtype)))
 
-        return record_type(types.uint64), generate
+        return type_of(dtype)(types.uint64), generate
 
     return at
 
@@ -33,7 +37,6 @@ def record_at(dtype: np.dtype):
 def row_at(base: np.dtype, offset_member: str, row: np.dtype):
     """Compiled function `(base record, index) -> record` of a table whose byte offset from the base record is kept in
     the base record's 64-bit member `offset_member`."""
-    row_type = numpy_support.from_dtype(row)
     member = base.fields[offset_member][1]  # type: ignore[index]
 
     @intrinsic
@@ -44,9 +47,9 @@ def row_at(base: np.dtype, offset_member: str, row: np.dtype):
             place = builder.inttoptr(builder.add(start, ir.Constant(word, member)), word.as_pointer())
             table = builder.add(start, builder.load(place))
             address = builder.add(table, builder.mul(arguments[1], ir.Constant(word, row.itemsize)))
-            return builder.inttoptr(address, context.get_value_type(row_type))
+            return builder.inttoptr(address, context.get_value_type(type_of(row)))
 
-        return row_type(record, types.uint64), generate
+        return type_of(row)(record, types.uint64), generate
 
     return at
 

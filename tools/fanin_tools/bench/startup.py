@@ -1,13 +1,19 @@
-"""The time of a program before its first collective: import of the library, attach to a device, join of a job."""
+"""The time before the first collective: of a program (import of the library, attach to a device, join of a job), and of
+a device, until it is ready."""
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import os
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import fanin
 from fanin_tools.bench.samples import Summary
@@ -17,7 +23,9 @@ from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import place
 from fanin_tools.progress import ProgressCallback
 
-IMPORTS, ATTACHES = 15, 50
+IMPORTS, ATTACHES, DEVICES = 15, 50, 9
+READY_SECONDS = 120.0  # on a slow machine
+NIC = "from fanin_nic.daemon.main import nic; nic()"
 # Runs in an interpreter of its own and prints the time of the import, and whether it loaded the compiler.
 PROGRAM = """
 import json, sys, time
@@ -44,7 +52,54 @@ def measure(running: Running, progress: ProgressCallback) -> list[Row]:
     attach = [_timed(lambda: fanin.verbs.Context(socket)) for _ in range(ATTACHES)]
     progress("joining ...")
     join = [_join(running) for _ in range(ATTACHES)]
-    return [*rows, Row("attach to the device", Summary.of(attach)), Row("attach, and join a job", Summary.of(join))]
+    rows += [Row("attach to the device", Summary.of(attach)), Row("attach, and join a job", Summary.of(join))]
+    progress("starting devices ...")
+    spare = str(ipaddress.IPv4Address(running.fabric.nics[0].address) + 100)  # the fabric has the block of addresses
+    _start_device(spare)  # writes the bytecode that is missing
+    ready, processor = zip(*(_start_device(spare) for _ in range(DEVICES)), strict=True)
+    rows.append(Row("a device, from its start to READY=1", Summary.of(list(ready))))
+    return [*rows, Row("the same, of processors", Summary.of(list(processor)))]
+
+
+def _start_device(address: str) -> tuple[int, int]:
+    """Start a NIC in an interpreter of its own, as a service manager does, and end it. Returns nanoseconds until it is
+    ready, and of processors."""
+    with (
+        tempfile.TemporaryDirectory(prefix="fanin-start-") as folder,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices,
+    ):
+        notices.bind(f"{folder}/notices")
+        options = ["--name", "start", "--address", address, "--socket", f"{folder}/socket"]
+        environment = os.environ | {"NOTIFY_SOCKET": f"{folder}/notices"}
+        start = time.perf_counter_ns()
+        device = subprocess.Popen([sys.executable, "-c", NIC, *options], env=environment, stderr=subprocess.PIPE)
+        with device:
+            try:
+                _await_ready(device, notices)
+                return time.perf_counter_ns() - start, _processor_time(device.pid)
+            finally:
+                device.terminate()
+
+
+def _await_ready(device: subprocess.Popen[bytes], notices: socket.socket) -> None:
+    """Wait for a device's READY=1. Raises ToolError if it ends before."""
+    notices.settimeout(0.1)
+    until = time.monotonic() + READY_SECONDS
+    while device.poll() is None and time.monotonic() < until:
+        try:
+            if b"READY=1" in notices.recv(4096).split(b"\n"):
+                return
+        except TimeoutError:
+            continue
+    device.kill()
+    said = (device.stderr.read() if device.stderr else b"").decode(errors="replace")[-300:]
+    cause = f"a device is not ready within {READY_SECONDS:.0f} s: {said}"
+    raise ToolError("PROGRAM_FAILED", cause, "run fanin doctor, which says what this machine lacks")
+
+
+def _processor_time(process: int) -> int:
+    """Nanoseconds that the threads of a process have had of processors: proc(5), schedstat."""
+    return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{process}/task").glob("*/schedstat"))
 
 
 def _import() -> int:

@@ -246,7 +246,7 @@ def floor(
 
 @reporting
 def start(name: options.Name = "start", json_output: options.Json = False) -> None:
-    """Time of a program before its first collective: import, attach, join."""
+    """Time before the first collective: of a program, to import, attach, join; of a device, to be ready."""
     from fanin_tools.bench import startup
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import leased
