@@ -89,7 +89,7 @@ BY_HAND: dict[str, tuple[int, list[Near]]] = {  # file -> links of a hand-off, n
     ),
     # two devices of NCCL's plugin for sockets, the second a bridge of virtual machines: no RDMA
     "rccl/topo_4p1h_1": (0, []),
-    # host bridges; a display of a management controller; two Ethernet ports without RDMA; an HCA added below a root port
+    # host bridges; a display of a management controller; two Ethernet ports without RDMA; an HCA
     "hwloc/32em64t-2n8c2t-pci-normalio": (
         2,
         [Near(SWITCH, "84:00.0 84:00.1", "04"), Near(BRIDGE, "83", "04"), Near(OTHER, "03", "04")],
