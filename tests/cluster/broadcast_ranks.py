@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,27 +64,33 @@ def handed_on(stage: Stage, side: str) -> list[Any]:
     return messages
 
 
-def carry(told: dict[str, Any], **place: Any) -> dict[str, Any]:
-    """All transfers of a process. place: its GPUs. Ids of jobs are new each time: devices remember jobs."""
+def carry(told: dict[str, Any], data: Mapping[int, Any], **place: Any) -> dict[str, Any]:
+    """All transfers of a process. place: its GPUs. data: by size. Ids of jobs are new each time: devices remember jobs.
+
+    It says when each transfer has begun, which all processes do together, and ended: seconds of the machine's clock.
+    """
     plan = plan_of(0, len(told["first"]))
     addresses = [{f"{side}{i}": each[1] for i, each in enumerate(told[side])} for side in ("first", "second")]
     side = "second" if "second_gpu" in place else "first"
     devices = {f"{side}{number}": each[0] for number, each in enumerate(told[side])}
-    said: dict[str, Any] = {**place, "failed": [], "arrived": [], "seconds": []}
+    said: dict[str, Any] = {**place, "failed": [], "arrived": [], "begun": [], "ended": []}
     try:
         with Killing(plan, jobs_of(plan, *addresses, jid=16 * os.getppid(), key=26), devices, **place) as streams:
             if side == "first":
                 streams.victim, streams.cut = told["kill"], told.get("cut", ())
+            registered = streams.alloc(max(1, *told["sizes"]))  # once, as a program of many messages does
             for size in told["sizes"]:
-                memory = streams.alloc(max(1, size))[:size]
+                memory = registered[:size]
                 if side == "first":
-                    memory[:] = data_of(size)
-                start = time.perf_counter()
+                    memory[:] = data[size]
+                for stream in streams.streams.values():
+                    stream.barrier()
+                said["begun"].append(time.monotonic())
                 done = streams.carry(memory)
-                said["seconds"].append(time.perf_counter() - start)
+                said["ended"].append(time.monotonic())
                 said["failed"].append(done.failed)
                 said["arrived"].append([each.length for each in done.arrived if each.owner == 0])
-                if not (memory == data_of(size)).all():
+                if not np.array_equal(memory, data[size]):
                     return {**said, "error": f"other data than those of {size} bytes"}
             if told["tensors"]:
                 said["tensors"] = handed_on(Stage(streams, 4096), side)
@@ -98,11 +104,12 @@ def main() -> None:
     links = range(len(told["first"]))
     places: list[dict[str, Any]] = [{"second_gpu": gpu} for gpu in range(GPUS)]
     places += [{"first_gpus": list(links)}] if told["senders"] == 1 else [{"first_gpus": [link]} for link in links]
+    data = {size: data_of(size) for size in told["sizes"]}
     children = []
     for place in places:
         child = os.fork()
         if not child:
-            sys.stdout.write(json.dumps(carry(told, **place)) + "\n")
+            sys.stdout.write(json.dumps(carry(told, data, **place)) + "\n")
             sys.stdout.flush()
             os._exit(0)
         children.append(child)

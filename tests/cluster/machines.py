@@ -24,7 +24,7 @@ NCCL = """<system version="2">
     <pci busid="0000:20:00.0" class="0x030200" vendor="0x10de" link_speed="8 GT/s" link_width="16">
       <gpu dev="2" sm="80" rank="2" gdr="1"/>
     </pci>
-    <nic><net name="eth0" dev="1" speed="10000" port="0" guid="0x0" maxconn="65536" gdr="0"/></nic>
+    <nic><net name="eth0" dev="1" speed="10000" port="0" guid="0x1" maxconn="65536" gdr="0"/></nic>
   </cpu>
   <cpu numaid="1" arch="x86_64" vendor="GenuineIntel">
     <pci busid="0000:ab:00.0" class="0x030200" vendor="0x10de" link_speed="8 GT/s" link_width="16">

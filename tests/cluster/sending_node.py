@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fanin_cluster.handoff.channel import HandoffFailed
+from fanin_cluster.handoff.node import WholeNode
 from fanin_cluster.handoff.plan import Plan, build
 from fanin_cluster.handoff.selection import Link
 from fanin_cluster.handoff.transfer import CHUNK, End, send
@@ -23,12 +24,12 @@ GPUS = 8
 RATE = 1e9
 
 
-def plan_of(size: int, links: int) -> Plan:
+def plan_of(size: int, links: int, holder: int | None = None) -> Plan:
     """8 GPUs on both sides; link i joins GPU i, through a NIC of its own on each side."""
     joined = [Link(each, each, f"first{each}", f"second{each}", RATE) for each in range(links)]
     groups = [[gpu for gpu in range(GPUS) if gpu % links == each] for each in range(links)]
     names = [f"gpu{each}" for each in range(GPUS)]
-    return build(size, joined, groups, first_gpus=names, second_gpus=names)
+    return build(size, joined, groups, first_gpus=names, second_gpus=names, holder=holder)
 
 
 def data_of(size: int) -> Any:
@@ -64,7 +65,7 @@ def main() -> None:
         plan = plan_of(int(size), len(devices))
         try:
             sockets = {f"first{i}": each for i, each in enumerate(devices)}
-            done = send(plan, data_of(int(size)), sockets, channel, chunks)
+            done = send(plan, WholeNode(data_of(int(size)), channel), sockets, chunks)
         except HandoffFailed as error:
             print(f"HandoffFailed: {error}", flush=True)
             return

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fanin_cluster.handoff.channel import HandoffFailed
+from fanin_cluster.handoff.node import WholeNode
 from fanin_cluster.handoff.selection import HandoffInvalid
 from fanin_cluster.handoff.transfer import CHUNK, digest_of, failures_of, recv, send
 from fanin_tools.fabric.generate import Shape
@@ -78,7 +79,7 @@ def test_one_copy_for_all_gpus(chunks: int, running: Running) -> None:
     before = sent(running)
     memory = np.zeros((GPUS, SIZE), np.uint8)
     with SendingNode([*first, f"chunks={chunks}"]) as node:
-        done = recv(plan_of(SIZE, LINKS), memory, by_name(second), node.channel, chunks)
+        done = recv(plan_of(SIZE, LINKS), WholeNode(memory, node.channel), by_name(second), chunks)
         assert node.ends_with() == "failed []"
     assert (memory == data_of(SIZE)).all()
     assert done.failed == ()
@@ -100,9 +101,9 @@ def sent(running: Running) -> int:
 def test_two_plans_are_refused(running: Running) -> None:
     memory = np.zeros((GPUS, SIZE - 1), np.uint8)
     with SendingNode(list(sockets(running)[:LINKS])) as node:
-        with pytest.raises(HandoffFailed, match="the two nodes have different plans"):
-            recv(plan_of(SIZE - 1, LINKS), memory, by_name(sockets(running)[LINKS:]), node.channel)
-        assert node.ends_with().startswith("HandoffFailed: the two nodes have different plans")
+        with pytest.raises(HandoffFailed, match="the processes have different plans"):
+            recv(plan_of(SIZE - 1, LINKS), WholeNode(memory, node.channel), by_name(sockets(running)[LINKS:]))
+        assert node.ends_with().startswith("HandoffFailed: the processes have different plans")
 
 
 def test_the_other_node_goes_away(running: Running) -> None:
@@ -110,12 +111,12 @@ def test_the_other_node_goes_away(running: Running) -> None:
     there.sendall(b'{"weather": "fine"}\n')
     memory = np.zeros((GPUS, SIZE), np.uint8)
     with here, pytest.raises(HandoffFailed, match=r"it has said .*weather.* and not plan"):
-        recv(plan_of(SIZE, LINKS), memory, by_name(sockets(running)[LINKS:]), here)
+        recv(plan_of(SIZE, LINKS), WholeNode(memory, here), by_name(sockets(running)[LINKS:]))
     there.close()
     here, there = socket.socketpair()
     there.close()
     with here, pytest.raises(HandoffFailed, match="the other node does not go on"):
-        recv(plan_of(SIZE, LINKS), memory, by_name(sockets(running)[LINKS:]), here)
+        recv(plan_of(SIZE, LINKS), WholeNode(memory, here), by_name(sockets(running)[LINKS:]))
 
 
 @pytest.mark.parametrize("ends", ["[]", "7", '[{"qpn": 1}]', '[{"gid": "::1", "qpn": [], "rkey": 1, "address": 1}]'])
@@ -125,7 +126,7 @@ def test_an_end_that_can_not_be_read(ends: str, running: Running) -> None:
     here, there = socket.socketpair()
     there.sendall(f'{{"plan": "{digest}", "ends": {ends}}}\n'.encode())
     with here, there, pytest.raises(HandoffFailed, match=r"ends can not be read|it has 0 ends and not 2"):
-        recv(plan, np.zeros((GPUS, 64), np.uint8), by_name(sockets(running)[LINKS:]), here)
+        recv(plan, WholeNode(np.zeros((GPUS, 64), np.uint8), here), by_name(sockets(running)[LINKS:]))
 
 
 @pytest.mark.parametrize("said", [7, [[0]], [["a", []]], [[0, [[1]]]]])
@@ -138,8 +139,8 @@ def test_nothing_to_send() -> None:
     plan = plan_of(0, LINKS)
     here, there = socket.socketpair()
     with here, there:
-        assert send(plan, np.zeros(0, np.uint8), {}, here) == plan
-        assert recv(plan, np.zeros((GPUS, 0), np.uint8), {}, there) == plan
+        assert send(plan, WholeNode(np.zeros(0, np.uint8), here), {}) == plan
+        assert recv(plan, WholeNode(np.zeros((GPUS, 0), np.uint8), there), {}) == plan
 
 
 def test_wrong_arguments() -> None:
@@ -147,13 +148,13 @@ def test_wrong_arguments() -> None:
     here, there = socket.socketpair()
     with here, there:
         with pytest.raises(HandoffInvalid, match="give contiguous bytes of shape"):
-            send(plan, np.zeros(63, np.uint8), {}, here)
+            send(plan, WholeNode(np.zeros(63, np.uint8), here), {})
         with pytest.raises(HandoffInvalid, match="give contiguous bytes of shape"):
-            recv(plan, np.zeros((GPUS, 128), np.uint8)[:, ::2], {}, here)
+            recv(plan, WholeNode(np.zeros((GPUS, 128), np.uint8)[:, ::2], here), {})
         with pytest.raises(HandoffInvalid, match="a transfer in 0 chunks"):
-            send(plan, np.zeros(64, np.uint8), {}, here, 0)
+            send(plan, WholeNode(np.zeros(64, np.uint8), here), {}, 0)
         with pytest.raises(HandoffInvalid, match="the device of first0 is not given"):
-            send(plan, np.zeros(64, np.uint8), {}, here)
+            send(plan, WholeNode(np.zeros(64, np.uint8), here), {})
 
 
 def test_nics_die_on_the_way(running: Running) -> None:
@@ -167,7 +168,7 @@ def test_nics_die_on_the_way(running: Running) -> None:
         memory = np.zeros((GPUS, SIZE), np.uint8)
         pid = running.state.processes()[running.fabric.nics[victim].name].pid
         with SendingNode([*first, f"chunks={chunks}", f"kill={pid}"]) as node:
-            done = recv(plan_of(SIZE, LINKS), memory, by_name(devices), node.channel, chunks)
+            done = recv(plan_of(SIZE, LINKS), WholeNode(memory, node.channel), by_name(devices), chunks)
             assert node.ends_with() == "failed [0]"
         assert (memory == data_of(SIZE)).all()
         assert done.failed == (0,)

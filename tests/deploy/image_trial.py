@@ -29,6 +29,9 @@ LOADED = CHECKOUT / "tests/arm/programs/loaded.py"
 SHAPE = "--name demo --nodes 2 --ranks-per-node 2 --lanes 1"
 DEMO = f"fanin demo --json {SHAPE} --bytes 64K --sections allreduce,collectives"
 SCRIPT = f"fanin fabric up {SHAPE} >&2 && {DEMO}"
+# Without gRPC it ends with NOT_SUPPORTED, before it looks at the node.
+PLUGIN = """mkdir -p /tmp/sys/devices && echo 'sysfs = "/tmp/sys"' >/tmp/plugin.toml
+fanin-device-plugin --settings /tmp/plugin.toml 2>&1 || test $? = 1"""
 # $1 the root; then user:group, and the command. Only /tmp can be written, as in a pod with a volume there.
 ENTER = """set -e
 root=$1 user=$2; shift 2
@@ -72,6 +75,10 @@ def trial(path: Path, work: Path) -> None:
     if loaded.get("compiled") != [] or loaded.get("counted") != 1:
         raise TrialFailed(f"a device compiles: {loaded}")
     print(f"a device loads its code for {loaded['cpu']}, and compiles nothing: {time.monotonic() - begin:.0f} s")
+    said = run(root, emulator, config, ["/bin/sh", "-c", PLUGIN], work)
+    if "NO_RESOURCES" not in said:
+        raise TrialFailed(f"the device plugin does not look at its node: {said}")
+    print("the device plugin looks at its node, and finds nothing to give")
     begin = time.monotonic()
     shown = shown_in(run(root, emulator, config, ["/bin/sh", "-c", SCRIPT], work), "{\n")
     if not shown.get("verified") or not shown.get("routes") or not shown.get("collectives"):

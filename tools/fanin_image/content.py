@@ -32,6 +32,7 @@ CODE = "/var/cache/fanin"
 SITE = "usr/local/lib/{python}/dist-packages"
 COMMANDS = {
     "fanin": ("fanin_tools.cli.app", "main"),
+    "fanin-device-plugin": ("fanin_device_plugin.__main__", "main"),
     "fanin-nic": ("fanin_nic.daemon.main", "nic"),
     "fanin-switch": ("fanin_nic.daemon.main", "switch"),
 }

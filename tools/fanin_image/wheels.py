@@ -19,6 +19,7 @@ from .packages import NotPossible
 CHECKOUT = Path(__file__).parents[2]
 SUITES = {(3, 11): "bookworm", (3, 13): "trixie"}  # releases of Debian, by their Python
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # as `uname -m` says, by Debian's and OCI's names
+EXTRAS = ("kubernetes",)  # of pyproject.toml, that an image has as well
 GLIBC = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014")
 LIBRARIES = ("libfanin.so", "libfanin_mpi.so", "libfanin_verbs.so", "_binding.abi3.so")
 # elf.h: e_machine
@@ -42,8 +43,9 @@ def suite() -> str:
 
 
 def dependencies() -> list[str]:
-    """What Fanin needs to run, without versions: those are the constraints."""
-    rows = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+    """What Fanin and its device plugin need to run, without versions: those are the constraints."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    rows = [*project["dependencies"], *(row for extra in EXTRAS for row in project["optional-dependencies"][extra])]
     return [row.partition(">=")[0] for row in rows]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from fanin_cluster.errors import ClusterError
 
 MOST_LINE = 1 << 20
+OTHER_NODE = "the other node"
 
 
 class HandoffFailed(ClusterError):
@@ -18,10 +19,11 @@ class HandoffFailed(ClusterError):
 
 
 class Lines:
-    """Messages over a connection, each a line of JSON."""
+    """Messages over a connection, each a line of JSON. `other`: who is at its other end, in errors."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, other: str = OTHER_NODE) -> None:
         self.file = channel.makefile("rwb")
+        self.other = other
 
     def __enter__(self) -> Lines:
         return self
@@ -36,7 +38,7 @@ class Lines:
             self.file.write(json.dumps(message).encode() + b"\n")
             self.file.flush()
         except OSError as error:
-            raise broken(str(error)) from None
+            raise broken(str(error), self.other) from None
 
     def take(self, *names: str) -> dict[str, Any]:
         """The next message, which has one of the names. Raises HandoffFailed if it has none or none comes."""
@@ -44,14 +46,14 @@ class Lines:
             line = self.file.readline(MOST_LINE)
             message = json.loads(line) if line else None
         except (OSError, ValueError) as error:
-            raise broken(str(error)) from None
+            raise broken(str(error), self.other) from None
         if message is None:
-            raise broken("it has closed the connection")
+            raise broken("it has closed the connection", self.other)
         if not isinstance(message, dict) or not message.keys() & set(names):
-            raise broken(f"it has said {line[:80]!r} and not {' or '.join(names)}")
+            raise broken(f"it has said {line[:80]!r} and not {' or '.join(names)}", self.other)
         return message
 
 
-def broken(how: str) -> HandoffFailed:
+def broken(how: str, other: str = OTHER_NODE) -> HandoffFailed:
     """The error of a process whose other end does not go on."""
-    return HandoffFailed(f"the other node does not go on: {how}", "see the error of the other node")
+    return HandoffFailed(f"{other} does not go on: {how}", f"see the error of {other}")

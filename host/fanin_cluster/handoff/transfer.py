@@ -1,8 +1,8 @@
-"""A plan carried out over devices: each stripe by RDMA WRITE of RC queue pairs, then copies within node 2.
+"""A plan carried out in its literal form: stripes by RDMA WRITE of RC queue pairs, then copies within node 2.
 
-There is one process for each node, which reaches all its NICs. Its "GPUs" are arrays of its memory: that of each second
-GPU is registered with the NIC of its link. The two processes agree over a connection that the program brings, by lines
-of JSON:
+A server has one process or several (`node`). Each process has the queue pairs of the links of its GPUs, and does the
+copies whose source is one of them: *spread* in node 1, *diffuse* and *collect* in node 2. The leading processes of the
+two nodes agree over a connection that the program brings, by lines of JSON:
 
 | from | line |
 | --- | --- |
@@ -19,18 +19,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fanin.errors import FaninError
-from fanin.verbs import CQ, GID, MR, PD, QP, SGE, AHAttr, Context, GlobalRoute, QPAttr, QPInitAttr, SendWR
+from fanin.verbs import CQ, GID, PD, QP, SGE, AHAttr, Context, GlobalRoute, QPAttr, QPInitAttr, SendWR
 from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_QPT_RC, IBV_WR_RDMA_WRITE
-from fanin_cluster.handoff.channel import HandoffFailed, Lines, broken
+from fanin_cluster.handoff.channel import HandoffFailed, broken
+from fanin_cluster.handoff.node import Node
 from fanin_cluster.handoff.plan import Plan
 from fanin_cluster.handoff.ranges import joined
 from fanin_cluster.handoff.selection import HandoffInvalid, device_of
@@ -38,106 +35,117 @@ from fanin_cluster.handoff.selection import HandoffInvalid, device_of
 READ_ONLY, WRITTEN = 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE  # of node 1, of node 2
 CHUNK = 1 << 20  # bytes of a WRITE: what a failing link loses at least
 DEPTH = 16  # WRITEs under way on a link
-Bytes = NDArray[np.uint8]
 
 
-def send(plan: Plan, data: Bytes, devices: Mapping[str, str], channel: socket.socket, chunks: int = 1) -> Plan:
-    """Send data to another node, which calls `recv` with the same plan.
+def send(plan: Plan, node: Node, devices: Mapping[str, str], chunks: int = 1) -> Plan:
+    """Send the data in the memory of node 1 to node 2, whose processes call `recv` with the same plan.
 
     Args:
-        data: the `plan.size` bytes, contiguous; they must stay as they are until the call returns.
-        devices: the socket of the device of each NIC of the plan's links, by the name of the NIC.
-        channel: a connection to the process that receives.
+        node: the first `plan.size` bytes of its GPUs are the data; of the plan's holder alone, if it has one. They must
+            stay as they are until the call returns.
+        devices: the socket of the device of each NIC of the links of this process, by the name of the NIC.
         chunks: in how many the stages follow each other; 1: one stage after the other, as in the document. `recv` must
             be given the same number; `cost.chosen_chunks` has the one with the least predicted time.
 
     Returns: the plan of the last round, of the last chunk: `failed` names the links that have failed.
     Raises HandoffFailed, HandoffInvalid, or FaninError for a device that can not be reached.
     """
-    _check(plan, data, (plan.size,), chunks)
+    _check(plan, node, len(plan.first_gpus), chunks)
     if not plan.size:
         return plan
     with contextlib.ExitStack() as opened:
-        ends = [opened.enter_context(End(device_of(devices, link.first_nic), data, READ_ONLY)) for link in plan.links]
-        lines = opened.enter_context(Lines(channel))
-        peers = agree(plan, ends, lines, chunks)
-        lines.take("connected")
-        with ThreadPoolExecutor(len(ends)) as threads:
-            failed = plan.failed
+        ends = {
+            number: opened.enter_context(
+                End(device_of(devices, link.first_nic), node, link.first, plan.size, READ_ONLY)
+            )
+            for number, link in enumerate(plan.links)
+            if node.owns(link.first)
+        }
+        peers = agree(plan, ends, node, chunks)
+        node.take("connected")
+        failed = plan.failed
+        with ThreadPoolExecutor(max(1, len(ends))) as threads:
             for part in plan.in_chunks(chunks):
-                plan = _send_part(part.avoiding(failed), ends, peers, lines, threads)
+                plan = _send_part(part.avoiding(failed), ends, peers, node, threads)
                 failed = plan.failed
-                lines.put({"arrived": True})
-        lines.take("received")
+                node.put({"arrived": True})
+        node.take("received")
     return plan
 
 
 def _send_part(
-    plan: Plan, ends: list[End], peers: list[dict[str, Any]], lines: Lines, threads: ThreadPoolExecutor
+    plan: Plan, ends: Mapping[int, End], peers: list[dict[str, Any]], node: Node, threads: ThreadPoolExecutor
 ) -> Plan:
     """Write all stripes, also those of links that fail. Returns the plan of the last round."""
     while True:
+        if plan.spread:
+            node.copy(plan.spread)
+            node.gather()
         work: dict[int, list[tuple[int, int]]] = {}
         for link, copy in plan.send:
-            work.setdefault(link, []).append((copy.offset, copy.length))
+            if link in ends:
+                work.setdefault(link, []).append((copy.offset, copy.length))
         rounds = {link: threads.submit(ends[link].write, ranges, peers[link]) for link, ranges in work.items()}
         outcomes = {link: each.result() for link, each in rounds.items()}
-        failures = {link: joined(arrived) for link, (whole, arrived) in outcomes.items() if not whole}
+        said = node.gather([[link, joined(arrived)] for link, (whole, arrived) in outcomes.items() if not whole])
+        failures = failures_of([each for of_a_process in said for each in of_a_process])
         if not failures:
             return plan
         try:
             plan = plan.without(failures)
         except HandoffInvalid as error:
-            lines.put({"lost": error.cause})
+            node.put({"lost": error.cause})
             raise HandoffFailed(error.cause, error.remedy) from None
-        lines.put({"failures": [[link, arrived] for link, arrived in failures.items()]})
+        node.put({"failures": list(failures.items())})
 
 
-def recv(plan: Plan, memory: Bytes, devices: Mapping[str, str], channel: socket.socket, chunks: int = 1) -> Plan:
-    """Receive the data of `send`, into the memory of every GPU.
+def recv(plan: Plan, node: Node, devices: Mapping[str, str], chunks: int = 1) -> Plan:
+    """Receive the data of `send` into the memory of every GPU of node 2.
 
-    Args:
-        memory: of shape (GPUs of node 2, `plan.size`), contiguous; a row for each GPU.
-
-    The others, returns and raises are those of `send`. With several chunks, the copies within this node are done while
+    Arguments, returns and raises are those of `send`. With several chunks, the copies within this node are done while
     the next chunk arrives.
     """
-    _check(plan, memory, (len(plan.second_gpus), plan.size), chunks)
+    _check(plan, node, len(plan.second_gpus), chunks)
     if not plan.size:
         return plan
     with contextlib.ExitStack() as opened:
-        ends = [
-            opened.enter_context(End(device_of(devices, link.second_nic), memory[link.second], WRITTEN))
-            for link in plan.links
-        ]
-        lines = opened.enter_context(Lines(channel))
-        agree(plan, ends, lines, chunks)
-        lines.put({"connected": True})
+        ends = {
+            number: opened.enter_context(
+                End(device_of(devices, link.second_nic), node, link.second, plan.size, WRITTEN)
+            )
+            for number, link in enumerate(plan.links)
+            if node.owns(link.second)
+        }
+        agree(plan, ends, node, chunks)
+        node.gather()
+        node.put({"connected": True})
         failed = plan.failed
         for part in plan.in_chunks(chunks):
             plan = part.avoiding(failed)
-            while "arrived" not in (said := lines.take("arrived", "failures", "lost")):
+            while "arrived" not in (said := node.take("arrived", "failures", "lost")):
                 if "lost" in said:
                     raise HandoffFailed(str(said["lost"]), "repair a link and begin anew")
                 plan = plan.without(failures_of(said["failures"]))
             failed = plan.failed
-            for copy in [*plan.diffuse, *plan.collect]:
-                place = slice(copy.offset, copy.offset + copy.length)
-                memory[copy.target, place] = memory[copy.source, place]
-        lines.put({"received": True})
+            if plan.diffuse:
+                node.copy(plan.diffuse)
+                node.gather()
+            node.copy(plan.collect)
+        node.gather()
+        node.put({"received": True})
     return plan
 
 
 class End:
-    """One end of a link: a queue pair of a NIC, and memory of this process that is registered there with rights."""
+    """One end of a link: a queue pair of a NIC, and the memory of a GPU, registered there with rights."""
 
-    def __init__(self, device: str, memory: Bytes, rights: int) -> None:
+    def __init__(self, device: str, node: Node, gpu: int, size: int, rights: int) -> None:
         self.rights = rights
         self.context = Context(device)
         try:
             self.pd = PD(self.context)
             self.cq = CQ(self.context)
-            self.mr = MR(self.pd, memory.nbytes, rights, memory.ctypes.data)
+            self.mr = node.register(self.pd, gpu, size, rights)
             self.qp = QP(self.pd, QPInitAttr(IBV_QPT_RC, self.cq, self.cq))
             self.gid = self.context.query_gid().gid
         except BaseException:
@@ -195,27 +203,33 @@ def digest_of(plan: Plan, chunks: int) -> str:
     return hashlib.sha256(f"{plan!r} in {chunks}".encode()).hexdigest()
 
 
-def agree(plan: Plan, ends: list[End], lines: Lines, chunks: int) -> list[dict[str, Any]]:
-    """Exchange plans and queue pairs with the other node, connect, and return the other ends."""
+def agree(plan: Plan, ends: Mapping[int, End], node: Node, chunks: int) -> list[dict[str, Any]]:
+    """Exchange plans and queue pairs with the other node, connect those of this process, and return all other ends."""
     digest = digest_of(plan, chunks)
-    lines.put({"plan": digest, "ends": [end.described() for end in ends]})
-    said = lines.take("plan")
-    if said["plan"] != digest:
+    here = node.gather({"plan": digest, "ends": [[link, end.described()] for link, end in ends.items()]})
+    described = {link: end for each in here for link, end in each["ends"]}
+    if lacking := sorted(set(range(len(plan.links))) - described.keys()):
+        raise HandoffInvalid(f"no process of this node has the GPU of link {lacking}", "give each GPU to a process")
+    node.put({"plan": digest, "ends": [described[link] for link in range(len(plan.links))]})
+    said = node.take("plan")
+    if any(each["plan"] != digest for each in (*here, said)):
         raise HandoffFailed(
-            "the two nodes have different plans", "plan from the same topologies, sizes, options and chunks"
+            "the processes have different plans", "plan from the same topologies, sizes, options and chunks"
         )
+    peers = list(_ends_of(said))
+    if len(peers) != len(plan.links):
+        raise broken(f"it has {len(peers)} ends and not {len(plan.links)}")
+    for link, end in ends.items():
+        end.connect(peers[link])
+    return peers
+
+
+def _ends_of(said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     try:
-        peers = [
-            {"gid": GID(each["gid"]), **{name: int(each[name]) for name in ("qpn", "rkey", "address")}}
-            for each in said["ends"]
-        ]
+        for each in said["ends"]:
+            yield {"gid": GID(each["gid"]), **{name: int(each[name]) for name in ("qpn", "rkey", "address")}}
     except (KeyError, TypeError, ValueError) as error:
         raise broken(f"its ends can not be read: {error!r}") from None
-    if len(peers) != len(ends):
-        raise broken(f"it has {len(peers)} ends and not {len(ends)}")
-    for end, peer in zip(ends, peers, strict=True):
-        end.connect(peer)
-    return peers
 
 
 def failures_of(said: Any) -> dict[int, list[tuple[int, int]]]:
@@ -226,10 +240,7 @@ def failures_of(said: Any) -> dict[int, list[tuple[int, int]]]:
         raise broken(f"its failures can not be read: {error!r}") from None
 
 
-def _check(plan: Plan, array: Bytes, shape: tuple[int, ...], chunks: int) -> None:
+def _check(plan: Plan, node: Node, gpus: int, chunks: int) -> None:
     if chunks < 1:
         raise HandoffInvalid(f"a transfer in {chunks} chunks", "give a number from 1 on")
-    if array.dtype != np.uint8 or array.shape != shape or not array.flags.c_contiguous:
-        raise HandoffInvalid(
-            f"an array of {array.dtype} with shape {array.shape}", f"give contiguous bytes of shape {shape}"
-        )
+    node.check(plan.size, gpus)

@@ -6,12 +6,14 @@
 | cpu | numaid | a NUMA node; NCCL knows no host bridges |
 | pci | busid, class, vendor, link_speed, link_width | a PCI function |
 | gpu | dev | the function above it is a GPU |
-| nic, net | name, speed (Mbit/s), guid | the function above it is a NIC; speed is that of its network |
+| nic, net | name, dev, speed (Mbit/s), guid, gdr | the function above it is a NIC; speed is that of its network |
 | nvlink, xgmi | target, count | a link of the GPU above it |
 
 A file for NCCL_TOPO_FILE may lack `gpu` and `nic`, which NCCL then finds on the machine: such functions are classified
 by PCI class. It may lack the class as well; then a function is OTHER, and a note says so.
-Source: src/graph/xml.cc and topo.cc of NCCL.
+NCCL's plugin for sockets gives a device its number as GUID, and no access to memory of GPUs (gdr): that is how a NIC
+without RDMA is known.
+Source: src/graph/xml.cc and topo.cc of NCCL; src/transport/net_socket.cc.
 """
 
 from __future__ import annotations
@@ -105,8 +107,8 @@ class _Reader:
         nic.devices = tuple(net.get("name") for net in nets if net.get("name"))
         speeds = [self.whole(net, "speed") for net in nets if net.get("speed")]
         nic.rate = sum(speed * MBITS for speed in speeds if speed > 0)  # -1 is unknown
-        if nets:  # the plugin for sockets gives no GUID
-            nic.rdma = any(net.get("guid", "0x0") not in ("0x0", "0") for net in nets)
+        if nets:
+            nic.rdma = any(_has_rdma(net) for net in nets)
 
     def add_links(self) -> None:
         gpus = {gpu.address: gpu.name for gpu in reversed(self.machine.gpus)}
@@ -129,3 +131,8 @@ class _Reader:
             self.machine.notes.append(
                 f"{self.unclassified} functions have neither a class nor <gpu> or <nic>: NCCL finds out on the machine."
             )
+
+
+def _has_rdma(net: Element) -> bool:
+    """Whether a device is none of the plugin for sockets."""
+    return net.get("gdr") == "1" or net.get("guid", "0x0") != f"{net.whole('dev') or 0:#x}"

@@ -1,0 +1,108 @@
+"""A model in two stages on two servers: every GPU of the second gets what the first has computed, in one copy.
+
+    fanin fabric up --name pipeline --nodes 4 --direct
+    python examples/handoff/pipeline.py pipeline
+
+Each server is as `server.xml` says: four GPUs and two NICs, for which the four devices of the fabric stand. The first
+stage is a process. The second is one process for each GPU, each with a fourth of the columns of the second layer, so
+each needs the activations whole. A GPU is a process with its memory here.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import secrets
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from fanin import Job
+from fanin_cluster.handoff.broadcast import Streams, jobs_of
+from fanin_cluster.handoff.plan import Plan, plan_handoff
+from fanin_cluster.handoff.stage import Stage
+from fanin_cluster.topology.reading import read_machine
+from fanin_tools.fabric import lifecycle
+
+MICRO_BATCHES, ROWS, WIDTH, CLASSES = 8, 256, 512, 16
+CAPACITY = ROWS * WIDTH * 4  # bytes of the longest message
+
+
+def weights() -> tuple[np.ndarray, np.ndarray]:
+    """Of both layers: shapes (WIDTH, WIDTH) and (WIDTH, CLASSES)."""
+    chance = np.random.default_rng(0)
+    return chance.standard_normal((WIDTH, WIDTH), np.float32), chance.standard_normal((WIDTH, CLASSES), np.float32)
+
+
+def micro_batch(number: int) -> np.ndarray:
+    """Inputs of shape (ROWS, WIDTH)."""
+    return np.random.default_rng(1 + number).standard_normal((ROWS, WIDTH), np.float32)
+
+
+def activations(number: int) -> np.ndarray:
+    """What the first stage computes."""
+    return np.maximum(micro_batch(number) @ weights()[0], 0)
+
+
+def first_stage(plan: Plan, jobs: list[Job], devices: dict[str, str]) -> None:
+    """On the first server: compute, and hand off."""
+    gpus = [link.first for link in plan.links]
+    with Streams(plan, jobs, devices, first_gpus=gpus) as streams:
+        stage = Stage(streams, CAPACITY)
+        for number in range(MICRO_BATCHES):
+            stage.send(activations(number))
+
+
+def second_stage(
+    plan: Plan, jobs: list[Job], devices: dict[str, str], gpu: int, results: multiprocessing.Queue
+) -> None:
+    """On the second server, for each GPU: receive, and compute its columns of the result."""
+    gpus = len(plan.second_gpus)
+    mine = np.array_split(weights()[1], gpus, axis=1)[gpu]
+    with Streams(plan, jobs, devices, second_gpu=gpu) as streams:
+        stage = Stage(streams, CAPACITY)
+        for number in range(MICRO_BATCHES):
+            (received,) = stage.recv()
+            results.put((number, gpu, received @ mine))
+
+
+def main() -> None:
+    """Start the processes, as a launcher does on both servers, and compare their results with those of one process."""
+    fabric = lifecycle.find(sys.argv[1])
+    if fabric is None:
+        raise SystemExit(f"no fabric {sys.argv[1]}; fanin fabric up --name {sys.argv[1]} --nodes 4 --direct")
+    server = read_machine(Path(__file__).with_name("server.xml"))
+    plan = plan_handoff(CAPACITY, server, server)
+    names = [nic.name for nic in server.rdma_nics]
+    first, second = fabric.fabric.nics[:2], fabric.fabric.nics[2:]
+    addresses = [{name: nic.address for name, nic in zip(names, nics, strict=True)} for nics in (first, second)]
+    sockets = [
+        {name: str(fabric.state.socket(nic.name)) for name, nic in zip(names, nics, strict=True)}
+        for nics in (first, second)
+    ]
+    jid = 1 + secrets.randbelow(2**32 - 1 - len(plan.links))
+    jobs = list(jobs_of(plan, addresses[0], addresses[1], jid, secrets.randbits(32)))
+
+    processes = multiprocessing.get_context("spawn")
+    results = processes.Queue()
+    gpus = range(len(plan.second_gpus))
+    stages = [processes.Process(target=first_stage, args=(plan, jobs, sockets[0]))]
+    stages += [processes.Process(target=second_stage, args=(plan, jobs, sockets[1], gpu, results)) for gpu in gpus]
+    for stage in stages:
+        stage.start()
+    parts = {
+        (number, gpu): part for number, gpu, part in (results.get(timeout=60) for _ in range(MICRO_BATCHES * len(gpus)))
+    }
+    for stage in stages:
+        stage.join()
+
+    for number in range(MICRO_BATCHES):
+        result = np.concatenate([parts[number, gpu] for gpu in gpus], axis=1)
+        whole = activations(number) @ weights()[1]
+        assert np.allclose(result, whole, rtol=1e-3, atol=1e-2), f"micro-batch {number} differs"
+        print(f"micro-batch {number}: {result.shape[0]} x {result.shape[1]} as on one server")
+    print(f"{len(plan.links)} links, {len(gpus)} GPUs, {CAPACITY} bytes of activations in each micro-batch")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""The processes of one server in a literal hand-off: the memory of its GPUs, and what they tell each other.
+
+A server has one process with all GPUs (`WholeNode`), or several, each with some of them (`SharedNode`). Of each server
+one process leads: it has the connection to the other server. What it hears there it shares with the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import struct
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanin.verbs import MR, PD, SharedMemory
+from fanin_cluster.errors import ClusterError
+from fanin_cluster.handoff.channel import HandoffFailed, Lines, broken
+from fanin_cluster.handoff.plan import Copy
+from fanin_cluster.handoff.selection import HandoffInvalid
+
+JOIN_TIMEOUT = 60.0
+RETRY = 0.02  # seconds between two tries to reach a process that does not listen yet
+DESCRIPTORS = b"D"  # the byte that descriptors travel with
+MOST_DESCRIPTORS = 253  # of a message: SCM_MAX_FD of Linux
+SIBLING = "another process of this node"
+Bytes = NDArray[np.uint8]
+
+
+class Node(ABC):
+    """The part of a process in its server. The leading process has `lines`, to that of the other server."""
+
+    lines: Lines | None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process has the connection to the other server."""
+        return self.lines is not None
+
+    @abstractmethod
+    def owns(self, gpu: int) -> bool:
+        """Whether a GPU is of this process."""
+
+    @abstractmethod
+    def memory_of(self, gpu: int) -> Bytes:
+        """The memory of any GPU of the server."""
+
+    @abstractmethod
+    def register(self, pd: PD, gpu: int, size: int, rights: int) -> MR:
+        """Register the first `size` bytes of a GPU of this process."""
+
+    @abstractmethod
+    def check(self, size: int, gpus: int) -> None:
+        """Raise HandoffInvalid if there is no room for `size` bytes in each of `gpus` GPUs."""
+
+    @abstractmethod
+    def share(self, take: Callable[[], Any]) -> Any:
+        """What `take` returns in the leading process, in all. Raises its ClusterError in all, as HandoffFailed."""
+
+    @abstractmethod
+    def gather(self, value: Any = None) -> list[Any]:
+        """The values of all processes, in all. None has gone on before all have come."""
+
+    def copy(self, copies: Iterable[Copy]) -> None:
+        """Carry out those copies within the server whose source is a GPU of this process."""
+        for each in copies:
+            if self.owns(each.source):
+                place = slice(each.offset, each.offset + each.length)
+                self.memory_of(each.target)[place] = self.memory_of(each.source)[place]
+
+    def put(self, message: Mapping[str, Any]) -> None:
+        """Send a message to the other server, from the leading process."""
+        if self.lines is not None:
+            self.lines.put(message)
+
+    def take(self, *names: str) -> dict[str, Any]:
+        """The next message of the other server, in all processes."""
+
+        def take() -> dict[str, Any]:
+            assert self.lines is not None  # `share` calls it in the leading process
+            return self.lines.take(*names)
+
+        found: dict[str, Any] = self.share(take)
+        return found
+
+
+class WholeNode(Node):
+    """A server whose GPUs are all of this process.
+
+    Args:
+        memory: contiguous bytes of shape (GPUs, size), a row for each GPU; or (size,), if all have the same.
+        channel: a connection to the leading process of the other server.
+    """
+
+    def __init__(self, memory: Bytes, channel: socket.socket) -> None:
+        self.memory = memory
+        self.lines = Lines(channel)
+
+    def owns(self, gpu: int) -> bool:
+        return True
+
+    def memory_of(self, gpu: int) -> Bytes:
+        return self.memory if self.memory.ndim == 1 else self.memory[gpu]
+
+    def register(self, pd: PD, gpu: int, size: int, rights: int) -> MR:
+        return MR(pd, size, rights, self.memory_of(gpu).ctypes.data)
+
+    def check(self, size: int, gpus: int) -> None:
+        memory = self.memory
+        if memory.dtype != np.uint8 or memory.shape not in ((size,), (gpus, size)) or not memory.flags.c_contiguous:
+            raise HandoffInvalid(
+                f"an array of {memory.dtype} with shape {memory.shape}",
+                f"give contiguous bytes of shape ({gpus}, {size}), or ({size},) where all GPUs have the same",
+            )
+
+    def share(self, take: Callable[[], Any]) -> Any:
+        return take()
+
+    def gather(self, value: Any = None) -> list[Any]:
+        return [value]
+
+    def copy(self, copies: Iterable[Copy]) -> None:
+        if self.memory.ndim > 1:
+            super().copy(copies)
+
+
+class SharedNode(Node):
+    """A server with several processes, each of which has some of the GPUs. Use `with`: the end of its block leaves.
+
+    The memory of each GPU is shared: a copy to the GPU of another process is one write into its memory.
+
+    memories: the memory of each GPU of the server, its own and those of the others.
+
+    Args:
+        path: of the socket at which the processes of this server meet, of one user; the leading one makes it.
+        processes: how many there are. In node 1 those with the GPUs of the plan's links, and with its holder.
+        gpus: those of this process, by their indices.
+        size: bytes of each GPU.
+        channel: in the leading process, a connection to that of the other server.
+        timeout: seconds to wait for the others at the beginning.
+
+    Raises HandoffInvalid for GPUs that two processes have, or other sizes; HandoffFailed if the others do not come;
+    NoResources without memory.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        processes: int,
+        gpus: Collection[int],
+        size: int,
+        channel: socket.socket | None = None,
+        timeout: float = JOIN_TIMEOUT,
+    ) -> None:
+        self.size = size
+        self.own = {gpu: SharedMemory(size) for gpu in gpus}
+        self.memories: dict[int, Bytes] = {}
+        self.lines = None if channel is None else Lines(channel)
+        self.others: list[Lines] = []  # of the leading process: to all others; else to that
+        self._opened = contextlib.ExitStack()
+        for memory in self.own.values():
+            self._opened.enter_context(memory)
+        try:
+            if channel is None:
+                self._join(Path(path), time.monotonic() + timeout)
+            else:
+                self._meet(Path(path), processes - 1, timeout)
+        except BaseException:
+            self._opened.close()
+            raise
+
+    def __enter__(self) -> SharedNode:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._opened.close()
+
+    def owns(self, gpu: int) -> bool:
+        return gpu in self.own
+
+    def memory_of(self, gpu: int) -> Bytes:
+        return self.memories[gpu]
+
+    def register(self, pd: PD, gpu: int, size: int, rights: int) -> MR:
+        return MR(pd, size, rights, memory=self.own[gpu])
+
+    def check(self, size: int, gpus: int) -> None:
+        if size > self.size:
+            raise HandoffInvalid(f"{size} bytes, and the GPUs have {self.size}", "make the node with a larger size")
+        if out := sorted(gpu for gpu in self.memories if gpu >= gpus):
+            raise HandoffInvalid(f"the plan has {gpus} GPUs, the node also {out}", "give the GPUs of the plan")
+
+    def share(self, take: Callable[[], Any]) -> Any:
+        if not self.leads:
+            said = self.others[0].take("value", "failed")
+            if "failed" in said:
+                raise HandoffFailed(*map(str, said["failed"]))
+            return said["value"]
+        try:
+            value = take()
+        except ClusterError as error:
+            self._tell({"failed": [error.cause, error.remedy]})
+            raise
+        self._tell({"value": value})
+        return value
+
+    def gather(self, value: Any = None) -> list[Any]:
+        if not self.leads:
+            self.others[0].put({"value": value})
+        found: list[Any] = self.share(lambda: [value, *(each.take("value")["value"] for each in self.others)])
+        return found
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        for each in self.others:
+            each.put(message)
+
+    def _meet(self, path: Path, count: int, timeout: float) -> None:
+        """Lead: take the memories of all others, and give everyone all."""
+        arrived: list[tuple[socket.socket, Lines]] = []
+        shared = dict(self.own)
+        with _listener(path, timeout) as listener:
+            while len(arrived) < count:
+                try:
+                    member, _ = listener.accept()
+                except OSError as error:
+                    raise HandoffFailed(
+                        f"{count - len(arrived)} of {count} other processes of this node have not come: {error}",
+                        "start them all, with the same path",
+                    ) from None
+                self._opened.enter_context(member)
+                if not _is_of_this_user(member):
+                    member.close()
+                    continue
+                member.settimeout(timeout)
+                memories, lines = self._greeted(member)
+                if clash := sorted(shared.keys() & memories.keys()):
+                    raise HandoffInvalid(f"two processes of this node have the GPUs {clash}", "give each GPU once")
+                shared |= memories
+                arrived.append((member, lines))
+        for member, lines in arrived:
+            _give(member, lines, shared)
+            member.settimeout(None)
+            self.others.append(lines)
+        self._map(shared)
+
+    def _join(self, path: Path, deadline: float) -> None:
+        """Follow: give the memories of this process, and take those of all."""
+        leader = self._opened.enter_context(socket.socket(socket.AF_UNIX))
+        while True:
+            try:
+                leader.connect(str(path))
+                break
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise HandoffFailed(f"{path}: no process leads this node: {error}", "start it") from None
+                time.sleep(RETRY)
+        leader.settimeout(max(RETRY, deadline - time.monotonic()))
+        _give(leader, lines := self._opened.enter_context(Lines(leader, SIBLING)), self.own)
+        self.others = [lines]
+        descriptors = _taken(leader)
+        gpus = lines.take("gpus")["gpus"]
+        self._map({**self._shared(gpus, descriptors), **self.own})
+        leader.settimeout(None)
+
+    def _greeted(self, member: socket.socket) -> tuple[dict[int, SharedMemory], Lines]:
+        descriptors = _taken(member)
+        lines = self._opened.enter_context(Lines(member, SIBLING))
+        return self._shared(lines.take("gpus")["gpus"], descriptors), lines
+
+    def _shared(self, gpus: list[int], descriptors: list[int]) -> dict[int, SharedMemory]:
+        """The memories of GPUs by their descriptors, which are closed when this process leaves."""
+        memories = [self._opened.enter_context(SharedMemory.of(each)) for each in descriptors]
+        if len(gpus) != len(memories) or any(each.length != self.size for each in memories):
+            raise HandoffInvalid(
+                f"the processes of this node have GPUs of {sorted({each.length for each in memories})} bytes"
+                f" and of {self.size}",
+                "give all the same size",
+            )
+        return dict(zip(map(int, gpus), memories, strict=True))
+
+    def _map(self, shared: Mapping[int, SharedMemory]) -> None:
+        self.memories = {gpu: np.frombuffer(each.buf, np.uint8, self.size) for gpu, each in shared.items()}
+
+
+def _listener(path: Path, timeout: float) -> socket.socket:
+    """A socket at a path, in place of one that a process has left behind."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        path.chmod(0o600)  # nobody can connect before listen()
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise HandoffInvalid(
+            f"{path}: {error.strerror}", "give the path of a new socket, of 107 bytes at most"
+        ) from None
+    listener.settimeout(timeout)
+    return listener
+
+
+def _is_of_this_user(member: socket.socket) -> bool:
+    credentials = member.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", credentials)[1] == os.geteuid()
+
+
+def _give(other: socket.socket, lines: Lines, memories: Mapping[int, SharedMemory]) -> None:
+    """Send memories of GPUs: their descriptors with one byte, and then a line that says whose they are."""
+    socket.send_fds(other, [DESCRIPTORS], [each.fd for each in memories.values()])
+    lines.put({"gpus": list(memories)})
+
+
+def _taken(other: socket.socket) -> list[int]:
+    """The descriptors that another process sends."""
+    try:
+        _, descriptors, _, _ = socket.recv_fds(other, len(DESCRIPTORS), MOST_DESCRIPTORS)
+    except OSError as error:
+        raise broken(str(error), SIBLING) from None
+    return list(descriptors)
