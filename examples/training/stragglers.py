@@ -47,9 +47,9 @@ class Outcome(NamedTuple):
     waited: float
 
 
-def digits() -> Model:
+def digits(hidden: int) -> Model:
     """Images of digits, by a network of two layers in numpy."""
-    learnt = task("drawn", "mlp")
+    learnt = task("drawn", "mlp")._replace(hidden=hidden)
     return Model(
         learnt.parameters(2),
         lambda parameters, rank, number: learnt.gradient(parameters, learnt.batch(1, rank, number)),
@@ -131,6 +131,7 @@ def train(
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time to a target loss, synchronous and with bounded staleness.")
     parser.add_argument("--transformer", action="store_true", help="a small transformer; needs torch")
+    parser.add_argument("--hidden", type=int, default=64, help="units of the network for digits")
     parser.add_argument("--stale-max", type=int, default=8)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--step-ms", type=float, default=20.0, help="length of a step; longer than its arithmetic")
@@ -139,7 +140,7 @@ def main() -> None:
     parser.add_argument("--slow", type=int, default=0, help="this many ranks pause in every step")
     parser.add_argument("--runs", type=int, default=3, help="of each way, in turns")
     options = parser.parse_args()
-    model = transformer() if options.transformer else digits()
+    model = transformer() if options.transformer else digits(options.hidden)
     with fanin.Communicator() as communicator:
         found: dict[int, list[Outcome]] = {0: [], options.stale_max: []}
         for seed in range(options.runs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import signal
 import subprocess
@@ -32,10 +33,12 @@ class Fabric:
     def __init__(self, bench: Bench, shape: Shape) -> None:
         self.running = bench.up(shape)
 
-    def train(self, folder: Path, ranks: int = NODES, code: int = 0, **options: Any) -> dict[int, Any]:
+    def train(
+        self, folder: Path, ranks: int = NODES, code: int = 0, module: str = "rank", **options: Any
+    ) -> dict[int, Any]:
         """Run the ranks to their end; by rank, what those have written that came to it."""
         name = self.running.fabric.name
-        program = [sys.executable, "-m", "tests.training.staleness.rank", str(folder), json.dumps(options)]
+        program = [sys.executable, "-m", f"tests.training.staleness.{module}", str(folder), json.dumps(options)]
         command = [*FANIN, "run", "--name", name, "-n", str(ranks), "--slots", "16", "--prefix", "--keep-going"]
         done = subprocess.run([*command, "--", *program], capture_output=True, text=True, timeout=BOUND_S)
         assert done.returncode == code, done.stdout + done.stderr
@@ -105,3 +108,14 @@ def test_ranks_of_a_node_are_summed_by_its_nic(fabric: Fabric, tmp_path: Path) -
     assert len(found) == 2 * NODES
     for each in found.values():
         np.testing.assert_allclose(each["own"], whole, atol=1e-6)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="torch is not installed: make .venv/.with-torch")
+def test_a_model_of_torch_with_bound_zero_is_synchronous_training(fabric: Fabric, tmp_path: Path) -> None:
+    """By the front door of PyTorch, to the last bit. With a bound of one it is not: the comparison can fail."""
+    found = fabric.train(tmp_path, module="torch_rank", stale_max=0, last=6)
+    assert len(found) == NODES
+    for each in found.values():
+        assert each["parameters"].tobytes() == each["expected"].tobytes()
+    later = fabric.train(tmp_path, module="torch_rank", stale_max=1, last=6)
+    assert all(each["parameters"].tobytes() != each["expected"].tobytes() for each in later.values())
