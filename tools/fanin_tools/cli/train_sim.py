@@ -14,6 +14,7 @@ from fanin_tools.progress import print_progress
 
 if TYPE_CHECKING:
     from fanin_train.staleness.simulation.comparison import Comparison, Outcome
+    from fanin_train.staleness.simulation.scenario import Scenario
 
 
 @reporting
@@ -24,6 +25,9 @@ def train_sim(
     seconds: Annotated[float, typer.Option(min=1.0, help="Duration, in virtual time.")] = 60.0,
     compute: Annotated[float, typer.Option(help="Seconds of one iteration.")] = 0.1,
     latency: Annotated[float, typer.Option(min=0.0, help="Seconds of a message, one way.")] = 0.02,
+    transfer: Annotated[
+        float, typer.Option(min=0.0, help="Seconds in which a gradient passes a link; an allreduce takes as long.")
+    ] = 0.0,
     pause: Annotated[float, typer.Option(help="Share of the iterations that are paused.")] = 0.05,
     factor: Annotated[float, typer.Option(min=1.0, help="How much longer a paused iteration takes.")] = 6.0,
     slow: Annotated[int, typer.Option(min=0, help="Nodes of which every iteration takes three times as long.")] = 0,
@@ -55,7 +59,7 @@ def train_sim(
         if slow >= nodes:
             raise UsageError(f"--slow {slow} of {nodes} nodes", "leave one that is not slow")
         pauses = Pauses(pause, factor, tuple(range(nodes - slow, nodes)))
-        scenario = Scenario(nodes, compute, Network(latency), pauses, duration=seconds, seed=seed)
+        scenario = Scenario(nodes, compute, Network(latency, transfer), pauses, duration=seconds, seed=seed)
         if forms:
             _print_forms(scenario, bounds[0], json_output)
             return
@@ -106,19 +110,18 @@ def _print_outcomes(outcomes: list[Outcome], target: float) -> None:
                 f"{each.bytes_without / first.bytes_sent:.2f}",
             ]
         )
-    columns = ["method", "iterations", f"loss at {end:.0f} s", f"loss at {samples} samples", f"to loss {target}"]
-    columns += ["times faster", "bytes sent", "without a switch"]
-    print_table("training with stragglers; bytes of a gradient beside those of an allreduce in a ring", columns, rows)
+    columns = ["method", "steps", f"loss at {end:.0f} s", f"loss at {samples} samples", f"to loss {target}"]
+    columns += ["times faster", "bytes sent", "without switch"]
+    print_table("training with stragglers; bytes of a step, an allreduce in a ring being 1", columns, rows)
 
 
-def _print_forms(scenario: object, stale_max: int, json_output: bool) -> None:
+def _print_forms(scenario: Scenario, stale_max: int, json_output: bool) -> None:
     from dataclasses import replace
 
     from fanin_train.staleness.rules import forms
     from fanin_train.staleness.simulation.cluster import Cluster
-    from fanin_train.staleness.simulation.scenario import Network, Pauses, Scenario
+    from fanin_train.staleness.simulation.scenario import Network, Pauses
 
-    assert isinstance(scenario, Scenario)
     rows = []
     for name, rules in forms(stale_max).items():
         counts = []

@@ -1,13 +1,10 @@
-"""Ways to train the same model in the same scenario: losses at equal time and at equal samples, and bytes.
-
-Transmission takes no time here but the latency: the bytes stand beside every speed-up instead.
-"""
+"""Ways to train the same model in the same scenario: losses at equal time and at equal samples, and bytes."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -68,18 +65,20 @@ class Comparison:
     every: float = 1.0
 
     def synchronous(self) -> Outcome:
-        """Each step waits for the gradients of all. Its bytes are those of an allreduce in a ring."""
-        return self._by_protocol("synchronous", streaming(0), *[self._ring()] * 2)
+        """Each step waits for the sum of all: an allreduce by a switch, in which one gradient passes each link. The
+        bytes are those of an allreduce in a ring."""
+        network = self.scenario.network
+        allreduce = replace(network, transfer=network.transfer / max(1, self._others()))
+        scenario = replace(self.scenario, network=allreduce)
+        return self._by_protocol("synchronous", streaming(0), self._ring(), self._ring(), scenario)
 
     def bounded(self, stale_max: int) -> Outcome:
         """Bounded staleness; the network loses nothing, so the clocks are all that it needs."""
-        return self._by_protocol(
-            f"stale {stale_max}", streaming(stale_max), self._size(), self._size() * self._others()
-        )
+        return self._by_sending(f"stale {stale_max}", streaming(stale_max))
 
     def asynchronous(self) -> Outcome:
         """Without a bound."""
-        return self._by_protocol("asynchronous", streaming(UNBOUNDED), self._size(), self._size() * self._others())
+        return self._by_sending("no bound", streaming(UNBOUNDED))
 
     def local_descent(self, steps: int) -> Outcome:
         """Local SGD: each node makes some steps by itself, then all take the mean of the parameters."""
@@ -102,7 +101,7 @@ class Comparison:
                     outcome.intervals.append(Interval(learner.rank, begin, end, computing=True))
                 ends.append(end)
             number += steps
-            now = max(ends) + scenario.network.latency
+            now = max(ends) + scenario.network.latency + scenario.network.transfer
             outcome.intervals += [Interval(rank, end, now, computing=False) for rank, end in enumerate(ends)]
             mean: np.ndarray = np.stack([learner.replica.parameters for learner in learners]).mean(axis=0)
             for learner in learners:
@@ -112,7 +111,13 @@ class Comparison:
         outcome.iterations = number * scenario.nodes
         return outcome
 
-    def _by_protocol(self, method: str, rules: Rules, bytes_sent: float, bytes_without: float) -> Outcome:
+    def _by_sending(self, method: str, rules: Rules) -> Outcome:
+        """Each gradient goes to all others."""
+        return self._by_protocol(method, rules, self._size(), self._size() * self._others(), self.scenario)
+
+    def _by_protocol(
+        self, method: str, rules: Rules, bytes_sent: float, bytes_without: float, scenario: Scenario
+    ) -> Outcome:
         outcome = Outcome(method, bytes_sent, bytes_without)
         first = self._learner(0)
         outcome.points.append(Point(0.0, 0, self.task.loss(first.replica.parameters)))
@@ -123,7 +128,7 @@ class Comparison:
                 outcome.points.append(Point(now, samples, self.task.loss(first.replica.parameters)))
 
         cluster = Cluster(
-            self.scenario, rules, lambda rank: first if rank == 0 else self._learner(rank), look, timeline=True
+            scenario, rules, lambda rank: first if rank == 0 else self._learner(rank), look, timeline=True
         )
         cluster.run()
         outcome.iterations, outcome.intervals = cluster.iterations, cluster.intervals or []
