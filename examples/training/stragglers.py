@@ -2,20 +2,22 @@
 
     fanin run -n 4 --slots 16 -- python examples/training/stragglers.py            # digits, by numpy
     fanin run -n 4 --slots 16 -- python examples/training/stragglers.py --transformer   # a small one, by PyTorch
+    fanin run -n 4 --slots 16 -- python examples/training/stragglers.py --local 8   # PyTorch's PostLocalSGD beside it
 
 Each rank is a node, or a worker of its node. In 5 % of the steps, chosen by a seed, a rank pauses for as long as five
-more steps. All ways have the same pauses, batches and start. Synchronous training makes an allreduce in each step. Rank 0
-prints, for each way, the time to the target loss and the bytes of a step, and at the end the ratio of the medians.
+more steps. All ways have the same pauses, batches and start. Synchronous training makes an allreduce in each step.
+Rank 0 prints, for each way, the time to the target loss and the bytes of a step; at the end, the ratio of the medians.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import statistics
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,13 +31,18 @@ Gradient = Callable[[np.ndarray, int, int], np.ndarray]  # parameters, rank, num
 
 
 class Model(NamedTuple):
-    """What is learnt. target: a loss."""
+    """What is learnt. target: a loss. rate: of the optimiser, Adam or plain descent."""
 
     start: np.ndarray
     gradient: Gradient
     loss: Callable[[np.ndarray], float]
-    optimiser: Callable[[], Optimiser]
+    rate: float
+    is_adam: bool
     target: float
+
+    def optimiser(self) -> Optimiser:
+        """A new one."""
+        return Adam(self.rate) if self.is_adam else SGD(self.rate)
 
 
 class Outcome(NamedTuple):
@@ -50,16 +57,31 @@ class Outcome(NamedTuple):
     received: int
 
 
+class Trainer(Protocol):
+    """A way to train. waited: seconds for other ranks. sent, received: bytes of data of a step."""
+
+    waited: float
+    sent: int
+    received: int
+
+    def step(self, gradient: np.ndarray) -> None:
+        """Take part with this rank's gradient; the parameters change in place."""
+
+    def finish(self) -> None:
+        """After the last step."""
+
+
 class Synchronous:
     """Each step takes the mean of the gradients of all, by an allreduce in the devices."""
 
-    def __init__(self, communicator: fanin.Communicator, parameters: np.ndarray, optimiser: Optimiser) -> None:
-        self.communicator, self.parameters, self.optimiser = communicator, parameters, optimiser
+    def __init__(self, communicator: fanin.Communicator, parameters: np.ndarray, model: Model) -> None:
+        self.communicator, self.parameters, self.optimiser = communicator, parameters, model.optimiser()
         self.mean = communicator.alloc(parameters.shape, parameters.dtype)
         self.waited = 0.0
+        self.sent = self.received = parameters.nbytes
 
     def step(self, gradient: np.ndarray) -> None:
-        """As BoundedStaleness.step."""
+        """As Trainer.step."""
         self.mean[:] = gradient
         begin = time.monotonic()
         self.communicator.allreduce(self.mean, out=self.mean, op="mean")
@@ -67,7 +89,49 @@ class Synchronous:
         self.optimiser.step(self.parameters, self.mean)
 
     def finish(self) -> None:
-        """Nothing is under way."""
+        """As Trainer.finish."""
+
+
+class Stale(BoundedStaleness):
+    """Bounded staleness."""
+
+    def __init__(self, communicator: fanin.Communicator, parameters: np.ndarray, model: Model, stale_max: int) -> None:
+        super().__init__(communicator, parameters, model.optimiser(), stale_max)
+        self.sent, self.received, *_ = self.traffic()
+
+
+class Local:
+    """PyTorch's PostLocalSGD over Gloo: each rank makes `period` steps by itself, then all take the mean."""
+
+    def __init__(self, communicator: fanin.Communicator, parameters: np.ndarray, model: Model, period: int) -> None:
+        import torch
+        from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+        from torch.distributed.optim import PostLocalSGDOptimizer
+
+        self.torch: Any = torch
+        if not torch.distributed.is_initialized():
+            where = np.frombuffer(f"/tmp/stragglers-{os.getpid()}".ljust(64).encode(), np.uint8).copy()
+            path = communicator.broadcast(where, root=0).tobytes().decode().strip()
+            torch.distributed.init_process_group(
+                "gloo", f"file://{path}", rank=communicator.rank, world_size=communicator.size
+            )
+        self.flat = torch.nn.Parameter(torch.from_numpy(parameters))
+        kind: Any = torch.optim.Adam if model.is_adam else torch.optim.SGD
+        averager = PeriodicModelAverager(period, warmup_steps=0)
+        self.optimiser = PostLocalSGDOptimizer(kind([self.flat], lr=model.rate), averager)
+        self.waited = 0.0
+        ring = 2 * (communicator.size - 1) * parameters.nbytes // communicator.size
+        self.sent = self.received = ring // period
+
+    def step(self, gradient: np.ndarray) -> None:
+        """As Trainer.step."""
+        self.flat.grad = self.torch.from_numpy(gradient)
+        begin = time.monotonic()
+        self.optimiser.step()
+        self.waited += time.monotonic() - begin
+
+    def finish(self) -> None:
+        """As Trainer.finish."""
 
 
 def digits(hidden: int) -> Model:
@@ -77,8 +141,9 @@ def digits(hidden: int) -> Model:
         learnt.parameters(2),
         lambda parameters, rank, number: learnt.gradient(parameters, learnt.batch(1, rank, number)),
         learnt.loss,
-        lambda: SGD(0.3),
-        0.6,
+        rate=0.3,
+        is_adam=False,
+        target=0.6,
     )
 
 
@@ -124,19 +189,16 @@ def transformer(width: int, layers: int) -> Model:
             return float(loss_of(parameters, (3,), 512))
 
     start = nn.utils.parameters_to_vector(learnt).detach().numpy().copy()
-    return Model(start, gradient, loss, lambda: Adam(4e-4), 0.5)
+    return Model(start, gradient, loss, rate=4e-4, is_adam=True, target=0.5)
 
 
-def train(
-    communicator: fanin.Communicator, model: Model, stale_max: int | None, seed: int, options: argparse.Namespace
-) -> Outcome:
-    """One run; stale_max None: synchronous. The loss is looked at after the run, in copies of the parameters."""
+Way = Callable[[fanin.Communicator, np.ndarray, Model], Trainer]
+
+
+def train(communicator: fanin.Communicator, model: Model, way: Way, seed: int, options: argparse.Namespace) -> Outcome:
+    """One run. The loss is looked at after the run, in copies of the parameters."""
     parameters = model.start.copy()
-    trainer: Synchronous | BoundedStaleness
-    if stale_max is None:
-        trainer = Synchronous(communicator, parameters, model.optimiser())
-    else:
-        trainer = BoundedStaleness(communicator, parameters, model.optimiser(), stale_max)
+    trainer = way(communicator, parameters, model)
     pauses = random.Random(f"{seed} {communicator.rank}")
     copies: list[tuple[float, np.ndarray]] = []
     communicator.barrier()
@@ -151,17 +213,18 @@ def train(
         if communicator.rank == 0 and number % EVERY == 0:
             copies.append((time.monotonic() - begin, parameters.copy()))
     step_s, waited = (time.monotonic() - begin) / options.steps, trainer.waited
-    sent = received = parameters.nbytes
-    if isinstance(trainer, BoundedStaleness):
-        sent, received = trainer.traffic().sent, trainer.traffic().received
     trainer.finish()
     reached = (seconds for seconds, copy in copies if model.loss(copy) <= model.target)
-    return Outcome(next(reached, float("inf")), model.loss(parameters), step_s, waited, sent, received)
+    return Outcome(next(reached, float("inf")), model.loss(parameters), step_s, waited, trainer.sent, trainer.received)
 
 
-def name_of(stale_max: int | None) -> str:
-    """Of a way to train."""
-    return "synchronous" if stale_max is None else f"stale {stale_max}"
+def ways_of(options: argparse.Namespace) -> dict[str, Way]:
+    """By name."""
+    bound, period = options.stale_max, options.local
+    ways: dict[str, Way] = {"synchronous": Synchronous, f"stale {bound}": lambda *of: Stale(*of, bound)}
+    if period:
+        ways[f"PostLocalSGD {period}"] = lambda *of: Local(*of, period)
+    return ways
 
 
 def main() -> None:
@@ -171,6 +234,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=128, help="of the transformer")
     parser.add_argument("--layers", type=int, default=2, help="of the transformer")
     parser.add_argument("--stale-max", type=int, default=8)
+    parser.add_argument("--local", type=int, default=0, help="steps between two means of PostLocalSGD; needs torch")
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--step-ms", type=float, default=60.0, help="length of a step; longer than its arithmetic")
     parser.add_argument("--pause", type=float, default=0.05, help="share of the steps that are paused")
@@ -180,30 +244,30 @@ def main() -> None:
     options = parser.parse_args()
     model = transformer(options.width, options.layers) if options.transformer else digits(options.hidden)
     with fanin.Communicator() as communicator:
-        found: dict[int | None, list[Outcome]] = {None: [], options.stale_max: []}
+        ways = ways_of(options)
+        found: dict[str, list[Outcome]] = {name: [] for name in ways}
         for seed in range(options.runs):
-            for stale_max, outcomes in found.items():
-                outcomes.append(train(communicator, model, stale_max, seed, options))
+            for name, way in ways.items():
+                found[name].append(train(communicator, model, way, seed, options))
         if communicator.rank == 0:
             report(model, found, communicator.size, options)
 
 
-def report(model: Model, found: dict[int | None, list[Outcome]], ranks: int, options: argparse.Namespace) -> None:
+def report(model: Model, found: dict[str, list[Outcome]], ranks: int, options: argparse.Namespace) -> None:
     """What rank 0 prints."""
-    size = model.start.nbytes
-    medians = {stale_max: statistics.median(each.seconds for each in runs) for stale_max, runs in found.items()}
-    for stale_max, runs in found.items():
+    medians = {name: statistics.median(each.seconds for each in runs) for name, runs in found.items()}
+    for name, runs in found.items():
         step_ms = 1000 * statistics.median(each.step_s for each in runs)
         print(
-            f"{name_of(stale_max)}: {medians[stale_max]:.2f} s to loss {model.target} (median of {options.runs}), "
+            f"{name}: {medians[name]:.2f} s to loss {model.target} (median of {options.runs}), "
+            f"{medians['synchronous'] / medians[name]:.2f} times as fast as synchronous, "
             f"{step_ms:.0f} ms a step, loss {runs[-1].loss:.3f} after {options.steps} steps, "
             f"waited {runs[-1].waited:.2f} s; bytes a step: {runs[-1].sent} sent, {runs[-1].received} received"
         )
+    size = model.start.nbytes
     print(f"an allreduce in a ring: {2 * (ranks - 1) * size // ranks} bytes a step, sent and received")
-    if max(medians.values()) < float("inf"):
-        print(f"ratio: {medians[None] / medians[options.stale_max]:.2f} times faster to the loss")
-    else:
-        print("no ratio: the target was not reached; give more --steps")
+    if max(medians.values()) == float("inf"):
+        print("the target was not reached in every way; give more --steps")
 
 
 if __name__ == "__main__":

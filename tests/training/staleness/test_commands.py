@@ -14,7 +14,7 @@ from fanin_train.errors import TrainingError
 from fanin_train.staleness.checkpoint import Checkpoint
 from fanin_train.staleness.optimisers import SGD
 from fanin_train.staleness.simulation.comparison import Comparison
-from fanin_train.staleness.simulation.scenario import Network, Pauses, Scenario
+from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
 from fanin_train.staleness.simulation.tasks import task
 
 SHORT = ["train-sim", "--nodes", "3", "--seconds", "4", "--stale", "2", "--model", "softmax", "--local-steps", "4"]
@@ -37,6 +37,16 @@ def test_pauses_cost_synchronous_training_most() -> None:
     assert synchronous.iterations < bounded.iterations <= free.iterations
     assert bounded.iterations > 1.4 * synchronous.iterations
     assert bounded.bytes_sent < synchronous.bytes_sent < bounded.bytes_without
+
+
+def test_a_death_is_waited_for_until_it_is_noticed() -> None:
+    """Then the others go on; its timeline ends."""
+    comparison = Comparison(Scenario(3, events=Events({1: 1.0}, detection=2.0), duration=6), task("drawn"), SGD)
+    for outcome in (comparison.synchronous(), comparison.bounded(2), comparison.local_descent(4)):
+        waits = [each.end for each in outcome.intervals if each.rank == 0 and not each.computing and each.begin < 2.0]
+        assert max(waits) == pytest.approx(3.0, abs=0.1)
+        assert max(each.end for each in outcome.intervals if each.rank == 1) <= 1.0
+        assert max(each.end for each in outcome.intervals if each.rank == 2) > 5.0
 
 
 def test_transfers_cost_synchronous_training_and_are_hidden_behind_a_bound() -> None:

@@ -31,6 +31,7 @@ def train_sim(
     pause: Annotated[float, typer.Option(help="Share of the iterations that are paused.")] = 0.05,
     factor: Annotated[float, typer.Option(min=1.0, help="How much longer a paused iteration takes.")] = 6.0,
     slow: Annotated[int, typer.Option(min=0, help="Nodes of which every iteration takes three times as long.")] = 0,
+    death: Annotated[float, typer.Option(min=0.0, help="Second in which node 1 dies; 0: it lives.")] = 0.0,
     data: Annotated[str, typer.Option(help="drawn, or digits: those of scikit-learn.")] = "drawn",
     model: Annotated[str, typer.Option(help="softmax or mlp.")] = "mlp",
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.3,
@@ -48,7 +49,7 @@ def train_sim(
     from fanin_train.errors import TrainingError
     from fanin_train.staleness.optimisers import SGD
     from fanin_train.staleness.simulation.comparison import Comparison
-    from fanin_train.staleness.simulation.scenario import Network, Pauses, Scenario
+    from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
     from fanin_train.staleness.simulation.tasks import task
 
     try:
@@ -59,7 +60,8 @@ def train_sim(
         if slow >= nodes:
             raise UsageError(f"--slow {slow} of {nodes} nodes", "leave one that is not slow")
         pauses = Pauses(pause, factor, tuple(range(nodes - slow, nodes)))
-        scenario = Scenario(nodes, compute, Network(latency, transfer), pauses, duration=seconds, seed=seed)
+        events = Events({1: death} if death else {})
+        scenario = Scenario(nodes, compute, Network(latency, transfer), pauses, events, seconds, seed=seed)
         if forms:
             _print_forms(scenario, bounds[0], json_output)
             return
