@@ -148,10 +148,14 @@ class Streams:
                 stream.is_done = kind == DONE
                 yield Arrival(stream.source, number, None if stream.is_done else slot.gradient)
 
-    def close(self) -> None:
-        """Wait until the others have all that this node has sent, and leave."""
+    def drain(self) -> None:
+        """Wait until the others have all that this node has sent."""
         while self._own.end(wait=True):
             pass
+
+    def close(self) -> None:
+        """Leave, when the others have all that this node has sent."""
+        self.drain()
         for stream in self._streams:
             stream.communicator.close()
 

@@ -75,10 +75,10 @@ def unequal_links(bench: Bench) -> Fabric:
     return msgspec.structs.replace(fabric, links=tuple(links))
 
 
-def cut_off(running: Running, member: int) -> str:
-    """The command that takes down the link of a member's node."""
+def set_link(running: Running, member: int, to: str) -> list[str]:
+    """The command that takes the link of a member's node `up` or `down`."""
     nic = running.fabric.nics[member]
-    return " ".join([*namespaces.prefix_command(running.fabric, nic.host), "ip", "link", "set", "eth0", "down"])
+    return [*namespaces.prefix_command(running.fabric, nic.host), "ip", "link", "set", "eth0", to]
 
 
 def run(
@@ -88,10 +88,9 @@ def run(
     route: str = "ring",
     model: str = "linear",
     limit: float = PATIENT_S,
-    cut: str = "",
 ) -> Scene:
-    """Run a training to its end. A member that stops itself goes on when the others have ended. limit: seconds after
-    which a member that stands still is taken for lost. cut: the command by which a member cuts a link."""
+    """Run a training to its end. A member that stops itself goes on when the others have ended, a link that a member
+    has cut is mended then. limit: seconds after which a member that stands still is taken for lost."""
     job, sockets = across(running, range(MEMBERS), route)
     path = folder / "job"
     path.write_text(msgspec.structs.replace(job, reproducible="run", slots=64).to_text())
@@ -100,7 +99,7 @@ def run(
         line = [sys.executable, "-m", TRAINEE, path, str(member), sockets[member], str(WORKERS), str(STEPS), model]
         line += [str(limit)]
         line += faults.get(member, [])
-        environment = {**os.environ, "FANIN_TEST_CUT": cut}
+        environment = {**os.environ, "FANIN_TEST_CUT": " ".join(set_link(running, member, "down"))}
         processes.append(subprocess.Popen(line, cwd=ROOT, env=environment, stdout=PIPE, stderr=PIPE, text=True))
     stopped = [member for member, kinds in faults.items() if any(kind.startswith("stop") for kind in kinds)]
     outputs = [""] * MEMBERS
@@ -115,5 +114,8 @@ def run(
         for process in processes:
             process.kill()
             process.wait()
+    for member, kinds in faults.items():
+        if any(kind.startswith("cut") for kind in kinds):
+            subprocess.run(set_link(running, member, "up"), check=True)
     assert_released(running)
     return Scene(outputs, [process.returncode for process in processes])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import signal
@@ -16,7 +17,7 @@ import pytest
 
 from fanin_tools.fabric.generate import Shape
 from fanin_train.staleness.optimisers import SGD
-from fanin_train.staleness.simulation.learning import synchronous
+from fanin_train.staleness.simulation.learning import share, synchronous
 from fanin_train.staleness.simulation.tasks import task
 from tests.e2e.fabrics import Bench, assert_released
 from tests.fabric.fixtures import own_state_folder
@@ -67,6 +68,17 @@ def expected(last: int) -> np.ndarray:
     return synchronous(task("drawn", "softmax"), lambda: SGD(RATE, MOMENTUM), NODES, last, SEED)
 
 
+def expected_of_growing(last: int, joins_at: int) -> np.ndarray:
+    """The parameters of synchronous training to which the last node comes before a step."""
+    learnt, optimiser = task("drawn", "softmax"), SGD(RATE, MOMENTUM)
+    parameters = learnt.parameters(SEED)
+    for number in range(1, last + 1):
+        nodes = NODES - (number < joins_at)
+        shares = [share(learnt, parameters, learnt.batch(SEED, rank, number), nodes) for rank in range(nodes)]
+        optimiser.step(parameters, functools.reduce(np.add, shares))
+    return parameters
+
+
 def test_bound_zero_is_synchronous_training(fabric: Fabric, tmp_path: Path) -> None:
     found = fabric.train(tmp_path, stale_max=0, last=6)
     assert len(found) == NODES
@@ -108,6 +120,18 @@ def test_ranks_of_a_node_are_summed_by_its_nic(fabric: Fabric, tmp_path: Path) -
     assert len(found) == 2 * NODES
     for each in found.values():
         np.testing.assert_allclose(each["own"], whole, atol=1e-6)
+
+
+@pytest.mark.parametrize(("stale_max", "apply"), [(0, "arrived"), (2, "fixed"), (2, "arrived")])
+def test_a_node_joins_in_the_middle(fabric: Fabric, tmp_path: Path, stale_max: int, apply: str) -> None:
+    """It gets parameters and momentum, and counts in the mean from its first step on."""
+    last, joins_at = 9, 5
+    found = fabric.train(tmp_path, stale_max=stale_max, apply=apply, last=last, joins=NODES - 1, joins_at=joins_at)
+    assert len(found) == NODES
+    assert len({each["parameters"].tobytes() for each in found.values()}) == 1
+    assert {rank: int(each["steps"]) for rank, each in found.items()} == {0: 9, 1: 9, 2: 9, 3: 5}
+    if stale_max == 0:
+        assert found[3]["own"].tobytes() == expected_of_growing(last, joins_at).tobytes()
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="torch is not installed: make .venv/.with-torch")

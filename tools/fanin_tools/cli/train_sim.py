@@ -35,7 +35,7 @@ def train_sim(
     data: Annotated[str, typer.Option(help="drawn, or digits: those of scikit-learn.")] = "drawn",
     model: Annotated[str, typer.Option(help="softmax or mlp.")] = "mlp",
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.3,
-    target: Annotated[float, typer.Option(help="Loss to which the time is taken.")] = 0.8,
+    target: Annotated[float, typer.Option(help="Loss to which the time is taken.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
     forms: Annotated[
         bool, options.flag("--forms", help="Instead: the forms of the protocol, from the document to the repaired one.")
@@ -112,8 +112,8 @@ def _print_outcomes(outcomes: list[Outcome], target: float) -> None:
                 f"{each.bytes_without / first.bytes_sent:.2f}",
             ]
         )
-    columns = ["method", "steps", f"loss at {end:.0f} s", f"loss at {samples} samples", f"to loss {target}"]
-    columns += ["times faster", "bytes sent", "without switch"]
+    columns = ["method", "steps", f"loss at\n{end:.0f} s", f"loss at\n{samples}\nsamples", f"to loss\n{target}"]
+    columns += ["times\nfaster", "bytes\nsent", "without\nswitch"]
     print_table("training with stragglers; bytes of a step, an allreduce in a ring being 1", columns, rows)
 
 
