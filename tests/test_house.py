@@ -120,6 +120,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "fanin_cluster": ("errors", "topology", "handoff", "placement"),
     "fanin_train": (
         "errors",
+        "packing",
+        "transfer",
         "staleness.rules",
         "staleness.messages",
         "staleness.actions",
@@ -141,7 +143,6 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "replacement.choice",
         "replacement.node_types",
         "replacement.simulation",
-        "replacement.packing",
         "replacement.state",
         "replacement.measurement",
         "replacement.rows",

@@ -2,81 +2,170 @@
 
     fanin run -n 4 --slots 16 -- python examples/training/stragglers.py            # digits, by numpy
     fanin run -n 4 --slots 16 -- python examples/training/stragglers.py --transformer   # a small one, by PyTorch
+    fanin run -n 4 --slots 16 -- python examples/training/stragglers.py --local 8   # PyTorch's PostLocalSGD beside it
 
 Each rank is a node, or a worker of its node. In 5 % of the steps, chosen by a seed, a rank pauses for as long as five
-more steps. Both ways have the same pauses, batches and start. Rank 0 prints, for each, the time to the target loss and
-the bytes of a step beside an allreduce in a ring, and at the end the ratio of the medians.
+more steps. All ways have the same pauses, batches and start. Synchronous training makes an allreduce in each step.
+Rank 0 prints, for each way, the time to the target loss and the bytes of a step; at the end, the ratio of the medians.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import statistics
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 import fanin
 from fanin_train.staleness.optimisers import SGD, Adam, Optimiser
 from fanin_train.staleness.simulation.tasks import task
-from fanin_train.staleness.trainer import BoundedStaleness, Traffic
+from fanin_train.staleness.trainer import BoundedStaleness
 
 EVERY = 5  # steps between two looks at the loss
 Gradient = Callable[[np.ndarray, int, int], np.ndarray]  # parameters, rank, number of the step
 
 
 class Model(NamedTuple):
-    """What is learnt. target: a loss."""
+    """What is learnt. target: a loss. rate: of the optimiser, Adam or plain descent."""
 
     start: np.ndarray
     gradient: Gradient
     loss: Callable[[np.ndarray], float]
-    optimiser: Callable[[], Optimiser]
+    rate: float
+    is_adam: bool
     target: float
+
+    def optimiser(self) -> Optimiser:
+        """A new one."""
+        return Adam(self.rate) if self.is_adam else SGD(self.rate)
 
 
 class Outcome(NamedTuple):
-    """seconds: to the target loss, inf where it was not reached."""
+    """seconds: to the target loss, inf where it was not reached. step_s: mean length of a step. waited: seconds for
+    other ranks. sent, received: bytes of data of a step."""
 
     seconds: float
     loss: float
-    traffic: Traffic
+    step_s: float
     waited: float
+    sent: int
+    received: int
 
 
-def digits() -> Model:
+class Trainer(Protocol):
+    """A way to train. waited: seconds for other ranks. sent, received: bytes of data of a step."""
+
+    waited: float
+    sent: int
+    received: int
+
+    def step(self, gradient: np.ndarray) -> None:
+        """Take part with this rank's gradient; the parameters change in place."""
+
+    def finish(self) -> None:
+        """After the last step."""
+
+
+class Synchronous:
+    """Each step takes the mean of the gradients of all, by an allreduce in the devices."""
+
+    def __init__(self, communicator: fanin.Communicator, parameters: np.ndarray, model: Model) -> None:
+        self.communicator, self.parameters, self.optimiser = communicator, parameters, model.optimiser()
+        self.mean = communicator.alloc(parameters.shape, parameters.dtype)
+        self.waited = 0.0
+        self.sent = self.received = parameters.nbytes
+
+    def step(self, gradient: np.ndarray) -> None:
+        """As Trainer.step."""
+        self.mean[:] = gradient
+        begin = time.monotonic()
+        self.communicator.allreduce(self.mean, out=self.mean, op="mean")
+        self.waited += time.monotonic() - begin
+        self.optimiser.step(self.parameters, self.mean)
+
+    def finish(self) -> None:
+        """As Trainer.finish."""
+
+
+class Stale(BoundedStaleness):
+    """Bounded staleness."""
+
+    def __init__(self, communicator: fanin.Communicator, parameters: np.ndarray, model: Model, stale_max: int) -> None:
+        super().__init__(communicator, parameters, model.optimiser(), stale_max)
+        self.sent, self.received, *_ = self.traffic()
+
+
+class Local:
+    """PyTorch's PostLocalSGD over Gloo: each rank makes `period` steps by itself, then all take the mean."""
+
+    def __init__(self, communicator: fanin.Communicator, parameters: np.ndarray, model: Model, period: int) -> None:
+        import torch
+        from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+        from torch.distributed.optim import PostLocalSGDOptimizer
+
+        self.torch: Any = torch
+        if not torch.distributed.is_initialized():
+            where = np.frombuffer(f"/tmp/stragglers-{os.getpid()}".ljust(64).encode(), np.uint8).copy()
+            path = communicator.broadcast(where, root=0).tobytes().decode().strip()
+            torch.distributed.init_process_group(
+                "gloo", f"file://{path}", rank=communicator.rank, world_size=communicator.size
+            )
+        self.flat = torch.nn.Parameter(torch.from_numpy(parameters))
+        kind: Any = torch.optim.Adam if model.is_adam else torch.optim.SGD
+        averager = PeriodicModelAverager(period, warmup_steps=0)
+        self.optimiser = PostLocalSGDOptimizer(kind([self.flat], lr=model.rate), averager)
+        self.waited = 0.0
+        ring = 2 * (communicator.size - 1) * parameters.nbytes // communicator.size
+        self.sent = self.received = ring // period
+
+    def step(self, gradient: np.ndarray) -> None:
+        """As Trainer.step."""
+        self.flat.grad = self.torch.from_numpy(gradient)
+        begin = time.monotonic()
+        self.optimiser.step()
+        self.waited += time.monotonic() - begin
+
+    def finish(self) -> None:
+        """As Trainer.finish."""
+
+
+def digits(hidden: int) -> Model:
     """Images of digits, by a network of two layers in numpy."""
-    learnt = task("drawn", "mlp")
+    learnt = task("drawn", "mlp")._replace(hidden=hidden)
     return Model(
         learnt.parameters(2),
         lambda parameters, rank, number: learnt.gradient(parameters, learnt.batch(1, rank, number)),
         learnt.loss,
-        lambda: SGD(0.3),
-        0.9,
+        rate=0.3,
+        is_adam=False,
+        target=0.6,
     )
 
 
-def transformer() -> Model:
-    """Which of two letters of a text is repeated at its end: a transformer of one layer, in PyTorch on the CPU."""
+def transformer(width: int, layers: int) -> Model:
+    """Which letter a text began with, to be told at its end: a transformer, in PyTorch on the CPU."""
     import torch
     from torch import nn
 
     torch.set_num_threads(1)
     torch.manual_seed(2)
-    letters, length, width = 12, 8, 32
+    letters, length, rows = 12, 8, 8
 
     class Copier(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.letter, self.place = nn.Embedding(letters, width), nn.Parameter(0.1 * torch.randn(length, width))
-            self.layer = nn.TransformerEncoderLayer(width, 4, 64, dropout=0.0, batch_first=True)
+            layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
+            self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
             self.out = nn.Linear(width, letters)
 
         def forward(self, text: torch.Tensor) -> torch.Tensor:
-            return self.out(self.layer(self.letter(text) + self.place)[:, -1])
+            return self.out(self.layers(self.letter(text) + self.place)[:, -1])
 
     model = Copier()
     learnt = list(model.parameters())
@@ -92,7 +181,7 @@ def transformer() -> Model:
 
     def gradient(parameters: np.ndarray, rank: int, number: int) -> np.ndarray:
         model.zero_grad()
-        loss_of(parameters, (1, rank, number), 32).backward()
+        loss_of(parameters, (1, rank, number), rows).backward()
         return torch.cat([each.grad.flatten() for each in learnt if each.grad is not None]).numpy()
 
     def loss(parameters: np.ndarray) -> float:
@@ -100,17 +189,18 @@ def transformer() -> Model:
             return float(loss_of(parameters, (3,), 512))
 
     start = nn.utils.parameters_to_vector(learnt).detach().numpy().copy()
-    return Model(start, gradient, loss, lambda: Adam(3e-3), 1.0)
+    return Model(start, gradient, loss, rate=4e-4, is_adam=True, target=0.5)
 
 
-def train(
-    communicator: fanin.Communicator, model: Model, stale_max: int, seed: int, options: argparse.Namespace
-) -> Outcome:
-    """One run. The look at the loss is not part of its time, and not of rank 0's alone: all pause for it alike."""
+Way = Callable[[fanin.Communicator, np.ndarray, Model], Trainer]
+
+
+def train(communicator: fanin.Communicator, model: Model, way: Way, seed: int, options: argparse.Namespace) -> Outcome:
+    """One run. The loss is looked at after the run, in copies of the parameters."""
     parameters = model.start.copy()
-    trainer = BoundedStaleness(communicator, parameters, model.optimiser(), stale_max)
+    trainer = way(communicator, parameters, model)
     pauses = random.Random(f"{seed} {communicator.rank}")
-    losses: list[tuple[float, np.ndarray]] = []
+    copies: list[tuple[float, np.ndarray]] = []
     communicator.barrier()
     begin = time.monotonic()
     for number in range(1, options.steps + 1):
@@ -121,45 +211,63 @@ def train(
         time.sleep(max(0.0, due - time.monotonic()))
         trainer.step(gradient)
         if communicator.rank == 0 and number % EVERY == 0:
-            losses.append((time.monotonic() - begin, parameters.copy()))
-    traffic, waited = trainer.traffic(), trainer.waited
+            copies.append((time.monotonic() - begin, parameters.copy()))
+    step_s, waited = (time.monotonic() - begin) / options.steps, trainer.waited
     trainer.finish()
-    reached = (seconds for seconds, copy in losses if model.loss(copy) <= model.target)
-    return Outcome(next(reached, float("inf")), model.loss(parameters), traffic, waited)
+    reached = (seconds for seconds, copy in copies if model.loss(copy) <= model.target)
+    return Outcome(next(reached, float("inf")), model.loss(parameters), step_s, waited, trainer.sent, trainer.received)
+
+
+def ways_of(options: argparse.Namespace) -> dict[str, Way]:
+    """By name."""
+    bound, period = options.stale_max, options.local
+    ways: dict[str, Way] = {"synchronous": Synchronous, f"stale {bound}": lambda *of: Stale(*of, bound)}
+    if period:
+        ways[f"PostLocalSGD {period}"] = lambda *of: Local(*of, period)
+    return ways
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time to a target loss, synchronous and with bounded staleness.")
     parser.add_argument("--transformer", action="store_true", help="a small transformer; needs torch")
+    parser.add_argument("--hidden", type=int, default=5400, help="units of the network for digits")
+    parser.add_argument("--width", type=int, default=128, help="of the transformer")
+    parser.add_argument("--layers", type=int, default=2, help="of the transformer")
     parser.add_argument("--stale-max", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--step-ms", type=float, default=20.0, help="length of a step; longer than its arithmetic")
+    parser.add_argument("--local", type=int, default=0, help="steps between two means of PostLocalSGD; needs torch")
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--step-ms", type=float, default=60.0, help="length of a step; longer than its arithmetic")
     parser.add_argument("--pause", type=float, default=0.05, help="share of the steps that are paused")
     parser.add_argument("--factor", type=float, default=6.0, help="how much longer a paused step is")
     parser.add_argument("--slow", type=int, default=0, help="this many ranks pause in every step")
     parser.add_argument("--runs", type=int, default=3, help="of each way, in turns")
     options = parser.parse_args()
-    model = transformer() if options.transformer else digits()
+    model = transformer(options.width, options.layers) if options.transformer else digits(options.hidden)
     with fanin.Communicator() as communicator:
-        found: dict[int, list[Outcome]] = {0: [], options.stale_max: []}
+        ways = ways_of(options)
+        found: dict[str, list[Outcome]] = {name: [] for name in ways}
         for seed in range(options.runs):
-            for stale_max, outcomes in found.items():
-                outcomes.append(train(communicator, model, stale_max, seed, options))
+            for name, way in ways.items():
+                found[name].append(train(communicator, model, way, seed, options))
         if communicator.rank == 0:
-            medians = {bound: statistics.median(each.seconds for each in runs) for bound, runs in found.items()}
-            for bound, runs in found.items():
-                last = runs[-1]
-                name = f"stale {bound}" if bound else "synchronous"
-                print(
-                    f"{name}: {medians[bound]:.2f} s to loss {model.target} (median of {options.runs}), "
-                    f"loss {last.loss:.3f} after {options.steps} steps, {last.waited:.2f} s at the bound; "
-                    f"bytes a step: {last.traffic.sent} sent, {last.traffic.received} received, "
-                    f"{last.traffic.without_switch} sent without a switch; {last.traffic.ring} each way in a ring"
-                )
-            if max(medians.values()) < float("inf"):
-                print(f"ratio: {medians[0] / medians[options.stale_max]:.2f} times faster")
-            else:
-                print("no ratio: the target was not reached; give more --steps")
+            report(model, found, communicator.size, options)
+
+
+def report(model: Model, found: dict[str, list[Outcome]], ranks: int, options: argparse.Namespace) -> None:
+    """What rank 0 prints."""
+    medians = {name: statistics.median(each.seconds for each in runs) for name, runs in found.items()}
+    for name, runs in found.items():
+        step_ms = 1000 * statistics.median(each.step_s for each in runs)
+        print(
+            f"{name}: {medians[name]:.2f} s to loss {model.target} (median of {options.runs}), "
+            f"{medians['synchronous'] / medians[name]:.2f} times as fast as synchronous, "
+            f"{step_ms:.0f} ms a step, loss {runs[-1].loss:.3f} after {options.steps} steps, "
+            f"waited {runs[-1].waited:.2f} s; bytes a step: {runs[-1].sent} sent, {runs[-1].received} received"
+        )
+    size = model.start.nbytes
+    print(f"an allreduce in a ring: {2 * (ranks - 1) * size // ranks} bytes a step, sent and received")
+    if max(medians.values()) == float("inf"):
+        print("the target was not reached in every way; give more --steps")
 
 
 if __name__ == "__main__":

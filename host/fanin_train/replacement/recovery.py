@@ -117,6 +117,7 @@ class Training:
             raise WrongWorkers(self.workers, self.pool.size)
         self.member = self.pool.rank
         self.done = -1  # steps completed; a spare has none
+        self._is_finished = False  # all steps of all workers are done, as all have agreed
         self._state = State(self.state, self.steady)
         self._epoch, self._ring = 0, tuple(range(self.workers))
         self._members = list(range(self.pool.size))  # by rank in the pool
@@ -145,34 +146,37 @@ class Training:
         that a failure interrupts is called again, with the state from before.
         Raises Fenced, NoReplacement, RingLost; DeviceLost if the NIC of this process is gone.
         """
-        begun = False
-        failure: BaseException | None
+        self._is_finished = False
+        leave = Communicator.abort
         try:
-            while True:
-                try:
-                    if not begun:
-                        self._measure_all()
-                        self._regroup(self.pool, self._members)
-                        begun = True
-                    if self._work_on(step, steps):
-                        return
-                    failure = None
-                except LOST as error:
-                    begun, failure = True, error
-                self._recover(failure)
+            self._go_on_to_the_end(step, steps)
+            leave = Communicator.close
         except Fenced:
-            if self.done < steps:
-                raise  # else the others may have heard that all is done, and have ended
+            if not self._is_finished:
+                raise  # else the others have heard so, too, and have ended
         finally:
-            self._close()
+            self._leave(leave)
+
+    def _go_on_to_the_end(self, step: Callable[[Communicator, int], object], steps: int) -> None:
+        is_begun = False
+        while not self._is_finished:
+            failure: BaseException | None = None
+            try:
+                if not is_begun:
+                    self._measure_all()
+                    self._regroup(self.pool, self._members)
+                    is_begun = True
+                if self._work_on(step, steps):
+                    return
+            except LOST as error:
+                is_begun, failure = True, error
+            self._recover(failure)
 
     # ---- Steps ----
 
     def _work_on(self, step: Callable[[Communicator, int], object], steps: int) -> bool:
-        """Whether all is done; a spare waits for that."""
-        if self.group is None:
-            return self._say(0) == FINISHED
-        while self.done < steps:
+        """Whether all is done, and all know it; a spare waits for that."""
+        while self.group is not None and self.done < steps:
             copies = self._state.copies()
             begin = time.perf_counter()
             try:
@@ -182,7 +186,15 @@ class Training:
                 raise
             self.done += 1
             self._step_times = [*self._step_times[1 - KEPT_TIMES :], time.perf_counter() - begin]
-        return self._say(FINISHED) == FINISHED
+        return self._end()
+
+    def _end(self) -> bool:
+        """Whether all workers have done all steps. A member that has heard so stays until all have heard it: else the
+        last ones could take the leaving of the others for a failure."""
+        self._is_finished = self._say(0 if self.group is None else FINISHED) == FINISHED
+        if self._is_finished:
+            self._say(FINISHED)
+        return self._is_finished
 
     def note_compute_time(self, seconds: float) -> None:
         """Seconds of a step that were not communication, for the choice of a replacement."""
@@ -240,6 +252,9 @@ class Training:
         """The same ring, group and step on all."""
         rows = exchange(pool, self._row(), self.patience)
         self._members = [row.member for row in rows]
+        self._is_finished = any(row.finished for row in rows)
+        if self._is_finished:
+            return
         self._require_quorum(before)
         newest = max(rows, key=lambda row: row.epoch)
         lost = tuple(member for member in newest.ring if member not in self._members)
@@ -263,7 +278,8 @@ class Training:
 
     def _row(self) -> Row:
         times = tuple(self._step_times), tuple(self._compute_times)
-        return Row(self.member, self.work.kind, self.work.peak, self._epoch, self._ring, self.done, *times)
+        place = self._epoch, self._ring, self.done, self._is_finished
+        return Row(self.member, self.work.kind, self.work.peak, *place, *times)
 
     def _regroup(self, pool: Communicator, members: list[int]) -> None:
         """The group of the ring, on those that are in it."""
@@ -348,9 +364,10 @@ class Training:
             for receiver in members:
                 self._bandwidths.of_pairs.setdefault((sender, receiver), float("inf"))
 
-    def _close(self) -> None:
+    def _leave(self, leave: Callable[[Communicator], None]) -> None:
         """The pools and the group that were made here. `pool`, which the program has given, is the program's."""
         for made in (*([self.group] if self.group is not None else []), *self._own):
-            made.abort()
+            with contextlib.suppress(*LOST):
+                leave(made)
         self.group = None
         self._own.clear()

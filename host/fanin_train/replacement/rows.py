@@ -27,6 +27,7 @@ class Row(msgspec.Struct, frozen=True):
     kind, peak: type of its node, and FLOP/s
     epoch, ring: how often the ring has changed, as far as it knows, and the ring: members by position
     done: steps that it has completed; -1: it has no state yet
+    finished: whether it has heard that all steps of all workers are done
     step_times, compute_times: seconds of its last steps, and of what of them was not communication
     """
 
@@ -36,6 +37,7 @@ class Row(msgspec.Struct, frozen=True):
     epoch: int
     ring: tuple[int, ...]
     done: int = -1
+    finished: bool = False
     step_times: tuple[float, ...] = ()
     compute_times: tuple[float, ...] = ()
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fanin import Communicator
-from fanin_train.replacement.packing import WrongState, pack, unpack
+from fanin_train import transfer
+from fanin_train.packing import WrongState, unpack
 
 
 def _get(part: Any) -> Any:
@@ -57,22 +58,10 @@ class State:
 
     def send(self, group: Communicator, timeout: float) -> None:
         """Send all parts to the others, which receive them from this rank."""
-        blocks = pack({name: _get(part) for name, part in self.parts.items()})
-        sizes = np.array([len(block) for block in blocks])
-        group.broadcast(np.array([len(blocks)]), root=group.rank, timeout=timeout)
-        group.broadcast(sizes, root=group.rank, timeout=timeout)
-        for block in blocks:
-            if len(block):
-                group.broadcast(block, root=group.rank, timeout=timeout)
+        transfer.send(group, {name: _get(part) for name, part in self.parts.items()}, timeout)
 
     def receive(self, group: Communicator, root: int, timeout: float, load: bool = True) -> None:
         """Take what `root` sends; not `load`: and do nothing with it, since this rank has it already."""
-        (count,) = group.broadcast(np.zeros(1, np.int64), root=root, timeout=timeout)
-        blocks = [
-            np.zeros(size, np.uint8) for size in group.broadcast(np.zeros(count, np.int64), root=root, timeout=timeout)
-        ]
-        for block in blocks:
-            if len(block):
-                block[:] = group.broadcast(block, root=root, timeout=timeout)
+        blocks = transfer.receive(group, root, timeout)
         if load:
             self.put_back(unpack(blocks))

@@ -39,6 +39,7 @@ class StaleDataParallel(nn.Module):
         apply: str = "arrived",
         checkpoint: Checkpoint | None = None,
         survive: bool = False,
+        joins: bool = False,
     ) -> None:
         super().__init__()
         self.module = module
@@ -57,7 +58,9 @@ class StaleDataParallel(nn.Module):
             part.copy_(each.data)
             each.data, each.grad = part, torch.from_numpy(self.gradient[place]).view_as(each)
             begin = place.stop
-        self.trainer = BoundedStaleness(communicator, self.flat, optimiser, stale_max, apply, checkpoint, survive)
+        self.trainer = BoundedStaleness(
+            communicator, self.flat, optimiser, stale_max, apply, checkpoint, survive, joins
+        )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """As of the module."""
@@ -67,6 +70,10 @@ class StaleDataParallel(nn.Module):
         """After backward(), in the place of the optimiser's step and zero_grad."""
         self.trainer.step(self.gradient)
         self.gradient[:] = 0
+
+    def admit(self, communicator: fanin.Communicator) -> None:
+        """As BoundedStaleness.admit."""
+        self.trainer.admit(communicator)
 
     def finish(self) -> None:
         """After the last step: all ranks have the same parameters then."""

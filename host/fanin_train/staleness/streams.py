@@ -68,13 +68,13 @@ class Stream:
         slot.request = self.communicator.ibroadcast(slot.memory, root=self.source)
         self.posted = number
 
-    def end(self, timeout: float | None) -> bool:
-        """Whether the oldest message that is under way has ended, within `timeout` seconds; None: wait for it."""
+    def end(self, wait: bool = False) -> bool:
+        """Whether the oldest message that is under way has ended; with `wait` it has, if one is under way."""
         if self.ended == self.posted:
             return False
         request = self.slot(self.ended + 1).request
         assert request is not None
-        if timeout is None:
+        if wait:
             request.wait()
         elif not request.test():
             return False
@@ -109,7 +109,7 @@ class Streams:
         """Memory for this node's gradient of an order, which `send` sends. Waits until the last message that it held
         has reached all nodes."""
         while number - self._own.ended > len(self._own.slots):
-            self._own.end(None)
+            self._own.end(wait=True)
         return self._own.slot(number).gradient
 
     def send(self, number: int, kind: int = GRADIENT) -> None:
@@ -117,7 +117,7 @@ class Streams:
         self.room(number)
         self._own.slot(number).header[:] = number, kind
         self._own.post(number)
-        while self._own.end(0):
+        while self._own.end():
             pass
 
     @property
@@ -140,24 +140,22 @@ class Streams:
     def arrivals(self, wait_for: int | None = None) -> Iterator[Arrival]:
         """What has arrived; at least one message of the source `wait_for`, if it is given."""
         for stream in self._others:
-            timeout = None if stream.source == wait_for else 0.0
-            while not stream.is_done and stream.end(timeout):
-                timeout = 0.0
+            wait = stream.source == wait_for
+            while not stream.is_done and stream.end(wait):
+                wait = False
                 slot = stream.slot(stream.ended)
                 number, kind = slot.header.tolist()
                 stream.is_done = kind == DONE
                 yield Arrival(stream.source, number, None if stream.is_done else slot.gradient)
 
-    def unanswered(self) -> int:
-        """Messages of this node that have not reached all others."""
-        while self._own.end(0):
+    def drain(self) -> None:
+        """Wait until the others have all that this node has sent."""
+        while self._own.end(wait=True):
             pass
-        return self._own.posted - self._own.ended
 
     def close(self) -> None:
-        """Wait until the others have all that this node has sent, and leave."""
-        while self._own.end(None):
-            pass
+        """Leave, when the others have all that this node has sent."""
+        self.drain()
         for stream in self._streams:
             stream.communicator.close()
 

@@ -28,9 +28,10 @@ from fanin_train.staleness.checkpoint import Checkpoint
 from fanin_train.staleness.messages import Done, Gradient
 from fanin_train.staleness.node import Node
 from fanin_train.staleness.optimisers import Optimiser
-from fanin_train.staleness.replica import Replica
+from fanin_train.staleness.replica import Content, Replica
 from fanin_train.staleness.rules import Apply, streaming
 from fanin_train.staleness.streams import DONE, HEADER, Streams
+from fanin_train.transfer import share
 
 log = logging.getLogger("fanin")
 
@@ -51,7 +52,8 @@ class BoundedStaleness:
     parameters: of shape (count,), floats; those of rank 0 are the start of all; changed in place by `step`.
     optimiser: of this rank's own. stale_max: steps that a node may be ahead of the slowest; 0 is synchronous training.
     apply: "arrived", or "fixed" for equal bits on all nodes and in every run. checkpoint: to go on from; all ranks have
-    the same. survive: when a node is lost the others go on without it; otherwise PeerLost is raised.
+    the same. survive: when a node is lost the others go on without it; otherwise PeerLost is raised. joins: this rank
+    is new in a training that goes on, whose ranks call `admit` meanwhile.
 
     Raises TrainingError for what can not be, and the errors of fanin.
     """
@@ -65,6 +67,7 @@ class BoundedStaleness:
         apply: str = "arrived",
         checkpoint: Checkpoint | None = None,
         survive: bool = False,
+        joins: bool = False,
     ) -> None:
         if apply not in tuple(Apply):
             raise TrainingError(f"apply is {apply!r}", f"give {' or '.join(map(repr, map(str, Apply)))}")
@@ -76,7 +79,17 @@ class BoundedStaleness:
         self.waited = 0.0  # seconds at the bound
         self.steps_at_bound = 0
         self._survive = survive
-        communicator.broadcast(parameters, root=0)
+        self._begin(communicator, joins)
+
+    def _begin(self, communicator: fanin.Communicator, joins: bool) -> None:
+        """Take part in a job. Its ranks have done equally many steps, but for those that are new: these get the order,
+        the parameters and the optimiser of the first one that is not."""
+        orders = communicator.allgather(np.array(-1 if joins else self.order))
+        source = int(orders.argmax())
+        self.order = int(orders[source])
+        content: Content = share(communicator, source, self.replica.content())
+        self._require_same(content.parameters, f"rank {source} has")
+        self.replica.adopt(content, [])
         places = communicator.allgather(np.array(communicator.job.node_of(communicator.rank)))
         self._group = communicator.split(int(places[communicator.rank]))  # by the local route
         assert self._group is not None
@@ -92,13 +105,16 @@ class BoundedStaleness:
             self._streams.accept(self.order)
 
     def _load(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.parameters.shape != self.replica.parameters.shape:
+        self._require_same(checkpoint.parameters, "the checkpoint has")
+        self.replica.adopt(Content(checkpoint.parameters, checkpoint.optimiser), [])
+
+    def _require_same(self, parameters: np.ndarray, who: str) -> None:
+        own = self.replica.parameters
+        if (parameters.shape, parameters.dtype) != (own.shape, own.dtype):
             raise TrainingError(
-                f"the checkpoint has {checkpoint.parameters.size} parameters, not {self.replica.parameters.size}",
-                "give the checkpoint of this model",
+                f"{who} {parameters.size} parameters of {parameters.dtype}, not {own.size} of {own.dtype}",
+                "give the same model",
             )
-        self.replica.parameters[:] = checkpoint.parameters
-        self.replica.optimiser.load(checkpoint.optimiser)
 
     def _new_streams(self, base: list[int]) -> Streams:
         assert self._leaders is not None
@@ -218,6 +234,20 @@ class BoundedStaleness:
         self._obey(self.node.apply_up_to_now())
         assert self._leaders is not None
         self._leaders.barrier()  # so that nobody has a gradient of a later step
+
+    def admit(self, communicator: fanin.Communicator) -> None:
+        """Go on in a job with more ranks, as of Communicator.grow. All ranks call it after the same step, and wait for
+        each other; the new ones make a BoundedStaleness that joins. The mean is over all nodes from then on."""
+        self.checkpoint()
+        self._total = None
+        assert self._group is not None
+        if self._leaders is not None:
+            self._streams.drain()
+            self._leaders.barrier()  # nobody has anything under way but requests for gradients that do not come
+            self._streams.abort()
+            self._leaders.close()
+        self._group.close()
+        self._begin(communicator, joins=False)
 
     def traffic(self) -> Traffic:
         """Of one step of this node, in bytes of data."""

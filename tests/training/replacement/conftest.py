@@ -11,7 +11,7 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
-from tests.training.replacement.scenes import MEMBERS, SPARES, STEPS, WORKERS, run
+from tests.training.replacement.scenes import DETECTION_S, MEMBERS, SPARES, STEPS, WORKERS, run
 
 collect_ignore = [] if os.environ.get("FANIN_TEST_TRAINING") == "full" else ["test_recovery_long.py"]
 
@@ -20,7 +20,7 @@ collect_ignore = [] if os.environ.get("FANIN_TEST_TRAINING") == "full" else ["te
 def running() -> Iterator[Running]:
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
         bench = Bench("replace")
-        yield bench.up(Shape(MEMBERS, 1, detection=3.0))
+        yield bench.up(Shape(MEMBERS, 1, detection=DETECTION_S))
 
 
 @pytest.fixture(scope="module")

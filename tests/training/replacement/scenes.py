@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -11,15 +12,21 @@ from pathlib import Path
 
 import msgspec
 
+from fanin_tools.fabric import namespaces
+from fanin_tools.fabric.description import Fabric
+from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from tests.e2e.fabrics import assert_released
+from tests.e2e.fabrics import Bench, assert_released
 from tests.e2e.members import across
 
-TRAINEE = Path(__file__).with_name("trainee.py")
+TRAINEE = "tests.training.replacement.trainee"
 ROOT = Path(__file__).parents[3]
 WORKERS, SPARES, STEPS = 3, 2, 8
 MEMBERS = WORKERS + SPARES
 BOUND_S = 120.0
+PATIENT_S, IMPATIENT_S = 60.0, 3.0  # limits: a loaded machine, and scenes in which a member stands still
+DETECTION_S = 3.0  # of the devices
+RATES = ("1gbit", "1gbit", "500mbit", "200mbit", "800mbit")  # of the links of the members, where they are shaped
 PIPE = subprocess.PIPE
 
 
@@ -38,24 +45,62 @@ class Scene:
 
     def last(self, member: int) -> str:
         """What became of a member: its last line but those about recoveries."""
-        lines = [line for line in self.outputs[member].splitlines() if not re.match("loss|recovered|seconds", line)]
+        lines = [
+            line for line in self.outputs[member].splitlines() if not re.match("loss|fault|recovered|seconds", line)
+        ]
         return lines[-1] if lines else ""
 
     def recoveries(self, member: int) -> list[str]:
         """What a member says of its recoveries, but for their time."""
         return re.findall(r"^recovered (.*)$", self.outputs[member], re.MULTILINE)
 
+    def interruption(self) -> float:
+        """Seconds from the first fault until all workers had completed a step that some began after it."""
+        text = "\n".join(self.outputs)
+        begin = min(map(float, re.findall(r"^fault (\S+)$", text, re.MULTILINE)))
+        ends: dict[int, list[float]] = {}
+        for step, time in re.findall(r"^loss (\d+) \S+ (\S+)$", text, re.MULTILINE):
+            ends.setdefault(int(step), []).append(float(time))
+        return min(max(times) for times in ends.values() if min(times) > begin) - begin
 
-def run(running: Running, folder: Path, faults: dict[int, list[str]], route: str = "ring") -> Scene:
-    """Run a training to its end. A member that stops itself goes on when the others have ended."""
+
+def unequal_links(bench: Bench) -> Fabric:
+    """A node of its own for each member, in namespaces. The second spare has the faster link of the two."""
+    fabric = bench.describe(Shape(MEMBERS, 1, netns=True, detection=DETECTION_S))
+    nics = [nic.name for nic in fabric.nics]
+    links = []
+    for link in fabric.links:
+        (nic,) = set(link.ends) & set(nics)
+        links.append(msgspec.structs.replace(link, rate=RATES[nics.index(nic)]))
+    return msgspec.structs.replace(fabric, links=tuple(links))
+
+
+def set_link(running: Running, member: int, to: str) -> list[str]:
+    """The command that takes the link of a member's node `up` or `down`."""
+    nic = running.fabric.nics[member]
+    return [*namespaces.prefix_command(running.fabric, nic.host), "ip", "link", "set", "eth0", to]
+
+
+def run(
+    running: Running,
+    folder: Path,
+    faults: dict[int, list[str]],
+    route: str = "ring",
+    model: str = "linear",
+    limit: float = PATIENT_S,
+) -> Scene:
+    """Run a training to its end. A member that stops itself goes on when the others have ended, a link that a member
+    has cut is mended then. limit: seconds after which a member that stands still is taken for lost."""
     job, sockets = across(running, range(MEMBERS), route)
     path = folder / "job"
     path.write_text(msgspec.structs.replace(job, reproducible="run", slots=64).to_text())
     processes = []
     for member in range(MEMBERS):
-        line = [sys.executable, TRAINEE, path, str(member), sockets[member], str(WORKERS), str(STEPS)]
+        line = [sys.executable, "-m", TRAINEE, path, str(member), sockets[member], str(WORKERS), str(STEPS), model]
+        line += [str(limit)]
         line += faults.get(member, [])
-        processes.append(subprocess.Popen(line, cwd=ROOT, stdout=PIPE, stderr=PIPE, text=True))
+        environment = {**os.environ, "FANIN_TEST_CUT": " ".join(set_link(running, member, "down"))}
+        processes.append(subprocess.Popen(line, cwd=ROOT, env=environment, stdout=PIPE, stderr=PIPE, text=True))
     stopped = [member for member, kinds in faults.items() if any(kind.startswith("stop") for kind in kinds)]
     outputs = [""] * MEMBERS
     try:
@@ -69,5 +114,8 @@ def run(running: Running, folder: Path, faults: dict[int, list[str]], route: str
         for process in processes:
             process.kill()
             process.wait()
+    for member, kinds in faults.items():
+        if any(kind.startswith("cut") for kind in kinds):
+            subprocess.run(set_link(running, member, "up"), check=True)
     assert_released(running)
     return Scene(outputs, [process.returncode for process in processes])

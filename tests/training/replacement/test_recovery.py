@@ -21,3 +21,12 @@ def test_killed_in_the_middle_of_a_step(running: Running, undisturbed: dict[int,
     assert [scene.last(member) for member in (0, 2)] == [f"done {STEPS} position 0", f"done {STEPS} position 2"]
     assert sorted(scene.last(member) for member in (3, 4)) == ["done -1", f"done {STEPS} position 1"]
     assert {tuple(scene.recoveries(member)) for member in (0, 2, 3, 4)} == {("lost=1 replacement=3 step=3",)}
+
+
+def test_killed_when_all_is_done(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path) -> None:
+    """A spare that has not heard so hears it from the others, which are still there; it takes no position."""
+    scene = run(running, tmp_path, {1: ["kill-finished"], 3: ["deaf"]})
+    assert scene.codes[1] == -signal.SIGKILL
+    assert scene.losses == undisturbed
+    assert [scene.last(member) for member in (0, 2)] == [f"done {STEPS} position 0", f"done {STEPS} position 2"]
+    assert [scene.last(member) for member in (3, 4)] == ["done -1", "done -1"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fanin_tools.fabric.lifecycle import Running
-from tests.training.replacement.scenes import STEPS, WORKERS, run
+from tests.training.replacement.scenes import IMPATIENT_S, STEPS, WORKERS, run
 
 pytestmark = pytest.mark.process
 
@@ -26,7 +26,7 @@ def test_replacement_that_dies_while_it_loads(
 @pytest.mark.parametrize("route", ["ring", "tree"])
 def test_two_at_once(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path, route: str) -> None:
     """On another route the sums have other bits."""
-    scene = run(running, tmp_path, {1: ["kill=3"], 2: ["kill=3"]}, route)
+    scene = run(running, tmp_path, {1: ["kill=3"], 2: ["kill=3"]}, route, limit=IMPATIENT_S)
     assert route == "tree" or scene.losses == undisturbed
     assert scene.losses.keys() == undisturbed.keys()
     assert {len(found) for found in scene.losses.values()} == {1}
@@ -37,7 +37,7 @@ def test_two_at_once(running: Running, undisturbed: dict[int, set[str]], tmp_pat
 @pytest.mark.parametrize("member", [0, 2])
 def test_stopped_for_long(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path, member: int) -> None:
     """It is replaced; when it goes on, it is told that it is fenced off, and has changed nothing."""
-    scene = run(running, tmp_path, {member: ["stop=3"]})
+    scene = run(running, tmp_path, {member: ["stop=3"]}, limit=IMPATIENT_S)
     assert scene.losses == undisturbed
     assert scene.last(member).startswith("Fenced")
     assert f"done {STEPS} position {member}" in {scene.last(spare) for spare in (3, 4)}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from fanin_train.replacement.packing import WrongState, pack, unpack
+from fanin_train.packing import WrongState, pack, unpack
 from fanin_train.replacement.recovery import Training, WrongWorkers
 from fanin_train.replacement.state import State
 

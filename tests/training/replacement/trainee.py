@@ -1,85 +1,109 @@
-"""A process of a training: `trainee.py JOB RANK SOCKET WORKERS STEPS [FAULT...]`. Prints losses, and how it ended.
+"""A process of a training: `trainee.py JOB RANK SOCKET WORKERS STEPS MODEL LIMIT [FAULT...]`; MODEL: `linear`, `torch`.
+
+It prints the losses, each with the time, and how it ended. Times are seconds of the machine's monotonic clock.
 
 Faults: `kill=STEP`, `stop=STEP`: it kills or stops itself in the middle of the step, with a collective under way.
+`cut=STEP`: it runs the command in FANIN_TEST_CUT there, and goes on.
 `kill-loading`, `kill-waiting`: it kills itself when it is given the state, or as a spare, before it waits.
+`kill-finished`, `deaf`: it kills itself when it has heard that all is done, or does not hear it the first time.
+LIMIT: seconds after which a process that stands still is taken for lost.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
-from typing import Any
+import time
+from collections.abc import Callable
 
 import numpy as np
 
 from fanin import Communicator, FaninError, Job
 from fanin_train.errors import TrainingError
-from fanin_train.replacement.recovery import Training
-
-FEATURES, ROWS, RATE, MOMENTUM, NOISE = 200, 8, 0.01, 0.9, 0.05
-STEP_S = 3.0  # longer than a step takes; what stands still for longer is replaced
-PATIENCE_S = 3.0
+from fanin_train.replacement.recovery import FINISHED, Training
+from tests.training.replacement.models import Linear, Model
 
 
-class Model:
-    """A linear model with momentum, as torch's modules and optimisers keep their state."""
+def make_model(kind: str, on_load: Callable[[], None]) -> Model:
+    """torch is imported where it is wanted."""
+    if kind == "linear":
+        return Linear(on_load)
+    from tests.training.replacement.torch_models import Network
 
-    def __init__(self, fragile: bool) -> None:
-        self.weights, self.velocity = np.zeros(FEATURES), np.zeros(FEATURES)
-        self._fragile = fragile
+    return Network(on_load)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"weights": self.weights, "velocity": self.velocity}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self._fragile:
-            os.kill(os.getpid(), signal.SIGKILL)
-        self.weights[:], self.velocity[:] = state["weights"], state["velocity"]
+def kill_myself() -> None:
+    """As a fault."""
+    print(f"fault {time.monotonic():.3f}", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 
-    def update(self, gradient: np.ndarray) -> None:
-        self.velocity *= MOMENTUM
-        self.velocity += gradient
-        self.weights -= RATE * self.velocity
+
+def stop_myself() -> None:
+    """As a fault."""
+    print(f"fault {time.monotonic():.3f}", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def cut_the_link() -> None:
+    """As a fault."""
+    print(f"fault {time.monotonic():.3f}", flush=True)
+    subprocess.run(os.environ["FANIN_TEST_CUT"].split(), check=True)
+
+
+FAULTS = {"kill": kill_myself, "stop": stop_myself, "cut": cut_the_link}
+
+
+class FaultyTraining(Training):
+    """Its faults are at what all say to each other."""
+
+    faults: tuple[str, ...] = ()
+
+    def _say(self, word: int, timeout: float | None = None) -> int:
+        if "kill-waiting" in self.faults:
+            kill_myself()
+        heard = super()._say(word, timeout)
+        if heard == FINISHED and "kill-finished" in self.faults:
+            kill_myself()
+        if heard == FINISHED and "deaf" in self.faults:
+            self.faults = ()
+            heard = super()._say(word, timeout)  # fails, if another kills itself now
+        return heard
 
 
 class Trainee:
-    """The loop. The data of a step depend on the position in the group; `random` and `cursor` are state as well."""
+    """The loop. The data of a step depend on the position in the group and on `cursor`, which is state as well."""
 
-    def __init__(self, faults: dict[str, str]) -> None:
-        self.model = Model("kill-loading" in faults)
-        self.random = np.random.default_rng(5)
+    def __init__(self, model: Model, limit: float, faults: dict[str, str]) -> None:
+        self.model, self.limit = model, limit
         self.cursor = np.zeros(1, np.int64)
-        self._faults = {int(faults[name]): kind for name, kind in FAULTS.items() if name in faults}
+        self._faults = {int(faults[name]): act for name, act in FAULTS.items() if name in faults}
 
     def step(self, group: Communicator, number: int) -> None:
-        data = np.random.default_rng((group.rank, int(self.cursor[0])))
-        inputs = data.standard_normal((ROWS, FEATURES))
-        targets = inputs @ np.arange(FEATURES) / FEATURES
-        noise = self.random.standard_normal(FEATURES) * NOISE  # as dropout: drawn before the collective
+        draw = np.random.default_rng((group.rank, int(self.cursor[0])))
+        gradient = self.model.gradient(draw)
         self.cursor += 1
-        errors = inputs @ (self.model.weights + noise) - targets
-        gradient = np.append(errors @ inputs / ROWS, (errors**2).mean())
         if number in self._faults:
             group.iallreduce(gradient[:5], op="mean")
-            os.kill(os.getpid(), self._faults.pop(number))
-        group.allreduce(gradient[:5], op="mean", timeout=STEP_S)
-        mean = group.allreduce(gradient, op="mean", timeout=STEP_S)
+            self._faults.pop(number)()
+        group.allreduce(gradient[:5], op="mean", timeout=self.limit)
+        mean = group.allreduce(gradient, op="mean", timeout=self.limit)
         self.model.update(mean[:-1])
-        print("loss", number, float(mean[-1]).hex(), flush=True)
-
-
-FAULTS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+        print(f"loss {number} {float(mean[-1]).hex()} {time.monotonic():.3f}", flush=True)
 
 
 def main() -> None:
-    path, rank, socket, workers, steps, *faults = sys.argv[1:]
-    trainee = Trainee(dict(fault.partition("=")[::2] for fault in faults))
-    state = {"model": trainee.model, "random": trainee.random, "cursor": trainee.cursor}
+    path, rank, socket, workers, steps, kind, limit, *faults = sys.argv[1:]
+    model = make_model(kind, kill_myself if "kill-loading" in faults else lambda: None)
+    trainee = Trainee(model, float(limit), dict(fault.partition("=")[::2] for fault in faults))
+    state = {**model.parts(), "cursor": trainee.cursor}
     with Communicator(Job.from_file(path), int(rank), socket) as pool:
-        if "kill-waiting" in faults:
-            Training._say = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore
-        training = Training(pool, int(workers), state, steady=["model"], patience=PATIENCE_S, measured=1 << 16)
+        training = FaultyTraining(
+            pool, int(workers), state, steady=model.steady, patience=float(limit), measured=1 << 16
+        )
+        training.faults = tuple(faults)
         try:
             training.run(trainee.step, int(steps))
             print("done", training.done, *(f"position {training.position}" for _ in range(training.is_worker)))
@@ -90,7 +114,6 @@ def main() -> None:
             taken = ",".join(str(choice.replacement) for choice in recovery.choices)
             print(f"recovered lost={lost} replacement={taken} step={recovery.step}")
             print(f"seconds {recovery.seconds:.3f}")
-        pool.abort()
 
 
 if __name__ == "__main__":

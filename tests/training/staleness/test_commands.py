@@ -14,7 +14,7 @@ from fanin_train.errors import TrainingError
 from fanin_train.staleness.checkpoint import Checkpoint
 from fanin_train.staleness.optimisers import SGD
 from fanin_train.staleness.simulation.comparison import Comparison
-from fanin_train.staleness.simulation.scenario import Pauses, Scenario
+from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
 from fanin_train.staleness.simulation.tasks import task
 
 SHORT = ["train-sim", "--nodes", "3", "--seconds", "4", "--stale", "2", "--model", "softmax", "--local-steps", "4"]
@@ -26,7 +26,7 @@ def test_methods_are_compared_and_drawn(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*SHORT, "--pictures", str(tmp_path / "pictures"), "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert [each["method"] for each in found] == ["synchronous", "stale 2", "asynchronous", "local SGD 4"]
+    assert [each["method"] for each in found] == ["synchronous", "stale 2", "no bound", "local SGD 4"]
     for name in ("losses.png", "timeline.png"):
         assert (tmp_path / "pictures" / name).read_bytes().startswith(b"\x89PNG")
 
@@ -37,6 +37,27 @@ def test_pauses_cost_synchronous_training_most() -> None:
     assert synchronous.iterations < bounded.iterations <= free.iterations
     assert bounded.iterations > 1.4 * synchronous.iterations
     assert bounded.bytes_sent < synchronous.bytes_sent < bounded.bytes_without
+
+
+def test_a_death_is_waited_for_until_it_is_noticed() -> None:
+    """Then the others go on; its timeline ends."""
+    comparison = Comparison(Scenario(3, events=Events({1: 1.0}, detection=2.0), duration=6), task("drawn"), SGD)
+    for outcome in (comparison.synchronous(), comparison.bounded(2), comparison.local_descent(4)):
+        waits = [each.end for each in outcome.intervals if each.rank == 0 and not each.computing and each.begin < 2.0]
+        assert max(waits) == pytest.approx(3.0, abs=0.1)
+        assert max(each.end for each in outcome.intervals if each.rank == 1) <= 1.0
+        assert max(each.end for each in outcome.intervals if each.rank == 2) > 5.0
+
+
+def test_transfers_cost_synchronous_training_and_are_hidden_behind_a_bound() -> None:
+    """As long as the gradients of all others pass the link in less than a step; then the link is the limit."""
+    short, long = (
+        Comparison(Scenario(4, network=Network(0.001, each), duration=20), task("drawn"), SGD) for each in (0.02, 0.1)
+    )
+    steps = 4 * 20 / 0.1
+    assert short.synchronous().iterations < 0.85 * steps
+    assert short.bounded(4).iterations > 0.97 * steps
+    assert long.bounded(4).iterations < 0.4 * steps < long.synchronous().iterations
 
 
 def test_a_slow_node_gates_every_bounded_method() -> None:

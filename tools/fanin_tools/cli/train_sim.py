@@ -14,6 +14,7 @@ from fanin_tools.progress import print_progress
 
 if TYPE_CHECKING:
     from fanin_train.staleness.simulation.comparison import Comparison, Outcome
+    from fanin_train.staleness.simulation.scenario import Scenario
 
 
 @reporting
@@ -24,13 +25,17 @@ def train_sim(
     seconds: Annotated[float, typer.Option(min=1.0, help="Duration, in virtual time.")] = 60.0,
     compute: Annotated[float, typer.Option(help="Seconds of one iteration.")] = 0.1,
     latency: Annotated[float, typer.Option(min=0.0, help="Seconds of a message, one way.")] = 0.02,
+    transfer: Annotated[
+        float, typer.Option(min=0.0, help="Seconds in which a gradient passes a link; an allreduce takes as long.")
+    ] = 0.0,
     pause: Annotated[float, typer.Option(help="Share of the iterations that are paused.")] = 0.05,
     factor: Annotated[float, typer.Option(min=1.0, help="How much longer a paused iteration takes.")] = 6.0,
     slow: Annotated[int, typer.Option(min=0, help="Nodes of which every iteration takes three times as long.")] = 0,
+    death: Annotated[float, typer.Option(min=0.0, help="Second in which node 1 dies; 0: it lives.")] = 0.0,
     data: Annotated[str, typer.Option(help="drawn, or digits: those of scikit-learn.")] = "drawn",
     model: Annotated[str, typer.Option(help="softmax or mlp.")] = "mlp",
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.3,
-    target: Annotated[float, typer.Option(help="Loss to which the time is taken.")] = 0.8,
+    target: Annotated[float, typer.Option(help="Loss to which the time is taken.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
     forms: Annotated[
         bool, options.flag("--forms", help="Instead: the forms of the protocol, from the document to the repaired one.")
@@ -44,7 +49,7 @@ def train_sim(
     from fanin_train.errors import TrainingError
     from fanin_train.staleness.optimisers import SGD
     from fanin_train.staleness.simulation.comparison import Comparison
-    from fanin_train.staleness.simulation.scenario import Network, Pauses, Scenario
+    from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
     from fanin_train.staleness.simulation.tasks import task
 
     try:
@@ -55,7 +60,8 @@ def train_sim(
         if slow >= nodes:
             raise UsageError(f"--slow {slow} of {nodes} nodes", "leave one that is not slow")
         pauses = Pauses(pause, factor, tuple(range(nodes - slow, nodes)))
-        scenario = Scenario(nodes, compute, Network(latency), pauses, duration=seconds, seed=seed)
+        events = Events({1: death} if death else {})
+        scenario = Scenario(nodes, compute, Network(latency, transfer), pauses, events, seconds, seed=seed)
         if forms:
             _print_forms(scenario, bounds[0], json_output)
             return
@@ -106,19 +112,18 @@ def _print_outcomes(outcomes: list[Outcome], target: float) -> None:
                 f"{each.bytes_without / first.bytes_sent:.2f}",
             ]
         )
-    columns = ["method", "iterations", f"loss at {end:.0f} s", f"loss at {samples} samples", f"to loss {target}"]
-    columns += ["times faster", "bytes sent", "without a switch"]
-    print_table("training with stragglers; bytes of a gradient beside those of an allreduce in a ring", columns, rows)
+    columns = ["method", "steps", f"loss at\n{end:.0f} s", f"loss at\n{samples}\nsamples", f"to loss\n{target}"]
+    columns += ["times\nfaster", "bytes\nsent", "without\nswitch"]
+    print_table("training with stragglers; bytes of a step, an allreduce in a ring being 1", columns, rows)
 
 
-def _print_forms(scenario: object, stale_max: int, json_output: bool) -> None:
+def _print_forms(scenario: Scenario, stale_max: int, json_output: bool) -> None:
     from dataclasses import replace
 
     from fanin_train.staleness.rules import forms
     from fanin_train.staleness.simulation.cluster import Cluster
-    from fanin_train.staleness.simulation.scenario import Network, Pauses, Scenario
+    from fanin_train.staleness.simulation.scenario import Network, Pauses
 
-    assert isinstance(scenario, Scenario)
     rows = []
     for name, rules in forms(stale_max).items():
         counts = []

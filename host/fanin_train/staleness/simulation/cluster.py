@@ -84,7 +84,8 @@ class Cluster:
         self._on_step = on_step
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
-        self._free_at: dict[tuple[int, int], float] = {}  # of a link, so that its messages keep their order
+        self._free_at: dict[tuple[int, int], float] = {}  # of a way, so that its messages keep their order
+        self._link_free_at: dict[int, float] = {}  # of the link to a node, which gradients of all others share
         self._finished_at: dict[int, float] = {}
         self._pace = [random.Random(f"{scenario.seed} {rank}") for rank in range(scenario.nodes)]
         self._members = [rank for rank in range(scenario.nodes) if rank not in scenario.events.joins]
@@ -188,6 +189,9 @@ class Cluster:
             if not network.reorders and not copy:
                 time = max(time, self._free_at.get((source, to), 0.0))
                 self._free_at[source, to] = time
+            if network.transfer and isinstance(message, Gradient):
+                time = max(time, self._link_free_at.get(to, 0.0)) + network.transfer
+                self._link_free_at[to] = time
             self._at(time, lambda: self._deliver(source, to, message))
 
     def _deliver(self, source: int, to: int, message: Message) -> None:

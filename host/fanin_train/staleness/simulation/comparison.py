@@ -1,13 +1,10 @@
-"""Ways to train the same model in the same scenario: losses at equal time and at equal samples, and bytes.
-
-Transmission takes no time here but the latency: the bytes stand beside every speed-up instead.
-"""
+"""Ways to train the same model in the same scenario: losses at equal time and at equal samples, and bytes."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -68,51 +65,71 @@ class Comparison:
     every: float = 1.0
 
     def synchronous(self) -> Outcome:
-        """Each step waits for the gradients of all. Its bytes are those of an allreduce in a ring."""
-        return self._by_protocol("synchronous", streaming(0), *[self._ring()] * 2)
+        """Each step waits for the sum of all: an allreduce by a switch, in which one gradient passes each link. The
+        bytes are those of an allreduce in a ring."""
+        network = self.scenario.network
+        allreduce = replace(network, transfer=network.transfer / max(1, self._others()))
+        scenario = replace(self.scenario, network=allreduce)
+        return self._by_protocol("synchronous", streaming(0), self._ring(), self._ring(), scenario)
 
     def bounded(self, stale_max: int) -> Outcome:
         """Bounded staleness; the network loses nothing, so the clocks are all that it needs."""
-        return self._by_protocol(
-            f"stale {stale_max}", streaming(stale_max), self._size(), self._size() * self._others()
-        )
+        return self._by_sending(f"stale {stale_max}", streaming(stale_max))
 
     def asynchronous(self) -> Outcome:
         """Without a bound."""
-        return self._by_protocol("asynchronous", streaming(UNBOUNDED), self._size(), self._size() * self._others())
+        return self._by_sending("no bound", streaming(UNBOUNDED))
 
     def local_descent(self, steps: int) -> Outcome:
         """Local SGD: each node makes some steps by itself, then all take the mean of the parameters."""
         if steps < 1:
             raise TrainingError(f"{steps} local steps", "give 1 or more")
         outcome = Outcome(f"local SGD {steps}", self._ring() / steps, self._ring() / steps)
-        scenario = self.scenario
+        scenario, network = self.scenario, self.scenario.network
         learners = [self._learner(rank) for rank in range(scenario.nodes)]
         pace = [random.Random(f"{scenario.seed} {rank}") for rank in range(scenario.nodes)]
         now, number = 0.0, 0
         outcome.points.append(Point(0.0, 0, self.task.loss(learners[0].replica.parameters)))
         while now < scenario.duration:
-            ends = []
-            for learner in learners:
-                end = now
-                for step in range(steps):
-                    begin, end = end, end + duration(scenario, learner.rank, pace[learner.rank])
-                    gradient = learner.gradient(number + step + 1, 1)
-                    learner.step((Contribution(number + step + 1, learner.rank, gradient),))
-                    outcome.intervals.append(Interval(learner.rank, begin, end, computing=True))
-                ends.append(end)
+            ends = {each.rank: self._descend(each, now, number, steps, pace[each.rank], outcome) for each in learners}
             number += steps
-            now = max(ends) + scenario.network.latency
-            outcome.intervals += [Interval(rank, end, now, computing=False) for rank, end in enumerate(ends)]
+            lost = {rank: at for rank, at in scenario.events.deaths.items() if at < ends.get(rank, 0.0)}
+            noticed = [at + scenario.events.detection for at in lost.values()]
+            outcome.intervals = [
+                each._replace(end=min(each.end, lost.get(each.rank, each.end)))
+                for each in outcome.intervals
+                if each.begin < lost.get(each.rank, each.end)
+            ]
+            learners = [each for each in learners if each.rank not in lost]
+            ends = {each.rank: ends[each.rank] for each in learners}
+            now = max([*ends.values(), *noticed]) + network.latency + network.transfer
+            outcome.intervals += [Interval(rank, end, now, computing=False) for rank, end in ends.items()]
+            outcome.iterations += steps * len(learners)
             mean: np.ndarray = np.stack([learner.replica.parameters for learner in learners]).mean(axis=0)
             for learner in learners:
                 learner.replica.parameters[:] = mean
             if now >= outcome.points[-1].time + self.every:
-                outcome.points.append(Point(now, number * scenario.nodes * BATCH, self.task.loss(mean)))
-        outcome.iterations = number * scenario.nodes
+                outcome.points.append(Point(now, outcome.iterations * BATCH, self.task.loss(mean)))
         return outcome
 
-    def _by_protocol(self, method: str, rules: Rules, bytes_sent: float, bytes_without: float) -> Outcome:
+    def _descend(
+        self, learner: Learner, begin: float, number: int, steps: int, draw: random.Random, outcome: Outcome
+    ) -> float:
+        """Steps of a node by itself, after so many; returns when they end."""
+        for step in range(number + 1, number + steps + 1):
+            end = begin + duration(self.scenario, learner.rank, draw)
+            learner.step((Contribution(step, learner.rank, learner.gradient(step, 1)),))
+            outcome.intervals.append(Interval(learner.rank, begin, end, computing=True))
+            begin = end
+        return begin
+
+    def _by_sending(self, method: str, rules: Rules) -> Outcome:
+        """Each gradient goes to all others."""
+        return self._by_protocol(method, rules, self._size(), self._size() * self._others(), self.scenario)
+
+    def _by_protocol(
+        self, method: str, rules: Rules, bytes_sent: float, bytes_without: float, scenario: Scenario
+    ) -> Outcome:
         outcome = Outcome(method, bytes_sent, bytes_without)
         first = self._learner(0)
         outcome.points.append(Point(0.0, 0, self.task.loss(first.replica.parameters)))
@@ -123,7 +140,7 @@ class Comparison:
                 outcome.points.append(Point(now, samples, self.task.loss(first.replica.parameters)))
 
         cluster = Cluster(
-            self.scenario, rules, lambda rank: first if rank == 0 else self._learner(rank), look, timeline=True
+            scenario, rules, lambda rank: first if rank == 0 else self._learner(rank), look, timeline=True
         )
         cluster.run()
         outcome.iterations, outcome.intervals = cluster.iterations, cluster.intervals or []

@@ -21,10 +21,12 @@ class Pauses:
 class Network:
     """Messages from node to node. A link keeps the order of its messages unless it `reorders`.
 
+    transfer: seconds in which one gradient passes the link to a node; those of several nodes come one after the other.
     jitter: share of the latency that is random. loss, duplication: probabilities of each message.
     """
 
     latency: float = 0.02
+    transfer: float = 0.0
     jitter: float = 0.0
     loss: float = 0.0
     duplication: float = 0.0

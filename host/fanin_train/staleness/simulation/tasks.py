@@ -41,12 +41,6 @@ class Task(NamedTuple):
         """Mean cross-entropy of the images held out."""
         return self._loss_and_gradient(parameters, *self.held_out)[0]
 
-    def accuracy(self, parameters: np.ndarray) -> float:
-        """Share of the images held out that are told rightly."""
-        images, labels = self.held_out
-        *_, scores = self._layers(parameters, images)
-        return float((scores.argmax(1) == labels).mean())
-
     def batch(self, seed: int, rank: int, number: int, size: int = 32) -> np.ndarray:
         """The images of a node's iteration: the same whatever happened before."""
         return np.random.default_rng((seed, rank, number)).integers(0, len(self.images), size)
