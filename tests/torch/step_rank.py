@@ -1,6 +1,6 @@
 """One rank of tests.torch.step_times: python -m tests.torch.step_rank STEPS FOLDER. Rank 0 writes FOLDER/rows.json."""
 
-from __future__ import annotations
+# no `from __future__ import annotations`: DDP looks at the annotations of a hook
 
 import json
 import os
@@ -9,11 +9,13 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from mpi4py import MPI
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -24,21 +26,53 @@ BUCKET_MIB = 25
 WARM_UP = 3
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 TICKS = os.sysconf("SC_CLK_TCK")
+Future = torch.futures.Future[torch.Tensor]
+Contenders = dict[str, Callable[[nn.Module], nn.Module]]
 
 
-def contenders(gloo: Any) -> dict[str, Callable[[nn.Module], nn.Module]]:
-    """DDP as each of them has it."""
+def nothing(_: Any, bucket: dist.GradBucket) -> Future:
+    """A hook that leaves the buckets as they are: what is left is what no back-end can save."""
+    future = Future()
+    future.set_result(bucket.buffer())
+    return future
 
-    def registered(model: nn.Module) -> nn.Module:
-        parallel = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MIB)
-        parallel.register_comm_hook(None, fanin_torch.registered_buckets)
-        return parallel
 
-    return {
-        "Gloo": lambda model: DistributedDataParallel(model, process_group=gloo, bucket_cap_mb=BUCKET_MIB),
-        "Fanin": lambda model: DistributedDataParallel(model, bucket_cap_mb=BUCKET_MIB),
-        "Fanin, registered buckets": registered,
-    }
+def by_mpi(thread: ThreadPoolExecutor, bucket: dist.GradBucket) -> Future:
+    """A hook that does what torch's own back-end of MPI does, which its wheels lack: one thread, one call after the
+    other."""
+    future, buffer = Future(), bucket.buffer()
+
+    def reduce() -> None:
+        MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, buffer.numpy())
+        future.set_result(buffer.div_(dist.get_world_size()))
+
+    thread.submit(reduce)
+    return future
+
+
+def contenders(dtype: torch.dtype, gloo: Any) -> Contenders:
+    """DDP as each of them has it. MPI has no sums of bf16."""
+
+    def plain(group: Any) -> Callable[[nn.Module], DistributedDataParallel]:
+        return lambda model: DistributedDataParallel(
+            model, process_group=group, bucket_cap_mb=BUCKET_MIB, gradient_as_bucket_view=True
+        )
+
+    def hooked(hook: Any, state: Any = None) -> Callable[[nn.Module], nn.Module]:
+        def wrap(model: nn.Module) -> nn.Module:
+            parallel = plain(None)(model)
+            parallel.register_comm_hook(state, hook)
+            return parallel
+
+        return wrap
+
+    found: Contenders = {"Gloo": plain(gloo)}
+    if dtype is not torch.bfloat16:
+        found["MPICH"] = hooked(by_mpi, ThreadPoolExecutor(1))
+    found["Fanin, copied buckets"] = plain(None)
+    found["Fanin, registered buckets"] = hooked(fanin_torch.registered_buckets)
+    found["no communication"] = hooked(nothing)
+    return found
 
 
 def make_model(dtype: torch.dtype) -> nn.Module:
@@ -81,11 +115,12 @@ def timed(act: Callable[[], None], devices: list[int]) -> tuple[float, float]:
 def rows_of(name: str, steps: int, devices: list[int], gloo: Any) -> list[dict[str, Any]]:
     """One for each contender. They take turns, each step another one first."""
     data = torch.ones(1, SIDE, dtype=TYPES[name])
-    models = {found: wrap(make_model(TYPES[name])) for found, wrap in contenders(gloo).items()}
+    models = {found: wrap(make_model(TYPES[name])) for found, wrap in contenders(TYPES[name], gloo).items()}
     samples: dict[str, list[tuple[float, float]]] = {found: [] for found in models}
     order = list(models)
     for number in range(WARM_UP + steps):
-        for found in order[number % len(order) :] + order[: number % len(order)]:
+        turn = number % len(order)
+        for found in order[turn:] + order[:turn]:
             sample = timed(lambda found=found: step(models[found], data), devices)  # type: ignore[misc]
             if number >= WARM_UP:
                 samples[found].append(sample)
@@ -100,7 +135,8 @@ def rows_of(name: str, steps: int, devices: list[int], gloo: Any) -> list[dict[s
 def main() -> None:
     steps, folder = int(sys.argv[1]), Path(sys.argv[2])
     torch.set_num_threads(1)  # the ranks share the cores
-    dist.init_process_group("fanin")
+    world = {"init_method": f"file://{folder / 'store'}", "rank": MPI.COMM_WORLD.rank, "world_size": MPI.COMM_WORLD.size}
+    dist.init_process_group("fanin", **world)
     gloo = dist.new_group(backend="gloo")
     devices = [int(word) for word in os.environ["FANIN_TEST_DEVICES"].split(",")]
     rows = [row for name in TYPES for row in rows_of(name, steps, devices, gloo)]
