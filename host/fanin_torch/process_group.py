@@ -26,7 +26,7 @@ from fanin.api.communicator import JOIN_TIMEOUT, Communicator
 from fanin.errors import FaninError, InvalidRequest
 from fanin_torch import monitored, sparse
 from fanin_torch.counts import Counts, Reason
-from fanin_torch.device import device_of, job_of
+from fanin_torch.device import Device, device_of, job_of
 from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, reduction, require_plain
 from fanin_torch.errors import as_torch, refuse
 from fanin_torch.messages import ANY, Messages
@@ -57,6 +57,7 @@ class FaninProcessGroup(ProcessGroup):
         self._coalescing: list[FaninWork] | None = None
         self._communicator: Communicator | None = None
         self._messages: Messages | None = None
+        self._device: Device | None = None
         try:
             self._settings = Settings.from_environment()
             self.counts = Counts(self._settings.strict)
@@ -75,13 +76,17 @@ class FaninProcessGroup(ProcessGroup):
         _groups.add(self)
 
     def _join(self) -> None:
-        device = device_of(self._store, self._rank, self._size)
+        self._device = device = device_of(self._store, self._rank, self._size)
         settings = self._settings
         if _groups:
             settings = settings._replace(slots=max(MIN_JOB_SLOTS, settings.slots // SUBGROUP_SHARE))
-        job = job_of(device, self._store, self._rank, self._size, settings)
-        limit = min(self._timeout, JOIN_TIMEOUT)
-        self._communicator = Communicator(job, self._rank, device.connection, timeout=limit)
+        try:
+            job = job_of(device, self._store, self._rank, self._size, settings)
+            limit = min(self._timeout, JOIN_TIMEOUT)
+            self._communicator = Communicator(job, self._rank, device.connection, timeout=limit)
+        except BaseException:
+            device.release()
+            raise
         self._messages = Messages(device, self._store, self._rank, self._size, self._timeout)
 
     # ---- What torch asks of a group ----
@@ -373,6 +378,8 @@ class FaninProcessGroup(ProcessGroup):
                 except FaninError as error:
                     log.warning("rank %d leaves group %s: %s", self._rank, self._name, error)
             communicator.end(leave)
+            assert self._device is not None
+            self._device.release()
         self._completer.close()
         self._message_completer.close()
 

@@ -40,6 +40,11 @@ def test_messages_between_nics(tree: list[str]) -> None:
     run("behaviour.messages", 4, tree)
 
 
+@pytest.mark.parametrize("has_fabric", [True, False])
+def test_ranks_that_are_threads(local: list[str], has_fabric: bool) -> None:
+    run("behaviour.threads", 1, local if has_fabric else [])
+
+
 def test_groups_in_a_world_of_gloo(local: list[str]) -> None:
     run("behaviour.groups_in_a_world_of_gloo", 3, local, FANIN_TEST_BACKEND="gloo")
 
