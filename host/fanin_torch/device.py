@@ -19,6 +19,7 @@ from fanin.errors import FaninError, InvalidRequest, NoDevice
 from fanin.job import Job, JobNode
 from fanin.membership.device_connection import DeviceConnection
 from fanin_torch.local_fabric import LocalFabric
+from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.settings import Settings
 
 PLACE = ffi.typeof("struct fanin_place *")
@@ -51,6 +52,7 @@ class Device:
 
     connection: DeviceConnection
     place: Place
+    memory: RegisteredMemory
     fabric: LocalFabric | None = None
 
     @classmethod
@@ -59,7 +61,7 @@ class Device:
         connection = DeviceConnection(socket)
         connection.take()
         own = replace(place, address=_address(connection.context.query_device().address))
-        return cls(connection, own, fabric)
+        return cls(connection, own, RegisteredMemory(connection.pd), fabric)
 
     def release(self) -> None:
         """One group less uses it."""

@@ -280,6 +280,26 @@ def strict() -> None:
     dist.barrier()
 
 
+def copies() -> None:
+    """For what tensors are copied is counted, once for each call."""
+    size, dtype = dist.get_world_size(), torch.float32
+    group = dist.group.WORLD
+    registered = group.allocate_tensor(12, dtype=dtype, device="cpu")
+    address = registered.data_ptr()
+    dist.all_reduce(registered.fill_(1.0))
+    assert torch.all(registered == size)
+    assert fanin_torch.copied() == {}
+    dist.all_reduce(torch.ones(12))
+    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 1}
+    group.allreduce([registered.view(3, 4).t()]).wait()  # torch's own function refuses it
+    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 2, "NOT_CONTIGUOUS": 1}
+    dist.all_gather([torch.empty(12) for _ in range(size)], registered)
+    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 3, "NOT_CONTIGUOUS": 1, "PARTS": 1}
+    del registered
+    assert group.allocate_tensor(12, dtype=dtype, device="cpu").data_ptr() == address  # used again
+    assert group.allocate_tensor(0, dtype=dtype, device="cpu").numel() == 0
+
+
 def threads() -> None:
     """Ranks that are threads of one process, in groups that they make themselves and make again at different times."""
     store, size = dist.HashStore(), 3

@@ -135,7 +135,11 @@ def rows_of(name: str, steps: int, devices: list[int], gloo: Any) -> list[dict[s
 def main() -> None:
     steps, folder = int(sys.argv[1]), Path(sys.argv[2])
     torch.set_num_threads(1)  # the ranks share the cores
-    world = {"init_method": f"file://{folder / 'store'}", "rank": MPI.COMM_WORLD.rank, "world_size": MPI.COMM_WORLD.size}
+    world = {
+        "init_method": f"file://{folder / 'store'}",
+        "rank": MPI.COMM_WORLD.rank,
+        "world_size": MPI.COMM_WORLD.size,
+    }
     dist.init_process_group("fanin", **world)
     gloo = dist.new_group(backend="gloo")
     devices = [int(word) for word in os.environ["FANIN_TEST_DEVICES"].split(",")]
