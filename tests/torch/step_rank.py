@@ -17,6 +17,8 @@ import torch
 import torch.distributed as dist
 from mpi4py import MPI
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import fanin_torch
@@ -50,7 +52,7 @@ def by_mpi(thread: ThreadPoolExecutor, bucket: dist.GradBucket) -> Future:
     return future
 
 
-def contenders(dtype: torch.dtype, gloo: Any) -> Contenders:
+def data_parallel(dtype: torch.dtype, gloo: Any) -> Contenders:
     """DDP as each of them has it. MPI has no sums of bf16."""
 
     def plain(group: Any) -> Callable[[nn.Module], DistributedDataParallel]:
@@ -69,10 +71,33 @@ def contenders(dtype: torch.dtype, gloo: Any) -> Contenders:
     found: Contenders = {"Gloo": plain(gloo)}
     if dtype is not torch.bfloat16:
         found["MPICH"] = hooked(by_mpi, ThreadPoolExecutor(1))
-    found["Fanin, copied buckets"] = plain(None)
-    found["Fanin, registered buckets"] = hooked(fanin_torch.registered_buckets)
+    found["Fanin"] = plain(None)
+    found["Fanin, registered memory"] = hooked(fanin_torch.registered_buckets)
     found["no communication"] = hooked(nothing)
     return found
+
+
+def fully_sharded(_: torch.dtype, gloo: Any) -> Contenders:
+    """FSDP2 as each of them has it, each layer for itself."""
+
+    def wrap_by(mesh: DeviceMesh, is_registered: bool = False) -> Callable[[nn.Module], nn.Module]:
+        def wrap(model: nn.Module) -> nn.Module:
+            for module in (*model, model):
+                fully_shard(module, mesh=mesh)
+                module.set_allocate_memory_from_process_group_for_comm(is_registered)
+            return model
+
+        return wrap
+
+    mesh = DeviceMesh.from_group(dist.group.WORLD, "cpu")
+    return {
+        "Gloo": wrap_by(DeviceMesh.from_group(gloo, "cpu")),
+        "Fanin": wrap_by(mesh),
+        "Fanin, registered memory": wrap_by(mesh, is_registered=True),
+    }
+
+
+WRAPPERS = {"DDP": data_parallel, "FSDP2": fully_sharded}
 
 
 def make_model(dtype: torch.dtype) -> nn.Module:
@@ -112,10 +137,11 @@ def timed(act: Callable[[], None], devices: list[int]) -> tuple[float, float]:
     return slowest.item(), cores.item() + cpu_of_devices(devices) - at_devices
 
 
-def rows_of(name: str, steps: int, devices: list[int], gloo: Any) -> list[dict[str, Any]]:
+def rows_of(wrapper: str, name: str, steps: int, devices: list[int], gloo: Any) -> list[dict[str, Any]]:
     """One for each contender. They take turns, each step another one first."""
     data = torch.ones(1, SIDE, dtype=TYPES[name])
-    models = {found: wrap(make_model(TYPES[name])) for found, wrap in contenders(TYPES[name], gloo).items()}
+    contenders = WRAPPERS[wrapper](TYPES[name], gloo)
+    models = {found: wrap(make_model(TYPES[name])) for found, wrap in contenders.items()}
     samples: dict[str, list[tuple[float, float]]] = {found: [] for found in models}
     order = list(models)
     for number in range(WARM_UP + steps):
@@ -128,7 +154,8 @@ def rows_of(name: str, steps: int, devices: list[int], gloo: Any) -> list[dict[s
     for found, taken in samples.items():
         lower, median, upper = statistics.quantiles([seconds for seconds, _ in taken], n=4)
         cores = statistics.median(cores for _, cores in taken)
-        rows.append({"contender": found, "type": name, "s": median, "lower": lower, "upper": upper, "cpu_s": cores})
+        of = {"wrapper": wrapper, "type": name, "contender": found}
+        rows.append({**of, "s": median, "lower": lower, "upper": upper, "cpu_s": cores})
     return rows
 
 
@@ -143,7 +170,7 @@ def main() -> None:
     dist.init_process_group("fanin", **world)
     gloo = dist.new_group(backend="gloo")
     devices = [int(word) for word in os.environ["FANIN_TEST_DEVICES"].split(",")]
-    rows = [row for name in TYPES for row in rows_of(name, steps, devices, gloo)]
+    rows = [row for wrapper in WRAPPERS for name in TYPES for row in rows_of(wrapper, name, steps, devices, gloo)]
     if dist.get_rank() == 0:
         (folder / "rows.json").write_text(json.dumps(rows))
     dist.barrier()

@@ -1,8 +1,8 @@
-"""Time of a step of DDP on Fanin beside Gloo and MPICH, on one node and over four hosts: `make torch-bench`.
+"""Time of a step of DDP and FSDP2 on Fanin beside Gloo and MPICH, on one node and over four hosts: `make torch-bench`.
 
-Four ranks, buckets of 25 MiB, 100 MiB of gradients in f32 and 50 MiB in bf16. All contenders are in the same processes
-and take turns, step by step. The time of a step is that of the slowest rank; the CPU time is the sum of all ranks and
-devices. Four hosts are network namespaces with links of 1 Gbit/s, which only root can make.
+Four ranks, buckets or layers of 25 MiB, 100 MiB of gradients in f32 and 50 MiB in bf16. All contenders are in the same
+processes and take turns, step by step. The time of a step is that of the slowest rank; the CPU time is the sum of all
+ranks and devices. Four hosts are network namespaces with links of 1 Gbit/s, which only root can make.
 
 MPICH's launcher starts the ranks. The fabric ends with this program, also if it is killed.
 """
@@ -94,42 +94,47 @@ def measure(name: str, steps: int) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """For docs/pytorch.md."""
-    lines = ["| network | elements | back-end | step, ms | quartiles | Gloo's time / this | CPU time, ms |"]
-    lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
+    lines = ["| network | wrapper | elements | back-end | step, ms | quartiles | Gloo's time / this | CPU time, ms |"]
+    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    gloo = {(*_panel(row), row["type"]): row["s"] for row in rows if row["contender"] == GLOO}
     for row in rows:
-        gloo = next(
-            each for each in rows if [each[key] for key in ("network", "type")] == [row["network"], row["type"]]
-        )
-        assert gloo["contender"] == GLOO
         quartiles = f"{1e3 * row['lower']:.0f} to {1e3 * row['upper']:.0f}"
-        words = [TITLES[row["network"]], row["type"], row["contender"], f"{1e3 * row['s']:.0f}", quartiles]
-        lines.append(f"| {' | '.join(words)} | {gloo['s'] / row['s']:.2f} | {1e3 * row['cpu_s']:.0f} |")
+        words = [TITLES[row["network"]], row["wrapper"], row["type"], row["contender"], f"{1e3 * row['s']:.0f}"]
+        ratio = gloo[(*_panel(row), row["type"])] / row["s"]
+        lines.append(f"| {' | '.join(words)} | {quartiles} | {ratio:.2f} | {1e3 * row['cpu_s']:.0f} |")
     return "\n".join(lines)
 
 
+def _panel(row: dict[str, Any]) -> tuple[str, str]:
+    return row["network"], row["wrapper"]
+
+
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Bars: a network each panel, a type each group, a back-end each bar, the quartiles on it."""
+    """Bars: a network and wrapper each panel, a type each group, a back-end each bar, the quartiles on it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    networks = [name for name in TITLES if any(row["network"] == name for row in rows)]
-    figure = Figure(figsize=(5.0 * len(networks), 4.0), dpi=120, layout="constrained")
+    panels = list(dict.fromkeys(map(_panel, rows)))
+    names = list(dict.fromkeys(row["contender"] for row in rows))
+    figure = Figure(figsize=(4.4 * len(panels), 4.0), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, network in zip(figure.subplots(1, len(networks), squeeze=False)[0], networks, strict=True):
-        found = [row for row in rows if row["network"] == network]
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        found = [row for row in rows if _panel(row) == panel]
         types = list(dict.fromkeys(row["type"] for row in found))
-        names = list(dict.fromkeys(row["contender"] for row in found))
-        for place, name in enumerate(names):
+        present = [name for name in names if any(row["contender"] == name for row in found)]
+        width = 0.8 / len(present)
+        for place, name in enumerate(present):
             of_name = [row for row in found if row["contender"] == name]
-            at = [group + 0.8 / len(names) * (place - (len(names) - 1) / 2) for group in range(len(types))]
+            shift = width * (place - (len(present) - 1) / 2)
+            at = [types.index(row["type"]) + shift for row in of_name]
             heights = [1e3 * row["s"] for row in of_name]
-            below = [1e3 * (row["s"] - row["lower"]) for row in of_name]
-            above = [1e3 * (row["upper"] - row["s"]) for row in of_name]
-            axes.bar(at, heights, 0.8 / len(names), yerr=[below, above], label=name, capsize=3)
+            errors = [[1e3 * (row["s"] - row["lower"]) for row in of_name]]
+            errors += [[1e3 * (row["upper"] - row["s"]) for row in of_name]]
+            axes.bar(at, heights, width, yerr=errors, label=name, color=f"C{names.index(name)}", capsize=3)
         axes.set_xticks(range(len(types)), types)
-        axes.set_title(f"{TITLES[network]}, {RANKS} ranks")
-        axes.set_ylabel("step of DDP, ms")
-        axes.legend()
+        axes.set_title(f"{panel[1]}, {RANKS} ranks, {TITLES[panel[0]]}")
+        axes.set_ylabel("step, ms")
+        axes.legend(fontsize="small")
     figure.savefig(path)
 
 
