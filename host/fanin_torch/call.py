@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -11,21 +11,34 @@ import torch
 from fanin.api.communicator import Communicator
 from fanin.errors import InvalidRequest
 from fanin_torch import sparse
-from fanin_torch.counts import Copy, Reason
+from fanin_torch.counts import Copy, Counts, Reason
 from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, reduction, require_plain
 from fanin_torch.errors import as_torch
+from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.work import nothing
 
-if TYPE_CHECKING:
-    from fanin_torch.process_group import FaninProcessGroup
-
 Tensors = Sequence[torch.Tensor]
+
+
+class Group(Protocol):
+    """What a call needs of its group. timeout: seconds, unless the call says otherwise."""
+
+    counts: Counts
+    timeout: float
+    communicator: Communicator | None
+
+    @property
+    def memory(self) -> RegisteredMemory | None: ...
+
+    def rank(self) -> int: ...
+
+    def size(self) -> int: ...
 
 
 class Call:
     """One call of torch while it is started: the requests that it takes, and what is to be done at their end."""
 
-    def __init__(self, group: FaninProcessGroup, name: str, opts: Any) -> None:
+    def __init__(self, group: Group, name: str, opts: Any) -> None:
         self._group, self.name, self._opts = group, name, opts
         seconds = opts.timeout.total_seconds()
         self._timeout = seconds if seconds > 0 else group.timeout
