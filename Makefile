@@ -52,7 +52,7 @@ help:
 	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare"
 	@echo "make topology  public topologies, plans, a trace of GPU nodes, the device plugin, hand-offs over shaped links (fetches; as root)"
 	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
-	@echo "make torch-bench  steps of DDP on Fanin beside Gloo, on one node and over 4 hosts (minutes; as root), a plot in build"
+	@echo "make torch-bench  steps of DDP and FSDP2 on Fanin beside Gloo and MPICH, on one node and over 4 hosts (minutes; as root), a plot in build"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -206,10 +206,21 @@ $(VENV)/.with-torch: $(VENV)/.tested
 torch: .bench/torch/.installed
 	@FANIN_TEST_TORCH=all $(TORCH_BIN)/python -m pytest tests/torch $(PYTEST_FLAGS)
 
+.bench/torch/.with-torchft: .bench/torch/.installed
+	@echo "== installing torchft into .bench/torch"
+	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install torchft parameterized '$(TORCH)'
+	@touch $@
+
 torch-suite: .bench/torch/.installed
 	@$(TORCH_BIN)/python -m tests.torch.compare
+	@$(MAKE) --no-print-directory .bench/torch/.with-torchft && $(TORCH_BIN)/python -m tests.torch.torchft_groups
 
-torch-bench: .bench/torch/.installed
+.bench/torch/.with-mpich: .bench/torch/.installed
+	@echo "== installing MPICH and mpi4py into .bench/torch"
+	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install 'mpich>=5,<6' 'mpi4py>=4,<5'
+	@touch $@
+
+torch-bench: .bench/torch/.with-mpich
 	@$(TORCH_BIN)/python -m tests.torch.step_times $(BENCH_FLAGS)
 
 .bench/nccl:

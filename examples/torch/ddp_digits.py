@@ -1,6 +1,7 @@
 """Data-parallel training on handwritten digits: an ordinary program of PyTorch.
 
-All that it says of Fanin is the name of the back-end. Its digits are those of scikit-learn; where that is not
+All that it says of Fanin is the name of the back-end, and the hook by which its devices find the gradients where DDP
+has them. Its digits are those of scikit-learn; where that is not
 installed, it draws digits, which are easier to tell apart.
 
     torchrun --nproc-per-node 4 examples/torch/ddp_digits.py          # on Fanin; brings a NIC up if there is none
@@ -19,6 +20,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+import fanin_torch
 
 EPOCHS, BATCH, HELD_OUT = 10, 32, 360
 DRAWN = 1797  # as many as scikit-learn has
@@ -60,14 +63,18 @@ def checksum(model: nn.Module) -> str:
 
 def main() -> None:
     torch.set_num_threads(1)  # the ranks share the cores
-    dist.init_process_group(sys.argv[1] if len(sys.argv) > 1 else "fanin")
+    backend = sys.argv[1] if len(sys.argv) > 1 else "fanin"
+    dist.init_process_group(backend)
     rank, size = dist.get_rank(), dist.get_world_size()
     images, labels = digits()
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1))
     training, held_out = order[HELD_OUT:], order[:HELD_OUT]
 
     torch.manual_seed(2)  # the same model on every rank
-    model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)))
+    module = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    model = DistributedDataParallel(module, gradient_as_bucket_view=True)
+    if backend == "fanin":
+        model.register_comm_hook(None, fanin_torch.registered_buckets)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     begin = time.perf_counter()
     for epoch in range(EPOCHS):

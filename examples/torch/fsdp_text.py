@@ -83,6 +83,8 @@ def main() -> None:
     for layer in model.layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
+    for module in (*model.layers, model):
+        module.set_allocate_memory_from_process_group_for_comm(True)  # where the back-end has some
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     places = torch.Generator().manual_seed(rank)
     begin, total = time.perf_counter(), torch.zeros(())

@@ -12,9 +12,9 @@ from fanin_torch.registration import register
 
 if TYPE_CHECKING:
     from fanin_torch.buckets import registered_buckets
-    from fanin_torch.process_group import not_offloaded, survivors
+    from fanin_torch.process_group import copied, not_offloaded, survivors
 
-__all__ = ["not_offloaded", "register", "registered_buckets", "survivors"]
+__all__ = ["copied", "not_offloaded", "register", "registered_buckets", "survivors"]
 
 
 def __getattr__(name: str) -> Any:

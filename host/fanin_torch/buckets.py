@@ -4,18 +4,13 @@ DDP allocates its buckets itself. At the first sight of a bucket, the hook gives
 content: DDP's views of it follow, since they have the same storage.
 """  # no `from __future__ import annotations` below: DDP looks at the annotations of a hook
 
-import weakref
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
-from fanin.api.communicator import Communicator
 from fanin.errors import NotSupported
 from fanin_torch.errors import as_torch
-
-_registered: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()  # by address, while it lives
 
 
 def registered_buckets(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -28,36 +23,15 @@ def registered_buckets(group: Any, bucket: dist.GradBucket) -> torch.futures.Fut
         NotSupported: the group is of another back-end, or torch is older than 2.13.
     """
     group = dist.group.WORLD if group is None else group
-    communicator = getattr(group, "_communicator", None)
     if group.name() != "fanin":
         remedy = 'Give the group of the model: register_comm_hook(group, ...), made by init_process_group("fanin").'
         raise as_torch(NotSupported(f"registered buckets in a group of {group.name()}", remedy=remedy))
     buffer = bucket.buffer()
-    if communicator is not None:  # None: one rank, or a group that has been left, which allreduce says
-        register(communicator, buffer)
+    if group.memory is not None:  # None: one rank, or a group that has been left, which allreduce says
+        group.memory.take_in(buffer)
     mean = dist.AllreduceOptions()
     mean.reduceOp, mean.asyncOp = dist.ReduceOp.AVG, True
     return group.allreduce([buffer], mean).get_future().then(_first)
-
-
-def register(communicator: Communicator, tensor: torch.Tensor) -> None:
-    """Let all of a tensor's storage lie in registered memory, unless it does. Nobody may have its address."""
-    storage = tensor.untyped_storage()
-    if storage.data_ptr() in _registered or not storage.nbytes():
-        return
-    if not hasattr(storage, "_swap_data_ptr_"):
-        raise as_torch(
-            NotSupported(
-                f"registered buckets with torch {torch.__version__}",
-                remedy="Use torch 2.13 or newer, or no hook: buckets are then copied.",
-            )
-        )
-    memory = communicator.alloc(storage.nbytes(), np.uint8)
-    with torch.no_grad():
-        other = torch.from_numpy(memory).untyped_storage()
-        other.copy_(storage)
-        storage._swap_data_ptr_(other)  # the storage owns `memory` from now on
-    _registered[storage.data_ptr()] = memory
 
 
 def _first(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 
 from fanin.errors import NotSupported
@@ -19,6 +20,14 @@ class Reason(StrEnum):
     MONITORED = "MONITORED"  # a monitored barrier goes through the store, so that the group survives it
 
 
+class Copy(StrEnum):
+    """Why the host copies for a call that the devices do, or a device reaches for its tensors by system calls."""
+
+    ORDINARY_MEMORY = "ORDINARY_MEMORY"  # a tensor is not in registered memory
+    NOT_CONTIGUOUS = "NOT_CONTIGUOUS"  # the elements of a tensor do not lie one after the other
+    PARTS = "PARTS"  # the tensors that make up an input or output do not
+
+
 class Counts:
     """Calls of one group. strict: what is not offloaded is an error."""
 
@@ -26,12 +35,18 @@ class Counts:
         self.strict = strict
         self.offloaded: Counter[str] = Counter()
         self.not_offloaded: Counter[str] = Counter()
+        self.copied: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def note(self, name: str) -> None:
         """A call that the devices do."""
         with self._lock:
             self.offloaded[name] += 1
+
+    def note_copies(self, reasons: Iterable[Copy]) -> None:
+        """Of one call, each reason once."""
+        with self._lock:
+            self.copied.update(reasons)
 
     def miss(self, name: str, reason: Reason, detail: str = "") -> None:
         """A call that they do not. NotSupported where that is an error."""
@@ -46,4 +61,5 @@ class Counts:
         rows = [f"fanin: calls of group {group} on rank 0: offloaded"]
         rows += [f"fanin: {name:24}{count:10}" for name, count in sorted(self.offloaded.items())]
         rows += [f"fanin: not offloaded: {reason} {count}" for reason, count in sorted(self.not_offloaded.items())]
+        rows += [f"fanin: copied: {reason} {count}" for reason, count in sorted(self.copied.items())]
         return "\n".join(rows)

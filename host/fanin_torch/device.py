@@ -1,6 +1,7 @@
 """The device of this process: found as MPI programs find theirs, or a NIC that is started for the run.
 
-All ranks of a group take part: each tells the others through the store of the group what it has found.
+All ranks of a group take part: each tells the others through the store of the group what it has found. The groups of a
+process share its device, also those whose ranks are threads of it. The last group that releases the device detaches.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import ipaddress
 import json
 import os
 import secrets
+import threading
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
@@ -16,7 +18,8 @@ from fanin.driver import complaint, ffi, library
 from fanin.errors import FaninError, InvalidRequest, NoDevice
 from fanin.job import Job, JobNode
 from fanin.membership.device_connection import DeviceConnection
-from fanin_torch import local_fabric
+from fanin_torch.local_fabric import LocalFabric
+from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.settings import Settings
 
 PLACE = ffi.typeof("struct fanin_place *")
@@ -45,56 +48,80 @@ class Place:
 
 @dataclass
 class Device:
-    """The connection of this process to its NIC, and where the NIC is."""
+    """The connection of this process to its NIC, and where the NIC is. fabric: if the NIC was started for the run."""
 
     connection: DeviceConnection
     place: Place
+    memory: RegisteredMemory
+    fabric: LocalFabric | None = None
 
     @classmethod
-    def open(cls, socket: str, place: Place) -> Self:
-        """Attach to the NIC, which knows its own address. place: what lies above it."""
+    def open(cls, socket: str, place: Place, fabric: LocalFabric | None = None) -> Self:
+        """Attach to the NIC, which knows its own address. place: what lies above it. The caller is its first user."""
         connection = DeviceConnection(socket)
-        return cls(connection, replace(place, address=_address(connection.context.query_device().address)))
+        connection.take()
+        own = replace(place, address=_address(connection.context.query_device().address))
+        return cls(connection, own, RegisteredMemory(connection.pd), fabric)
+
+    def release(self) -> None:
+        """One group less uses it."""
+        with _taking:
+            self.connection.release()
+            if self.connection.context.closed and self.fabric is not None:
+                self.fabric.leave()
 
 
-_device: Device | None = None  # of this process, while a group uses it
+_taking = threading.Lock()  # between the last group that releases a device and one that takes it
+_device: Device | None = None  # of this process; nobody uses it when its context is closed
+
+
+def _take() -> Device | None:
+    """That of this process, with one user more; None if no group uses one."""
+    with _taking:
+        if _device is None or _device.connection.context.closed:
+            return None
+        _device.connection.take()
+        return _device
 
 
 def device_of(store: Any, rank: int, size: int) -> Device:
-    """The device of this process, which its first group opens. All `size` ranks of a group call this: it may be the
-    first one of some of them only.
+    """The device of this process, which its first group opens. The group releases it. All `size` ranks of a group call
+    this: it may be the first one of some of them only.
 
     Raises:
         NoDevice: a rank has none. All ranks get it.
     """
     global _device
-    if _device is not None and _device.connection.context.closed:
-        _device = None
-    nics = [] if _device is not None else _nics()
-    mine = {"host": _host(), "network": _network(), "nics": len(nics), "has_device": _device is not None}
-    rows = _tell_all(store, "nics", rank, size, mine)
-    if _device is None or not all(row["has_device"] for row in rows):
-        _device = _open(store, rank, rows, nics)
-    return _device
-
-
-def _open(store: Any, rank: int, rows: list[dict[str, Any]], nics: list[tuple[str, Place]]) -> Device:
-    """rows: what each rank has found; nics: what this one has."""
-    device, problem = _device, START_ONE
+    device = _take()
+    nics = [] if device is not None else _nics()
+    mine = {"host": _host(), "network": _network(), "nics": len(nics), "has_device": device is not None}
+    rows, problem = _tell_all(store, "nics", rank, size, mine), START_ONE
+    if device is not None and all(row["has_device"] for row in rows):
+        return device
     try:
-        if _need_a_fabric(rows):
-            nics = [(local_fabric.join(store, rank), Place())]
-        if nics:
-            beside = [other for other, row in enumerate(rows) if row["host"] == rows[rank]["host"]]
-            socket, place = nics[_choice(beside.index(rank), len(beside), len(nics))]
-            device = Device.open(socket, _switches_of_environment(place))
+        device = device or _open(store, rank, rows, nics)
     except FaninError as error:
         problem = str(error)
-    problems = _tell_all(store, "devices", rank, len(rows), None if device else problem)
+    problems = _tell_all(store, "devices", rank, size, None if device else problem)
     if device is not None and not any(problems):
+        _device = device
         return device
+    if device is not None:
+        device.release()
     lacking = [other for other, found in enumerate(problems) if found]
     raise NoDevice(f"ranks {', '.join(map(str, lacking))} have no device", remedy=problems[lacking[0]])
+
+
+def _open(store: Any, rank: int, rows: list[dict[str, Any]], nics: list[tuple[str, Place]]) -> Device | None:
+    """rows: what each rank has found; nics: what this one has. None if that is nothing."""
+    if _need_a_fabric(rows):
+        fabric = LocalFabric.join(store, rank)
+        return Device.open(fabric.socket, _switches_of_environment(Place()), fabric)
+    if not nics:
+        return None
+    beside = [other for other, row in enumerate(rows) if row["host"] == rows[rank]["host"]]
+    socket, place = nics[_choice(beside.index(rank), len(beside), len(nics))]
+    return Device.open(socket, _switches_of_environment(place))
 
 
 def _need_a_fabric(rows: list[dict[str, Any]]) -> bool:

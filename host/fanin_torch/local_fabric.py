@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from fanin.errors import FaninError, NoDevice
 from fanin.verbs.context import device_status
@@ -34,26 +34,34 @@ TRIES = 16
 GUARD, NIC, LOG = "guard", "nic0.sock", "nic.log"
 PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
-_membership: socket.socket | None = None  # open as long as this process lives
 
+class LocalFabric:
+    """The NIC of a run, as one of those who use it. It ends when all of them have left or ended."""
 
-def join(store: Any, rank: int) -> str:
-    """The socket of the NIC for this run. Rank 0 starts it; all ranks call this."""
-    global _membership
-    if rank == 0:
-        store.set("fanin/local", _start())
-    answer = store.get("fanin/local").decode()
-    folder = Path(answer)
-    if not folder.is_absolute():
-        raise NoDevice(answer, remedy="Correct that, or bring a fabric up before the run: fanin fabric up --nodes 1.")
-    if _membership is not None:
-        _membership.close()
-    _membership = socket.socket(socket.AF_UNIX)
-    try:
-        _membership.connect(str(folder / GUARD))
-    except OSError as error:
-        raise NoDevice(f"the NIC of this run has ended: {error}", remedy="Start the program again.") from None
-    return str(folder / NIC)
+    def __init__(self, folder: Path) -> None:
+        self.socket = str(folder / NIC)
+        self._membership = socket.socket(socket.AF_UNIX)  # closed by the system if this process ends before
+        try:
+            self._membership.connect(str(folder / GUARD))
+        except OSError as error:
+            self._membership.close()
+            raise NoDevice(f"the NIC of this run has ended: {error}", remedy="Start the program again.") from None
+
+    @classmethod
+    def join(cls, store: Any, rank: int) -> Self:
+        """Rank 0 starts the NIC; all ranks call this."""
+        if rank == 0:
+            store.set("fanin/local", _start())
+        answer = store.get("fanin/local").decode()
+        folder = Path(answer)
+        if not folder.is_absolute():
+            remedy = "Correct that, or bring a fabric up before the run: fanin fabric up --nodes 1."
+            raise NoDevice(answer, remedy=remedy)
+        return cls(folder)
+
+    def leave(self) -> None:
+        """This process needs it no more."""
+        self._membership.close()
 
 
 def _start() -> str:

@@ -23,15 +23,17 @@ from torch.distributed import ProcessGroup
 from torch.distributed import distributed_c10d as c10d
 
 from fanin.api.communicator import JOIN_TIMEOUT, Communicator
-from fanin.errors import FaninError, InvalidRequest
-from fanin_torch import monitored, sparse
+from fanin.errors import FaninError, InvalidRequest, NotSupported
+from fanin_torch import monitored
+from fanin_torch.call import Call
 from fanin_torch.counts import Counts, Reason
-from fanin_torch.device import device_of, job_of
-from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, reduction, require_plain
+from fanin_torch.device import Device, device_of, job_of
+from fanin_torch.elements import as_bytes, in_order, is_memory, require_plain
 from fanin_torch.errors import as_torch, refuse
 from fanin_torch.messages import ANY, Messages
+from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.settings import SUBGROUP_SHARE, Settings
-from fanin_torch.work import Completer, Ending, FaninWork, nothing
+from fanin_torch.work import Completer, Ending, FaninWork
 from fanin_wire.limits import MIN_JOB_SLOTS
 
 log = logging.getLogger("fanin")
@@ -50,13 +52,14 @@ class FaninProcessGroup(ProcessGroup):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, global_ranks: Sequence[int] = ()) -> None:
         super().__init__(rank, size)
-        self._rank, self._size, self._timeout = rank, size, timeout.total_seconds()
+        self._rank, self._size, self.timeout = rank, size, timeout.total_seconds()
         self._name, self._description = "", ""
         self.global_ranks = tuple(global_ranks) or tuple(range(size))
         self._sequence = 0
         self._coalescing: list[FaninWork] | None = None
-        self._communicator: Communicator | None = None
+        self.communicator: Communicator | None = None
         self._messages: Messages | None = None
+        self._device: Device | None = None
         try:
             self._settings = Settings.from_environment()
             self.counts = Counts(self._settings.strict)
@@ -74,15 +77,25 @@ class FaninProcessGroup(ProcessGroup):
         self._message_completer = Completer(f"fanin-group-{number}-messages")
         _groups.add(self)
 
+    @property
+    def memory(self) -> RegisteredMemory | None:
+        """The registered memory of its device; None of one rank, and of a group that has been left."""
+        return self._device.memory if self._device is not None else None
+
     def _join(self) -> None:
-        device = device_of(self._store, self._rank, self._size)
+        self._device = device = device_of(self._store, self._rank, self._size)
         settings = self._settings
         if _groups:
             settings = settings._replace(slots=max(MIN_JOB_SLOTS, settings.slots // SUBGROUP_SHARE))
-        job = job_of(device, self._store, self._rank, self._size, settings)
-        limit = min(self._timeout, JOIN_TIMEOUT)
-        self._communicator = Communicator(job, self._rank, device.connection, timeout=limit)
-        self._messages = Messages(device, self._store, self._rank, self._size, self._timeout)
+        try:
+            job = job_of(device, self._store, self._rank, self._size, settings)
+            limit = min(self.timeout, JOIN_TIMEOUT)
+            self.communicator = Communicator(job, self._rank, device.connection, timeout=limit)
+        except BaseException:
+            self._device = None
+            device.release()
+            raise
+        self._messages = Messages(device, self._store, self._rank, self._size, self.timeout)
 
     # ---- What torch asks of a group ----
 
@@ -105,6 +118,16 @@ class FaninProcessGroup(ProcessGroup):
         if torch.device(device).type != "cpu":
             raise RuntimeError(f"a group of Fanin does nothing for tensors on device {device}")
         return self
+
+    def supports_tensor_alloc(self, device: Any) -> bool:
+        """Whether FSDP2 may ask for its buffers here (set_allocate_memory_from_process_group_for_comm)."""
+        return torch.device(device).type == "cpu" and self.memory is not None
+
+    def allocate_tensor(self, size: int, *, dtype: torch.dtype, device: Any) -> torch.Tensor:
+        """A tensor of `size` elements in registered memory, which the device reads and writes without a copy."""
+        if self.memory is None or not self.supports_tensor_alloc(device):
+            raise as_torch(NotSupported(f"memory for tensors on device {device} by group {self._name}"))
+        return self.memory.empty(size, dtype)
 
     @property
     def group_name(self) -> str:
@@ -136,9 +159,9 @@ class FaninProcessGroup(ProcessGroup):
 
     def set_timeout(self, timeout: timedelta) -> None:
         """How long a collective waits for all ranks, and a message for its other side, from the next one on."""
-        self._timeout = timeout.total_seconds()
+        self.timeout = timeout.total_seconds()
         if self._messages is not None:
-            self._messages.timeout = self._timeout
+            self._messages.timeout = self.timeout
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
         self.set_timeout(timeout)
@@ -154,25 +177,25 @@ class FaninProcessGroup(ProcessGroup):
     def allreduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """Every rank gets the combined elements of all, in place."""
         opts, tensors = _options(c10d.AllreduceOptions, opts), _listed(tensors)
-        return self._begin("allreduce", opts, tensors, _for_all(_Call.allreduce, tensors))
+        return self._begin("allreduce", opts, tensors, _for_all(Call.allreduce, tensors))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> FaninWork:
         """Several allreduces, as one work."""
         opts = _options(c10d.AllreduceCoalescedOptions, opts)
-        return self._begin("allreduce_coalesced", opts, tensors, _for_all(_Call.allreduce, tensors))
+        return self._begin("allreduce_coalesced", opts, tensors, _for_all(Call.allreduce, tensors))
 
     def reduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """The root gets the combined elements of all, in place."""
         opts, tensors = _options(c10d.ReduceOptions, opts), _listed(tensors)
-        return self._begin("reduce", opts, tensors, _for_all(_Call.reduce, tensors))
+        return self._begin("reduce", opts, tensors, _for_all(Call.reduce, tensors))
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> FaninWork:
         """Rank r gets the combined elements of the r-th inputs of all."""
         opts = _options(c10d.ReduceScatterOptions, opts)
 
-        def steps(call: _Call) -> None:
+        def steps(call: Call) -> None:
             for output, parts in zip(outputs, inputs, strict=True):
-                call.reduce_scatter(output, torch.cat([in_order(part).reshape(-1) for part in parts]), parts)
+                call.reduce_scatter(output, call.joined(parts), parts)
 
         return self._begin("reduce_scatter", opts, outputs, steps)
 
@@ -184,7 +207,7 @@ class FaninProcessGroup(ProcessGroup):
         """Several, as one work."""
         opts = _options(c10d.ReduceScatterOptions, opts)
 
-        def steps(call: _Call) -> None:
+        def steps(call: Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
                 call.reduce_scatter(output, source)
 
@@ -198,13 +221,13 @@ class FaninProcessGroup(ProcessGroup):
     def broadcast(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> FaninWork:
         """Every rank gets what the root has, in place."""
         opts, tensors = _options(c10d.BroadcastOptions, opts), _listed(tensors)
-        return self._begin("broadcast", opts, tensors, _for_all(_Call.broadcast, tensors))
+        return self._begin("broadcast", opts, tensors, _for_all(Call.broadcast, tensors))
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> FaninWork:
         """Every rank gets the inputs of all, each in a tensor of its own."""
         opts = _options(c10d.AllgatherOptions, opts)
 
-        def steps(call: _Call) -> None:
+        def steps(call: Call) -> None:
             for parts, source in zip(outputs, inputs, strict=True):
                 call.allgather(parts, source)
 
@@ -222,7 +245,7 @@ class FaninProcessGroup(ProcessGroup):
         """Several, as one work."""
         opts = _options(c10d.AllgatherOptions, opts)
 
-        def steps(call: _Call) -> None:
+        def steps(call: Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
                 call.allgather_single(output, source)
 
@@ -254,8 +277,8 @@ class FaninProcessGroup(ProcessGroup):
         """Rank r gets the r-th part of each rank's input. sizes: of the parts, along the first dimension."""
         opts = _options(c10d.AllToAllOptions, opts)
 
-        def steps(call: _Call) -> None:
-            parts, pieces = call.whole(output), in_order(source)
+        def steps(call: Call) -> None:
+            parts, pieces = call.whole(output), call.source(source)
             call.all_to_all(self._parts(parts, output_sizes, "output"), self._parts(pieces, input_sizes, "input"))
 
         return self._begin("all_to_all", opts, [output], steps)
@@ -294,7 +317,7 @@ class FaninProcessGroup(ProcessGroup):
             self.counts.miss("monitored_barrier", Reason.MONITORED)
         except FaninError as error:
             refuse(error)
-        seconds = self._timeout if timeout is None or timeout.total_seconds() < 0 else timeout.total_seconds()
+        seconds = self.timeout if timeout is None or timeout.total_seconds() < 0 else timeout.total_seconds()
         self._monitored.wait(seconds, wait_all_ranks)
 
     # ---- Messages ----
@@ -359,7 +382,7 @@ class FaninProcessGroup(ProcessGroup):
         self._end(leave=False)
 
     def _end(self, leave: bool) -> None:
-        communicator, self._communicator = self._communicator, None
+        communicator, self.communicator = self.communicator, None
         messages, self._messages = self._messages, None
         if self._settings.report and self._rank == 0 and self in _groups:
             print(self.counts.report(self._name or "without a name"), file=sys.stderr)
@@ -369,19 +392,22 @@ class FaninProcessGroup(ProcessGroup):
         if communicator is not None:
             if leave:
                 try:
-                    communicator.flush(min(self._timeout, SHUTDOWN_SECONDS))
+                    communicator.flush(min(self.timeout, SHUTDOWN_SECONDS))
                 except FaninError as error:
                     log.warning("rank %d leaves group %s: %s", self._rank, self._name, error)
             communicator.end(leave)
+        device, self._device = self._device, None
+        if device is not None:
+            device.release()
         self._completer.close()
         self._message_completer.close()
 
     # ---- How each collective is started ----
 
-    def _begin(self, name: str, opts: Any, result: Tensors, start: Callable[[_Call], object]) -> FaninWork:
+    def _begin(self, name: str, opts: Any, result: Tensors, start: Callable[[Call], object]) -> FaninWork:
         """Start one, and give it to the thread that ends works unless the caller waits at once."""
         self._sequence += 1
-        call = _Call(self, name, opts)
+        call = Call(self, name, opts)
         try:
             start(call)
         except Exception as error:
@@ -390,6 +416,8 @@ class FaninProcessGroup(ProcessGroup):
             if isinstance(error, FaninError):
                 refuse(error)
             raise
+        if self._size > 1:
+            self.counts.note_copies(call.copied)
         work = FaninWork(name, call.requests, result, call.conclude)
         if self._coalescing is not None:
             self._coalescing.append(work)
@@ -423,10 +451,10 @@ def _listed(tensors: Tensors | torch.Tensor) -> Tensors:
     return [tensors] if isinstance(tensors, torch.Tensor) else tensors
 
 
-def _for_all(start: Callable[[_Call, torch.Tensor], None], tensors: Tensors) -> Callable[[_Call], None]:
+def _for_all(start: Callable[[Call, torch.Tensor], None], tensors: Tensors) -> Callable[[Call], None]:
     """What starts the same for each of several tensors."""
 
-    def all_of_them(call: _Call) -> None:
+    def all_of_them(call: Call) -> None:
         for tensor in tensors:
             start(call, tensor)
 
@@ -444,272 +472,6 @@ class _AsStep:
 
     def test(self) -> bool:
         return self._work.is_completed()
-
-
-class _Call:
-    """One call of torch while it is started: the requests that it takes, and what is to be done at their end."""
-
-    def __init__(self, group: FaninProcessGroup, name: str, opts: Any) -> None:
-        self._group, self.name, self._opts = group, name, opts
-        seconds = opts.timeout.total_seconds()
-        self._timeout = seconds if seconds > 0 else group._timeout
-        self.root = int(getattr(opts, "rootRank", 0))
-        self.requests: list[Any] = []
-        self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-        if not 0 <= self.root < group.size():
-            raise as_torch(InvalidRequest(f"root {self.root} of {group.size()} ranks", remedy="Give one of them."))
-
-    @property
-    def is_root(self) -> bool:
-        """Whether this rank is the root."""
-        return self._group.rank() == self.root
-
-    @property
-    def conclude(self) -> Callable[[], None]:
-        """What is to be done when all requests have ended."""
-        return self._conclude if self._copies else nothing
-
-    def _conclude(self) -> None:
-        with torch.no_grad():
-            for tensor, copy in self._copies:
-                tensor.detach().copy_(copy.view(tensor.shape))
-
-    def _communicator(self) -> Communicator:
-        """That of the group, of more than one rank. InvalidRequest when it has been left."""
-        communicator = self._group._communicator
-        if communicator is None:
-            raise InvalidRequest(
-                f"{self.name} in a group that has been left", remedy="Make a new group: init_process_group, new_group."
-            )
-        return communicator
-
-    def start(self, collective: str, *arrays: Any, **options: Any) -> None:
-        """Start a collective of the driver. Its request is one of this call."""
-        start = getattr(self._communicator(), f"i{collective}")
-        self.requests.append(start(*arrays, timeout=self._timeout, **options))
-        self._group.counts.note(collective)
-
-    def is_alone(self, source: torch.Tensor, destination: torch.Tensor) -> bool:
-        """Whether the group has one rank. Then this is all of it."""
-        if self._group.size() > 1:
-            return False
-        self._group.counts.miss(self.name, Reason.ONE_RANK)
-        if destination.numel() != source.numel():
-            raise InvalidRequest(
-                f"{self.name}: {source.numel()} elements into a tensor of {destination.numel()}",
-                remedy="Give tensors of one size.",
-            )
-        if destination.data_ptr() != source.data_ptr():
-            self._copies.insert(0, (destination, source))  # before the copies out of `destination`
-        return True
-
-    def whole(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Memory for what comes into a tensor: its own, or other memory that is copied to it at the end."""
-        require_plain(tensor)
-        if is_memory(tensor):
-            return tensor
-        copy = torch.empty(tensor.shape, dtype=tensor.dtype)
-        self._copies.append((tensor, copy))
-        return copy
-
-    def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Memory that holds what a tensor does, and gets what comes into it."""
-        memory = self.whole(tensor)
-        if memory is not tensor:
-            memory.copy_(tensor.detach())
-        return memory
-
-    # ---- Reductions ----
-
-    def allreduce(self, tensor: torch.Tensor) -> None:
-        op = reduction(self._opts.reduceOp, tensor.dtype)
-        if tensor.layout is torch.sparse_coo and op.op == "sum":
-            self.sum_sparse(tensor)
-            return
-        memory = self.in_place(tensor)
-        if self.is_alone(memory, memory):
-            return
-        array = as_numbers(memory)
-        self.start("allreduce", array, array, op.op, datatype=op.datatype)
-
-    def sum_sparse(self, tensor: torch.Tensor) -> None:
-        if self._group.size() == 1:
-            self._group.counts.miss(self.name, Reason.ONE_RANK)
-            return
-        self._group.counts.miss(self.name, Reason.SPARSE)
-        sparse.allreduce(self._communicator(), tensor, self._timeout)
-
-    def reduce(self, tensor: torch.Tensor) -> None:
-        op = reduction(self._opts.reduceOp, tensor.dtype)
-        memory = self.in_place(tensor) if self.is_root else in_order(tensor)
-        if self.is_alone(memory, memory):
-            return
-        array = as_numbers(memory)
-        out = array if self.is_root else None
-        self.start("reduce", array, out, op.op, self.root, datatype=op.datatype)
-
-    def reduce_scatter(self, output: torch.Tensor, source: torch.Tensor, parts: Tensors = ()) -> None:
-        """parts: as which the input was given, if they may differ in size."""
-        op = reduction(self._opts.reduceOp, source.dtype)
-        memory, whole = in_order(source), self.whole(output)
-        counts = [part.numel() for part in parts] or [output.numel()] * self._group.size()
-        self._require_parts(counts, source, output)
-        if self.is_alone(memory, whole):
-            return
-        elements = 2 if source.dtype.is_complex else 1
-        array, out = as_numbers(memory), as_numbers(whole)
-        if len(set(counts)) == 1:
-            self.start("reduce_scatter", array, out, op.op, datatype=op.datatype)
-        else:
-            sizes = [count * elements for count in counts]
-            self.start("reduce_scatter", array, out, op.op, sizes, datatype=op.datatype)
-
-    def _require_parts(self, counts: Sequence[int], whole: torch.Tensor, own: torch.Tensor) -> None:
-        """InvalidRequest unless `counts` elements of the ranks make up one tensor, and this rank's is the other."""
-        rank, size = self._group.rank(), self._group.size()
-        if whole.dtype != own.dtype:
-            raise InvalidRequest(f"{self.name} of {whole.dtype} and {own.dtype}", remedy="Give tensors of one type.")
-        if len(counts) != size or sum(counts) != whole.numel() or counts[rank] != own.numel():
-            raise InvalidRequest(
-                f"{self.name} in a group of {size} ranks: the whole has {whole.numel()} elements, the part of rank "
-                f"{rank} {own.numel()}",
-                remedy="Let the whole consist of one part for each rank.",
-            )
-
-    # ---- Data in motion ----
-
-    def broadcast(self, tensor: torch.Tensor) -> None:
-        memory = self.in_place(tensor)
-        if not self.is_alone(memory, memory):
-            self.start("broadcast", as_bytes(memory), self.root)
-
-    def barrier(self) -> None:
-        if self._group.size() > 1:
-            self.start("barrier")
-        else:
-            self._group.counts.miss(self.name, Reason.ONE_RANK)
-
-    def allgather(self, parts: Tensors, source: torch.Tensor) -> None:
-        memory, rank = in_order(source), self._group.rank()
-        counts = [part.numel() for part in parts]
-        if len(parts) != self._group.size() or counts[rank] != source.numel():
-            raise InvalidRequest(
-                f"{self.name} of {source.numel()} elements in a group of {self._group.size()} ranks, into tensors of "
-                f"{counts}",
-                remedy="Give a tensor for each rank, of the size of its input.",
-            )
-        self._require_type(parts, source)
-        whole = _one_memory(parts)
-        if whole is None:
-            whole = torch.empty(sum(counts), dtype=source.dtype)
-            self._copies += list(zip(parts, whole.split(counts), strict=True))
-        self._gather_into(whole, memory, counts)
-
-    def allgather_single(self, output: torch.Tensor, source: torch.Tensor) -> None:
-        self._require_type([output], source)
-        if output.numel() != source.numel() * self._group.size():
-            raise InvalidRequest(
-                f"{self.name} of {source.numel()} elements in a group of {self._group.size()} ranks, into a tensor of "
-                f"{output.numel()}",
-                remedy="Give an output of as many elements for each rank.",
-            )
-        self._gather_into(self.whole(output), in_order(source), [source.numel()] * self._group.size())
-
-    def _gather_into(self, whole: torch.Tensor, source: torch.Tensor, counts: list[int]) -> None:
-        if self._group.size() == 1:
-            self._copies.insert(0, (whole.reshape(-1), source.reshape(-1)))  # before the copies out of it
-            self._group.counts.miss(self.name, Reason.ONE_RANK)
-            return
-        array, out = as_bytes(source), as_bytes(whole)
-        if np.may_share_memory(array, out) and not _is_own_block(array, out, counts, self._group.rank()):
-            array = array.copy()
-        if len(set(counts)) == 1:
-            self.start("allgather", array, out)
-        else:
-            self.start("allgatherv", array, out, [count * source.element_size() for count in counts])
-
-    def gather(self, parts: Tensors, source: torch.Tensor) -> None:
-        memory = in_order(source)
-        if not self.is_root:
-            self.start("gather", as_bytes(memory), None, self.root)
-            return
-        self._require_type(parts, source)
-        counts = [part.numel() for part in parts]
-        if counts != [source.numel()] * self._group.size():
-            raise InvalidRequest(
-                f"{self.name} of {source.numel()} elements into tensors of {counts}",
-                remedy="Give the root a tensor for each rank, of the size of its input.",
-            )
-        if self.is_alone(memory, parts[0]):
-            return
-        whole = torch.empty(sum(counts), dtype=source.dtype)
-        self._copies += list(zip(parts, whole.split(counts), strict=True))
-        self.start("gather", as_bytes(memory), as_bytes(whole), self.root)
-
-    def scatter(self, output: torch.Tensor, parts: Tensors) -> None:
-        whole = self.whole(output)
-        if not self.is_root:
-            self.start("scatter", None, as_bytes(whole), self.root)
-            return
-        self._require_type(parts, output)
-        counts = [part.numel() for part in parts]
-        if counts != [output.numel()] * self._group.size():
-            raise InvalidRequest(
-                f"{self.name} of tensors of {counts} elements into one of {output.numel()}",
-                remedy="Give the root a tensor for each rank, of the size of its output.",
-            )
-        if not self.is_alone(in_order(parts[0]), whole):
-            source = torch.cat([in_order(part).reshape(-1) for part in parts])
-            self.start("scatter", as_bytes(source), as_bytes(whole), self.root)
-
-    def all_to_all(self, outputs: Tensors, inputs: Tensors) -> None:
-        """A stream of scatters, one from each rank."""
-        size, rank = self._group.size(), self._group.rank()
-        if len(outputs) != size or len(inputs) != size:
-            raise InvalidRequest(
-                f"{self.name} of {len(inputs)} tensors into {len(outputs)} in a group of {size} ranks",
-                remedy="Give one for each rank on both sides.",
-            )
-        self._require_type(outputs, inputs[0])
-        if self.is_alone(in_order(inputs[0]), self.whole(outputs[0])):
-            return
-        sizes = [part.numel() * part.element_size() for part in inputs]
-        source = as_bytes(torch.cat([in_order(part).reshape(-1) for part in inputs]))
-        for root in range(size):
-            out = as_bytes(self.whole(outputs[root]))
-            if root == rank:
-                self.start("scatterv", source, sizes, out, root)
-            else:
-                self.start("scatterv", None, None, out, root)
-
-    def _require_type(self, tensors: Tensors, other: torch.Tensor) -> None:
-        for tensor in tensors:
-            require_plain(tensor)
-            if tensor.dtype != other.dtype:
-                raise InvalidRequest(
-                    f"{self.name} of {other.dtype} and {tensor.dtype}", remedy="Give tensors of one type."
-                )
-
-
-def _one_memory(parts: Tensors) -> torch.Tensor | None:
-    """The memory of tensors that lie one after the other, as one; None if they do not."""
-    at = parts[0].data_ptr()
-    for part in parts:
-        if part.data_ptr() != at or not is_memory(part):
-            return None
-        at += part.numel() * part.element_size()
-    storage = parts[0].untyped_storage()
-    if at > storage.data_ptr() + storage.nbytes():
-        return None  # neighbours by chance
-    return torch.empty(0, dtype=parts[0].dtype).set_(
-        storage, parts[0].storage_offset(), (sum(part.numel() for part in parts),)
-    )
-
-
-def _is_own_block(array: np.ndarray, out: np.ndarray, counts: Sequence[int], rank: int) -> bool:
-    """Whether the input lies where the output has it, in place."""
-    size = out.nbytes // max(1, sum(counts))
-    return bool(array.ctypes.data == out.ctypes.data + sum(counts[:rank]) * size)
 
 
 def _await_end(request: Any) -> None:
@@ -732,6 +494,11 @@ def not_offloaded(group: FaninProcessGroup | None = None) -> dict[str, int]:
     return dict(_group_of(group).counts.not_offloaded)
 
 
+def copied(group: FaninProcessGroup | None = None) -> dict[str, int]:
+    """For how many calls of a group (None: of the first) tensors were copied, or read where they are, by reason."""
+    return dict(_group_of(group).counts.copied)
+
+
 def survivors(group: FaninProcessGroup | None = None, timeout: float = 30.0) -> list[int]:
     """The ranks of a group that are left after the loss of one, in their order. All that are left call this.
 
@@ -739,7 +506,7 @@ def survivors(group: FaninProcessGroup | None = None, timeout: float = 30.0) -> 
     with rank and number of those that are left, and a store, or a prefix of one, that was not used before.
     """
     found = _group_of(group)
-    communicator = found._communicator
+    communicator = found.communicator
     if communicator is None:
         raise as_torch(InvalidRequest("the group has been left", remedy="Call survivors before it is destroyed."))
     try:

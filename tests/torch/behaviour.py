@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from torch.distributed import _functional_collectives as functional
 
 import fanin_torch
 from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
-from fanin_torch import local_fabric
+from fanin_torch.process_group import FaninProcessGroup
 from tests.torch.rank import await_test, tell_test
 
 LONG = 60_000  # elements of a message that is fetched
@@ -279,6 +280,49 @@ def strict() -> None:
     dist.barrier()
 
 
+def copies() -> None:
+    """For what tensors are copied is counted, once for each call."""
+    size, dtype = dist.get_world_size(), torch.float32
+    group = dist.group.WORLD
+    registered = group.allocate_tensor(12, dtype=dtype, device="cpu")
+    address = registered.data_ptr()
+    dist.all_reduce(registered.fill_(1.0))
+    assert torch.all(registered == size)
+    assert fanin_torch.copied() == {}
+    dist.all_reduce(torch.ones(12))
+    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 1}
+    group.allreduce([registered.view(3, 4).t()]).wait()  # torch's own function refuses it
+    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 2, "NOT_CONTIGUOUS": 1}
+    dist.all_gather([torch.empty(12) for _ in range(size)], registered)
+    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 3, "NOT_CONTIGUOUS": 1, "PARTS": 1}
+    del registered
+    assert group.allocate_tensor(12, dtype=dtype, device="cpu").data_ptr() == address  # used again
+    assert group.allocate_tensor(0, dtype=dtype, device="cpu").numel() == 0
+
+
+def threads() -> None:
+    """Ranks that are threads of one process, in groups that they make themselves and make again at different times."""
+    store, size = dist.HashStore(), 3
+
+    def act(rank: int) -> None:
+        for number in range(10):
+            group = FaninProcessGroup(dist.PrefixStore(str(number), store), rank, size, timedelta(seconds=60))
+            tensor = torch.tensor([float(rank)])
+            group.allreduce([tensor]).wait()
+            assert tensor == 3
+            to, source = (rank + 1) % size, (rank - 1) % size
+            received = torch.empty(1)
+            receive = group.recv([received], source)
+            group.send([torch.tensor([float(rank)])], to).wait()
+            receive.wait()
+            assert received == source
+            (group.abort if number % 2 else group.shutdown)()
+
+    with ThreadPoolExecutor(size) as pool:
+        for ended in [pool.submit(act, rank) for rank in range(size)]:
+            ended.result()
+
+
 def late_rank() -> None:
     """A rank that does not come in time is named, by the group's own time-out."""
     rank = dist.get_rank()
@@ -371,6 +415,6 @@ def no_device() -> None:
     assert torch.all(tensor == dist.get_world_size())
     assert "FANIN_SOCKET" not in os.environ
     if dist.get_rank() == 0:
-        assert local_fabric._membership is not None
-        peer = local_fabric._membership.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        fabric = dist.group.WORLD._device.fabric
+        peer = fabric._membership.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
         Path(os.environ["TMPDIR"], "guard.pid").write_text(str(CREDENTIALS.unpack(peer)[0]))

@@ -1,6 +1,6 @@
 """One rank of tests.torch.step_times: python -m tests.torch.step_rank STEPS FOLDER. Rank 0 writes FOLDER/rows.json."""
 
-from __future__ import annotations
+# no `from __future__ import annotations`: DDP looks at the annotations of a hook
 
 import json
 import os
@@ -9,12 +9,16 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from mpi4py import MPI
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import fanin_torch
@@ -24,21 +28,76 @@ BUCKET_MIB = 25
 WARM_UP = 3
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 TICKS = os.sysconf("SC_CLK_TCK")
+Future = torch.futures.Future[torch.Tensor]
+Contenders = dict[str, Callable[[nn.Module], nn.Module]]
 
 
-def contenders(gloo: Any) -> dict[str, Callable[[nn.Module], nn.Module]]:
-    """DDP as each of them has it."""
+def nothing(_: Any, bucket: dist.GradBucket) -> Future:
+    """A hook that leaves the buckets as they are: what is left is what no back-end can save."""
+    future = Future()
+    future.set_result(bucket.buffer())
+    return future
 
-    def registered(model: nn.Module) -> nn.Module:
-        parallel = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MIB)
-        parallel.register_comm_hook(None, fanin_torch.registered_buckets)
-        return parallel
 
+def by_mpi(thread: ThreadPoolExecutor, bucket: dist.GradBucket) -> Future:
+    """A hook that does what torch's own back-end of MPI does, which its wheels lack: one thread, one call after the
+    other."""
+    future, buffer = Future(), bucket.buffer()
+
+    def reduce() -> None:
+        MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, buffer.numpy())
+        future.set_result(buffer.div_(dist.get_world_size()))
+
+    thread.submit(reduce)
+    return future
+
+
+def data_parallel(dtype: torch.dtype, gloo: Any) -> Contenders:
+    """DDP as each of them has it. MPI has no sums of bf16."""
+
+    def plain(group: Any) -> Callable[[nn.Module], DistributedDataParallel]:
+        return lambda model: DistributedDataParallel(
+            model, process_group=group, bucket_cap_mb=BUCKET_MIB, gradient_as_bucket_view=True
+        )
+
+    def hooked(hook: Any, state: Any = None) -> Callable[[nn.Module], nn.Module]:
+        def wrap(model: nn.Module) -> nn.Module:
+            parallel = plain(None)(model)
+            parallel.register_comm_hook(state, hook)
+            return parallel
+
+        return wrap
+
+    found: Contenders = {"Gloo": plain(gloo)}
+    if dtype is not torch.bfloat16:
+        found["MPICH"] = hooked(by_mpi, ThreadPoolExecutor(1))
+    found["Fanin"] = plain(None)
+    found["Fanin, registered memory"] = hooked(fanin_torch.registered_buckets)
+    found["no communication"] = hooked(nothing)
+    return found
+
+
+def fully_sharded(_: torch.dtype, gloo: Any) -> Contenders:
+    """FSDP2 as each of them has it, each layer for itself."""
+
+    def wrap_by(mesh: DeviceMesh, is_registered: bool = False) -> Callable[[nn.Module], nn.Module]:
+        def wrap(model: nn.Module) -> nn.Module:
+            for module in (*model, model):
+                fully_shard(module, mesh=mesh)
+                module.set_allocate_memory_from_process_group_for_comm(is_registered)
+            return model
+
+        return wrap
+
+    mesh = DeviceMesh.from_group(dist.group.WORLD, "cpu")
     return {
-        "Gloo": lambda model: DistributedDataParallel(model, process_group=gloo, bucket_cap_mb=BUCKET_MIB),
-        "Fanin": lambda model: DistributedDataParallel(model, bucket_cap_mb=BUCKET_MIB),
-        "Fanin, registered buckets": registered,
+        "Gloo": wrap_by(DeviceMesh.from_group(gloo, "cpu")),
+        "Fanin": wrap_by(mesh),
+        "Fanin, registered memory": wrap_by(mesh, is_registered=True),
     }
+
+
+WRAPPERS = {"DDP": data_parallel, "FSDP2": fully_sharded}
 
 
 def make_model(dtype: torch.dtype) -> nn.Module:
@@ -78,14 +137,16 @@ def timed(act: Callable[[], None], devices: list[int]) -> tuple[float, float]:
     return slowest.item(), cores.item() + cpu_of_devices(devices) - at_devices
 
 
-def rows_of(name: str, steps: int, devices: list[int], gloo: Any) -> list[dict[str, Any]]:
+def rows_of(wrapper: str, name: str, steps: int, devices: list[int], gloo: Any) -> list[dict[str, Any]]:
     """One for each contender. They take turns, each step another one first."""
     data = torch.ones(1, SIDE, dtype=TYPES[name])
-    models = {found: wrap(make_model(TYPES[name])) for found, wrap in contenders(gloo).items()}
+    contenders = WRAPPERS[wrapper](TYPES[name], gloo)
+    models = {found: wrap(make_model(TYPES[name])) for found, wrap in contenders.items()}
     samples: dict[str, list[tuple[float, float]]] = {found: [] for found in models}
     order = list(models)
     for number in range(WARM_UP + steps):
-        for found in order[number % len(order) :] + order[: number % len(order)]:
+        turn = number % len(order)
+        for found in order[turn:] + order[:turn]:
             sample = timed(lambda found=found: step(models[found], data), devices)  # type: ignore[misc]
             if number >= WARM_UP:
                 samples[found].append(sample)
@@ -93,17 +154,23 @@ def rows_of(name: str, steps: int, devices: list[int], gloo: Any) -> list[dict[s
     for found, taken in samples.items():
         lower, median, upper = statistics.quantiles([seconds for seconds, _ in taken], n=4)
         cores = statistics.median(cores for _, cores in taken)
-        rows.append({"contender": found, "type": name, "s": median, "lower": lower, "upper": upper, "cpu_s": cores})
+        of = {"wrapper": wrapper, "type": name, "contender": found}
+        rows.append({**of, "s": median, "lower": lower, "upper": upper, "cpu_s": cores})
     return rows
 
 
 def main() -> None:
     steps, folder = int(sys.argv[1]), Path(sys.argv[2])
     torch.set_num_threads(1)  # the ranks share the cores
-    dist.init_process_group("fanin")
+    world = {
+        "init_method": f"file://{folder / 'store'}",
+        "rank": MPI.COMM_WORLD.rank,
+        "world_size": MPI.COMM_WORLD.size,
+    }
+    dist.init_process_group("fanin", **world)
     gloo = dist.new_group(backend="gloo")
     devices = [int(word) for word in os.environ["FANIN_TEST_DEVICES"].split(",")]
-    rows = [row for name in TYPES for row in rows_of(name, steps, devices, gloo)]
+    rows = [row for wrapper in WRAPPERS for name in TYPES for row in rows_of(wrapper, name, steps, devices, gloo)]
     if dist.get_rank() == 0:
         (folder / "rows.json").write_text(json.dumps(rows))
     dist.barrier()

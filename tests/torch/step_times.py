@@ -1,33 +1,34 @@
-"""Time of a step of DDP on Fanin beside Gloo, on one node and over four hosts: `make torch-bench`.
+"""Time of a step of DDP and FSDP2 on Fanin beside Gloo and MPICH, on one node and over four hosts: `make torch-bench`.
 
-Four ranks, buckets of 25 MiB, 100 MiB of gradients in f32 and 50 MiB in bf16. All contenders are in the same processes
-and take turns, step by step. The time of a step is that of the slowest rank; the CPU time is the sum of all ranks and
-devices. Four hosts are network namespaces with links of 1 Gbit/s, which only root can make.
+Four ranks, buckets or layers of 25 MiB, 100 MiB of gradients in f32 and 50 MiB in bf16. All contenders are in the same
+processes and take turns, step by step. The time of a step is that of the slowest rank; the CPU time is the sum of all
+ranks and devices. Four hosts are network namespaces with links of 1 Gbit/s, which only root can make.
+
+MPICH's launcher starts the ranks. The fabric ends with this program, also if it is killed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from fanin_tools.bench.peers import NEEDED, PEERS
 from fanin_tools.bench.plot import require_plot
+from fanin_tools.bench.session import Command
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import namespaces
-from fanin_tools.fabric.generate import Shape
+from fanin_tools.fabric import lease, namespaces
+from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
-from tests.e2e.fabrics import Bench, pid_of
-from tests.fabric.fixtures import own_state_folder
+from fanin_tools.fabric.processes import end_with_caller
 from tests.torch.launch import ROOT
 
-RANKS, PORT = 4, "29771"
+RANKS = 4
 SHAPES = {
     "local": Shape(nodes=1, ranks_per_node=RANKS),
     "hosts": Shape(nodes=RANKS, ranks_per_node=1, netns=True, rate="1gbit"),
@@ -36,91 +37,104 @@ TITLES = {"local": "one node", "hosts": "4 hosts, 1 Gbit/s"}
 STEPS = {"local": 20, "hosts": 8}
 SECONDS = 600.0  # of all ranks on one network
 GLOO = "Gloo"
+MPICH = next(peer for peer in PEERS if peer.title == "MPICH")
 
 
-def start(running: Running, rank: int, steps: int, folder: Path) -> subprocess.Popen[bytes]:
-    """A rank by its NIC, on the host of that."""
-    nics = running.fabric.nics
-    nic = nics[rank % len(nics)]
-    on_hosts = running.fabric.netns
-    environment = os.environ | {
-        "MASTER_ADDR": nics[0].address if on_hosts else "127.0.0.1",
-        "MASTER_PORT": PORT,
-        "RANK": str(rank),
-        "WORLD_SIZE": str(RANKS),
+def require_mpich() -> Path:
+    """The folder of MPICH's launcher, beside this Python."""
+    binaries = Path(sys.executable).parent
+    if missing := [name for name in NEEDED if not (binaries / name).exists()]:
+        cause = f"{missing[0]} is not in {binaries}"
+        raise ToolError("NOT_SUPPORTED", cause, "install mpich and mpi4py beside torch, as `make torch-bench` does")
+    return binaries
+
+
+def command_of(running: Running, steps: int, folder: Path) -> Command:
+    """MPICH's launcher with all ranks, each on the host of its NIC."""
+    fabric = running.fabric
+    processes = {identity.pid for identity in running.state.processes().values()}
+    variables = {
         "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "eth0" if on_hosts else "lo",
-        "FANIN_SOCKET": str(running.state.socket(nic.name)),
-        "FANIN_TEST_DEVICES": ",".join(str(pid_of(running, device.name)) for device in running.fabric.devices),
+        "GLOO_SOCKET_IFNAME": "eth0" if fabric.netns else "lo",
+        "FANIN_SOCKET": ":".join(str(running.state.socket(nic.name)) for nic in fabric.nics),
+        "FANIN_TEST_DEVICES": ",".join(map(str, sorted(processes))),
     }
-    command = [sys.executable, "-m", "tests.torch.step_rank", str(steps), str(folder)]
-    with (folder / f"rank{rank}.err").open("w") as errors:
-        return subprocess.Popen(
-            [*namespaces.prefix_command(running.fabric, nic.host), *command], cwd=ROOT, env=environment, stderr=errors
-        )
+    program = [sys.executable, "-m", "tests.torch.step_rank", str(steps), str(folder)]
+    return MPICH.command(require_mpich(), RANKS, fabric, folder, program, variables)
 
 
-def measure(bench: Bench, name: str, steps: int) -> list[dict[str, Any]]:
+def measure(name: str, steps: int) -> list[dict[str, Any]]:
     """A row for each contender and type, on one of the networks."""
-    running = bench.up(SHAPES[name])
-    with tempfile.TemporaryDirectory(prefix="fanin-steps-") as given:
-        folder, ranks = Path(given), list[subprocess.Popen[bytes]]()
+    plan = Plan(lease.private_name(), SHAPES[name])
+    with lease.leased(plan, print) as running, tempfile.TemporaryDirectory(prefix="fanin-steps-") as given:
+        folder = Path(given)
+        command = command_of(running, steps, folder)
+        with (folder / "errors").open("w") as errors:
+            ranks = subprocess.Popen(
+                command.line,
+                cwd=ROOT,
+                env=command.environment,
+                stderr=errors,
+                preexec_fn=end_with_caller(signal.SIGTERM),
+            )
         try:
-            ranks += [start(running, rank, steps, folder) for rank in range(RANKS)]
-            codes = [rank.wait(SECONDS) for rank in ranks]
+            code = ranks.wait(SECONDS)
         except subprocess.TimeoutExpired:
-            codes = [-1]
+            code = -signal.SIGTERM
         finally:
-            for rank in ranks:
-                rank.kill()
-                rank.wait()
-        if any(codes):
-            said = "\n".join(path.read_text()[-1500:] for path in sorted(folder.glob("*.err")))
+            ranks.terminate()
+            ranks.wait()
+        if code:
+            said = (folder / "errors").read_text()[-4000:]
             remedy = f"read what they say; they have {SECONDS:.0f} s: choose fewer --steps on a slow machine"
             raise ToolError("PROGRAM_FAILED", f"ranks on {TITLES[name]} have no result\n{said}", remedy)
         rows = json.loads((folder / "rows.json").read_text())
-    bench.down(running)
     return [{"network": name, **row} for row in rows]
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """For docs/pytorch.md."""
-    lines = ["| network | elements | back-end | step, ms | quartiles | Gloo's time / this | CPU time, ms |"]
-    lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
+    lines = ["| network | wrapper | elements | back-end | step, ms | quartiles | Gloo's time / this | CPU time, ms |"]
+    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    gloo = {(*_panel(row), row["type"]): row["s"] for row in rows if row["contender"] == GLOO}
     for row in rows:
-        gloo = next(
-            each for each in rows if [each[key] for key in ("network", "type")] == [row["network"], row["type"]]
-        )
-        assert gloo["contender"] == GLOO
         quartiles = f"{1e3 * row['lower']:.0f} to {1e3 * row['upper']:.0f}"
-        words = [TITLES[row["network"]], row["type"], row["contender"], f"{1e3 * row['s']:.0f}", quartiles]
-        lines.append(f"| {' | '.join(words)} | {gloo['s'] / row['s']:.2f} | {1e3 * row['cpu_s']:.0f} |")
+        words = [TITLES[row["network"]], row["wrapper"], row["type"], row["contender"], f"{1e3 * row['s']:.0f}"]
+        ratio = gloo[(*_panel(row), row["type"])] / row["s"]
+        lines.append(f"| {' | '.join(words)} | {quartiles} | {ratio:.2f} | {1e3 * row['cpu_s']:.0f} |")
     return "\n".join(lines)
 
 
+def _panel(row: dict[str, Any]) -> tuple[str, str]:
+    return row["network"], row["wrapper"]
+
+
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Bars: a network each panel, a type each group, a back-end each bar, the quartiles on it."""
+    """Bars: a network and wrapper each panel, a type each group, a back-end each bar, the quartiles on it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    networks = [name for name in TITLES if any(row["network"] == name for row in rows)]
-    figure = Figure(figsize=(5.0 * len(networks), 4.0), dpi=120, layout="constrained")
+    panels = list(dict.fromkeys(map(_panel, rows)))
+    names = list(dict.fromkeys(row["contender"] for row in rows))
+    figure = Figure(figsize=(4.4 * len(panels), 4.0), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, network in zip(figure.subplots(1, len(networks), squeeze=False)[0], networks, strict=True):
-        found = [row for row in rows if row["network"] == network]
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        found = [row for row in rows if _panel(row) == panel]
         types = list(dict.fromkeys(row["type"] for row in found))
-        names = list(dict.fromkeys(row["contender"] for row in found))
-        for place, name in enumerate(names):
+        present = [name for name in names if any(row["contender"] == name for row in found)]
+        width = 0.8 / len(present)
+        for place, name in enumerate(present):
             of_name = [row for row in found if row["contender"] == name]
-            at = [group + 0.8 / len(names) * (place - (len(names) - 1) / 2) for group in range(len(types))]
+            shift = width * (place - (len(present) - 1) / 2)
+            at = [types.index(row["type"]) + shift for row in of_name]
             heights = [1e3 * row["s"] for row in of_name]
-            below = [1e3 * (row["s"] - row["lower"]) for row in of_name]
-            above = [1e3 * (row["upper"] - row["s"]) for row in of_name]
-            axes.bar(at, heights, 0.8 / len(names), yerr=[below, above], label=name, capsize=3)
+            errors = [[1e3 * (row["s"] - row["lower"]) for row in of_name]]
+            errors += [[1e3 * (row["upper"] - row["s"]) for row in of_name]]
+            axes.bar(at, heights, width, yerr=errors, label=name, color=f"C{names.index(name)}", capsize=3)
         axes.set_xticks(range(len(types)), types)
-        axes.set_title(f"{TITLES[network]}, {RANKS} ranks")
-        axes.set_ylabel("step of DDP, ms")
-        axes.legend()
+        axes.set_title(f"{panel[1]}, {RANKS} ranks, {TITLES[panel[0]]}")
+        axes.set_ylabel("step, ms")
+        axes.legend(fontsize="small")
     figure.savefig(path)
 
 
@@ -143,9 +157,8 @@ def main() -> None:
         names = given.networks or ["local", *(["hosts"] if namespaces.are_allowed() else [])]
         if not given.networks and "hosts" not in names:
             print("without the 4 hosts: only root can make network namespaces")
-        with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-            for name in names:
-                rows += measure(Bench("steps"), name, given.steps or STEPS[name])
+        for name in names:
+            rows += measure(name, given.steps or STEPS[name])
     except ToolError as error:
         sys.exit(f"fanin: {error}")
     (given.folder / "step-times.json").write_text(json.dumps(rows, indent=1) + "\n")

@@ -28,7 +28,7 @@ def test_collectives_over_a_switch(tree: list[str], program: str) -> None:
 
 
 BEHAVIOUR = ["works", "coalesced", "groups", "messages", "messages_in_any_order", "late_messages", "refusals", "abort"]
-BEHAVIOUR += ["late_rank", "mismatch", "short_forms"]
+BEHAVIOUR += ["late_rank", "mismatch", "short_forms", "copies"]
 
 
 @pytest.mark.parametrize("program", BEHAVIOUR)
@@ -38,6 +38,11 @@ def test_behaviour(local: list[str], program: str) -> None:
 
 def test_messages_between_nics(tree: list[str]) -> None:
     run("behaviour.messages", 4, tree)
+
+
+@pytest.mark.parametrize("has_fabric", [True, False])
+def test_ranks_that_are_threads(local: list[str], has_fabric: bool) -> None:
+    run("behaviour.threads", 1, local if has_fabric else [])
 
 
 def test_groups_in_a_world_of_gloo(local: list[str]) -> None:

@@ -1,8 +1,9 @@
 """torchft's own tests of its reconfigurable groups, with groups of Fanin in the place of Gloo's.
 
-    FANIN_SOCKET=... python -m tests.torch.torchft_groups [options of unittest]
+    python -m tests.torch.torchft_groups
 
-needs torchft and parameterized. Its tests have several ranks as threads of one process.
+needs torchft and parameterized, as `make torch-suite` installs them. Its tests have three ranks as threads of one
+process, which form a group, lose one of them, and form a group anew.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from torchft import process_group_test as theirs
 from torchft.process_group import ProcessGroupWrapper
 
@@ -31,13 +33,22 @@ class ProcessGroupFanin(ProcessGroupWrapper):
         return "torchft-fanin"
 
     def set_timeout(self, timeout: timedelta) -> None:
-        assert isinstance(self._pg, FaninProcessGroup)
-        self._pg.set_timeout(timeout)
+        self._timeout = max(timeout, LEAST)
+        if isinstance(self._pg, FaninProcessGroup):
+            self._pg.set_timeout(timeout)
+
+
+class Tests(theirs.NormalGlooMultiPgTest):
+    """Where their tests want Gloo's words for a lost rank, those of Fanin will do."""
+
+    def assertRaisesRegex(self, kind: Any, words: str) -> Any:
+        return pytest.raises(kind, match=f"{words}|PEER_LOST|TIMEOUT")
 
 
 if __name__ == "__main__":
     import unittest
 
     theirs.ProcessGroupGloo = ProcessGroupFanin
+    theirs.NormalGlooMultiPgTest = Tests
     names = ["ProcessGroupTest.test_gloo_apis_0_cpu", "NormalGlooMultiPgTest"]
     unittest.main(theirs, argv=["torchft_groups", "-v", *names])

@@ -12,13 +12,12 @@ from torch.distributed import _functional_collectives as functional
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 import fanin_torch
 from fanin.errors import NotSupported
-from fanin_torch import buckets
 
 STEPS = 5
 
@@ -72,15 +71,24 @@ def with_registered_buckets(wanted: list[float], is_view: bool) -> None:
     model = DistributedDataParallel(small_model(), bucket_cap_mb=0.003, gradient_as_bucket_view=is_view)
     model.register_comm_hook(None, fanin_torch.registered_buckets)
     close(losses(model), wanted)
-    assert len(buckets._registered) > 1
+    blocks = dist.group.WORLD.memory._blocks
+    assert len(blocks) > 1
     if is_view:
         for parameter in model.parameters():
             assert parameter.grad is not None
-            assert parameter.grad.untyped_storage().data_ptr() in buckets._registered
+            assert parameter.grad.untyped_storage().data_ptr() in blocks
         del parameter
+    assert copied_for(model) == STEPS
     del model
     gc.collect()
-    assert not buckets._registered
+    assert not blocks
+
+
+def copied_for(model: nn.Module) -> int:
+    """For how many calls tensors of ordinary memory are copied in STEPS steps. STEPS are for the sum of the losses."""
+    before = fanin_torch.copied()["ORDINARY_MEMORY"]
+    losses(model)
+    return fanin_torch.copied()["ORDINARY_MEMORY"] - before
 
 
 def mean_in_device(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -90,17 +98,26 @@ def mean_in_device(_: object, bucket: dist.GradBucket) -> torch.futures.Future[t
 
 
 def fully_sharded() -> None:
-    """FSDP2, each layer and the whole."""
-    size = dist.get_world_size()
+    """FSDP2, each layer and the whole; its buffers in ordinary and in registered memory."""
     gloo = DeviceMesh.from_group(dist.new_group(backend="gloo"), "cpu")
-    found = []
-    for mesh in (gloo, init_device_mesh("cpu", (size,))):
-        model = small_model()
-        for layer in model:
-            if isinstance(layer, nn.Linear):
-                fully_shard(layer, mesh=mesh)
-        found.append(losses(fully_shard(model, mesh=mesh)))
-    close(found[1], found[0])
+    fanin = init_device_mesh("cpu", (dist.get_world_size(),))
+    wanted = losses(sharded(gloo))
+    close(losses(sharded(fanin)), wanted)
+    model = sharded(fanin)
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.set_allocate_memory_from_process_group_for_comm(True)
+    close(losses(model), wanted)
+    assert copied_for(model) == STEPS
+
+
+def sharded(mesh: DeviceMesh) -> nn.Module:
+    """The model by FSDP2."""
+    model = small_model()
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
 
 
 def checkpointed() -> None:
