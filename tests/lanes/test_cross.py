@@ -41,7 +41,7 @@ from fanin_nic.native.memory import type_of
 precompile()
 found = {name: name in sys.modules for name in ("numba.np.linalg", "numba.cpython.listobj")}
 found |= {"runtime": rtsys._init, "types": type_of.cache_info().currsize > 0}
-sys.exit(", ".join(name for name, is_there in found.items() if is_there))
+sys.exit(", ".join(name for name, is_there in found.items() if is_there) or 0)
 """
 
 

@@ -26,7 +26,7 @@ from .image import Image, with_agent
 
 MEMORY = "768M"
 MEMORY_WITH_FILES = "3G"  # for programs of this machine
-BOOT_SECONDS = 240
+BOOT_SECONDS = 1800  # a bound; an idle machine needs 10
 CALL_SECONDS = 120
 TAIL_LINES = 30
 BUFFER = 1 << 22
