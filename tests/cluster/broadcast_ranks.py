@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from fanin.errors import FaninError
 from fanin_cluster.errors import ClusterError
 from fanin_cluster.handoff.broadcast import Streams, jobs_of
 from fanin_cluster.handoff.stage import Stage
+from tests.cluster.forked import start_each, wait_for
 from tests.cluster.sending_node import GPUS, data_of, plan_of
 
 
@@ -105,16 +107,7 @@ def main() -> None:
     places: list[dict[str, Any]] = [{"second_gpu": gpu} for gpu in range(GPUS)]
     places += [{"first_gpus": list(links)}] if told["senders"] == 1 else [{"first_gpus": [link]} for link in links]
     data = {size: data_of(size) for size in told["sizes"]}
-    children = []
-    for place in places:
-        child = os.fork()
-        if not child:
-            sys.stdout.write(json.dumps(carry(told, data, **place)) + "\n")
-            sys.stdout.flush()
-            os._exit(0)
-        children.append(child)
-    for child in children:
-        os.waitpid(child, 0)
+    wait_for(start_each(partial(carry, told, data, **place) for place in places))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from fanin_cluster.handoff.stage import HEADER
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.cluster.sending_node import GPUS, plan_of
-from tests.cluster.test_handoff import PLANS, data_of, random_plan
+from tests.cluster.test_handoff import PLANS, data_of, random_failures, random_plan
 from tests.e2e.fabrics import Bench, Statuses, statuses, undisturbed
 from tests.fabric.fixtures import own_state_folder
 from tests.ordinary.sides import sockets
@@ -126,10 +126,8 @@ def test_random_plans() -> None:
         data = data_of(plan.size)
         rehearsal = Rehearsal(plan, data)
         rehearsal.spread()
-        left = chance.sample(range(len(plan.links)), chance.randint(0, len(plan.links) - 1))
         chunk = chance.choice((1, 7, 64, 4096))
-        while left:
-            together, left = left[: (count := chance.randint(1, len(left)))], left[count:]
+        for together in random_failures(chance, plan):
             work = chunks_of(plan, chunk)
             seen = {link: [chance.randint(0, len(work[link])) for _ in plan.second_gpus] for link in together}
             rehearsal.broadcast(work, seen)

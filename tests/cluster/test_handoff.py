@@ -253,6 +253,17 @@ def random_plan(chance: random.Random) -> Plan:
     )
 
 
+def random_failures(chance: random.Random, plan: Plan) -> list[list[int]]:
+    """Links that fail in one round after another, one or several at once; a link is left."""
+    left = chance.sample(range(len(plan.links)), chance.randint(0, len(plan.links) - 1))
+    rounds = []
+    while left:
+        count = chance.randint(1, len(left))
+        rounds.append(left[:count])
+        left = left[count:]
+    return rounds
+
+
 def test_random_plans_in_chunks() -> None:
     """The chunks of a plan carry the data once, also over links that are left when others have failed before."""
     chance = random.Random(2)
@@ -286,10 +297,8 @@ def test_random_plans() -> None:
         data = data_of(plan.size)
         rehearsal = Rehearsal(plan, data)
         rehearsal.spread()
-        failures = chance.sample(range(len(plan.links)), chance.randint(0, len(plan.links) - 1))
-        left = list(failures)
-        while left:  # one or several at once
-            together, left = left[: (count := chance.randint(1, len(left)))], left[count:]
+        rounds = random_failures(chance, plan)
+        for together in rounds:
             arrived = rehearsal.send({link: chance.randint(0, plan.size) for link in together})
             plan = rehearsal.plan = plan.without(arrived)
             rehearsal.spread()
@@ -298,9 +307,9 @@ def test_random_plans() -> None:
         try:
             is_right(rehearsal, data)
         except AssertionError:
-            pytest.fail(f"plan {number}, {failures}: {plan}")
+            pytest.fail(f"plan {number}, {rounds}: {plan}")
         assert cost(plan).sequential >= 0
-        *others, last = [each for each in range(len(plan.links)) if each not in failures]
+        *others, last = [each for each in range(len(plan.links)) if each not in plan.failed]
         for link in others:
             plan = plan.without({link: []})
         with pytest.raises(HandoffInvalid, match="the last link has failed"):

@@ -16,6 +16,7 @@ import json
 import os
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ from fanin.errors import FaninError
 from fanin_cluster.errors import ClusterError
 from fanin_cluster.handoff.node import SharedNode
 from fanin_cluster.handoff.transfer import recv, send
+from tests.cluster.forked import start_each, wait_for
 from tests.cluster.sending_node import GPUS, data_of, kill_after_a_chunk, plan_of
 
 BOUND_S = 60.0
+Channels = dict[str, socket.socket]
 
 
 class Ending(SharedNode):
@@ -39,18 +42,18 @@ class Ending(SharedNode):
         return super().take(*names)
 
 
-def run(told: dict[str, Any], side: str, gpu: int, gpus: list[int], channel: socket.socket) -> dict[str, Any]:
+def run(told: dict[str, Any], side: str, gpu: int, gpus: list[int], channels: Channels) -> dict[str, Any]:
     """What one process does and says. gpus: those of all processes of its node, that of the leading one first."""
     plan = plan_of(told["size"], len(told["first"]), told["holder"])
     devices = {f"{side}{number}": each for number, each in enumerate(told[side])}
     said: dict[str, Any] = {"side": side, "gpu": gpu}
     kind = Ending if (side, gpu) == ("second", told["ends"]) else SharedNode
     try:
-        leads = gpu == gpus[0]
-        if not leads:
-            channel.close()
         path = Path(told["folder"]) / f"{side}.sock"
-        with kind(path, len(gpus), [gpu], told["size"], channel if leads else None, BOUND_S) as node:
+        channel = channels.pop(side) if gpu == gpus[0] else None
+        for other in channels.values():
+            other.close()
+        with kind(path, len(gpus), [gpu], told["size"], channel, BOUND_S) as node:
             if side == "first":
                 if told["holder"] in (None, gpu):
                     node.memory_of(gpu)[:] = data_of(told["size"])
@@ -70,22 +73,11 @@ def main() -> None:
     told = json.loads(sys.argv[1])
     links = range(len(told["first"]))
     nodes = {"first": sorted({*links} | {told["holder"] or 0}), "second": list(range(GPUS))}
-    channels = dict(zip(nodes, socket.socketpair(), strict=True))
-    children = []
-    for side, gpus in nodes.items():
-        for gpu in gpus:
-            child = os.fork()
-            if not child:
-                for other in channels.keys() - {side}:
-                    channels[other].close()
-                sys.stdout.write(json.dumps(run(told, side, gpu, gpus, channels[side])) + "\n")
-                sys.stdout.flush()
-                os._exit(0)
-            children.append(child)
-    for channel in channels.values():
+    channels: Channels = dict(zip(nodes, socket.socketpair(), strict=True))
+    children = start_each(partial(run, told, side, gpu, gpus, channels) for side, gpus in nodes.items() for gpu in gpus)
+    for channel in channels.values():  # else a leading process would not see that the other has ended
         channel.close()
-    for child in children:
-        os.waitpid(child, 0)
+    wait_for(children)
 
 
 if __name__ == "__main__":

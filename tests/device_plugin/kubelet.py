@@ -28,6 +28,10 @@ from fanin_device_plugin.kubelet_api import (
 SECONDS = 30.0
 
 
+class NotEnough(Exception):
+    """Fewer devices of a resource are free than a container wants: its pod waits."""
+
+
 @dataclass
 class Endpoint:
     """A plugin that has registered."""
@@ -99,9 +103,10 @@ class FakeKubelet:
             return [name for name, health in states.items() if health == HEALTHY and name not in taken]
 
     def allocate(self, resource: str, count: int, holder: str) -> Any:
-        """Give devices to a container. Returns what the plugin says it gets. Raises grpc.RpcError."""
+        """Give devices to a container. Returns what the plugin says it gets. Raises NotEnough, grpc.RpcError."""
         free = self.free(resource)
-        assert len(free) >= count
+        if len(free) < count:
+            raise NotEnough(f"{count} of {resource}, where {len(free)} are free")
         endpoint = self.endpoints[resource]
         devices = free[:count]
         if endpoint.options.get_preferred_allocation_available:

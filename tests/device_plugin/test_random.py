@@ -13,6 +13,7 @@ import pytest
 
 from fanin_device_plugin.kubelet_api import HEALTHY
 from tests.cluster.nodes import DOWN, UP, UUIDS, set_port
+from tests.device_plugin.kubelet import NotEnough
 from tests.device_plugin.rig import RESOURCES, Node, running
 
 pytestmark = pytest.mark.process
@@ -40,7 +41,7 @@ class Campaign:
         holder = f"default/job{self.counts['allocations']}/main"
         try:
             given = self.kubelet.allocate(resource, self.chance.randint(1, len(free)), holder)
-        except (grpc.RpcError, KeyError):  # a NIC, a GPU or the plugin's stream was gone before the kubelet knew
+        except (grpc.RpcError, KeyError, NotEnough):  # a NIC, a GPU or the plugin's stream was gone meanwhile
             self.counts["refused"] += 1
             return
         self.counts["allocations"] += 1

@@ -52,7 +52,6 @@ class Plugin:
         self.files = Path(settings.files)
         self.pod_resources = Path(settings.pod_resources)
         self.foreign: dict[str, Claim] = {}
-        self._lock = asyncio.Lock()
         start = self.start if self.addresses else None
         self.resources = [
             Resource(f"{settings.domain}/{each.name}", own, Path(settings.plugins), self.prefer, self.allocate, start)
@@ -71,10 +70,9 @@ class Plugin:
 
     async def allocate(self, pairs: Sequence[NodePair]) -> Any:
         """Grant pairs to a container, unless somebody has one of them. Raises Refused."""
-        async with self._lock:
-            await self.refuse_what_is_taken(pairs)
-            one = chosen_pair(pairs)
-            conf = self.write_conf(one)
+        await self.refuse_what_is_taken(pairs)
+        one = chosen_pair(pairs)
+        conf = self.write_conf(one)
         path = self.settings.sockets.get(one.pair.nic)
         given = grant(pairs, conf, Path(path) if path else None, self.addresses.get(one.name, ""))
         return messages["ContainerAllocateResponse"](

@@ -119,6 +119,8 @@ class Streams:
         if not self.streams:
             self._end(leave=False)
             raise HandoffInvalid(f"the GPUs {sorted(first_gpus)} are at no link", "give those of the plan's links")
+        # Registered memory, one for each link, as its agreement is written in place.
+        self._tables = {link: stream.alloc(2 * len(plan.links), np.int64) for link, stream in self.streams.items()}
 
     def alloc(self, size: int) -> Bytes:
         """`size` bytes of new memory that is registered with all NICs of this process, so that nothing is copied."""
@@ -177,21 +179,29 @@ class Streams:
 
     def _agree(self, counts: list[int], alive: list[bool]) -> tuple[list[int], list[bool]]:
         """What all GPUs of node 2 have of each link, and which links have failed for none of them."""
-        links = len(counts)
-        mine = np.full(2 * links, UNKNOWN) if self.is_first else np.array([*counts, *alive], np.int64)
-        under_way = {
-            link: self._threads.submit(stream.allreduce, mine, op="min") for link, stream in self.streams.items()
-        }
-        agreed, causes = [], []
-        for link, each in under_way.items():
+        posted, agreed, causes = {}, [], []
+        for link, stream in [*self.streams.items()]:
+            table = self._tables[link]
+            table[:] = UNKNOWN if self.is_first else [*counts, *alive]
             try:
-                agreed.append(each.result())
+                posted[link] = stream.iallreduce(table, out=table, op="min")
             except LINK_FAILED as error:
-                self.streams.pop(link).abort()
-                causes.append(str(error))
+                causes.append(self._give_up(link, error))
+        for link, request in posted.items():
+            try:
+                request.wait()
+                agreed.append(self._tables[link].tolist())
+            except LINK_FAILED as error:
+                causes.append(self._give_up(link, error))
         if not agreed:
             raise HandoffFailed(f"no link of this process is left: {'; '.join(causes)}", "repair a link and begin anew")
-        return list(agreed[0][:links]), [bool(each) for each in agreed[0][links:]]
+        links = len(counts)
+        return agreed[0][:links], [bool(each) for each in agreed[0][links:]]
+
+    def _give_up(self, link: int, error: FaninError) -> str:
+        """Leave the job of a link that has failed. Returns the cause."""
+        self.streams.pop(link).abort()
+        return str(error)
 
     def __enter__(self) -> Streams:
         return self

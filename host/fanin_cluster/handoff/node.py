@@ -13,7 +13,7 @@ import stat
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -289,8 +289,9 @@ class SharedNode(Node):
         self.memories = {gpu: np.frombuffer(each.buf, np.uint8, self.size) for gpu, each in shared.items()}
 
 
-def _listener(path: Path, timeout: float) -> socket.socket:
-    """A socket at a path, in place of one that a process has left behind."""
+@contextlib.contextmanager
+def _listener(path: Path, timeout: float) -> Iterator[socket.socket]:
+    """A socket at a path, in place of one that a process has left behind; gone afterwards."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink()
@@ -305,7 +306,11 @@ def _listener(path: Path, timeout: float) -> socket.socket:
             f"{path}: {error.strerror}", "give the path of a new socket, of 107 bytes at most"
         ) from None
     listener.settimeout(timeout)
-    return listener
+    try:
+        with listener:
+            yield listener
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _is_of_this_user(member: socket.socket) -> bool:

@@ -156,17 +156,9 @@ class Plan:
 
     def of_size(self, size: int) -> Plan:
         """The plan for other data over the same links, without those that have failed."""
-        fresh = build(
-            size,
-            self.links,
-            self.groups,
-            first_gpus=self.first_gpus,
-            second_gpus=self.second_gpus,
-            holder=self.holder,
-            whole=self.whole,
-            granule=self.granule,
-            levels=self.levels,
-        )
+        stripes = _stripes(size, self.links, self.granule)
+        pieces = _pieces(stripes, self.groups, self.whole, self.granule)
+        fresh = replace(self, size=size, stripes=stripes, pieces=pieces, arrived=())
         return fresh.avoiding(self.failed) if self.failed else fresh
 
     def in_chunks(self, count: int) -> list[Plan]:
@@ -234,9 +226,7 @@ def build(
     levels: tuple[Nearness, Nearness] = (Nearness.SWITCH, Nearness.SWITCH),
 ) -> Plan:
     """The plan for given links and groups: stripes in proportion to the rates of the links, and their pieces."""
-    stripes = tuple(
-        Share(link, offset, length) for link, (offset, length) in enumerate(cut(0, size, _weights(links), granule))
-    )
+    stripes = _stripes(size, links, granule)
     return Plan(
         size,
         tuple(first_gpus),
@@ -274,6 +264,11 @@ def groups_of(links: Sequence[Link], machine: Machine) -> list[list[int]]:
 
         min(room, key=key).append(gpu)
     return groups
+
+
+def _stripes(size: int, links: Sequence[Link], granule: int) -> tuple[Share, ...]:
+    """What each link carries, in proportion to its rate."""
+    return tuple(Share(link, *part) for link, part in enumerate(cut(0, size, _weights(links), granule)))
 
 
 def _pieces(stripes: Sequence[Share], groups: Sequence[Sequence[int]], whole: bool, granule: int) -> tuple[Share, ...]:

@@ -12,6 +12,7 @@
 | resource.kubernetes.io/pciBusID, pcieRoot, numaNode | of the GPU, by Kubernetes' own names |
 
 Names of devices are DNS labels, so that "_" becomes "-". Where a source does not tell a value, there is no attribute.
+Source: kubernetes.io/docs/reference/node/dra-standard-device-attributes.
 """
 
 from __future__ import annotations
