@@ -266,6 +266,7 @@ topology: $(VENV)/.tested .bench/topologies/.fetched
 training: $(VENV)/.with-torch
 	@FANIN_TEST_TRAINING=full $(BIN)/python -m pytest tests/training $(PYTEST_FLAGS)
 	@$(BIN)/python -m tests.training.staleness.measure
+	@$(BIN)/python -m tests.training.replacement.measure
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

@@ -50,13 +50,13 @@ def main() -> int:
         ]
         try:
             outputs = [process.communicate(timeout=BOUND_S) for process in processes]
-        finally:
+        except subprocess.TimeoutExpired:
             for process in processes:
-                process.kill()
-                process.wait()
+                process.terminate()
+            outputs = [process.communicate() for process in processes]
         codes = [process.returncode for process in processes]
         if any(codes):
-            print(outputs[0][1], file=sys.stderr)
+            print(*(text for output in outputs for text in output), file=sys.stderr)
             return 1
         print(f"torchrun, kill -9: {Scene([text for text, _ in outputs], codes).interruption():.2f} s")
     return 0

@@ -3,8 +3,8 @@
     python -m tests.training.staleness.measure [--only 4-small]
 
 Runs examples/training/stragglers.py for digits and, where torch is installed, for a small transformer and with the
-PostLocalSGD of PyTorch beside it: with random pauses, and with one rank that is slow in every step. Needs root. Minutes,
-on a machine that does nothing else.
+PostLocalSGD of PyTorch beside it: with random pauses, and with one rank that is slow in every step. Needs root.
+Minutes, on a machine that does nothing else.
 """
 
 from __future__ import annotations
