@@ -240,11 +240,12 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=0.05, help="share of the steps that are paused")
     parser.add_argument("--factor", type=float, default=6.0, help="how much longer a paused step is")
     parser.add_argument("--slow", type=int, default=0, help="this many ranks pause in every step")
+    parser.add_argument("--rate", type=float, help="learning rate")
     parser.add_argument("--target", type=float, help="loss to which the time is taken")
     parser.add_argument("--runs", type=int, default=3, help="of each way, in turns")
     options = parser.parse_args()
     model = transformer(options.width, options.layers) if options.transformer else digits(options.hidden)
-    model = model._replace(target=options.target or model.target)
+    model = model._replace(target=options.target or model.target, rate=options.rate or model.rate)
     with fanin.Communicator() as communicator:
         ways = ways_of(options)
         found: dict[str, list[Outcome]] = {name: [] for name in ways}
@@ -259,17 +260,20 @@ def report(model: Model, found: dict[str, list[Outcome]], ranks: int, options: a
     """What rank 0 prints."""
     medians = {name: statistics.median(each.seconds for each in runs) for name, runs in found.items()}
     for name, runs in found.items():
+        is_reached = max(medians[name], medians["synchronous"]) < float("inf")
+        faster = (
+            f"{medians['synchronous'] / medians[name]:.2f} times as fast as synchronous" if is_reached else "no ratio"
+        )
         step_ms = 1000 * statistics.median(each.step_s for each in runs)
         print(
             f"{name}: {medians[name]:.2f} s to loss {model.target} (median of {options.runs}), "
-            f"{medians['synchronous'] / medians[name]:.2f} times as fast as synchronous, "
-            f"{step_ms:.0f} ms a step, loss {runs[-1].loss:.3f} after {options.steps} steps, "
+            f"{faster}, {step_ms:.0f} ms a step, loss {runs[-1].loss:.3f} after {options.steps} steps, "
             f"waited {runs[-1].waited:.2f} s; bytes a step: {runs[-1].sent} sent, {runs[-1].received} received"
         )
     size = model.start.nbytes
     print(f"an allreduce in a ring: {2 * (ranks - 1) * size // ranks} bytes a step, sent and received")
     if max(medians.values()) == float("inf"):
-        print("the target was not reached in every way; give more --steps")
+        print("no ratio where the target was not reached: give more --steps")
 
 
 if __name__ == "__main__":

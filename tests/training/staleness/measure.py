@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[3]
 NAME = "training-stale"
 FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
-PERSISTENT = ["--pause", "0", "--slow", "1", "--factor", "3", "--runs", "1"]
+PERSISTENT = "--pause 0 --slow 1 --factor 3 --runs 1"
 TORCH = ("--transformer", "--local")
 
 
@@ -29,17 +29,17 @@ class Scene(NamedTuple):
 
     nodes: int
     slots: int
-    options: list[str]
+    options: str
 
 
 SCENES = {
-    "4-small": Scene(4, 16, ["--local", "8"]),
-    "4-transformer": Scene(4, 16, ["--transformer", "--local", "8"]),
-    "4-large": Scene(4, 64, ["--hidden", "5400", "--step-ms", "60", "--steps", "110", "--target", "0.6"]),
-    "8-small": Scene(8, 16, []),
-    "8-transformer": Scene(8, 16, ["--transformer", "--step-ms", "40", "--steps", "200"]),
+    "4-small": Scene(4, 16, "--local 8"),
+    "4-transformer": Scene(4, 16, "--transformer --local 8"),
+    "4-large": Scene(4, 64, "--hidden 5400 --step-ms 60 --steps 150 --rate 0.1 --target 1.0"),
+    "8-small": Scene(8, 16, ""),
+    "8-transformer": Scene(8, 16, "--transformer --step-ms 40 --steps 200"),
     "4-persistent": Scene(4, 16, PERSISTENT),
-    "4-transformer-persistent": Scene(4, 16, ["--transformer", *PERSISTENT]),
+    "4-transformer-persistent": Scene(4, 16, f"--transformer {PERSISTENT}"),
 }
 
 
@@ -53,17 +53,17 @@ def main() -> int:
 
 def measure(name: str, scene: Scene) -> int:
     """Run one scene, on a fabric of its own. Returns an exit code."""
-    if any(option in TORCH for option in scene.options) and not importlib.util.find_spec("torch"):
+    if any(option in scene.options for option in TORCH) and not importlib.util.find_spec("torch"):
         print(f"== {name}: left out, torch is not installed (make .venv/.with-torch installs it)", flush=True)
         return 0
     shape = ["--nodes", str(scene.nodes), "--netns", "--rate", "1gbit"]
     if subprocess.run([*FANIN, "fabric", "up", "--name", NAME, *shape]).returncode:
         return 1
     try:
-        print(f"== {name}: {scene.nodes} nodes, stragglers.py {' '.join(scene.options)}", flush=True)
-        program = [sys.executable, "examples/training/stragglers.py", *scene.options]
+        print(f"== {name}: {scene.nodes} nodes, stragglers.py {scene.options}", flush=True)
+        program = [sys.executable, "examples/training/stragglers.py", *scene.options.split()]
         ranks = ["-n", str(scene.nodes), "--slots", str(scene.slots)]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a core has several ranks
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"}
         command = [*FANIN, "run", "--name", NAME, *ranks, "--", *program]
         return subprocess.run(command, cwd=ROOT, env=environment).returncode
     finally:
