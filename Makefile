@@ -277,6 +277,8 @@ topology: $(VENV)/.tested .bench/topologies/.fetched
 training: $(VENV)/.with-torch
 	@FANIN_TEST_TRAINING=full $(BIN)/python -m pytest tests/training $(PYTEST_FLAGS)
 	@$(BIN)/python -m tests.training.staleness.measure
+	@$(BIN)/python -m tests.training.replacement.measure
+	@$(BIN)/python -m tests.training.replacement.torchrun
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

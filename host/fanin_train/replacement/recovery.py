@@ -34,7 +34,7 @@ from fanin_train.replacement.state import State
 LOST = (PeerLost, Timeout, Aborted)
 TASK = "task"
 KEPT_TIMES = 16  # steps whose times are remembered
-PATIENCE = 86400.0  # s that a spare waits for the workers after another spare was lost
+SPARE_PATIENCE = 86400.0  # s that a spare waits for the workers after another spare was lost
 REVOKE = 0.5  # s until the spares hear that the workers agree anew, although the pool has lost nobody
 FINISHED, AGREE_ANEW = 1, 2
 
@@ -228,7 +228,7 @@ class Training:
         """A spare that hears of the loss of spares only waits until the workers hear of it, too."""
         named = {self._members[rank] for rank in getattr(error, "missing_ranks", ())}
         is_of_spares = isinstance(error, PeerLost) and named and not named & set(self._ring)
-        return PATIENCE if is_of_spares and not self.is_worker else self.patience
+        return SPARE_PATIENCE if is_of_spares and not self.is_worker else self.patience
 
     def _shrink(self, patience: float) -> Communicator:
         """Those that are left, as a pool; the old one is closed. Fenced if they have gone on without this process."""

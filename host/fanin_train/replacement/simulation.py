@@ -73,7 +73,7 @@ def make(chance: random.Random) -> Cluster:
 
 
 def as_text(options: Options) -> Callable[[Cluster, random.Random], str | None]:
-    """The rule of the text, and a check that it is: InvalidChoice if not."""
+    """The rule of the text, and a check that it is: AssertionError if not."""
 
     def chosen(cluster: Cluster, chance: random.Random) -> str | None:
         choice = choose(cluster.monitor, cluster.bandwidths, cluster.failed, options)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from fanin_tools.errors import ToolError
+from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
-from tests.training.replacement.scenes import IMPATIENT_S, STEPS, WORKERS, run
+from tests.e2e.fabrics import Bench
+from tests.fabric.fixtures import own_state_folder
+from tests.training.replacement.scenes import IMPATIENT_S, STEPS, WORKERS, run, unequal_links
 
 pytestmark = pytest.mark.process
 
@@ -56,3 +62,26 @@ def test_spare_that_is_lost(running: Running, undisturbed: dict[int, set[str]], 
     scene = run(running, tmp_path, {1: ["kill=5"], 3: ["kill-waiting"]})
     assert scene.losses == undisturbed
     assert scene.last(4) == f"done {STEPS} position 1"
+
+
+@pytest.fixture
+def unequal() -> Iterator[Running]:
+    """Five nodes in namespaces, with links of unequal rates."""
+    try:
+        namespaces.require()
+    except ToolError as error:
+        pytest.skip(error.cause)
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        bench = Bench("cut")
+        yield bench.build(unequal_links(bench))
+
+
+@pytest.mark.netns
+def test_link_that_is_cut(unequal: Running, tmp_path: Path) -> None:
+    """The node behind it lives, and is told that it is fenced off. A network of torch, where that is there."""
+    model = "torch" if importlib.util.find_spec("torch") else "linear"
+    whole = run(unequal, tmp_path, {}, model=model)
+    scene = run(unequal, tmp_path, {1: ["cut=3"]}, model=model, limit=IMPATIENT_S)
+    assert scene.losses == whole.losses
+    assert scene.last(1).startswith("Fenced")
+    assert f"done {STEPS} position 1" in {scene.last(spare) for spare in (3, 4)}
