@@ -12,13 +12,14 @@ import os
 import secrets
 import threading
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from typing import Any, Self
 
 from fanin.driver import complaint, ffi, library
 from fanin.errors import FaninError, InvalidRequest, NoDevice
 from fanin.job import Job, JobNode
 from fanin.membership.device_connection import DeviceConnection
-from fanin_torch.local_fabric import LocalFabric
+from fanin_torch.local_fabric import READY_SECONDS, LocalFabric
 from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.settings import Settings
 
@@ -102,7 +103,8 @@ def device_of(store: Any, rank: int, size: int) -> Device:
         device = device or _open(store, rank, rows, nics)
     except FaninError as error:
         problem = str(error)
-    problems = _tell_all(store, "devices", rank, size, None if device else problem)
+    # Others may be starting a NIC, which takes longer than the time of some stores.
+    problems = _tell_all(store, "devices", rank, size, None if device else problem, READY_SECONDS)
     if device is not None and not any(problems):
         _device = device
         return device
@@ -189,10 +191,12 @@ def _network() -> int:
     return os.stat("/proc/self/ns/net").st_ino
 
 
-def _tell_all(store: Any, what: str, rank: int, size: int, mine: Any) -> list[Any]:
-    """What every rank says, by rank."""
-    store.set(f"fanin/{what}/{rank}", json.dumps(mine))
-    return [json.loads(store.get(f"fanin/{what}/{other}")) for other in range(size)]
+def _tell_all(store: Any, what: str, rank: int, size: int, mine: Any, extra: float = 0.0) -> list[Any]:
+    """What every rank says, by rank. extra: seconds to wait for them beside the time of the store."""
+    keys = [f"fanin/{what}/{other}" for other in range(size)]
+    store.set(keys[rank], json.dumps(mine))
+    store.wait(keys, store.timeout + timedelta(seconds=extra))
+    return [json.loads(store.get(key)) for key in keys]
 
 
 def _address(number: int) -> str:

@@ -22,6 +22,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ from fanin.verbs.context import device_status
 
 READY_SECONDS = 180.0  # the first NIC of a machine compiles its code
 FIRST_RANK_SECONDS = 60.0
+BRING_UP = "fanin fabric up --nodes 1"
 TRIES = 16
 GUARD, NIC, LOG = "guard", "nic0.sock", "nic.log"
 PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
@@ -52,11 +54,15 @@ class LocalFabric:
         """Rank 0 starts the NIC; all ranks call this."""
         if rank == 0:
             store.set("fanin/local", _start())
+        try:
+            store.wait(["fanin/local"], timedelta(seconds=READY_SECONDS))  # the time of the store itself may be shorter
+        except RuntimeError as late:
+            remedy = f"See what rank 0 does, or bring a fabric up before the run: {BRING_UP}."
+            raise NoDevice(f"rank 0 has started no NIC in {READY_SECONDS:g} s ({late})", remedy=remedy) from None
         answer = store.get("fanin/local").decode()
         folder = Path(answer)
         if not folder.is_absolute():
-            remedy = "Correct that, or bring a fabric up before the run: fanin fabric up --nodes 1."
-            raise NoDevice(answer, remedy=remedy)
+            raise NoDevice(answer, remedy=f"Correct that, or bring a fabric up before the run: {BRING_UP}.")
         return cls(folder)
 
     def leave(self) -> None:

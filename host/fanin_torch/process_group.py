@@ -126,7 +126,8 @@ class FaninProcessGroup(ProcessGroup):
     def allocate_tensor(self, size: int, *, dtype: torch.dtype, device: Any) -> torch.Tensor:
         """A tensor of `size` elements in registered memory, which the device reads and writes without a copy."""
         if self.memory is None or not self.supports_tensor_alloc(device):
-            raise as_torch(NotSupported(f"memory for tensors on device {device} by group {self._name}"))
+            remedy = "Ask a group of several ranks that has not been left, for tensors of the CPU."
+            raise as_torch(NotSupported(f"registered memory for tensors on device {device}", remedy=remedy))
         return self.memory.empty(size, dtype)
 
     @property

@@ -1,4 +1,7 @@
-"""One rank of tests.torch.step_times: python -m tests.torch.step_rank STEPS FOLDER. Rank 0 writes FOLDER/rows.json."""
+"""One rank of tests.torch.step_times: python -m tests.torch.step_rank STEPS FOLDER WRAPPER ...
+
+Rank 0 writes FOLDER/rows.json.
+"""
 
 # no `from __future__ import annotations`: DDP looks at the annotations of a hook
 
@@ -160,7 +163,7 @@ def rows_of(wrapper: str, name: str, steps: int, devices: list[int], gloo: Any) 
 
 
 def main() -> None:
-    steps, folder = int(sys.argv[1]), Path(sys.argv[2])
+    steps, folder, wrappers = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
     torch.set_num_threads(1)  # the ranks share the cores
     world = {
         "init_method": f"file://{folder / 'store'}",
@@ -170,7 +173,7 @@ def main() -> None:
     dist.init_process_group("fanin", **world)
     gloo = dist.new_group(backend="gloo")
     devices = [int(word) for word in os.environ["FANIN_TEST_DEVICES"].split(",")]
-    rows = [row for wrapper in WRAPPERS for name in TYPES for row in rows_of(wrapper, name, steps, devices, gloo)]
+    rows = [row for wrapper in wrappers for name in TYPES for row in rows_of(wrapper, name, steps, devices, gloo)]
     if dist.get_rank() == 0:
         (folder / "rows.json").write_text(json.dumps(rows))
     dist.barrier()

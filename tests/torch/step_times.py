@@ -34,6 +34,7 @@ SHAPES = {
     "hosts": Shape(nodes=RANKS, ranks_per_node=1, netns=True, rate="1gbit"),
 }
 TITLES = {"local": "one node", "hosts": "4 hosts, 1 Gbit/s"}
+WRAPPERS = ["DDP", "FSDP2"]
 STEPS = {"local": 20, "hosts": 8}
 SECONDS = 600.0  # of all ranks on one network
 GLOO = "Gloo"
@@ -49,7 +50,7 @@ def require_mpich() -> Path:
     return binaries
 
 
-def command_of(running: Running, steps: int, folder: Path) -> Command:
+def command_of(running: Running, wrappers: list[str], steps: int, folder: Path) -> Command:
     """MPICH's launcher with all ranks, each on the host of its NIC."""
     fabric = running.fabric
     processes = {identity.pid for identity in running.state.processes().values()}
@@ -59,16 +60,16 @@ def command_of(running: Running, steps: int, folder: Path) -> Command:
         "FANIN_SOCKET": ":".join(str(running.state.socket(nic.name)) for nic in fabric.nics),
         "FANIN_TEST_DEVICES": ",".join(map(str, sorted(processes))),
     }
-    program = [sys.executable, "-m", "tests.torch.step_rank", str(steps), str(folder)]
+    program = [sys.executable, "-m", "tests.torch.step_rank", str(steps), str(folder), *wrappers]
     return MPICH.command(require_mpich(), RANKS, fabric, folder, program, variables)
 
 
-def measure(name: str, steps: int) -> list[dict[str, Any]]:
-    """A row for each contender and type, on one of the networks."""
+def measure(name: str, wrappers: list[str], steps: int) -> list[dict[str, Any]]:
+    """A row for each wrapper, type and contender, on one of the networks."""
     plan = Plan(lease.private_name(), SHAPES[name])
     with lease.leased(plan, print) as running, tempfile.TemporaryDirectory(prefix="fanin-steps-") as given:
         folder = Path(given)
-        command = command_of(running, steps, folder)
+        command = command_of(running, wrappers, steps, folder)
         with (folder / "errors").open("w") as errors:
             ranks = subprocess.Popen(
                 command.line,
@@ -141,6 +142,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.torch.step_times", description=__doc__)
     parser.add_argument("networks", nargs="*", help=f"of {', '.join(SHAPES)}; none: all that this user can make")
+    parser.add_argument("--wrappers", nargs="+", choices=WRAPPERS, default=WRAPPERS, help="what wraps the model")
     parser.add_argument("--steps", type=int, help=f"of each contender and type; without it {STEPS}")
     parser.add_argument("--folder", type=Path, default=Path("build"), help="for step-times.json, .md and .png")
     given = parser.parse_args()
@@ -158,7 +160,7 @@ def main() -> None:
         if not given.networks and "hosts" not in names:
             print("without the 4 hosts: only root can make network namespaces")
         for name in names:
-            rows += measure(name, given.steps or STEPS[name])
+            rows += measure(name, given.wrappers, given.steps or STEPS[name])
     except ToolError as error:
         sys.exit(f"fanin: {error}")
     (given.folder / "step-times.json").write_text(json.dumps(rows, indent=1) + "\n")
