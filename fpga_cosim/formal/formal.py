@@ -1,10 +1,13 @@
-"""Properties of the engine's slots, for all runs of so many clocks: `make formal`.
+"""Rules of the engine's slots, proven for all packets in all orders: `make formal`.
 
-    python -m fpga_cosim.formal.formal [--clocks N] [--covers | --faults [PART_OF_A_NAME ...]]
+    python -m fpga_cosim.formal.formal [proof | covers | faults [PART_OF_A_NAME ...]]
 
-The properties are in `slot_properties.vh`. yosys makes a formula of the engine, with two job entries and four slots each,
-and yosys-smtbmc has Bitwuzla search it. --covers shows that each rule is put to the test within so many clocks. --faults
-breaks the engine in one place at a time (`faults.toml`), and each time the rule named there must fail.
+The rules are in `slot_properties.vh`. yosys makes a formula of the engine, and yosys-smtbmc has Bitwuzla solve it:
+
+- proof: by induction. If all holds in two clocks, one behind the other, it holds in the next one.
+- covers: each rule is put to the test. The solver finds runs in which that happens.
+- faults: the engine is broken in one place at a time (`faults.toml`). The rule named there must fail, in a run that
+  begins between two packets. What else holds within a packet's turn is not asked for then.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ FOLDER = Path(__file__).parent
 RTL = ROOT / "fpga_cosim/rtl"
 BUILD = OWN_BUILD.parent / "formal"
 MODULES = ("engine", "slot_rule", "ram", "lowest_bit", "computed_operation")
-CLOCKS = 20  # the last contribution of two children, its results, and a packet after it take 19
+INDUCTION = 2  # clocks
+COVERS = 20  # the last contribution of two children, its results, and a packet after it take 19
+FAULT = 12  # clocks until the first result of that contribution
 
 
 class Fault(NamedTuple):
@@ -55,8 +60,9 @@ def formula(label: str, fault: Fault | None = None) -> Path:
         (folder / f"{name}.v").write_text(text)
     made = folder / "engine.smt2"
     sources = " ".join(relative(folder / f"{name}.v") for name in MODULES)
+    defines = "-DPROPERTIES -DFAULT" if fault else "-DPROPERTIES"
     script = [
-        f"read_verilog -formal -DPROPERTIES -Ifpga_cosim/rtl -Ifpga_cosim/formal {sources}",
+        f"read_verilog -formal {defines} -Ifpga_cosim/rtl -Ifpga_cosim/formal {sources}",
         "chparam -set JOBS 1 -set LEASE 2 engine",
         "hierarchy -check -top engine",
         "proc; flatten; opt_clean",
@@ -92,37 +98,38 @@ def failed_rules(printed: str) -> list[str]:
     return re.findall(r"Assert failed in engine: (\w+)", printed)
 
 
-def check_rules(clocks: int) -> bool:
-    """Whether all rules hold in all runs."""
+def prove() -> bool:
+    """Whether all rules hold, for ever."""
     begun = time.monotonic()
     made = formula("sound")
-    holds, printed = search(made, "-t", str(clocks))
-    if holds:
-        print(f"all rules hold in all runs of {clocks} clocks; {time.monotonic() - begun:.0f} s")
-    else:
-        trace = relative(made.with_suffix(".vcd"))
-        print(f"fanin: FAILED: {', '.join(failed_rules(printed))}, see {relative(FOLDER)}; the run is in {trace}")
-    return holds
+    for options in (("-t", str(INDUCTION)), ("-i", "-t", str(INDUCTION))):
+        holds, printed = search(made, *options)
+        if not holds:
+            trace = relative(made.with_suffix(".vcd"))
+            print(f"fanin: FAILED: {', '.join(failed_rules(printed))}, see {relative(FOLDER)}; the run is in {trace}")
+            return False
+    print(f"all rules are proven; {time.monotonic() - begun:.0f} s")
+    return True
 
 
-def check_covers(clocks: int) -> bool:
+def check_covers() -> bool:
     """Whether each rule is put to the test."""
     begun = time.monotonic()
-    reached, printed = search(formula("sound"), "-c", "-t", str(clocks))
-    for line in re.findall(r"(?:Reached cover|Unreached cover)[^\n]*", printed):
-        print(line)
+    reached, printed = search(formula("sound"), "-c", "-t", str(COVERS))
+    lines = re.findall(r"((?:Reached|Unreached) cover statement.*slot_properties\.vh:\d+)\.", printed)
+    print("\n".join(lines))
     print(f"covers {'all reached' if reached else 'NOT ALL REACHED'}; {time.monotonic() - begun:.0f} s")
     return reached
 
 
-def check_faults(clocks: int, parts: Sequence[str]) -> bool:
+def check_faults(parts: Sequence[str]) -> bool:
     """Whether each broken engine fails the rule that it must fail."""
     missed = []
     for fault in FAULTS:
         if not all(part in fault.name for part in parts):
             continue
         begun = time.monotonic()
-        _, printed = search(formula(fault.name.replace(" ", "_"), fault), "-t", str(clocks))
+        _, printed = search(formula(fault.name.replace(" ", "_"), fault), "-t", str(FAULT))
         failed = failed_rules(printed)
         if fault.rule not in failed:
             missed.append(fault.name)
@@ -135,18 +142,17 @@ def check_faults(clocks: int, parts: Sequence[str]) -> bool:
 def main() -> int:
     """Run. Returns the exit code: 1 if a rule fails, a fault is not found, or a tool is missing or fails."""
     parser = argparse.ArgumentParser(prog="python -m fpga_cosim.formal.formal", description=__doc__)
-    parser.add_argument("--clocks", type=int, default=CLOCKS, help="length of the runs (default: %(default)s)")
-    parser.add_argument("--covers", action="store_true", help="whether each rule is put to the test")
-    parser.add_argument("--faults", action="store_true", help="break the engine, one place at a time")
+    parser.add_argument("what", nargs="?", choices=("proof", "covers", "faults"), help="default: all of it")
     parser.add_argument("parts", nargs="*", help="parts of the names of faults; default: all")
     asked = parser.parse_args()
     try:
-        if asked.faults:
-            return int(not check_faults(asked.clocks, asked.parts))
-        return int(not (check_covers if asked.covers else check_rules)(asked.clocks))
+        proven = asked.what not in (None, "proof") or prove()
+        covered = asked.what not in (None, "covers") or check_covers()
+        found = asked.what not in (None, "faults") or check_faults(asked.parts)
     except (ToolMissing, ToolFailed) as error:
         print(f"fanin: NOT_SUPPORTED: {error}")
         return 1
+    return int(not (proven and covered and found))
 
 
 if __name__ == "__main__":

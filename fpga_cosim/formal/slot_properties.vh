@@ -184,7 +184,9 @@ always @* begin
     lost: assert (!f_is_lost);
     changed: assert (!f_is_changed);
     used: assert (!f_is_used);
+`ifndef FAULT
     steps: assert (f_steps);
+`endif
     outside: assert (state < LEAVE); // membership and silence are not reached
 end
 

@@ -237,9 +237,7 @@ class Module:
         values = dict(parameters or {})
         self._has_wave, self._top = wave is not None, name
         self._tables = dict(tables or {})
-        kinds = [
-            kind for kind, asked in (("wave", wave), ("tables", tables), ("properties", properties)) if asked
-        ]
+        kinds = [kind for kind, asked in (("wave", wave), ("tables", tables), ("properties", properties)) if asked]
         label = "-".join([name, *(f"{key}{value}" for key, value in values.items()), *kinds])
         folder = BUILD / label
         folder.mkdir(parents=True, exist_ok=True)

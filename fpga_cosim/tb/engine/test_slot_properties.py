@@ -1,4 +1,4 @@
-"""The rules of slots that `make formal` proves hold in the whole switch, and what it assumes of the engine's neighbours."""
+"""The whole switch keeps the rules of slots that `make formal` proves, and what it assumes of the other modules."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_full_table(module: Module) -> None:
 
 
 def test_more_than_the_chunk(module: Module) -> None:
-    """A payload that a slot could hold, but that is longer than the chunk of its job, is dropped. The chunk itself counts."""
+    """A payload that a slot could hold, but longer than the chunk of its job, is dropped. One as long as it counts."""
     target, job, addresses = joined(module, 2, CHUNK)
     for size in (CHUNK + 4, 2 * CHUNK):
         long = np.zeros(size // 4, "<i4")
