@@ -22,7 +22,7 @@ UCC_TAG := v1.8.0
 TORCH ?= torch==2.13.0+cpu
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants synthesis peers mpi4py-suite nccl ucc torch torch-suite torch-bench training bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis peers mpi4py-suite nccl ucc torch torch-suite torch-bench training bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -44,6 +44,7 @@ help:
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make cosim   the switch in Verilog, simulated: its modules, and packet by packet (COSIM_FLAGS=--packets=N --vectors=N)"
 	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
+	@echo "make formal  a proof, by induction, of the rules of slots in the Verilog; each rule is put to the test, and broken (minutes)"
 	@echo "make synthesis  cells, levels and clocks of the Verilog on FPGAs, against the table in fpga_cosim/syn (minutes)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
@@ -147,12 +148,15 @@ cosim-mutants: $(VENV)/.simulated
 	@$(BIN)/python -m fpga_cosim.tb.mutants
 
 $(VENV)/.synthesised: $(VENV)/.simulated
-	@echo "== installing what synthesis needs"
+	@echo "== installing what synthesis and proofs need"
 	@$(PIP) install --editable '.[synthesis]'
 	@touch $@
 
 synthesis: $(VENV)/.synthesised
 	@$(BIN)/python -m fpga_cosim.syn.synthesis
+
+formal: $(VENV)/.synthesised
+	@$(BIN)/python -m fpga_cosim.formal.formal
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

@@ -935,6 +935,10 @@ end
 wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_float, is_signed,
     is_small, is_bf16, is_pair, size_log2, beats_of_data};
 
+`ifdef PROPERTIES
+`include "slot_properties.vh"
+`endif
+
 endmodule
 
 `resetall

@@ -27,8 +27,9 @@ module vector_unit #(
     output wire [WIDTH-1:0] rounded
 );
 
-localparam ADDER = 4; // clocks of float32_add
-localparam [2:0] UNCHANGED = 3'd0, INTEGERS = 3'd1, EXTREMES = 3'd2, SUMS = 3'd3, PAIRS = 3'd4; // whose result counts
+localparam FLOATS = 4; // clocks of float32_add and of float32_multiply
+localparam [2:0] UNCHANGED = 3'd0, INTEGERS = 3'd1, EXTREMES = 3'd2, SUMS = 3'd3, PAIRS = 3'd4,
+    INTEGER_PRODUCTS = 3'd5, FLOAT_PRODUCTS = 3'd6; // whose result counts
 
 // What the beat is: it goes along with its data, from stage to stage.
 wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair;
@@ -52,9 +53,15 @@ always @(posedge clk) if (advance) begin
     is_small_1 <= is_small;
     is_bf16_1 <= is_bf16;
     is_float_1 <= is_float;
-    unit_1 <= op == `FANIN_OP_NONE ? UNCHANGED : is_pair ? PAIRS : !is_float ? INTEGERS : op == `FANIN_OP_SUM ? SUMS : EXTREMES;
+    if (op == `FANIN_OP_NONE) unit_1 <= UNCHANGED;
+    else if (is_pair) unit_1 <= PAIRS;
+    else case (op)
+        `FANIN_OP_PROD: unit_1 <= is_float ? FLOAT_PRODUCTS : INTEGER_PRODUCTS;
+        `FANIN_OP_SUM: unit_1 <= is_float ? SUMS : INTEGERS;
+        default: unit_1 <= is_float ? EXTREMES : INTEGERS;
+    endcase
 end
-delay #(.WIDTH(5), .CLOCKS(ADDER)) kind (
+delay #(.WIDTH(5), .CLOCKS(FLOATS)) kind (
     .clk(clk), .advance(advance), .data({unit_1, is_small_1, is_bf16_1}), .delayed({unit_5, is_small_5, is_bf16_5})
 );
 
@@ -62,8 +69,8 @@ genvar lane, part;
 generate
     for (lane = 0; lane < WIDTH / 64; lane = lane + 1) begin : lanes
         wire [63:0]  own_b = b[64*lane +: 64];
-        wire [127:0] widened, extremes, sums, others_5, total_5;
-        wire [63:0]  integers, pairs, narrowed, given_5;
+        wire [127:0] widened, extremes, sums, products, others_5, total_5;
+        wire [63:0]  integers, integer_products, pairs, narrowed, given_5;
         wire [127:0] a_1 = {a_high[64*lane +: 64], a[64*lane +: 64]};
         reg  [127:0] b_1, others_1; // the upper half is there for f16 and bf16
         reg  [63:0]  given_1, rounded_6; // b as it came
@@ -77,6 +84,9 @@ generate
         // Stages 2 to 5; what takes less time is held back.
         integer_unit integer_unit_inst (
             .op(op_1), .size_log2(size_log2_1), .is_signed(is_signed_1), .a(a_1[63:0]), .b(b_1[63:0]), .result(integers)
+        );
+        integer_multiply integer_multiply_inst (
+            .size_log2(size_log2_1), .a(a_1[63:0]), .b(b_1[63:0]), .product(integer_products)
         );
         pair_extreme pair_extreme_inst (
             .is_maximum(op_1 == `FANIN_OP_MAXLOC), .is_float(is_float_1), .is_short(size_log2_1 == 2'd1), .a(a_1[63:0]),
@@ -93,6 +103,10 @@ generate
             float32_add float32_add_inst (
                 .clk(clk), .advance(advance), .a(a_1[32*part +: 32]), .b(b_1[32*part +: 32]), .sum(sums[32*part +: 32])
             );
+            float32_multiply float32_multiply_inst (
+                .clk(clk), .advance(advance), .a(a_1[32*part +: 32]), .b(b_1[32*part +: 32]),
+                .product(products[32*part +: 32])
+            );
             float16_narrow float16_narrow_inst (
                 .is_bf16(is_bf16_5), .wide(total_5[32*part +: 32]), .narrow(narrowed[16*part +: 16])
             );
@@ -100,18 +114,19 @@ generate
         always @* begin
             case (unit_1)
                 INTEGERS: others_1 = {64'd0, integers};
+                INTEGER_PRODUCTS: others_1 = {64'd0, integer_products};
                 PAIRS: others_1 = {64'd0, pairs};
                 EXTREMES: others_1 = extremes;
                 default: others_1 = b_1;
             endcase
         end
-        delay #(.WIDTH(128), .CLOCKS(ADDER)) others (
+        delay #(.WIDTH(128), .CLOCKS(FLOATS)) others (
             .clk(clk), .advance(advance), .data(others_1), .delayed(others_5)
         );
-        delay #(.WIDTH(64), .CLOCKS(ADDER)) given (
+        delay #(.WIDTH(64), .CLOCKS(FLOATS)) given (
             .clk(clk), .advance(advance), .data(given_1), .delayed(given_5)
         );
-        assign total_5 = unit_5 == SUMS ? sums : others_5;
+        assign total_5 = unit_5 == SUMS ? sums : unit_5 == FLOAT_PRODUCTS ? products : others_5;
         assign result[64*lane +: 64] = total_5[63:0];
         assign result_high[64*lane +: 64] = total_5[127:64];
 

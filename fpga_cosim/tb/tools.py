@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 OWN_RTL = ROOT / "fpga_cosim/rtl"
 RTL = Path(os.environ.get("FANIN_RTL", OWN_RTL))  # mutants.py names another one
+FORMAL = ROOT / "fpga_cosim/formal"
 OWN_BUILD = ROOT / "build/cosim"
 BUILD = OWN_BUILD if RTL == OWN_RTL else RTL.parent / "cosim"
 REMEDIES = {

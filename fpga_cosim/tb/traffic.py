@@ -15,7 +15,7 @@ from fanin_reference import packets, spec
 FIRST, MOST_CHILDREN, JOBS = 1, 4, 6
 CHUNK, PORT = 1024, packets.FIRST_SOURCE_PORT
 HAS_DATA, WANTS = (spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT"))
-PAIRS = [(op, dtype) for op in (1, 2, 3) for dtype in (1, *range(3, 13))]  # SUM, MIN, MAX
+PAIRS = [(op, dtype) for op in (1, 2, 3, 5) for dtype in (1, *range(3, 13))]  # SUM, MIN, MAX, PROD
 PAIRS += [(op, dtype) for op in (6, 7, 8) for dtype in (*range(3, 11), 13)]  # LAND, LOR, LXOR
 PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, BOR, BXOR
 PAIRS += [(op, dtype) for op in (12, 13) for dtype in (16, 18, 19)]  # MINLOC, MAXLOC

@@ -20,7 +20,7 @@ from typing import Any
 import cffi
 import numpy as np
 
-from fpga_cosim.tb.tools import BUILD, OWN_BUILD, RTL, environment, run, verilator_root
+from fpga_cosim.tb.tools import BUILD, FORMAL, OWN_BUILD, RTL, environment, run, verilator_root
 
 # Ports that the harness drives itself
 CLOCK, RESET, IDLE = "clk", "rst", "is_idle"
@@ -183,7 +183,7 @@ def _moves(ports: np.dtype, form: str) -> str:
 
 def _digest(*words: str) -> str:
     """What a library is made of: this file, all sources of the RTL, and words that say how it is built."""
-    made_of = [path.read_bytes() for path in (Path(__file__), *sorted(RTL.glob("*.v*")))]
+    made_of = [path.read_bytes() for path in (Path(__file__), *sorted(RTL.glob("*.v*")), *sorted(FORMAL.glob("*.vh")))]
     return hashlib.sha256(b"".join([*made_of, *(word.encode() for word in words)])).hexdigest()
 
 
@@ -217,7 +217,8 @@ class Module:
         name: of the module and its file.
         parameters: of the module.
         wave: a file that gets the waveform of all signals, from the first reset on; None: there is none.
-        tables: places of arrays of registers, as "instance.name", and the numpy type of an element.
+        tables: places of registers or arrays of them, as "instance.name", and the numpy type of an element.
+        properties: whether it looks at the properties of fpga_cosim/formal.
 
     Raises:
         OSError: the file of the waveform can not be written.
@@ -229,17 +230,19 @@ class Module:
         parameters: Mapping[str, int] | None = None,
         wave: Path | None = None,
         tables: Mapping[str, str] | None = None,
+        properties: bool = False,
     ) -> None:
         if wave is not None:
             wave.write_bytes(b"")  # an error that says why, and before all work
         values = dict(parameters or {})
         self._has_wave, self._top = wave is not None, name
         self._tables = dict(tables or {})
-        kinds = [kind for kind, asked in (("wave", wave), ("tables", tables)) if asked]
+        kinds = [kind for kind, asked in (("wave", wave), ("tables", tables), ("properties", properties)) if asked]
         label = "-".join([name, *(f"{key}{value}" for key, value in values.items()), *kinds])
         folder = BUILD / label
         folder.mkdir(parents=True, exist_ok=True)
         generics = [f"-G{key}={value}" for key, value in values.items()]
+        generics += ["-DPROPERTIES", f"-I{FORMAL}"] if properties else []
         with (folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes that want the same module one builds it
             library = self._build(name, generics, folder, _digest(label, *self._tables))

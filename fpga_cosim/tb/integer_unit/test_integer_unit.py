@@ -8,7 +8,7 @@ from fanin_wire.datatypes import DATATYPES, Family
 from fanin_wire.operations import OPERATIONS
 from fpga_cosim.tb.verilated import Module
 
-NOT_COMPUTED = {"PROD"}
+NOT_COMPUTED = {"PROD"}  # integer_multiply does
 
 
 def words(generator: np.random.Generator, count: int) -> np.ndarray:

@@ -1,13 +1,16 @@
-"""A full table of jobs: the next one is refused, until a job has ended."""
+"""A full table of jobs, whose next one is refused until a job has ended; and the chunk of a job."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from fanin_reference import packets, spec
 from fpga_cosim.tb import traffic
+from fpga_cosim.tb.one_job import contribution, contributions, joined
 from fpga_cosim.tb.target import ADDRESS, RtlTarget
 from fpga_cosim.tb.verilated import Module
 
-ENTRIES, NOW_US = 16, 1_000_000
+ENTRIES, NOW_US, CHUNK = 16, 1_000_000, 256
 
 
 def test_full_table(module: Module) -> None:
@@ -29,3 +32,15 @@ def test_full_table(module: Module) -> None:
     assert status(7, "LEAVE") == spec.STATUS["SUCCESS"]
     assert status(99, "CONFIG", config) == spec.STATUS["SUCCESS"]
     assert {each["jid"] for each in target.jobs()} == {*range(1, ENTRIES + 1), 99} - {7}
+
+
+def test_more_than_the_chunk(module: Module) -> None:
+    """A payload that a slot could hold, but longer than the chunk of its job, is dropped. One as long as it counts."""
+    target, job, addresses = joined(module, 2, CHUNK)
+    for size in (CHUNK + 4, 2 * CHUNK):
+        long = np.zeros(size // 4, "<i4")
+        sent = [contribution(job, address, bit, 0, long) for bit, address in enumerate(addresses)]
+        assert target.exchange_frames(NOW_US, sent) == []
+    assert target.drops["5-21"] == 4
+    came = target.exchange_frames(NOW_US, contributions(job, addresses, 1, CHUNK))
+    assert [each.data[0] for each in came] == 2 * [spec.OPCODES["RESULT"]]

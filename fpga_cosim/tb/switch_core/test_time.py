@@ -11,14 +11,15 @@ from fpga_cosim.tb.target import ADDRESS, taken_apart
 from fpga_cosim.tb.verilated import Module
 
 WRAP, INTERVAL_US, STEP_US = 1 << 40, 500_000, 10_000  # of now_us; of KEEPALIVE at most
-LATER_US, FRAMES, SOON = 600_000, 2000, 1000  # more than a keep-alive interval; frames without a gap; clocks
+LATER_US = 600_000  # more than a keep-alive interval
+FRAMES, BEFORE, SOON = 2000, 100, 1000  # frames without a gap; those before the time goes on; clocks
 
 
 def test_children_are_told_in_a_flood(module: Module) -> None:
     """Frames of one beat, that are not for the switch, keep its queue of headers full. KEEPALIVEs come all the same."""
     target, _, addresses = joined(module, 2)
     flood = target.beats_of([frames.frame(ADDRESS, "10.9.9.9", 9, b"") + bytes(4)] * FRAMES)
-    flood["now_us"] += LATER_US
+    flood["now_us"][BEFORE:] += LATER_US
     clocks = 8 * FRAMES
     out, when = module.stream(flood, np.ones(clocks, np.uint8), np.ones(clocks, np.uint8))
     came = [taken_apart(frame) for frame in frames.from_beats(out)]

@@ -1,0 +1,159 @@
+"""Rules of the engine's slots, proven for all packets in all orders: `make formal`.
+
+    python -m fpga_cosim.formal.formal [proof | covers | faults [PART_OF_A_NAME ...]]
+
+The rules are in `slot_properties.vh`. yosys makes a formula of the engine, and yosys-smtbmc has Bitwuzla solve it:
+
+- proof: by induction. If all holds in two clocks, one behind the other, it holds in the next one.
+- covers: each rule is put to the test. The solver finds runs in which that happens.
+- faults: the engine is broken in one place at a time (`faults.toml`). The rule named there must fail, in a run that
+  begins between two packets. What else holds within a packet's turn is not asked for then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from fpga_cosim.syn.synthesis import relative, tool
+from fpga_cosim.tb.tools import OWN_BUILD, ROOT, ToolFailed, ToolMissing, run
+
+FOLDER = Path(__file__).parent
+RTL = ROOT / "fpga_cosim/rtl"
+BUILD = OWN_BUILD.parent / "formal"
+MODULES = ("engine", "slot_rule", "ram", "lowest_bit", "computed_operation")
+INDUCTION = 2  # clocks
+COVERS = 20  # the last contribution of two children, its results, and a packet after it take 19
+FAULT = 12  # clocks until the first result of that contribution
+
+
+class Fault(NamedTuple):
+    """name: what is wrong. module: the file, in which `right` is replaced by `wrong`. rule: the one that must fail."""
+
+    name: str
+    module: str
+    right: str
+    wrong: str
+    rule: str
+
+
+FAULTS = tuple(Fault(**each) for each in tomllib.loads((FOLDER / "faults.toml").read_text())["fault"])
+
+
+def formula(label: str, fault: Fault | None = None) -> Path:
+    """The engine and its properties as a formula, with a fault in it. Raises ToolMissing, ToolFailed."""
+    folder = BUILD / label
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in MODULES:
+        text = (RTL / f"{name}.v").read_text()
+        if fault and name == fault.module:
+            text = text.replace(fault.right, fault.wrong)
+        (folder / f"{name}.v").write_text(text)
+    made = folder / "engine.smt2"
+    sources = " ".join(relative(folder / f"{name}.v") for name in MODULES)
+    defines = "-DPROPERTIES -DFAULT" if fault else "-DPROPERTIES"
+    script = [
+        f"read_verilog -formal {defines} -Ifpga_cosim/rtl -Ifpga_cosim/formal {sources}",
+        "chparam -set JOBS 1 -set LEASE 2 engine",
+        "hierarchy -check -top engine",
+        "proc; flatten; opt_clean",
+        # One job alone, without silence. Other conditions may hold or not, in every clock.
+        "cd engine; connect -set job 1'0; connect -set at_job 1'0; connect -set scan_is_due 1'0",
+        "cutpoint w:key_is_right w:is_strange w:is_unknown w:differs w:may_nak w:no_loss w:is_computed; cd",
+        "delete -output engine/w:*; opt -purge",  # only what the properties need is left
+        "memory -nordff -nomap",
+        # What is kept of children may be anything; slot_properties.vh has the memory of slots.
+        *(f"delete engine/c:{each}.memory" for each in ("children", "heard", "sent", "slots")),
+        "setundef -undriven -anyseq; memory_map; opt -purge; async2sync; dffunmap; opt_clean",
+        f"write_smt2 -wires {relative(made)}",
+    ]
+    run(tool("yosys"), "-q", "-p", "; ".join(script), cwd=ROOT)
+    return made
+
+
+def search(made: Path, *options: str) -> tuple[bool, str]:
+    """Whether yosys-smtbmc says PASSED of a formula, and what it printed. Raises ToolMissing, ToolFailed."""
+    if find_spec("bitwuzla") is None:
+        raise ToolMissing("bitwuzla is not installed: make formal, which installs it; or pip install -e '.[synthesis]'")
+    trace = relative(made.with_suffix(".vcd"))
+    command = [tool("yosys-smtbmc"), "-s", "bitwuzla", "--noprogress", "--dump-vcd", trace, *options, relative(made)]
+    path = os.pathsep.join([str(FOLDER), str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    if "Status: PASSED" not in done.stdout and "Status: FAILED" not in done.stdout:
+        raise ToolFailed(f"yosys-smtbmc came to no end:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return "Status: PASSED" in done.stdout, done.stdout
+
+
+def failed_rules(printed: str) -> list[str]:
+    """The rules that yosys-smtbmc names as failed."""
+    return re.findall(r"Assert failed in engine: (\w+)", printed)
+
+
+def prove() -> bool:
+    """Whether all rules hold, for ever."""
+    begun = time.monotonic()
+    made = formula("sound")
+    for options in (("-t", str(INDUCTION)), ("-i", "-t", str(INDUCTION))):
+        holds, printed = search(made, *options)
+        if not holds:
+            trace = relative(made.with_suffix(".vcd"))
+            print(f"fanin: FAILED: {', '.join(failed_rules(printed))}, see {relative(FOLDER)}; the run is in {trace}")
+            return False
+    print(f"all rules are proven; {time.monotonic() - begun:.0f} s")
+    return True
+
+
+def check_covers() -> bool:
+    """Whether each rule is put to the test."""
+    begun = time.monotonic()
+    reached, printed = search(formula("sound"), "-c", "-t", str(COVERS))
+    lines = re.findall(r"((?:Reached|Unreached) cover statement.*slot_properties\.vh:\d+)\.", printed)
+    print("\n".join(lines))
+    print(f"covers {'all reached' if reached else 'NOT ALL REACHED'}; {time.monotonic() - begun:.0f} s")
+    return reached
+
+
+def check_faults(parts: Sequence[str]) -> bool:
+    """Whether each broken engine fails the rule that it must fail."""
+    missed = []
+    for fault in FAULTS:
+        if not all(part in fault.name for part in parts):
+            continue
+        begun = time.monotonic()
+        _, printed = search(formula(fault.name.replace(" ", "_"), fault), "-t", str(FAULT))
+        failed = failed_rules(printed)
+        if fault.rule not in failed:
+            missed.append(fault.name)
+        print(f"{fault.name}: {', '.join(failed) or 'NOT FOUND'}; {time.monotonic() - begun:.0f} s", flush=True)
+    if missed:
+        print(f"fanin: FAILED: the rule that must fail holds with: {', '.join(missed)}")
+    return not missed
+
+
+def main() -> int:
+    """Run. Returns the exit code: 1 if a rule fails, a fault is not found, or a tool is missing or fails."""
+    parser = argparse.ArgumentParser(prog="python -m fpga_cosim.formal.formal", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("proof", "covers", "faults"), help="default: all of it")
+    parser.add_argument("parts", nargs="*", help="parts of the names of faults; default: all")
+    asked = parser.parse_args()
+    try:
+        proven = asked.what not in (None, "proof") or prove()
+        covered = asked.what not in (None, "covers") or check_covers()
+        found = asked.what not in (None, "faults") or check_faults(asked.parts)
+    except (ToolMissing, ToolFailed) as error:
+        print(f"fanin: NOT_SUPPORTED: {error}")
+        return 1
+    return int(not (proven and covered and found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

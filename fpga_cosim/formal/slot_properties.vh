@@ -1,0 +1,218 @@
+// Properties of one slot of job 0, for all packets in all orders; engine.v includes this file where PROPERTIES is defined.
+// They hold a record of their own of the slot (`f_*`), made of what the engine writes, adds and sends.
+//
+// `f_broken` has a bit for each rule that does not hold in this clock, `f_breached` for each rule that those around the
+// engine do not keep. The simulation looks at both (tb/engine/test_slot_properties.py). The solver (`make formal`) chooses
+// slot and packets: it assumes that nothing is breached, and shows that nothing is broken.
+
+localparam RULES = 9, CONTRACTS = 3;
+localparam MOST_UNSENT = 16'd32; // commands that read a slot: in the queue, and with the sender
+
+`ifdef FORMAL
+(* anyconst *) wire [LEASE-1:0] f_slot;
+`else
+localparam [LEASE-1:0] f_slot = {LEASE{1'b0}};
+`endif
+
+// ---- The record
+
+reg [31:0] f_position;
+reg [63:0] f_bits, f_wants; // children whose contributions are in; all of them in a slot that has served no position
+reg        f_fresh, f_has_data;
+reg [15:0] f_unsent; // commands that read a slot and are not done,
+reg [15:0] f_ahead;  // those of them up to the last one that reads this slot
+
+wire f_own = job == {JOBS{1'b0}};
+wire f_exists = {{(32 - LEASE){1'b0}}, f_slot} < own_slots;
+wire f_meets = state == DECIDE && f_own && own_state == ACTIVE && f_exists && p_seg[LEASE-1:0] == f_slot;
+wire f_opens = slot_write && state == ACTIVATE && f_own && walk[LEASE-1:0] == f_slot;
+wire f_takes = slot_write && state == DECIDE && f_own && p_seg[LEASE-1:0] == f_slot;
+wire f_adds = accumulate && computes && accumulator_ready && compute_slot == {{JOBS{1'b0}}, f_slot, {CHUNK{1'b0}}};
+wire f_result = command_push && c_opcode == `FANIN_OPCODE_RESULT && f_own && c_seg == {{(16 - LEASE){1'b0}}, f_slot};
+wire f_reads = command_push && c_from_slot && c_slot_beat == {{JOBS{1'b0}}, f_slot, {CHUNK{1'b0}}};
+
+wire f_is_next = p_position != f_position || f_fresh;
+wire f_is_final = f_bits == own_mask;
+wire [15:0] f_unsent_then = f_unsent + {15'd0, command_push && c_from_slot} - {15'd0, slot_done};
+
+always @(posedge clk) begin
+    if (f_opens) begin
+        f_position <= {{(32 - LEASE){1'b0}}, f_slot} - own_slots;
+        f_bits <= own_mask;
+        f_wants <= 64'd0;
+        f_fresh <= 1'b1;
+        f_has_data <= 1'b0;
+    end else if (f_takes) begin
+        f_position <= p_position;
+        f_bits <= (f_is_next ? 64'd0 : f_bits) | source_bit;
+        f_wants <= (f_is_next ? 64'd0 : f_wants) | (p_wants ? source_bit : 64'd0);
+        f_fresh <= 1'b0;
+        f_has_data <= (!f_is_next && f_has_data) || brings;
+    end
+    f_unsent <= f_unsent_then;
+    if (f_reads) f_ahead <= f_unsent_then;
+    else if (slot_done && f_ahead != 16'd0) f_ahead <= f_ahead - 16'd1;
+    if (rst) begin
+        f_unsent <= 16'd0;
+        f_ahead <= 16'd0;
+    end
+end
+
+// ---- What those around the engine keep
+
+localparam HEADER = RING + 1 + 5 + 48 + 32 * 8 + 8 * 7 + 16 * 2 + 64 * 2;
+wire [HEADER-1:0] f_header = {header_beats, p_drop, p_mac, p_address, p_jid, p_key, p_position, p_mid, p_sid,
+    p_contributions, p_token, p_opcode, p_version, p_op, p_dtype, p_flags, p_status, p_source, p_seg, p_length,
+    p_node_bitmap, p_rank_bitmap};
+reg [HEADER-1:0] f_header_before;
+reg              f_waits;
+always @(posedge clk) begin
+    f_header_before <= f_header;
+    f_waits <= header_valid && !header_pop && !rst;
+end
+wire [CONTRACTS-1:0] f_breached = {
+    f_waits && !(header_valid && f_header == f_header_before), // a header stays until it is taken
+    slot_done && f_unsent == 16'd0,                            // only a command that was given is done
+    f_unsent > MOST_UNSENT                                     // few wait
+};
+
+// ---- The rules
+
+wire [15:0] f_ticket = s_ticket - done; // how many commands must be done before the slot may take its next position
+wire f_record_is_right = s_position == f_position && s_fresh == f_fresh && s_final == f_is_final
+    && s_missing == (own_mask & ~f_bits) && s_wants == f_wants
+    && s_has_data == f_has_data && !(f_fresh && f_ahead != 16'd0) && (f_ahead == 16'd0 || (f_ticket >= f_ahead && f_ticket <= f_unsent))
+    && (f_position & (own_slots - 32'd1)) == {{(32 - LEASE){1'b0}}, f_slot};
+
+// No result before all are in, and it is that of the position (7.1-13),
+wire f_is_early = f_result && !(f_is_final && !f_fresh && c_position == f_position);
+// with data only of those who brought some.
+wire f_is_empty = f_reads && !(f_result && f_has_data);
+// A slot is overwritten only when it is FINAL, by its next position (6-36, 6-37),
+wire f_is_overwritten = (f_takes || f_adds) && f_is_next && !(f_is_final && p_position == f_position + own_slots);
+// with the data of that alone, and when those of the position before have been sent.
+wire f_is_mixed = (f_takes || f_adds) && f_is_next
+    && !(f_ahead == 16'd0 && (!f_adds || compute_op == `FANIN_OP_NONE));
+// A duplicate adds nothing (7.1-2), nor does a stranger,
+wire f_is_repeated = (f_takes || f_adds) && !f_is_next && |(source_bit & (f_bits | ~own_mask));
+// and nothing is added that is not recorded.
+wire f_is_unrecorded = f_adds && !(f_takes && own_state == ACTIVE);
+// Data are added to data, and copied where there are none.
+wire f_is_lost = f_adds && !f_is_next && compute_op != (f_has_data ? p_op : `FANIN_OP_NONE);
+// What a packet finds recorded of the slot is what has happened to it: a duplicate leaves all as it was.
+wire f_is_changed = f_meets && !f_record_is_right;
+// A job begins with slots that have served no position, and that nobody reads.
+wire f_is_used = state == ACTIVATED && f_own && f_exists && !(f_fresh && f_ahead == 16'd0);
+
+wire [RULES-1:0] f_broken = {f_is_early, f_is_empty, f_is_overwritten, f_is_mixed, f_is_repeated, f_is_unrecorded,
+    f_is_lost, f_is_changed, f_is_used};
+
+`ifndef FORMAL
+
+reg [RULES-1:0]     f_was_broken; // since the reset
+reg [CONTRACTS-1:0] f_was_breached;
+always @(posedge clk) begin
+    f_was_broken <= rst ? {RULES{1'b0}} : f_was_broken | f_broken;
+    f_was_breached <= rst ? {CONTRACTS{1'b0}} : f_was_breached | f_breached;
+end
+wire f_unused = &{1'b0, f_was_broken, f_was_breached};
+
+`else
+
+// ---- The memory of slots: what is read of this slot is what was written last; what is read of others may be anything.
+
+reg              f_is_read;
+reg [RECORD-1:0] f_kept, f_given;
+wire f_writes = slot_write && {job, walks ? walk[LEASE-1:0] : slot_at} == {{JOBS{1'b0}}, f_slot};
+always @(posedge clk) begin
+    f_is_read <= {at_job, slot_place} == {{JOBS{1'b0}}, f_slot};
+    f_given <= f_kept;
+    if (f_writes) f_kept <= state == DECIDE ? first_record : record;
+end
+always @* if (f_is_read) assume ({s_ticket, s_finished, s_length, s_sid, s_mid, s_class, s_dtype, s_op, s_has_data,
+    s_contributions, s_status, s_wants, s_missing, s_fresh, s_final, s_position} == f_given);
+
+// ---- What holds between the clocks of a packet's turn, so that a proof needs to look at few clocks: it is by induction.
+
+wire [31:0] k_position, k_contributions, k_mid, k_sid;
+wire        k_final, k_fresh, k_has_data;
+wire [63:0] k_missing, k_wants;
+wire [7:0]  k_status, k_op, k_dtype;
+wire [1:0]  k_class;
+wire [15:0] k_length, k_ticket, f_kept_ahead = k_ticket - done;
+wire [39:0] k_finished;
+assign {k_ticket, k_finished, k_length, k_sid, k_mid, k_class, k_dtype, k_op, k_has_data, k_contributions, k_status,
+    k_wants, k_missing, k_fresh, k_final, k_position} = f_kept;
+wire f_kept_is_right = k_position == f_position && k_fresh == f_fresh && k_final == f_is_final
+    && k_missing == (own_mask & ~f_bits) && k_wants == f_wants && k_has_data == f_has_data
+    && (f_ahead == 16'd0 || (f_kept_ahead >= f_ahead && f_kept_ahead <= f_unsent));
+
+wire f_tells = state == EACH || state == EACH_PUSH;
+wire f_finishes = state == COMPLETE || state == SAVE || (f_tells && m_opcode == `FANIN_OPCODE_RESULT);
+wire f_works = f_finishes && slot == f_slot;
+wire f_works_right = position == f_position && missing == 64'd0 && wants == f_wants && has_data == f_has_data
+    && f_is_final && !f_fresh && (is_final || state == COMPLETE) && m_position == position;
+wire f_has_ended = state == ENDED || (f_tells && m_opcode == `FANIN_OPCODE_ABORT);
+wire f_steps = own_slots == 32'd4
+    && f_unsent == outstanding && f_ahead <= f_unsent
+    && (f_position & (own_slots - 32'd1)) == {{(32 - LEASE){1'b0}}, f_slot}
+    && (state == IDLE || (f_waits && back == RELEASE))
+    && (state != DECIDE || f_is_read == (p_seg[LEASE-1:0] == f_slot)) && (state != DECIDE || f_given == f_kept)
+    && (state != ANSWER || (after == RELEASE && m_opcode != `FANIN_OPCODE_RESULT))
+    && (!f_tells || after == (m_opcode == `FANIN_OPCODE_RESULT ? SAVE : m_opcode == `FANIN_OPCODE_ABORT ? ENDED : RELEASE))
+    && (!f_finishes || (own_state == ACTIVE && m_seg == {{(16 - LEASE){1'b0}}, slot}))
+    && (state != SAVE || m_opcode == `FANIN_OPCODE_RESULT)
+    && (own_state != ACTIVE || state == ABORT || (!f_has_ended && (f_bits & ~own_mask) == 64'd0
+        && !(f_fresh && (f_ahead != 16'd0 || !f_is_final)) && (f_works ? f_works_right : f_kept_is_right)));
+
+// It begins between two packets. It is limited to an active job of four slots, and to contributions and probes; no
+// silence is looked for.
+reg f_begins = 1'b1;
+always @(posedge clk) f_begins <= 1'b0;
+
+always @* begin
+    assume (!rst && !scan_is_due && f_breached == {CONTRACTS{1'b0}});
+    assume (p_opcode == `FANIN_OPCODE_CONTRIBUTION || p_opcode == `FANIN_OPCODE_PROBE);
+    if (f_begins) assume (state == IDLE && !f_waits && own_state == ACTIVE && f_steps);
+
+    early: assert (!f_is_early);
+    empty: assert (!f_is_empty);
+    overwritten: assert (!f_is_overwritten);
+    mixed: assert (!f_is_mixed);
+    repeated: assert (!f_is_repeated);
+    unrecorded: assert (!f_is_unrecorded);
+    lost: assert (!f_is_lost);
+    changed: assert (!f_is_changed);
+    used: assert (!f_is_used);
+`ifndef FAULT
+    steps: assert (f_steps);
+`endif
+    outside: assert (state < LEAVE); // membership and silence are not reached
+end
+
+// ---- Each rule is put to the test within the search.
+
+reg f_duplicate, f_held, f_completes;
+wire f_repeats = f_meets && state == DECIDE && own_drop == `DROP_NONE && p_opcode == `FANIN_OPCODE_CONTRIBUTION && is_heard
+    && p_position == f_position && !f_fresh && |(f_bits & source_bit);
+wire f_two_children = |(own_mask & (own_mask - 64'd1));
+reg [1:0] f_turns = 2'd0; // packets since the beginning, at most 3
+initial {f_duplicate, f_held, f_completes} = 3'd0;
+always @(posedge clk) begin
+    if (header_pop && f_turns != 2'd3) f_turns <= f_turns + 2'd1;
+    f_duplicate <= f_duplicate || f_repeats;
+    f_held <= f_held || (f_meets && is_still_sent && is_heard && brings);
+    f_completes <= f_completes || (f_takes && is_last_one);
+end
+always @* begin
+    cover (f_result && f_two_children && f_completes);           // a result, to a child of two, in the turn of the last one
+    cover (f_reads && f_completes);
+    cover (f_takes && f_is_next && !f_fresh);                    // the next position in a FINAL slot,
+    cover (f_adds && f_is_next && f_held);                       // with data, after those before had to be sent
+    cover (f_adds && !f_is_next && f_has_data);                  // data added to data
+    cover (f_meets && f_duplicate && f_turns == 2'd1 && !f_is_final); // after a duplicate for an open slot,
+    cover (f_result && f_duplicate && f_turns == 2'd0);          // a duplicate for a FINAL one
+    cover (f_meets && f_completes && f_turns == 2'd1);           // a slot looked at again after its result was sent
+end
+
+`endif
