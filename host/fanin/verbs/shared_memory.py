@@ -42,8 +42,8 @@ class SharedMemory:
     def of(cls, fd: int) -> SharedMemory:
         """The memory of another process, by a descriptor, which now belongs to this object.
 
-        Raises InvalidRequest for a file that is not sealed, since its owner could cut it short, which ends this process;
-        NoResources if it can not be mapped.
+        Raises InvalidRequest for a file that is not sealed, since its owner could cut it short, which ends this
+        process; NoResources if it can not be mapped.
         """
         try:
             sealed = fcntl.fcntl(fd, fcntl.F_GET_SEALS) & SEALS == SEALS
