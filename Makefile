@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 make ... chooses the interpreter;
-# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS, ARM_FLAGS, BENCH_FLAGS and SOAK_FLAGS are passed on.
+# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS, ARM_FLAGS, BENCH_FLAGS, FORMAL_FLAGS and SOAK_FLAGS are passed on.
 
 PYTHON ?= python3
 PYTEST_FLAGS ?=
@@ -8,6 +8,7 @@ MATRIX_FLAGS ?=
 MINUTES ?= 10
 KILLS ?= 100
 SOAK_FLAGS ?=
+FORMAL_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -44,7 +45,7 @@ help:
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make cosim   the switch in Verilog, simulated: its modules, and packet by packet (COSIM_FLAGS=--packets=N --vectors=N)"
 	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
-	@echo "make formal  a proof, by induction, of the rules of slots in the Verilog; each rule is put to the test, and broken (minutes)"
+	@echo "make formal  a proof, by induction, of the rules of slots in the Verilog; each rule is put to the test, and broken (minutes; FORMAL_FLAGS=proof)"
 	@echo "make synthesis  cells, levels and clocks of the Verilog on FPGAs, against the table in fpga_cosim/syn (minutes)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
@@ -156,7 +157,7 @@ synthesis: $(VENV)/.synthesised
 	@$(BIN)/python -m fpga_cosim.syn.synthesis
 
 formal: $(VENV)/.synthesised
-	@$(BIN)/python -m fpga_cosim.formal.formal
+	@$(BIN)/python -m fpga_cosim.formal.formal $(FORMAL_FLAGS)
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

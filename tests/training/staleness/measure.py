@@ -35,8 +35,8 @@ class Scene(NamedTuple):
 SCENES = {
     "4-small": Scene(4, 16, "--local 8"),
     "4-transformer": Scene(4, 16, "--transformer --local 8"),
-    "4-large": Scene(4, 64, "--hidden 5400 --step-ms 60 --steps 150 --rate 0.1 --target 1.0"),
-    "8-small": Scene(8, 16, ""),
+    "4-large": Scene(4, 32, "--hidden 5400 --step-ms 60 --steps 110 --target 0.6"),
+    "8-small": Scene(8, 16, "--steps 250"),
     "8-transformer": Scene(8, 16, "--transformer --step-ms 40 --steps 200"),
     "4-persistent": Scene(4, 16, PERSISTENT),
     "4-transformer-persistent": Scene(4, 16, f"--transformer {PERSISTENT}"),
