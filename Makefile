@@ -45,7 +45,7 @@ help:
 	@echo "make hostile hostile packets against the transport of ordinary RDMA traffic, MINUTES=10 (HOSTILE_FLAGS=--seed=N)"
 	@echo "make cosim   the switch in Verilog, simulated: its modules, and packet by packet (COSIM_FLAGS=--packets=N --vectors=N)"
 	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
-	@echo "make formal  a proof, by induction, of the rules of slots in the Verilog; each rule is put to the test, and broken (minutes; FORMAL_FLAGS=proof)"
+	@echo "make formal  a proof, by induction, of the rules of slots in the Verilog (a minute; FORMAL_FLAGS=faults breaks the Verilog, it must fail)"
 	@echo "make synthesis  cells, levels and clocks of the Verilog on FPGAs, against the table in fpga_cosim/syn (minutes)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
@@ -148,7 +148,7 @@ cosim: $(VENV)/.simulated
 cosim-mutants: $(VENV)/.simulated
 	@$(BIN)/python -m fpga_cosim.tb.mutants
 
-$(VENV)/.synthesised: $(VENV)/.simulated
+$(VENV)/.synthesised: $(VENV)/.simulated pyproject.toml
 	@echo "== installing what synthesis and proofs need"
 	@$(PIP) install --editable '.[synthesis]'
 	@touch $@

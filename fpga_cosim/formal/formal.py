@@ -1,10 +1,10 @@
 """Rules of the engine's slots, proven for all packets in all orders: `make formal`.
 
-    python -m fpga_cosim.formal.formal [proof | covers | faults [PART_OF_A_NAME ...]]
+    python -m fpga_cosim.formal.formal [proof | covers | faults [NAME ...]]
 
 The rules are in `slot_properties.vh`. yosys makes a formula of the engine, and yosys-smtbmc has Bitwuzla solve it:
 
-- proof: by induction. If all holds in two clocks, one behind the other, it holds in the next one.
+- proof, the default: by induction. If all holds in two clocks, one behind the other, it holds in the next one.
 - covers: each rule is put to the test. The solver finds runs in which that happens.
 - faults: the engine is broken in one place at a time (`faults.toml`). The rule named there must fail, in a run that
   begins between two packets. What else holds within a packet's turn is not asked for then.
@@ -32,7 +32,7 @@ RTL = ROOT / "fpga_cosim/rtl"
 BUILD = OWN_BUILD.parent / "formal"
 MODULES = ("engine", "slot_rule", "ram", "lowest_bit", "computed_operation")
 INDUCTION = 2  # clocks
-COVERS = 20  # the last contribution of two children, its results, and a packet after it take 19
+COVERS = 20  # the last contribution of two children, its results, and a packet after it would take 19
 FAULT = 12  # clocks until the first result of that contribution
 
 
@@ -122,12 +122,17 @@ def check_covers() -> bool:
     return reached
 
 
-def check_faults(parts: Sequence[str]) -> bool:
+def chosen(names: Sequence[str]) -> list[Fault]:
+    """The faults of these names; all if there is none. Raises ValueError for a name that nothing has."""
+    if unknown := set(names) - {fault.name for fault in FAULTS}:
+        raise ValueError(f"{min(unknown)!r} is no fault: see {relative(FOLDER / 'faults.toml')}")
+    return [fault for fault in FAULTS if not names or fault.name in names]
+
+
+def check_faults(faults: Sequence[Fault]) -> bool:
     """Whether each broken engine fails the rule that it must fail."""
     missed = []
-    for fault in FAULTS:
-        if not all(part in fault.name for part in parts):
-            continue
+    for fault in faults:
         begun = time.monotonic()
         _, printed = search(formula(fault.name.replace(" ", "_"), fault), "-t", str(FAULT))
         failed = failed_rules(printed)
@@ -142,17 +147,24 @@ def check_faults(parts: Sequence[str]) -> bool:
 def main() -> int:
     """Run. Returns the exit code: 1 if a rule fails, a fault is not found, or a tool is missing or fails."""
     parser = argparse.ArgumentParser(prog="python -m fpga_cosim.formal.formal", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("proof", "covers", "faults"), help="default: all of it")
-    parser.add_argument("parts", nargs="*", help="parts of the names of faults; default: all")
+    parser.add_argument("what", nargs="?", choices=("proof", "covers", "faults"), default="proof")
+    parser.add_argument("names", nargs="*", help="of faults; default: all")
     asked = parser.parse_args()
     try:
-        proven = asked.what not in (None, "proof") or prove()
-        covered = asked.what not in (None, "covers") or check_covers()
-        found = asked.what not in (None, "faults") or check_faults(asked.parts)
-    except (ToolMissing, ToolFailed) as error:
+        faults = chosen(asked.names)
+        if asked.names and asked.what != "faults":
+            raise ValueError(f"names are those of faults: faults {' '.join(map(repr, asked.names))}")
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        if asked.what == "faults":
+            return int(not check_faults(faults))
+        return int(not (prove() if asked.what == "proof" else check_covers()))
+    except ToolMissing as error:
         print(f"fanin: NOT_SUPPORTED: {error}")
-        return 1
-    return int(not (proven and covered and found))
+    except ToolFailed as error:
+        print(f"fanin: FAILED: {error}")
+    return 1
 
 
 if __name__ == "__main__":
