@@ -88,6 +88,7 @@ class FaninProcessGroup(ProcessGroup):
         if _groups:
             settings = settings._replace(slots=max(MIN_JOB_SLOTS, settings.slots // SUBGROUP_SHARE))
         try:
+            self._messages = Messages(device, self._store, self._rank, self._size, self.timeout)
             job = job_of(device, self._store, self._rank, self._size, settings)
             limit = min(self.timeout, JOIN_TIMEOUT)
             self.communicator = Communicator(job, self._rank, device.connection, timeout=limit)
@@ -95,7 +96,6 @@ class FaninProcessGroup(ProcessGroup):
             self._device = None
             device.release()
             raise
-        self._messages = Messages(device, self._store, self._rank, self._size, self.timeout)
 
     # ---- What torch asks of a group ----
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
 import struct
+import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +21,7 @@ from torch.distributed import _functional_collectives as functional
 import fanin_torch
 from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
 from fanin_torch.process_group import FaninProcessGroup
+from fanin_torch.registered_memory import RegisteredMemory
 from tests.torch.rank import await_test, tell_test
 
 LONG = 60_000  # elements of a message that is fetched
@@ -300,12 +304,24 @@ def copies() -> None:
     assert group.allocate_tensor(0, dtype=dtype, device="cpu").numel() == 0
 
 
+def absent() -> None:
+    """A rank that does not come to a new group is named, and the group that is not made releases the device."""
+    connection = dist.group.WORLD._device.connection
+    users, store = connection._users, dist.HashStore()
+    store.set_timeout(timedelta(seconds=0.2))
+    with pytest.raises(Timeout, match=r"of the 3 ranks of a group 0, 2 did not come in 0\.2 s") as raised:
+        FaninProcessGroup(store, 1, 3, timedelta(seconds=60))
+    assert raised.value.missing_ranks == (0, 2)
+    assert connection._users == users
+    dist.barrier()
+
+
 def threads() -> None:
     """Ranks that are threads of one process, in groups that they make themselves and make again at different times."""
     store, size = dist.HashStore(), 3
     rounds = 10 if "FANIN_SOCKET" in os.environ else 2  # else each starts a NIC
 
-    def act(rank: int) -> None:
+    def act(rank: int) -> weakref.ref[RegisteredMemory]:
         for number in range(rounds):
             group = FaninProcessGroup(dist.PrefixStore(str(number), store), rank, size, timedelta(seconds=60))
             tensor = torch.tensor([float(rank)])
@@ -317,11 +333,32 @@ def threads() -> None:
             group.send([torch.tensor([float(rank)])], to).wait()
             receive.wait()
             assert received == source
+            memory = weakref.ref(group.memory)
+            group.allocate_tensor(3, dtype=torch.float32, device="cpu")  # kept for the next one
             (group.abort if number % 2 else group.shutdown)()
+        return memory
 
     with ThreadPoolExecutor(size) as pool:
-        for ended in [pool.submit(act, rank) for rank in range(size)]:
-            ended.result()
+        memories = [ended.result() for ended in [pool.submit(act, rank) for rank in range(size)]]
+    gc.collect()
+    assert [memory() for memory in memories] == [None] * size  # nothing is kept after the last group
+
+
+def memory_of_threads() -> None:
+    """A thread asks whether memory is registered while another one registers some."""
+    memory, outside = dist.group.WORLD.memory, torch.ones(1).numpy()
+    kept = [memory.empty(1, torch.float32) for _ in range(50)]
+
+    def ask() -> bool:
+        return any(memory.holds(outside) for _ in range(3000))
+
+    sys.setswitchinterval(1e-6)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask)
+        while not asking.done():
+            memory.take_in(torch.ones(1))
+        assert not asking.result()
+    assert all(memory.holds(tensor.numpy()) for tensor in kept)
 
 
 def late_rank() -> None:
