@@ -196,7 +196,7 @@ class FaninProcessGroup(ProcessGroup):
 
         def steps(call: Call) -> None:
             for output, parts in zip(outputs, inputs, strict=True):
-                call.reduce_scatter(output, call.joined(parts), parts)
+                call.reduce_scatter(output, parts)
 
         return self._begin("reduce_scatter", opts, outputs, steps)
 
@@ -210,7 +210,7 @@ class FaninProcessGroup(ProcessGroup):
 
         def steps(call: Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
-                call.reduce_scatter(output, source)
+                call.reduce_scatter_single(output, source)
 
         return self._begin("reduce_scatter", opts, outputs, steps)
 

@@ -289,7 +289,6 @@ def copies() -> None:
     size, dtype = dist.get_world_size(), torch.float32
     group = dist.group.WORLD
     registered = group.allocate_tensor(12, dtype=dtype, device="cpu")
-    address = registered.data_ptr()
     dist.all_reduce(registered.fill_(1.0))
     assert torch.all(registered == size)
     assert fanin_torch.copied() == {}
@@ -298,10 +297,48 @@ def copies() -> None:
     group.allreduce([registered.view(3, 4).t()]).wait()  # torch's own function refuses it
     assert fanin_torch.copied() == {"ORDINARY_MEMORY": 2, "NOT_CONTIGUOUS": 1}
     dist.all_gather([torch.empty(12) for _ in range(size)], registered)
-    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 3, "NOT_CONTIGUOUS": 1, "PARTS": 1}
-    del registered
+    counted = {"ORDINARY_MEMORY": 3, "NOT_CONTIGUOUS": 1, "PARTS": 1}
+    assert fanin_torch.copied() == counted
+    registered, other = (group.allocate_tensor(12, dtype=dtype, device="cpu") for _ in range(2))
+    address = registered.data_ptr()
+    own = registered[: 12 // size]
+    dist.all_to_all_single(other, registered.fill_(1.0))
+    dist.reduce_scatter(own, list(registered.chunk(size)) if dist.get_rank() == 0 else list(other.chunk(size)))
+    dist.scatter(own, list(other.chunk(size)) if dist.get_rank() == 0 else None)
+    assert fanin_torch.copied() == counted  # parts that lie one after the other
+    dist.reduce_scatter(own, list(other.chunk(size))[::-1])
+    assert fanin_torch.copied()["PARTS"] == 2
+    with pytest.raises(InvalidRequest, match="float64"):
+        group.reduce_scatter([own], [[own] * (size - 1) + [own.double()]])
+    del registered, own
     assert group.allocate_tensor(12, dtype=dtype, device="cpu").data_ptr() == address  # used again
     assert group.allocate_tensor(0, dtype=dtype, device="cpu").numel() == 0
+
+
+def overlaps() -> None:
+    """Outputs that lie over inputs, in place and otherwise, on one rank or on all."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    ranks = torch.arange(float(size)).repeat_interleave(3)
+    for block in range(size):  # that of the root, and others
+        whole = torch.full((size * 3,), float(rank))
+        parts = list(whole.chunk(size))
+        dist.gather(parts[block], parts if rank == 1 else None, 1)
+        assert rank != 1 or torch.equal(whole, ranks)
+        whole.fill_(rank)
+        dist.all_gather(parts, parts[block])
+        assert torch.equal(whole, ranks)
+        dist.scatter(parts[block], parts if rank == 1 else None, 1)
+        assert torch.all(parts[block] == rank)
+        whole.copy_(ranks)
+        dist.reduce_scatter(parts[block], parts)
+        assert torch.all(parts[block] == size * rank)
+        whole.copy_(ranks)
+        dist.reduce_scatter_tensor(parts[block], whole)
+        assert torch.all(parts[block] == size * rank)
+    assert fanin_torch.copied()["OVERLAP"] == (5 if rank == 1 else 3) * (size - 1)
+    whole.copy_(ranks)
+    dist.all_to_all_single(whole, whole)
+    assert torch.all(whole == rank)
 
 
 def absent() -> None:
