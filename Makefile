@@ -213,7 +213,7 @@ torch: .bench/torch/.installed
 
 .bench/torch/.with-torchft: .bench/torch/.installed
 	@echo "== installing torchft into .bench/torch"
-	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install torchft parameterized '$(TORCH)'
+	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install torchft==0.2.0 parameterized '$(TORCH)'
 	@touch $@
 
 torch-suite: .bench/torch/.installed

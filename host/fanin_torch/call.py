@@ -89,20 +89,13 @@ class Call:
             self.copied.add(Copy.NOT_CONTIGUOUS)
         return memory
 
-    def joined(self, tensors: Tensors) -> torch.Tensor:
-        """Memory that holds what several tensors do, one after the other."""
-        self.copied.add(Copy.PARTS)
-        return torch.cat([in_order(tensor).reshape(-1) for tensor in tensors])
-
-    def _parts_of(self, tensors: Tensors) -> torch.Tensor:
-        """Memory for what comes into several tensors: their own if they lie one after the other, or other memory."""
-        whole = _one_memory(tensors)
-        if whole is None:
+    def source_of_parts(self, parts: Tensors) -> torch.Tensor:
+        """Memory that holds what tensors of one type do: their own if they lie one after the other, or a copy."""
+        source = _one_memory(parts)
+        if source is None:
             self.copied.add(Copy.PARTS)
-            counts = [tensor.numel() for tensor in tensors]
-            whole = torch.empty(sum(counts), dtype=tensors[0].dtype)
-            self._copies += list(zip(tensors, whole.split(counts), strict=True))
-        return whole
+            source = torch.cat([in_order(part).reshape(-1) for part in parts])
+        return source
 
     def is_alone(self, source: torch.Tensor, destination: torch.Tensor) -> bool:
         """Whether the group has one rank. Then this is all of it."""
@@ -127,6 +120,33 @@ class Call:
         copy = torch.empty(tensor.shape, dtype=tensor.dtype)
         self._copies.append((tensor, copy))
         return copy
+
+    def whole_of_parts(self, parts: Tensors) -> torch.Tensor:
+        """Memory for what comes into tensors of one type: their own if they lie one after the other, or other memory
+        that is copied to them at the end."""
+        whole = _one_memory(parts)
+        if whole is None:
+            self.copied.add(Copy.PARTS)
+            counts = [part.numel() for part in parts]
+            whole = torch.empty(sum(counts), dtype=parts[0].dtype)
+            self._copies += list(zip(parts, whole.split(counts), strict=True))
+        return whole
+
+    def _apart(self, source: np.ndarray, out: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+        """The input of a collective, or a copy if the output lies over it. counts: elements of each rank in the larger
+        of both. The smaller one may lie where the larger has it, in place. The driver refuses what lies otherwise, and
+        does so on this rank alone, for which the others would then wait."""
+        if not np.may_share_memory(source, out):
+            return source
+        block, whole = sorted((source, out), key=lambda array: array.nbytes)
+        before = sum(counts[: self._group.rank()]) * (whole.nbytes // sum(counts))
+        if block.ctypes.data == whole.ctypes.data + before:
+            return source
+        return self._copy_of_overlapped(source)
+
+    def _copy_of_overlapped(self, source: np.ndarray) -> np.ndarray:
+        self.copied.add(Copy.OVERLAP)
+        return source.copy()
 
     def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
         """Memory that holds what a tensor does, and gets what comes into it."""
@@ -164,31 +184,40 @@ class Call:
         out = array if self.is_root else None
         self.start("reduce", array, out, op.op, self.root, datatype=op.datatype)
 
-    def reduce_scatter(self, output: torch.Tensor, source: torch.Tensor, parts: Tensors = ()) -> None:
-        """parts: as which the input was given, if they may differ in size."""
-        op = reduction(self._opts.reduceOp, source.dtype)
-        memory, whole = self.source(source), self.whole(output)
-        counts = [part.numel() for part in parts] or [output.numel()] * self._group.size()
-        self._require_parts(counts, source, output)
-        if self.is_alone(memory, whole):
+    def reduce_scatter(self, output: torch.Tensor, parts: Tensors) -> None:
+        """Of an input in parts, which may differ in size."""
+        self._require_type(parts, output)
+        counts = [part.numel() for part in parts]
+        self._require_parts(counts, sum(counts), output)
+        self._reduce_scatter(output, self.source_of_parts(parts), counts)
+
+    def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor) -> None:
+        """Of an input in one tensor."""
+        self._require_type([source], output)
+        counts = [output.numel()] * self._group.size()
+        self._require_parts(counts, source.numel(), output)
+        self._reduce_scatter(output, self.source(source), counts)
+
+    def _reduce_scatter(self, output: torch.Tensor, source: torch.Tensor, counts: list[int]) -> None:
+        op, whole = reduction(self._opts.reduceOp, source.dtype), self.whole(output)
+        if self.is_alone(source, whole):
             return
         elements = 2 if source.dtype.is_complex else 1
-        array, out = as_numbers(memory), as_numbers(whole)
+        out = as_numbers(whole)
+        array = self._apart(as_numbers(source), out, counts)
         if len(set(counts)) == 1:
             self.start("reduce_scatter", array, out, op.op, datatype=op.datatype)
         else:
             sizes = [count * elements for count in counts]
             self.start("reduce_scatter", array, out, op.op, sizes, datatype=op.datatype)
 
-    def _require_parts(self, counts: Sequence[int], whole: torch.Tensor, own: torch.Tensor) -> None:
-        """InvalidRequest unless `counts` elements of the ranks make up one tensor, and this rank's is the other."""
+    def _require_parts(self, counts: Sequence[int], whole: int, own: torch.Tensor) -> None:
+        """InvalidRequest unless `counts` elements of the ranks make up `whole`, this rank's tensor among them."""
         rank, size = self._group.rank(), self._group.size()
-        if whole.dtype != own.dtype:
-            raise InvalidRequest(f"{self.name} of {whole.dtype} and {own.dtype}", remedy="Give tensors of one type.")
-        if len(counts) != size or sum(counts) != whole.numel() or counts[rank] != own.numel():
+        if len(counts) != size or sum(counts) != whole or counts[rank] != own.numel():
             raise InvalidRequest(
-                f"{self.name} in a group of {size} ranks: the whole has {whole.numel()} elements, the part of rank "
-                f"{rank} {own.numel()}",
+                f"{self.name} in a group of {size} ranks: {len(counts)} parts, the whole has {whole} elements, the "
+                f"part of rank {rank} {own.numel()}",
                 remedy="Let the whole consist of one part for each rank.",
             )
 
@@ -215,7 +244,7 @@ class Call:
                 remedy="Give a tensor for each rank, of the size of its input.",
             )
         self._require_type(parts, source)
-        self._gather_into(self._parts_of(parts), memory, counts)
+        self._gather_into(self.whole_of_parts(parts), memory, counts)
 
     def allgather_single(self, output: torch.Tensor, source: torch.Tensor) -> None:
         self._require_type([output], source)
@@ -232,9 +261,8 @@ class Call:
             self._copies.insert(0, (whole.reshape(-1), source.reshape(-1)))  # before the copies out of it
             self._group.counts.miss(self.name, Reason.ONE_RANK)
             return
-        array, out = as_bytes(source), as_bytes(whole)
-        if np.may_share_memory(array, out) and not _is_own_block(array, out, counts, self._group.rank()):
-            array = array.copy()
+        out = as_bytes(whole)
+        array = self._apart(as_bytes(source), out, counts)
         if len(set(counts)) == 1:
             self.start("allgather", array, out)
         else:
@@ -254,7 +282,8 @@ class Call:
             )
         if self.is_alone(memory, parts[0]):
             return
-        self.start("gather", as_bytes(memory), as_bytes(self._parts_of(parts)), self.root)
+        out = as_bytes(self.whole_of_parts(parts))
+        self.start("gather", self._apart(as_bytes(memory), out, counts), out, self.root)
 
     def scatter(self, output: torch.Tensor, parts: Tensors) -> None:
         whole = self.whole(output)
@@ -268,8 +297,10 @@ class Call:
                 f"{self.name} of tensors of {counts} elements into one of {output.numel()}",
                 remedy="Give the root a tensor for each rank, of the size of its output.",
             )
-        if not self.is_alone(self.source(parts[0]), whole):
-            self.start("scatter", as_bytes(self.joined(parts)), as_bytes(whole), self.root)
+        source = self.source_of_parts(parts)
+        if not self.is_alone(source, whole):
+            out = as_bytes(whole)
+            self.start("scatter", self._apart(as_bytes(source), out, counts), out, self.root)
 
     def all_to_all(self, outputs: Tensors, inputs: Tensors) -> None:
         """A stream of scatters, one from each rank."""
@@ -279,13 +310,15 @@ class Call:
                 f"{self.name} of {len(inputs)} tensors into {len(outputs)} in a group of {size} ranks",
                 remedy="Give one for each rank on both sides.",
             )
-        self._require_type(outputs, inputs[0])
-        if self.is_alone(self.source(inputs[0]), self.whole(outputs[0])):
+        self._require_type([*inputs, *outputs], inputs[0])
+        memory, wholes = self.source_of_parts(inputs), [self.whole(output) for output in outputs]
+        if self.is_alone(memory, wholes[0]):
             return
         sizes = [part.numel() * part.element_size() for part in inputs]
-        source = as_bytes(self.joined(inputs))
-        for root in range(size):
-            out = as_bytes(self.whole(outputs[root]))
+        source, outs = as_bytes(memory), [as_bytes(whole) for whole in wholes]
+        if any(np.may_share_memory(source, out) for out in outs):  # also in place: others write while this rank reads
+            source = self._copy_of_overlapped(source)
+        for root, out in enumerate(outs):
             if root == rank:
                 self.start("scatterv", source, sizes, out, root)
             else:
@@ -301,21 +334,19 @@ class Call:
 
 
 def _one_memory(parts: Tensors) -> torch.Tensor | None:
-    """The memory of tensors that lie one after the other, as one; None if they do not."""
-    at = parts[0].data_ptr()
-    for part in parts:
+    """The memory of tensors that lie one after the other, as one; None if they do not. Those without elements lie
+    anywhere."""
+    filled = [part for part in parts if part.numel()]
+    if not filled:
+        return torch.empty(0, dtype=parts[0].dtype)
+    first = filled[0]
+    at = first.data_ptr()
+    for part in filled:
         if part.data_ptr() != at or not is_memory(part):
             return None
         at += part.numel() * part.element_size()
-    storage = parts[0].untyped_storage()
+    storage = first.untyped_storage()
     if at > storage.data_ptr() + storage.nbytes():
         return None  # neighbours by chance
-    return torch.empty(0, dtype=parts[0].dtype).set_(
-        storage, parts[0].storage_offset(), (sum(part.numel() for part in parts),)
-    )
-
-
-def _is_own_block(array: np.ndarray, out: np.ndarray, counts: Sequence[int], rank: int) -> bool:
-    """Whether the input lies where the output has it, in place."""
-    size = out.nbytes // max(1, sum(counts))
-    return bool(array.ctypes.data == out.ctypes.data + sum(counts[:rank]) * size)
+    count = sum(part.numel() for part in filled)
+    return torch.empty(0, dtype=first.dtype).set_(storage, first.storage_offset(), (count,))

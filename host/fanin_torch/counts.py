@@ -26,6 +26,7 @@ class Copy(StrEnum):
     ORDINARY_MEMORY = "ORDINARY_MEMORY"  # a tensor is not in registered memory
     NOT_CONTIGUOUS = "NOT_CONTIGUOUS"  # the elements of a tensor do not lie one after the other
     PARTS = "PARTS"  # the tensors that make up an input or output do not
+    OVERLAP = "OVERLAP"  # an output lies over an input, and not in place
 
 
 class Counts:

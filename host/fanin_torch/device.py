@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from fanin.driver import complaint, ffi, library
-from fanin.errors import FaninError, InvalidRequest, NoDevice
+from fanin.errors import FaninError, InvalidRequest, NoDevice, Timeout
 from fanin.job import Job, JobNode
 from fanin.membership.device_connection import DeviceConnection
 from fanin_torch.local_fabric import READY_SECONDS, LocalFabric
@@ -65,15 +65,20 @@ class Device:
         return cls(connection, own, RegisteredMemory(connection.pd), fabric)
 
     def release(self) -> None:
-        """One group less uses it."""
+        """One group less uses it. The last lets the NIC of a run go, and memory that was kept for tensors to come."""
+        global _device
         with _taking:
             self.connection.release()
-            if self.connection.context.closed and self.fabric is not None:
+            if not self.connection.context.closed:
+                return
+            if self.fabric is not None:
                 self.fabric.leave()
+            if _device is self:
+                _device = None
 
 
 _taking = threading.Lock()  # between the last group that releases a device and one that takes it
-_device: Device | None = None  # of this process; nobody uses it when its context is closed
+_device: Device | None = None  # of this process, while a group uses it
 
 
 def _take() -> Device | None:
@@ -91,34 +96,43 @@ def device_of(store: Any, rank: int, size: int) -> Device:
 
     Raises:
         NoDevice: a rank has none. All ranks get it.
+        Timeout: ranks have not come within the time of the store.
     """
     global _device
     device = _take()
-    nics = [] if device is not None else _nics()
-    mine = {"host": _host(), "network": _network(), "nics": len(nics), "has_device": device is not None}
-    rows, problem = _tell_all(store, "nics", rank, size, mine), START_ONE
-    if device is not None and all(row["has_device"] for row in rows):
-        return device
     try:
-        device = device or _open(store, rank, rows, nics)
-    except FaninError as error:
-        problem = str(error)
-    # Others may be starting a NIC, which takes longer than the time of some stores.
-    problems = _tell_all(store, "devices", rank, size, None if device else problem, READY_SECONDS)
-    if device is not None and not any(problems):
-        _device = device
-        return device
-    if device is not None:
-        device.release()
-    lacking = [other for other, found in enumerate(problems) if found]
-    raise NoDevice(f"ranks {', '.join(map(str, lacking))} have no device", remedy=problems[lacking[0]])
+        nics = [] if device is not None else _nics()
+        mine = {"host": _host(), "network": _network(), "nics": len(nics), "has_device": device is not None}
+        rows = _tell_all(store, "nics", rank, size, mine)
+        if device is not None and all(row["has_device"] for row in rows):
+            return device
+        problem = START_ONE
+        try:
+            device = device or _open(store, rank, rows, nics)
+        except FaninError as error:
+            problem = str(error)
+        # Others may be starting a NIC, which takes longer than the time of some stores.
+        problems = _tell_all(store, "devices", rank, size, None if device else problem, READY_SECONDS)
+        lacking = [other for other, found in enumerate(problems) if found]
+        if device is None or lacking:
+            raise NoDevice(f"ranks {', '.join(map(str, lacking))} have no device", remedy=problems[lacking[0]])
+    except BaseException:
+        if device is not None:
+            device.release()
+        raise
+    _device = device
+    return device
 
 
 def _open(store: Any, rank: int, rows: list[dict[str, Any]], nics: list[tuple[str, Place]]) -> Device | None:
     """rows: what each rank has found; nics: what this one has. None if that is nothing."""
     if _need_a_fabric(rows):
         fabric = LocalFabric.join(store, rank)
-        return Device.open(fabric.socket, _switches_of_environment(Place()), fabric)
+        try:
+            return Device.open(fabric.socket, _switches_of_environment(Place()), fabric)
+        except BaseException:
+            fabric.leave()
+            raise
     if not nics:
         return None
     beside = [other for other, row in enumerate(rows) if row["host"] == rows[rank]["host"]]
@@ -192,10 +206,25 @@ def _network() -> int:
 
 
 def _tell_all(store: Any, what: str, rank: int, size: int, mine: Any, extra: float = 0.0) -> list[Any]:
-    """What every rank says, by rank. extra: seconds to wait for them beside the time of the store."""
+    """What every rank says, by rank. extra: seconds to wait for them beside the time of the store.
+
+    Raises:
+        Timeout: some have said nothing. It names them.
+    """
     keys = [f"fanin/{what}/{other}" for other in range(size)]
     store.set(keys[rank], json.dumps(mine))
-    store.wait(keys, store.timeout + timedelta(seconds=extra))
+    limit = store.timeout + timedelta(seconds=extra)
+    try:
+        store.wait(keys, limit)
+    except RuntimeError:  # each kind of store has an error of its own; one that has failed raises here, too
+        if missing := [other for other, key in enumerate(keys) if not store.check([key])]:
+            late = Timeout(
+                f"of the {size} ranks of a group {', '.join(map(str, missing))} did not come in "
+                f"{limit.total_seconds():g} s",
+                remedy="See what they do instead, or give init_process_group a longer timeout.",
+            )
+            late.missing_ranks = tuple(missing)
+            raise late from None
     return [json.loads(store.get(key)) for key in keys]
 
 

@@ -88,6 +88,7 @@ class FaninProcessGroup(ProcessGroup):
         if _groups:
             settings = settings._replace(slots=max(MIN_JOB_SLOTS, settings.slots // SUBGROUP_SHARE))
         try:
+            self._messages = Messages(device, self._store, self._rank, self._size, self.timeout)
             job = job_of(device, self._store, self._rank, self._size, settings)
             limit = min(self.timeout, JOIN_TIMEOUT)
             self.communicator = Communicator(job, self._rank, device.connection, timeout=limit)
@@ -95,7 +96,6 @@ class FaninProcessGroup(ProcessGroup):
             self._device = None
             device.release()
             raise
-        self._messages = Messages(device, self._store, self._rank, self._size, self.timeout)
 
     # ---- What torch asks of a group ----
 
@@ -196,7 +196,7 @@ class FaninProcessGroup(ProcessGroup):
 
         def steps(call: Call) -> None:
             for output, parts in zip(outputs, inputs, strict=True):
-                call.reduce_scatter(output, call.joined(parts), parts)
+                call.reduce_scatter(output, parts)
 
         return self._begin("reduce_scatter", opts, outputs, steps)
 
@@ -210,7 +210,7 @@ class FaninProcessGroup(ProcessGroup):
 
         def steps(call: Call) -> None:
             for output, source in zip(outputs, inputs, strict=True):
-                call.reduce_scatter(output, source)
+                call.reduce_scatter_single(output, source)
 
         return self._begin("reduce_scatter", opts, outputs, steps)
 

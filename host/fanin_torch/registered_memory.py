@@ -28,8 +28,11 @@ class RegisteredMemory:
         if not self._blocks:
             return False
         start = _address(array)
-        blocks = list(self._blocks.items())  # other threads may add some
-        return any(at <= start and start + array.nbytes <= at + block.nbytes for at, block in blocks)
+        for each in self._blocks.valuerefs():  # a list of its own: other threads may add blocks
+            block = each()
+            if block is not None and each.key <= start and start + array.nbytes <= each.key + block.nbytes:
+                return True
+        return False
 
     def empty(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         """A tensor of `count` elements with any content. Its memory is used again for one of the same length, since

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
 import struct
+import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +21,7 @@ from torch.distributed import _functional_collectives as functional
 import fanin_torch
 from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
 from fanin_torch.process_group import FaninProcessGroup
+from fanin_torch.registered_memory import RegisteredMemory
 from tests.torch.rank import await_test, tell_test
 
 LONG = 60_000  # elements of a message that is fetched
@@ -285,7 +289,6 @@ def copies() -> None:
     size, dtype = dist.get_world_size(), torch.float32
     group = dist.group.WORLD
     registered = group.allocate_tensor(12, dtype=dtype, device="cpu")
-    address = registered.data_ptr()
     dist.all_reduce(registered.fill_(1.0))
     assert torch.all(registered == size)
     assert fanin_torch.copied() == {}
@@ -294,10 +297,60 @@ def copies() -> None:
     group.allreduce([registered.view(3, 4).t()]).wait()  # torch's own function refuses it
     assert fanin_torch.copied() == {"ORDINARY_MEMORY": 2, "NOT_CONTIGUOUS": 1}
     dist.all_gather([torch.empty(12) for _ in range(size)], registered)
-    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 3, "NOT_CONTIGUOUS": 1, "PARTS": 1}
-    del registered
+    counted = {"ORDINARY_MEMORY": 3, "NOT_CONTIGUOUS": 1, "PARTS": 1}
+    assert fanin_torch.copied() == counted
+    registered, other = (group.allocate_tensor(12, dtype=dtype, device="cpu") for _ in range(2))
+    address = registered.data_ptr()
+    own = registered[: 12 // size]
+    dist.all_to_all_single(other, registered.fill_(1.0))
+    dist.reduce_scatter(own, list(registered.chunk(size)) if dist.get_rank() == 0 else list(other.chunk(size)))
+    dist.scatter(own, list(other.chunk(size)) if dist.get_rank() == 0 else None)
+    assert fanin_torch.copied() == counted  # parts that lie one after the other
+    dist.reduce_scatter(own, list(other.chunk(size))[::-1])
+    assert fanin_torch.copied()["PARTS"] == 2
+    with pytest.raises(InvalidRequest, match="float64"):
+        group.reduce_scatter([own], [[own] * (size - 1) + [own.double()]])
+    del registered, own
     assert group.allocate_tensor(12, dtype=dtype, device="cpu").data_ptr() == address  # used again
     assert group.allocate_tensor(0, dtype=dtype, device="cpu").numel() == 0
+
+
+def overlaps() -> None:
+    """Outputs that lie over inputs, in place and otherwise, on one rank or on all."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    ranks = torch.arange(float(size)).repeat_interleave(3)
+    for block in range(size):  # that of the root, and others
+        whole = torch.full((size * 3,), float(rank))
+        parts = list(whole.chunk(size))
+        dist.gather(parts[block], parts if rank == 1 else None, 1)
+        assert rank != 1 or torch.equal(whole, ranks)
+        whole.fill_(rank)
+        dist.all_gather(parts, parts[block])
+        assert torch.equal(whole, ranks)
+        dist.scatter(parts[block], parts if rank == 1 else None, 1)
+        assert torch.all(parts[block] == rank)
+        whole.copy_(ranks)
+        dist.reduce_scatter(parts[block], parts)
+        assert torch.all(parts[block] == size * rank)
+        whole.copy_(ranks)
+        dist.reduce_scatter_tensor(parts[block], whole)
+        assert torch.all(parts[block] == size * rank)
+    assert fanin_torch.copied()["OVERLAP"] == (5 if rank == 1 else 3) * (size - 1)
+    whole.copy_(ranks)
+    dist.all_to_all_single(whole, whole)
+    assert torch.all(whole == rank)
+
+
+def absent() -> None:
+    """A rank that does not come to a new group is named, and the group that is not made releases the device."""
+    connection = dist.group.WORLD._device.connection
+    users, store = connection._users, dist.HashStore()
+    store.set_timeout(timedelta(seconds=0.2))
+    with pytest.raises(Timeout, match=r"of the 3 ranks of a group 0, 2 did not come in 0\.2 s") as raised:
+        FaninProcessGroup(store, 1, 3, timedelta(seconds=60))
+    assert raised.value.missing_ranks == (0, 2)
+    assert connection._users == users
+    dist.barrier()
 
 
 def threads() -> None:
@@ -305,7 +358,7 @@ def threads() -> None:
     store, size = dist.HashStore(), 3
     rounds = 10 if "FANIN_SOCKET" in os.environ else 2  # else each starts a NIC
 
-    def act(rank: int) -> None:
+    def act(rank: int) -> weakref.ref[RegisteredMemory]:
         for number in range(rounds):
             group = FaninProcessGroup(dist.PrefixStore(str(number), store), rank, size, timedelta(seconds=60))
             tensor = torch.tensor([float(rank)])
@@ -317,11 +370,32 @@ def threads() -> None:
             group.send([torch.tensor([float(rank)])], to).wait()
             receive.wait()
             assert received == source
+            memory = weakref.ref(group.memory)
+            group.allocate_tensor(3, dtype=torch.float32, device="cpu")  # kept for the next one
             (group.abort if number % 2 else group.shutdown)()
+        return memory
 
     with ThreadPoolExecutor(size) as pool:
-        for ended in [pool.submit(act, rank) for rank in range(size)]:
-            ended.result()
+        memories = [ended.result() for ended in [pool.submit(act, rank) for rank in range(size)]]
+    gc.collect()
+    assert [memory() for memory in memories] == [None] * size  # nothing is kept after the last group
+
+
+def memory_of_threads() -> None:
+    """A thread asks whether memory is registered while another one registers some."""
+    memory, outside = dist.group.WORLD.memory, torch.ones(1).numpy()
+    kept = [memory.empty(1, torch.float32) for _ in range(50)]
+
+    def ask() -> bool:
+        return any(memory.holds(outside) for _ in range(3000))
+
+    sys.setswitchinterval(1e-6)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask)
+        while not asking.done():
+            memory.take_in(torch.ones(1))
+        assert not asking.result()
+    assert all(memory.holds(tensor.numpy()) for tensor in kept)
 
 
 def late_rank() -> None:

@@ -45,14 +45,15 @@ def nothing(_: Any, bucket: dist.GradBucket) -> Future:
 def by_mpi(thread: ThreadPoolExecutor, bucket: dist.GradBucket) -> Future:
     """A hook that does what torch's own back-end of MPI does, which its wheels lack: one thread, one call after the
     other."""
-    future, buffer = Future(), bucket.buffer()
+    end, buffer = Future(), bucket.buffer()
 
-    def reduce() -> None:
+    def reduce() -> torch.Tensor:
         MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, buffer.numpy())
-        future.set_result(buffer.div_(dist.get_world_size()))
+        return buffer.div_(dist.get_world_size())
 
-    thread.submit(reduce)
-    return future
+    reduced = thread.submit(reduce)
+    reduced.add_done_callback(lambda _: end.set_result(None))
+    return end.then(lambda _: reduced.result())  # raises what the thread has raised, also to C++
 
 
 def data_parallel(dtype: torch.dtype, gloo: Any) -> Contenders:
