@@ -36,7 +36,10 @@ def met(path: Path, processes: int) -> Iterator[list[SharedNode]]:
         made: list[Future[SharedNode]] = [
             threads.submit(SharedNode, path, processes, [gpu], SIZE, channel) for gpu, channel in enumerate(channels)
         ]
-        yield [nodes.enter_context(each.result()) for each in made]
+        leader, *followers = [each.result() for each in made]
+        for node in (*followers, leader):  # the leading one is left first, which ends a follower that waits for it
+            nodes.enter_context(node)
+        yield [leader, *followers]
 
 
 @pytest.mark.parametrize("processes", [0, 1, 2])
@@ -130,6 +133,7 @@ def test_wrong_descriptor_leaves_none_open(tmp_path: Path) -> None:
             while member.connect_ex(str(tmp_path / "node")) and time.monotonic() < until:
                 time.sleep(0.01)
             socket.send_fds(member, [DESCRIPTORS], [one.fd, unsealed.fileno(), one.fd, one.fd])
+            member.sendall(b'{"gpus": [1, 2, 3, 4]}\n')
             with pytest.raises(InvalidRequest, match="a descriptor of no sealed memory"):
                 leader.result()
     del leader, one
