@@ -11,6 +11,7 @@ each needs the activations whole. A GPU is a process with its memory here.
 from __future__ import annotations
 
 import multiprocessing
+import queue
 import secrets
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from fanin_cluster.topology.reading import read_machine
 from fanin_tools.fabric import lifecycle
 
 MICRO_BATCHES, ROWS, WIDTH, CLASSES = 8, 256, 512, 16
+WAIT_SECONDS = 60  # for a result
 CAPACITY = ROWS * WIDTH * 4  # bytes of the longest message
 
 
@@ -86,15 +88,24 @@ def main() -> None:
     processes = multiprocessing.get_context("spawn")
     results = processes.Queue()
     gpus = range(len(plan.second_gpus))
-    stages = [processes.Process(target=first_stage, args=(plan, jobs, sockets[0]))]
-    stages += [processes.Process(target=second_stage, args=(plan, jobs, sockets[1], gpu, results)) for gpu in gpus]
+    stages = [processes.Process(target=first_stage, args=(plan, jobs, sockets[0]), daemon=True)]
+    stages += [
+        processes.Process(target=second_stage, args=(plan, jobs, sockets[1], gpu, results), daemon=True) for gpu in gpus
+    ]
     for stage in stages:
         stage.start()
-    parts = {
-        (number, gpu): part for number, gpu, part in (results.get(timeout=60) for _ in range(MICRO_BATCHES * len(gpus)))
-    }
+    parts = {}
+    try:
+        for _ in range(MICRO_BATCHES * len(gpus)):
+            number, gpu, part = results.get(timeout=WAIT_SECONDS)
+            parts[number, gpu] = part
+    except queue.Empty:
+        codes = [stage.exitcode for stage in stages]
+        raise SystemExit(f"no result within {WAIT_SECONDS} s; exit codes of the processes: {codes}") from None
     for stage in stages:
         stage.join()
+    if any(stage.exitcode for stage in stages):
+        raise SystemExit(f"exit codes of the processes: {[stage.exitcode for stage in stages]}")
 
     for number in range(MICRO_BATCHES):
         result = np.concatenate([parts[number, gpu] for gpu in gpus], axis=1)

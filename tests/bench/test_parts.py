@@ -166,7 +166,7 @@ def test_start_is_measured(state_root: object, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.process
 def test_device_that_does_not_start_says_why() -> None:
-    with pytest.raises(ToolError, match=r"PROGRAM_FAILED: a device is not ready .*203\.0\.113\.1"):
+    with pytest.raises(ToolError, match=r"PROGRAM_FAILED: a device has ended with status \d+: .*203\.0\.113\.1"):
         startup._start_device("203.0.113.1")
 
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from fanin_tools.fabric.processes import end_with_caller
+
 
 def start_each(parts: Iterable[Callable[[], dict[str, Any]]]) -> list[int]:
-    """Run each part in a process, which prints what it returns as a line of JSON. Returns their ids."""
+    """Run each part in a process, which prints what it returns as a line of JSON. Returns their ids.
+
+    They end with their parent, also if it is killed.
+    """
     children = []
     for part in parts:
+        end_as_well = end_with_caller(signal.SIGKILL)
         child = os.fork()
         if not child:
+            end_as_well()
             sys.stdout.write(json.dumps(part()) + "\n")
             sys.stdout.flush()
             os._exit(0)

@@ -65,7 +65,8 @@ def main() -> None:
         plan = plan_of(int(size), len(devices))
         try:
             sockets = {f"first{i}": each for i, each in enumerate(devices)}
-            done = send(plan, WholeNode(data_of(int(size)), channel), sockets, chunks)
+            with WholeNode(data_of(int(size)), channel) as node:
+                done = send(plan, node, sockets, chunks)
         except HandoffFailed as error:
             print(f"HandoffFailed: {error}", flush=True)
             return

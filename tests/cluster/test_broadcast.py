@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
 
 import pytest
 
+from fanin import Communicator
+from fanin.errors import NoResources
+from fanin.membership.device_connection import DeviceConnection
 from fanin_cluster.handoff.broadcast import CHUNK, Streams, chunks_of, jobs_of, rest_of
+from fanin_cluster.handoff.plan import build
 from fanin_cluster.handoff.rehearsal import Rehearsal
-from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.selection import HandoffInvalid, Link
 from fanin_cluster.handoff.stage import HEADER
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
@@ -139,3 +145,34 @@ def test_random_plans() -> None:
         assert rest_of(plan, work, [len(each) for each in work], [True] * len(work)) is plan
         assert (rehearsal.second.bytes == data).all(), f"plan {number}: {plan}"
         assert rehearsal.second.valid.all(), f"plan {number}: {plan}"
+
+
+def test_tables_that_can_not_be_had(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All have joined: they end with the error, and leave the jobs. Two links of a NIC have one connection to it."""
+    links = [Link(each, each, "first", "second", 1e9) for each in range(LINKS)]
+    groups = [[each] for each in range(LINKS)]
+    names = [f"gpu{each}" for each in range(LINKS)]
+    plan = build(64, links, groups, first_gpus=names, second_gpus=names)
+    nics = running.fabric.nics
+    jobs = jobs_of(plan, {"first": nics[1].address}, {"second": nics[3].address}, 16 * os.getpid(), 1)
+    devices = {"first": sockets(running)[1], "second": sockets(running)[3]}
+    connected: list[str] = []
+    connect = DeviceConnection.__init__
+
+    def counting(self: DeviceConnection, socket: str) -> None:
+        connected.append(socket)
+        connect(self, socket)
+
+    def none(self: Communicator, *shape: object) -> NoReturn:
+        raise NoResources("no memory", remedy="Ask for less.")
+
+    monkeypatch.setattr(DeviceConnection, "__init__", counting)
+    monkeypatch.setattr(Communicator, "alloc", none)
+    places: list[dict[str, Any]] = [{"first_gpus": range(LINKS)}, *({"second_gpu": each} for each in range(LINKS))]
+    with ThreadPoolExecutor() as threads:
+        ends = [threads.submit(Streams, plan, jobs, devices, **place) for place in places]
+    assert {type(each.exception()) for each in ends} == {NoResources}
+    assert len(connected) == len(places)
+    found = statuses(running)
+    jids = {job["jid"] for device in found.values() for job in device["jobs"]}
+    assert not jids & {job.jid for job in jobs}, "while the errors still hold what they came from"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import select
+import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,13 @@ from tests.ordinary.sides import sockets
 
 pytestmark = pytest.mark.process
 BOUND_S = 120.0
+FORKS = """
+import time
+from tests.cluster.forked import start_each, wait_for
+children = start_each([lambda: time.sleep(1000)])
+print(*children, flush=True)
+wait_for(children)
+"""
 DEFAULTS = {"size": SIZE, "chunks": 1, "holder": None, "kill": 0, "ends": None}
 
 
@@ -88,13 +99,24 @@ def test_processes_that_do_not_fit_together(tmp_path: Path) -> None:
             ([0], 64, "two processes of this node have the GPUs"),
             ([1], 65, "give all the same"),
         ):
-            other = threading.Thread(target=joins, args=(path, gpus, size))
-            other.start()
-            with pytest.raises(HandoffInvalid, match=wrong):
-                SharedNode(path, 2, [0], 64, here)
-            other.join()
+            with ThreadPoolExecutor() as threads:
+                other = threads.submit(SharedNode, path, 2, gpus, size)
+                with pytest.raises(HandoffInvalid, match=wrong):
+                    SharedNode(path, 2, [0], 64, here)
+                with pytest.raises(HandoffFailed, match="another process of this node does not go on"):
+                    other.result()
 
 
-def joins(path: Path, gpus: list[int], size: int) -> None:
-    with pytest.raises(HandoffFailed, match="another process of this node does not go on"):
-        SharedNode(path, 2, gpus, size)
+def test_processes_end_with_their_parent() -> None:
+    """Also if it is killed, as a test that takes too long kills it."""
+    parent = subprocess.Popen([sys.executable, "-c", FORKS], stdout=subprocess.PIPE, text=True)
+    with parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            parent.kill()
+            assert select.select([child], [], [], BOUND_S)[0] == [child]
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(child, signal.SIGKILL)
+            os.close(child)

@@ -56,10 +56,11 @@ def test_nccl_without_classes(tmp_path: Path) -> None:
         ('dev="1" guid="0x1" gdr="0"', False),  # virbr0 of RCCL's topo_8p1h_2
         ('dev="0" guid="0x0" gdr="1"', True),  # cxi0 of RCCL's topo_4p_940
         ('dev="0" guid="0x187f5600039f59b8" gdr="0"', True),  # an HCA without GPUDirect
-        ("", False),
+        ('dev="0"', None),
+        ('dev="1" gdr="0"', None),
     ],
 )
-def test_nccl_says_which_nic_has_rdma(attributes: str, rdma: bool, tmp_path: Path) -> None:
+def test_nccl_says_which_nic_has_rdma(attributes: str, rdma: bool | None, tmp_path: Path) -> None:
     """A device of the plugin for sockets has its number as GUID."""
     nic = f'<pci busid="0:1:0.0" class="0x020000"><nic><net name="net" {attributes}/></nic></pci>'
     assert machine_of(f'<system version="1"><cpu numaid="0">{nic}</cpu></system>', tmp_path).nics[0].rdma is rdma

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,8 @@ def test_one_copy_for_all_gpus(chunks: int, running: Running) -> None:
     before = sent(running)
     memory = np.zeros((GPUS, SIZE), np.uint8)
     with SendingNode([*first, f"chunks={chunks}"]) as node:
-        done = recv(plan_of(SIZE, LINKS), WholeNode(memory, node.channel), by_name(second), chunks)
+        with WholeNode(memory, node.channel) as here:
+            done = recv(plan_of(SIZE, LINKS), here, by_name(second), chunks)
         assert node.ends_with() == "failed []"
     assert (memory == data_of(SIZE)).all()
     assert done.failed == ()
@@ -101,8 +103,11 @@ def sent(running: Running) -> int:
 def test_two_plans_are_refused(running: Running) -> None:
     memory = np.zeros((GPUS, SIZE - 1), np.uint8)
     with SendingNode(list(sockets(running)[:LINKS])) as node:
-        with pytest.raises(HandoffFailed, match="the processes have different plans"):
-            recv(plan_of(SIZE - 1, LINKS), WholeNode(memory, node.channel), by_name(sockets(running)[LINKS:]))
+        with (
+            WholeNode(memory, node.channel) as here,
+            pytest.raises(HandoffFailed, match="the processes have different plans"),
+        ):
+            recv(plan_of(SIZE - 1, LINKS), here, by_name(sockets(running)[LINKS:]))
         assert node.ends_with().startswith("HandoffFailed: the processes have different plans")
 
 
@@ -110,13 +115,17 @@ def test_the_other_node_goes_away(running: Running) -> None:
     here, there = socket.socketpair()
     there.sendall(b'{"weather": "fine"}\n')
     memory = np.zeros((GPUS, SIZE), np.uint8)
-    with here, pytest.raises(HandoffFailed, match=r"it has said .*weather.* and not plan"):
-        recv(plan_of(SIZE, LINKS), WholeNode(memory, here), by_name(sockets(running)[LINKS:]))
+    with (
+        here,
+        WholeNode(memory, here) as node,
+        pytest.raises(HandoffFailed, match=r"it has said .*weather.* and not plan"),
+    ):
+        recv(plan_of(SIZE, LINKS), node, by_name(sockets(running)[LINKS:]))
     there.close()
     here, there = socket.socketpair()
     there.close()
-    with here, pytest.raises(HandoffFailed, match="the other node does not go on"):
-        recv(plan_of(SIZE, LINKS), WholeNode(memory, here), by_name(sockets(running)[LINKS:]))
+    with here, WholeNode(memory, here) as node, pytest.raises(HandoffFailed, match="the other node does not go on"):
+        recv(plan_of(SIZE, LINKS), node, by_name(sockets(running)[LINKS:]))
 
 
 @pytest.mark.parametrize("ends", ["[]", "7", '[{"qpn": 1}]', '[{"gid": "::1", "qpn": [], "rkey": 1, "address": 1}]'])
@@ -125,8 +134,13 @@ def test_an_end_that_can_not_be_read(ends: str, running: Running) -> None:
     digest = digest_of(plan, 1)
     here, there = socket.socketpair()
     there.sendall(f'{{"plan": "{digest}", "ends": {ends}}}\n'.encode())
-    with here, there, pytest.raises(HandoffFailed, match=r"ends can not be read|it has 0 ends and not 2"):
-        recv(plan, WholeNode(np.zeros((GPUS, 64), np.uint8), here), by_name(sockets(running)[LINKS:]))
+    with (
+        here,
+        there,
+        WholeNode(np.zeros((GPUS, 64), np.uint8), here) as node,
+        pytest.raises(HandoffFailed, match=r"ends can not be read|it has 0 ends and not 2"),
+    ):
+        recv(plan, node, by_name(sockets(running)[LINKS:]))
 
 
 @pytest.mark.parametrize("said", [7, [[0]], [["a", []]], [[0, [[1]]]]])
@@ -138,23 +152,25 @@ def test_failures_that_can_not_be_read(said: object) -> None:
 def test_nothing_to_send() -> None:
     plan = plan_of(0, LINKS)
     here, there = socket.socketpair()
-    with here, there:
-        assert send(plan, WholeNode(np.zeros(0, np.uint8), here), {}) == plan
-        assert recv(plan, WholeNode(np.zeros((GPUS, 0), np.uint8), there), {}) == plan
+    first, second = WholeNode(np.zeros(0, np.uint8), here), WholeNode(np.zeros((GPUS, 0), np.uint8), there)
+    with here, there, first, second:
+        assert send(plan, first, {}) == plan
+        assert recv(plan, second, {}) == plan
 
 
-def test_wrong_arguments() -> None:
-    plan = plan_of(64, LINKS)
+@pytest.mark.parametrize(
+    ("memory", "chunks", "wrong"),
+    [
+        (np.zeros(63, np.uint8), 1, "give contiguous bytes of shape"),
+        (np.zeros((GPUS, 128), np.uint8)[:, ::2], 1, "give contiguous bytes of shape"),
+        (np.zeros(64, np.uint8), 0, "a transfer in 0 chunks"),
+        (np.zeros(64, np.uint8), 1, "the device of first0 is not given"),
+    ],
+)
+def test_wrong_arguments(memory: Any, chunks: int, wrong: str) -> None:
     here, there = socket.socketpair()
-    with here, there:
-        with pytest.raises(HandoffInvalid, match="give contiguous bytes of shape"):
-            send(plan, WholeNode(np.zeros(63, np.uint8), here), {})
-        with pytest.raises(HandoffInvalid, match="give contiguous bytes of shape"):
-            recv(plan, WholeNode(np.zeros((GPUS, 128), np.uint8)[:, ::2], here), {})
-        with pytest.raises(HandoffInvalid, match="a transfer in 0 chunks"):
-            send(plan, WholeNode(np.zeros(64, np.uint8), here), {}, 0)
-        with pytest.raises(HandoffInvalid, match="the device of first0 is not given"):
-            send(plan, WholeNode(np.zeros(64, np.uint8), here), {})
+    with here, there, WholeNode(memory, here) as node, pytest.raises(HandoffInvalid, match=wrong):
+        send(plan_of(64, LINKS), node, {}, chunks)
 
 
 def test_nics_die_on_the_way(running: Running) -> None:
@@ -168,7 +184,8 @@ def test_nics_die_on_the_way(running: Running) -> None:
         memory = np.zeros((GPUS, SIZE), np.uint8)
         pid = running.state.processes()[running.fabric.nics[victim].name].pid
         with SendingNode([*first, f"chunks={chunks}", f"kill={pid}"]) as node:
-            done = recv(plan_of(SIZE, LINKS), WholeNode(memory, node.channel), by_name(devices), chunks)
+            with WholeNode(memory, node.channel) as here:
+                done = recv(plan_of(SIZE, LINKS), here, by_name(devices), chunks)
             assert node.ends_with() == "failed [0]"
         assert (memory == data_of(SIZE)).all()
         assert done.failed == (0,)

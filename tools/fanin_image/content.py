@@ -73,12 +73,12 @@ def layers(architecture: str, say: Say) -> Iterator[tuple[str, Path]]:
         raise NotPossible("a home for the packages (set FANIN_CACHE_DIR)")
     debian = Selection(wheels.suite(), architecture, (wheels.python_name(), *DEBIAN))
     versions = wheels.constraints()
-    names = wheels.dependencies()
+    requirements = wheels.dependencies()
     say(f"Debian's {debian.suite} for {architecture}")
     yield "debian", kept(home / "image", repr((debian, USELESS, USERS)), lambda folder: _debian(debian, folder))
-    say(f"Python packages for {architecture}: {' '.join(names)}")
-    recipe = repr((debian.suite, architecture, names, versions))
-    yield "python", kept(home / "image", recipe, lambda folder: _python(names, architecture, versions, folder))
+    say(f"Python packages for {architecture}: {' '.join(requirements)}")
+    recipe = repr((debian.suite, architecture, requirements, versions))
+    yield "python", kept(home / "image", recipe, lambda folder: _python(requirements, architecture, versions, folder))
     compiler = None  # that of this machine
     if architecture == "arm64" and platform.machine() != wheels.MACHINES[architecture]:
         say("cross compiler")
@@ -131,9 +131,9 @@ def _debian(selection: Selection, folder: Path) -> None:
     wheels.compile_bytecode(folder / "usr/lib" / wheels.python_name(), folder)
 
 
-def _python(names: list[str], architecture: str, versions: str, folder: Path) -> None:
+def _python(requirements: list[str], architecture: str, versions: str, folder: Path) -> None:
     site = folder / SITE.format(python=wheels.python_name())
-    wheels.install(names, architecture, versions, site)
+    wheels.install(requirements, architecture, versions, site)
     shutil.rmtree(site / "bin", ignore_errors=True)
     for tests in [path for path in site.rglob("tests") if path.is_dir() and path.parent.name != "testing"]:
         shutil.rmtree(tests)  # a third of it

@@ -43,10 +43,10 @@ def suite() -> str:
 
 
 def dependencies() -> list[str]:
-    """What Fanin and its device plugin need to run, without versions: those are the constraints."""
+    """What Fanin and its device plugin need to run, with the bounds of pyproject.toml: no constraint names the packages
+    of the device plugin if this environment lacks them."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    rows = [*project["dependencies"], *(row for extra in EXTRAS for row in project["optional-dependencies"][extra])]
-    return [row.partition(">=")[0] for row in rows]
+    return [*project["dependencies"], *(row for extra in EXTRAS for row in project["optional-dependencies"][extra])]
 
 
 def constraints() -> str:
@@ -55,10 +55,11 @@ def constraints() -> str:
     return packages.output_of(freeze, "the versions of this environment")
 
 
-def install(names: Sequence[str], architecture: str, versions: str, target: Path) -> None:
+def install(requirements: Sequence[str], architecture: str, versions: str, target: Path) -> None:
     """Unpack wheels and all that they need into a folder. pip checks their SHA-256. Raises NotPossible.
 
     Args:
+        requirements: the packages, with bounds of their versions if they have some.
         architecture: a row of MACHINES.
         versions: as `constraints` gives them.
     """
@@ -69,7 +70,7 @@ def install(names: Sequence[str], architecture: str, versions: str, target: Path
         command += [word for name in GLIBC for word in ("--platform", f"{name}_{MACHINES[architecture]}")]
         command += ["--implementation", "cp", "--python-version", f"{sys.version_info[0]}.{sys.version_info[1]}"]
         command += ["--constraint", str(file), "--target", str(target)]
-        packages.output_of([*command, *names], f"Python packages for {architecture}")
+        packages.output_of([*command, *requirements], f"Python packages for {architecture}")
 
 
 def install_fanin(architecture: str, compiler: Path | None, target: Path) -> None:

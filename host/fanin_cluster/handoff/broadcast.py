@@ -111,16 +111,16 @@ class Streams:
                 if self.is_first and link.first not in first_gpus:
                     continue
                 socket = device_of(devices, link.first_nic if self.is_first else link.second_nic)
-                connection = connections.setdefault(socket, DeviceConnection(socket))
-                self.streams[number] = Communicator(job, rank, connection, timeout)
+                if socket not in connections:
+                    connections[socket] = DeviceConnection(socket)
+                self.streams[number] = Communicator(job, rank, connections[socket], timeout)
+            if not self.streams:
+                raise HandoffInvalid(f"the GPUs {sorted(first_gpus)} are at no link", "give those of the plan's links")
+            # Registered memory, one for each link, as its agreement is written in place.
+            self._tables = {link: stream.alloc(2 * len(plan.links), np.int64) for link, stream in self.streams.items()}
         except BaseException:
             self._end(leave=False)
             raise
-        if not self.streams:
-            self._end(leave=False)
-            raise HandoffInvalid(f"the GPUs {sorted(first_gpus)} are at no link", "give those of the plan's links")
-        # Registered memory, one for each link, as its agreement is written in place.
-        self._tables = {link: stream.alloc(2 * len(plan.links), np.int64) for link, stream in self.streams.items()}
 
     def alloc(self, size: int) -> Bytes:
         """`size` bytes of new memory that is registered with all NICs of this process, so that nothing is copied."""
@@ -180,7 +180,7 @@ class Streams:
     def _agree(self, counts: list[int], alive: list[bool]) -> tuple[list[int], list[bool]]:
         """What all GPUs of node 2 have of each link, and which links have failed for none of them."""
         posted, agreed, causes = {}, [], []
-        for link, stream in [*self.streams.items()]:
+        for link, stream in list(self.streams.items()):
             table = self._tables[link]
             table[:] = UNKNOWN if self.is_first else [*counts, *alive]
             try:

@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,24 @@ Bytes = NDArray[np.uint8]
 
 
 class Node(ABC):
-    """The part of a process in its server. The leading process has `lines`, to that of the other server."""
+    """One process of a server. Use `with`: the end of its block leaves, so that the others hear of it.
 
-    lines: Lines | None
+    lines: in the leading process, messages to that of the other server; else None.
+
+    Args:
+        channel: in the leading process, a connection to that of the other server. The program closes it. That takes
+            effect when the node has been left.
+    """
+
+    def __init__(self, channel: socket.socket | None) -> None:
+        self._opened = contextlib.ExitStack()  # what the node closes when it is left
+        self.lines = None if channel is None else self._opened.enter_context(Lines(channel))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._opened.close()
 
     @property
     def leads(self) -> bool:
@@ -92,7 +107,7 @@ class Node(ABC):
 
 
 class WholeNode(Node):
-    """A server whose GPUs are all of this process.
+    """A server whose GPUs are all of this process. Use `with`: the end of its block leaves.
 
     Args:
         memory: contiguous bytes of shape (GPUs, size), a row for each GPU; or (size,), if all have the same.
@@ -100,8 +115,8 @@ class WholeNode(Node):
     """
 
     def __init__(self, memory: Bytes, channel: socket.socket) -> None:
+        super().__init__(channel)
         self.memory = memory
-        self.lines = Lines(channel)
 
     def owns(self, gpu: int) -> bool:
         return True
@@ -159,15 +174,12 @@ class SharedNode(Node):
         channel: socket.socket | None = None,
         timeout: float = JOIN_TIMEOUT,
     ) -> None:
+        super().__init__(channel)
         self.size = size
-        self.own = {gpu: SharedMemory(size) for gpu in gpus}
         self.memories: dict[int, Bytes] = {}
-        self.lines = None if channel is None else Lines(channel)
         self.others: list[Lines] = []  # of the leading process: to all others; else to that
-        self._opened = contextlib.ExitStack()
-        for memory in self.own.values():
-            self._opened.enter_context(memory)
         try:
+            self.own = {gpu: self._opened.enter_context(SharedMemory(size)) for gpu in gpus}
             if channel is None:
                 self._join(Path(path), time.monotonic() + timeout)
             else:
@@ -175,12 +187,6 @@ class SharedNode(Node):
         except BaseException:
             self._opened.close()
             raise
-
-    def __enter__(self) -> SharedNode:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self._opened.close()
 
     def owns(self, gpu: int) -> bool:
         return gpu in self.own
@@ -205,10 +211,13 @@ class SharedNode(Node):
             return said["value"]
         try:
             value = take()
+            for each in self.others:
+                each.put({"value": value})
         except ClusterError as error:
-            self._tell({"failed": [error.cause, error.remedy]})
+            for each in self.others:
+                with contextlib.suppress(HandoffFailed):  # the one that is gone may be the cause
+                    each.put({"failed": [error.cause, error.remedy]})
             raise
-        self._tell({"value": value})
         return value
 
     def gather(self, value: Any = None) -> list[Any]:
@@ -216,10 +225,6 @@ class SharedNode(Node):
             self.others[0].put({"value": value})
         found: list[Any] = self.share(lambda: [value, *(each.take("value")["value"] for each in self.others)])
         return found
-
-    def _tell(self, message: Mapping[str, Any]) -> None:
-        for each in self.others:
-            each.put(message)
 
     def _meet(self, path: Path, count: int, timeout: float) -> None:
         """Lead: take the memories of all others, and give everyone all."""
@@ -239,7 +244,8 @@ class SharedNode(Node):
                     member.close()
                     continue
                 member.settimeout(timeout)
-                memories, lines = self._greeted(member)
+                lines = self._opened.enter_context(Lines(member, SIBLING))
+                memories = self._taken(member, lines)
                 if clash := sorted(shared.keys() & memories.keys()):
                     raise HandoffInvalid(f"two processes of this node have the GPUs {clash}", "give each GPU once")
                 shared |= memories
@@ -264,19 +270,19 @@ class SharedNode(Node):
         leader.settimeout(max(RETRY, deadline - time.monotonic()))
         _give(leader, lines := self._opened.enter_context(Lines(leader, SIBLING)), self.own)
         self.others = [lines]
-        descriptors = _taken(leader)
-        gpus = lines.take("gpus")["gpus"]
-        self._map({**self._shared(gpus, descriptors), **self.own})
+        self._map({**self._taken(leader, lines), **self.own})
         leader.settimeout(None)
 
-    def _greeted(self, member: socket.socket) -> tuple[dict[int, SharedMemory], Lines]:
-        descriptors = _taken(member)
-        lines = self._opened.enter_context(Lines(member, SIBLING))
-        return self._shared(lines.take("gpus")["gpus"], descriptors), lines
-
-    def _shared(self, gpus: list[int], descriptors: list[int]) -> dict[int, SharedMemory]:
-        """The memories of GPUs by their descriptors, which are closed when this process leaves."""
-        memories = [self._opened.enter_context(SharedMemory.of(each)) for each in descriptors]
+    def _taken(self, other: socket.socket, lines: Lines) -> dict[int, SharedMemory]:
+        """The memories of GPUs that another process sends by `_give`. They are closed when this process leaves."""
+        descriptors = iter(_received(other))
+        try:
+            memories = [self._opened.enter_context(SharedMemory.of(each)) for each in descriptors]
+        except BaseException:
+            for each in descriptors:  # those behind the one that is wrong
+                os.close(each)
+            raise
+        gpus = lines.take("gpus")["gpus"]
         if len(gpus) != len(memories) or any(each.length != self.size for each in memories):
             raise HandoffInvalid(
                 f"the processes of this node have GPUs of {sorted({each.length for each in memories})} bytes"
@@ -320,11 +326,14 @@ def _is_of_this_user(member: socket.socket) -> bool:
 
 def _give(other: socket.socket, lines: Lines, memories: Mapping[int, SharedMemory]) -> None:
     """Send memories of GPUs: their descriptors with one byte, and then a line that says whose they are."""
-    socket.send_fds(other, [DESCRIPTORS], [each.fd for each in memories.values()])
+    try:
+        socket.send_fds(other, [DESCRIPTORS], [each.fd for each in memories.values()])
+    except OSError as error:
+        raise broken(str(error), SIBLING) from None
     lines.put({"gpus": list(memories)})
 
 
-def _taken(other: socket.socket) -> list[int]:
+def _received(other: socket.socket) -> list[int]:
     """The descriptors that another process sends."""
     try:
         _, descriptors, _, _ = socket.recv_fds(other, len(DESCRIPTORS), MOST_DESCRIPTORS)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -207,21 +207,26 @@ def agree(plan: Plan, ends: Mapping[int, End], node: Node, chunks: int) -> list[
     """Exchange plans and queue pairs with the other node, connect those of this process, and return all other ends."""
     digest = digest_of(plan, chunks)
     here = node.gather({"plan": digest, "ends": [[link, end.described()] for link, end in ends.items()]})
+    _check_plans(digest, here)  # first: with another plan, a process has other links
     described = {link: end for each in here for link, end in each["ends"]}
     if lacking := sorted(set(range(len(plan.links))) - described.keys()):
         raise HandoffInvalid(f"no process of this node has the GPU of link {lacking}", "give each GPU to a process")
     node.put({"plan": digest, "ends": [described[link] for link in range(len(plan.links))]})
     said = node.take("plan")
-    if any(each["plan"] != digest for each in (*here, said)):
-        raise HandoffFailed(
-            "the processes have different plans", "plan from the same topologies, sizes, options and chunks"
-        )
+    _check_plans(digest, [said])
     peers = list(_ends_of(said))
     if len(peers) != len(plan.links):
         raise broken(f"it has {len(peers)} ends and not {len(plan.links)}")
     for link, end in ends.items():
         end.connect(peers[link])
     return peers
+
+
+def _check_plans(digest: str, said: Iterable[Mapping[str, Any]]) -> None:
+    if any(each["plan"] != digest for each in said):
+        raise HandoffFailed(
+            "the processes have different plans", "plan from the same topologies, sizes, options and chunks"
+        )
 
 
 def _ends_of(said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@
 A file for NCCL_TOPO_FILE may lack `gpu` and `nic`, which NCCL then finds on the machine: such functions are classified
 by PCI class. It may lack the class as well; then a function is OTHER, and a note says so.
 NCCL's plugin for sockets gives a device its number as GUID, and no access to memory of GPUs (gdr): that is how a NIC
-without RDMA is known.
+without RDMA is known. A GUID that is missing says nothing: NCCL takes it from the machine.
 Source: src/graph/xml.cc and topo.cc of NCCL; src/transport/net_socket.cc.
 """
 
@@ -108,7 +108,8 @@ class _Reader:
         speeds = [self.whole(net, "speed") for net in nets if net.get("speed")]
         nic.rate = sum(speed * MBITS for speed in speeds if speed > 0)  # -1 is unknown
         if nets:
-            nic.rdma = any(_has_rdma(net) for net in nets)
+            said = {_has_rdma(net) for net in nets}
+            nic.rdma = True if True in said else None if None in said else False
 
     def add_links(self) -> None:
         gpus = {gpu.address: gpu.name for gpu in reversed(self.machine.gpus)}
@@ -133,6 +134,9 @@ class _Reader:
             )
 
 
-def _has_rdma(net: Element) -> bool:
-    """Whether a device is none of the plugin for sockets."""
-    return net.get("gdr") == "1" or net.get("guid", "0x0") != f"{net.whole('dev') or 0:#x}"
+def _has_rdma(net: Element) -> bool | None:
+    """Whether a device is none of the plugin for sockets. None if the file does not say."""
+    if net.get("gdr") == "1":
+        return True
+    guid = net.get("guid")
+    return guid != f"{net.whole('dev') or 0:#x}" if guid else None

@@ -58,12 +58,15 @@ def measure(running: Running, progress: ProgressCallback) -> list[Row]:
     _start_device(spare)  # writes the bytecode that is missing
     ready, processor = zip(*(_start_device(spare) for _ in range(DEVICES)), strict=True)
     rows.append(Row("a device, from its start to READY=1", Summary.of(list(ready))))
+    if 0 in processor:
+        progress("no row of the device's processor time: this kernel does not count it in /proc/PID/task/TID/schedstat")
+        return rows
     return [*rows, Row("the same, of processors", Summary.of(list(processor)))]
 
 
 def _start_device(address: str) -> tuple[int, int]:
     """Start a NIC in an interpreter of its own, as a service manager does, and end it. Returns nanoseconds until it is
-    ready, and of processors."""
+    ready, and of processors, where 0 is not counted."""
     with (
         tempfile.TemporaryDirectory(prefix="fanin-start-") as folder,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices,
@@ -82,7 +85,7 @@ def _start_device(address: str) -> tuple[int, int]:
 
 
 def _await_ready(device: subprocess.Popen[bytes], notices: socket.socket) -> None:
-    """Wait for a device's READY=1. Raises ToolError if it ends before."""
+    """Wait for a device's READY=1. Raises ToolError if it ends before, or is not ready in time."""
     notices.settimeout(0.1)
     until = time.monotonic() + READY_SECONDS
     while device.poll() is None and time.monotonic() < until:
@@ -91,14 +94,16 @@ def _await_ready(device: subprocess.Popen[bytes], notices: socket.socket) -> Non
                 return
         except TimeoutError:
             continue
+    status = device.poll()
     device.kill()
     said = (device.stderr.read() if device.stderr else b"").decode(errors="replace")[-300:]
-    cause = f"a device is not ready within {READY_SECONDS:.0f} s: {said}"
-    raise ToolError("PROGRAM_FAILED", cause, "run fanin doctor, which says what this machine lacks")
+    how = f"is not ready within {READY_SECONDS:.0f} s" if status is None else f"has ended with status {status}"
+    raise ToolError("PROGRAM_FAILED", f"a device {how}: {said}", "run fanin doctor, which says what this machine lacks")
 
 
 def _processor_time(process: int) -> int:
-    """Nanoseconds that the threads of a process have had of processors: proc(5), schedstat."""
+    """Nanoseconds that the threads of a process have had of processors: proc(5), schedstat. 0 if the kernel does not
+    count them."""
     return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{process}/task").glob("*/schedstat"))
 
 
