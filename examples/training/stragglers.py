@@ -4,6 +4,8 @@
     fanin run -n 4 --slots 16 -- python examples/training/stragglers.py --transformer   # a small one, by PyTorch
     fanin run -n 4 --slots 16 -- python examples/training/stragglers.py --local 8   # PyTorch's PostLocalSGD beside it
 
+Ranks of PostLocalSGD find each other by a file: all have to be on one machine.
+
 Each rank is a node, or a worker of its node. In 5 % of the steps, chosen by a seed, a rank pauses for as long as five
 more steps. All ways have the same pauses, batches and start. Synchronous training makes an allreduce in each step.
 Rank 0 prints, for each way, the time to the target loss and the bytes of a step; at the end, the ratio of the medians.
@@ -12,11 +14,13 @@ Rank 0 prints, for each way, the time to the target loss and the bytes of a step
 from __future__ import annotations
 
 import argparse
-import os
+import contextlib
 import random
+import shutil
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +29,7 @@ import fanin
 from fanin_train.staleness.optimisers import SGD, Adam, Optimiser
 from fanin_train.staleness.simulation.tasks import task
 from fanin_train.staleness.trainer import BoundedStaleness
+from fanin_train.transfer import share
 
 EVERY = 5  # steps between two looks at the loss
 Gradient = Callable[[np.ndarray, int, int], np.ndarray]  # parameters, rank, number of the step
@@ -109,29 +114,45 @@ class Local:
         from torch.distributed.optim import PostLocalSGDOptimizer
 
         self.torch: Any = torch
-        if not torch.distributed.is_initialized():
-            where = np.frombuffer(f"/tmp/stragglers-{os.getpid()}".ljust(64).encode(), np.uint8).copy()
-            path = communicator.broadcast(where, root=0).tobytes().decode().strip()
-            torch.distributed.init_process_group(
-                "gloo", f"file://{path}", rank=communicator.rank, world_size=communicator.size
-            )
-        self.flat = torch.nn.Parameter(torch.from_numpy(parameters))
+        self.parameters, self.flat = parameters, torch.nn.Parameter(torch.from_numpy(parameters.copy()))
         kind: Any = torch.optim.Adam if model.is_adam else torch.optim.SGD
-        averager = PeriodicModelAverager(period, warmup_steps=0)
-        self.optimiser = PostLocalSGDOptimizer(kind([self.flat], lr=model.rate), averager)
-        self.waited = 0.0
+        own = kind([self.flat], lr=model.rate)
+        own.register_step_post_hook(self._own_step_ends)
+        self.optimiser = PostLocalSGDOptimizer(own, PeriodicModelAverager(period, warmup_steps=0))
+        self.waited = self._own_step_ended = 0.0
         ring = 2 * (communicator.size - 1) * parameters.nbytes // communicator.size
         self.sent = self.received = ring // period
 
     def step(self, gradient: np.ndarray) -> None:
         """As Trainer.step."""
         self.flat.grad = self.torch.from_numpy(gradient)
-        begin = time.monotonic()
         self.optimiser.step()
-        self.waited += time.monotonic() - begin
+        self.waited += time.monotonic() - self._own_step_ended
+        self.parameters[:] = self.flat.detach().numpy()  # the averager lets `flat` have other memory
+
+    def _own_step_ends(self, *_: object) -> None:
+        """What is left of a step is the averager's."""
+        self._own_step_ended = time.monotonic()
 
     def finish(self) -> None:
         """As Trainer.finish."""
+
+
+@contextlib.contextmanager
+def process_group(communicator: fanin.Communicator) -> Iterator[None]:
+    """PyTorch's, of the same ranks, by Gloo."""
+    import torch
+
+    folder = share(communicator, 0, tempfile.mkdtemp() if communicator.rank == 0 else None)
+    try:
+        place, size = communicator.rank, communicator.size
+        torch.distributed.init_process_group("gloo", f"file://{folder}/ranks", rank=place, world_size=size)
+        yield
+        torch.distributed.destroy_process_group()
+        communicator.barrier()  # nobody needs the file any longer
+    finally:
+        if communicator.rank == 0:
+            shutil.rmtree(folder)
 
 
 def digits(hidden: int) -> Model:
@@ -246,7 +267,9 @@ def main() -> None:
     options = parser.parse_args()
     model = transformer(options.width, options.layers) if options.transformer else digits(options.hidden)
     model = model._replace(target=options.target or model.target, rate=options.rate or model.rate)
-    with fanin.Communicator() as communicator:
+    with fanin.Communicator() as communicator, contextlib.ExitStack() as stack:
+        if options.local:
+            stack.enter_context(process_group(communicator))
         ways = ways_of(options)
         found: dict[str, list[Outcome]] = {name: [] for name in ways}
         for seed in range(options.runs):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fanin import Communicator
-from fanin.errors import Aborted, PeerLost, Timeout
+from fanin.errors import Aborted, FaninError, PeerLost, Timeout
 from fanin_train.errors import TrainingError
 from fanin_train.replacement.bandwidth import Bandwidths, pairs_after_failure
 from fanin_train.replacement.choice import Choice, RingLost, neighbours_of, replace_all
@@ -147,15 +147,16 @@ class Training:
         Raises Fenced, NoReplacement, RingLost; DeviceLost if the NIC of this process is gone.
         """
         self._is_finished = False
-        leave = Communicator.abort
+        has_ended = False
         try:
             self._go_on_to_the_end(step, steps)
-            leave = Communicator.close
+            has_ended = True
         except Fenced:
-            if not self._is_finished:
-                raise  # else the others have heard so, too, and have ended
+            has_ended = self._is_finished  # then the others have heard so, too, and have ended
+            if not has_ended:
+                raise
         finally:
-            self._leave(leave)
+            self._leave(has_ended)
 
     def _go_on_to_the_end(self, step: Callable[[Communicator, int], object], steps: int) -> None:
         is_begun = False
@@ -189,12 +190,15 @@ class Training:
         return self._end()
 
     def _end(self) -> bool:
-        """Whether all workers have done all steps. A member that has heard so stays until all have heard it: else the
-        last ones could take the leaving of the others for a failure."""
+        """Whether all workers have done all steps."""
         self._is_finished = self._say(0 if self.group is None else FINISHED) == FINISHED
         if self._is_finished:
-            self._say(FINISHED)
+            self._stay_until_all_have_heard()
         return self._is_finished
+
+    def _stay_until_all_have_heard(self) -> None:
+        """Else the last ones could take the leaving of the others for a failure."""
+        self._say(FINISHED, self.patience)
 
     def note_compute_time(self, seconds: float) -> None:
         """Seconds of a step that were not communication, for the choice of a replacement."""
@@ -225,7 +229,10 @@ class Training:
                 continue
 
     def _patience_after(self, error: BaseException | None) -> float:
-        """A spare that hears of the loss of spares only waits until the workers hear of it, too."""
+        """A spare that hears of the loss of spares only waits until the workers hear of it, too. At the end they do so
+        at once."""
+        if self._is_finished:
+            return self.patience
         named = {self._members[rank] for rank in getattr(error, "missing_ranks", ())}
         is_of_spares = isinstance(error, PeerLost) and named and not named & set(self._ring)
         return SPARE_PATIENCE if is_of_spares and not self.is_worker else self.patience
@@ -254,6 +261,7 @@ class Training:
         self._members = [row.member for row in rows]
         self._is_finished = any(row.finished for row in rows)
         if self._is_finished:
+            self._stay_until_all_have_heard()  # the rows may have come to some only
             return
         self._require_quorum(before)
         newest = max(rows, key=lambda row: row.epoch)
@@ -364,10 +372,13 @@ class Training:
             for receiver in members:
                 self._bandwidths.of_pairs.setdefault((sender, receiver), float("inf"))
 
-    def _leave(self, leave: Callable[[Communicator], None]) -> None:
-        """The pools and the group that were made here. `pool`, which the program has given, is the program's."""
+    def _leave(self, has_ended: bool) -> None:
+        """The pools and the group that were made here. `pool`, which the program has given, is the program's.
+        Not `has_ended`: the others shall miss this process."""
         for made in (*([self.group] if self.group is not None else []), *self._own):
-            with contextlib.suppress(*LOST):
-                leave(made)
+            if has_ended:
+                with contextlib.suppress(FaninError):  # all steps are done, whatever has failed beside them
+                    made.flush(self.patience)
+            made.end(leave=has_ended)
         self.group = None
         self._own.clear()

@@ -53,7 +53,7 @@ class BoundedStaleness:
     optimiser: of this rank's own. stale_max: steps that a node may be ahead of the slowest; 0 is synchronous training.
     apply: "arrived", or "fixed" for equal bits on all nodes and in every run. checkpoint: to go on from; all ranks have
     the same. survive: when a node is lost the others go on without it; otherwise PeerLost is raised. joins: this rank
-    is new in a training that goes on, whose ranks call `admit` meanwhile.
+    is new in a training that goes on, whose ranks call `admit` meanwhile; it takes no checkpoint.
 
     Raises TrainingError for what can not be, and the errors of fanin.
     """
@@ -71,6 +71,8 @@ class BoundedStaleness:
     ) -> None:
         if apply not in tuple(Apply):
             raise TrainingError(f"apply is {apply!r}", f"give {' or '.join(map(repr, map(str, Apply)))}")
+        if joins and checkpoint is not None:
+            raise TrainingError("a rank that joins has a checkpoint", "leave it out: the others give it what they have")
         self.rules = streaming(stale_max, Apply(apply))
         self.replica = Replica(parameters, optimiser)
         self.order = 0 if checkpoint is None else checkpoint.order
@@ -86,6 +88,8 @@ class BoundedStaleness:
         the parameters and the optimiser of the first one that is not."""
         orders = communicator.allgather(np.array(-1 if joins else self.order))
         source = int(orders.argmax())
+        if orders[source] < 0:
+            raise TrainingError("all ranks join, and none is in the training", "leave joins out on those that begin it")
         self.order = int(orders[source])
         content: Content = share(communicator, source, self.replica.content())
         self._require_same(content.parameters, f"rank {source} has")

@@ -1,8 +1,8 @@
 """How long a training stands still when a node fails: real processes, five nodes in namespaces, links of unequal rates.
 
-    python -m tests.training.replacement.measure [--runs 3]
+    python -m tests.training.replacement.measure [--runs 3] [--model linear] [--only "link cut"]
 
-Three workers train a network of PyTorch (a linear model in numpy where torch is missing), two spares wait. For each way
+Three workers train a network of PyTorch, or a linear model in numpy, two spares wait. For each way
 to fail it prints the seconds from the failure to the end of the next step of all workers, and whether the losses are
 those of a run without failure, bit by bit. Needs root. Minutes, on a machine that does nothing else.
 """
@@ -34,13 +34,18 @@ SCENES = {
 def main() -> int:
     parser = argparse.ArgumentParser(description="Time from a failure to the next step.")
     parser.add_argument("--runs", type=int, default=3, help="of each way to fail")
+    has_torch = importlib.util.find_spec("torch") is not None
+    parser.add_argument("--model", choices=("torch", "linear"), default="torch" if has_torch else "linear")
+    parser.add_argument("--only", choices=SCENES, help="one way to fail")
     options = parser.parse_args()
-    model = "torch" if importlib.util.find_spec("torch") else "linear"
+    model = options.model
     print(f"model: {model}", flush=True)
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
         undisturbed = _scene(None, model)
         different = 0
         for name, faults in SCENES.items():
+            if options.only not in (None, name):
+                continue
             scenes = [_scene(faults, model) for _ in range(options.runs)]
             equal = all(scene.losses == undisturbed.losses for scene in scenes)
             different += not equal

@@ -76,7 +76,10 @@ def unequal_links(bench: Bench) -> Fabric:
 
 
 def set_link(running: Running, member: int, to: str) -> list[str]:
-    """The command that takes the link of a member's node `up` or `down`."""
+    """The command that takes the link of a member's node `up` or `down`. Without a namespace that would be a link of
+    this machine."""
+    if not running.fabric.netns:
+        raise ValueError(f"fabric {running.fabric.name} has no namespaces, whose links could be set")
     nic = running.fabric.nics[member]
     return [*namespaces.prefix_command(running.fabric, nic.host), "ip", "link", "set", "eth0", to]
 
@@ -95,11 +98,14 @@ def run(
     path = folder / "job"
     path.write_text(msgspec.structs.replace(job, reproducible="run", slots=64).to_text())
     processes = []
+    cut = [member for member, kinds in faults.items() if any(kind.startswith("cut") for kind in kinds)]
     for member in range(MEMBERS):
         line = [sys.executable, "-m", TRAINEE, path, str(member), sockets[member], str(WORKERS), str(STEPS), model]
         line += [str(limit)]
         line += faults.get(member, [])
-        environment = {**os.environ, "FANIN_TEST_CUT": " ".join(set_link(running, member, "down"))}
+        environment = dict(os.environ)
+        if member in cut:
+            environment["FANIN_TEST_CUT"] = " ".join(set_link(running, member, "down"))
         processes.append(subprocess.Popen(line, cwd=ROOT, env=environment, stdout=PIPE, stderr=PIPE, text=True))
     stopped = [member for member, kinds in faults.items() if any(kind.startswith("stop") for kind in kinds)]
     outputs = [""] * MEMBERS
@@ -114,7 +120,6 @@ def run(
         for process in processes:
             process.kill()
             process.wait()
-    cut = [member for member, kinds in faults.items() if any(kind.startswith("cut") for kind in kinds)]
     for member in cut:
         subprocess.run(set_link(running, member, "up"), check=True)
     if not cut:  # else a device keeps a tombstone until it ages out, since the others have left behind its back

@@ -5,7 +5,9 @@ It prints the losses, each with the time, and how it ended. Times are seconds of
 Faults: `kill=STEP`, `stop=STEP`: it kills or stops itself in the middle of the step, with a collective under way.
 `cut=STEP`: it runs the command in FANIN_TEST_CUT there, and goes on.
 `kill-loading`, `kill-waiting`: it kills itself when it is given the state, or as a spare, before it waits.
-`kill-finished`, `deaf`: it kills itself when it has heard that all is done, or does not hear it the first time.
+`kill-finished`, `stop-finished`: it kills or stops itself when it has heard that all is done.
+`deaf`: it does not hear it the first time. `deaf-rows`: nor the rows of the others, the first time.
+`alone=STEP`: it begins a collective at the end of the step, which the others do not take part in.
 LIMIT: seconds after which a process that stands still is taken for lost.
 """
 
@@ -21,8 +23,10 @@ from collections.abc import Callable
 import numpy as np
 
 from fanin import Communicator, FaninError, Job
+from fanin.errors import Timeout
 from fanin_train.errors import TrainingError
 from fanin_train.replacement.recovery import FINISHED, Training
+from fanin_train.replacement.rows import exchange
 from tests.training.replacement.models import Linear, Model
 
 
@@ -35,24 +39,19 @@ def make_model(kind: str, on_load: Callable[[], None]) -> Model:
     return Network(on_load)
 
 
-def kill_myself() -> None:
-    """As a fault."""
-    print(f"fault {time.monotonic():.3f}", flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
+def announced(act: Callable[[], object]) -> Callable[[], None]:
+    """A fault, with the line that says when it was."""
+
+    def fault() -> None:
+        print(f"fault {time.monotonic():.3f}", flush=True)
+        act()
+
+    return fault
 
 
-def stop_myself() -> None:
-    """As a fault."""
-    print(f"fault {time.monotonic():.3f}", flush=True)
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def cut_the_link() -> None:
-    """As a fault."""
-    print(f"fault {time.monotonic():.3f}", flush=True)
-    subprocess.run(os.environ["FANIN_TEST_CUT"].split(), check=True)
-
-
+kill_myself = announced(lambda: os.kill(os.getpid(), signal.SIGKILL))
+stop_myself = announced(lambda: os.kill(os.getpid(), signal.SIGSTOP))
+cut_the_link = announced(lambda: subprocess.run(os.environ["FANIN_TEST_CUT"].split(), check=True))
 FAULTS = {"kill": kill_myself, "stop": stop_myself, "cut": cut_the_link}
 
 
@@ -67,10 +66,24 @@ class FaultyTraining(Training):
         heard = super()._say(word, timeout)
         if heard == FINISHED and "kill-finished" in self.faults:
             kill_myself()
-        if heard == FINISHED and "deaf" in self.faults:
-            self.faults = ()
+        if heard == FINISHED and self._is_due("stop-finished"):
+            stop_myself()
+        if heard == FINISHED and self._is_due("deaf"):
             heard = super()._say(word, timeout)  # fails, if another kills itself now
         return heard
+
+    def _agree(self, pool: Communicator, before: list[int], begin: float) -> None:
+        if self._is_due("deaf-rows"):
+            exchange(pool, self._row(), self.patience)
+            time.sleep(self.patience)
+            raise Timeout("the rows of the others have not come")
+        super()._agree(pool, before, begin)
+
+    def _is_due(self, fault: str) -> bool:
+        """Once."""
+        is_due = fault in self.faults
+        self.faults = tuple(each for each in self.faults if each != fault)
+        return is_due
 
 
 class Trainee:
@@ -80,6 +93,7 @@ class Trainee:
         self.model, self.limit = model, limit
         self.cursor = np.zeros(1, np.int64)
         self._faults = {int(faults[name]): act for name, act in FAULTS.items() if name in faults}
+        self._alone = int(faults.get("alone", -1))
 
     def step(self, group: Communicator, number: int) -> None:
         draw = np.random.default_rng((group.rank, int(self.cursor[0])))
@@ -91,6 +105,8 @@ class Trainee:
         group.allreduce(gradient[:5], op="mean", timeout=self.limit)
         mean = group.allreduce(gradient, op="mean", timeout=self.limit)
         self.model.update(mean[:-1])
+        if number == self._alone:
+            group.iallreduce(gradient[:5], op="mean")
         print(f"loss {number} {float(mean[-1]).hex()} {time.monotonic():.3f}", flush=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from tests.training.staleness.rank import MOMENTUM, RATE, SEED
 
 pytestmark = pytest.mark.process
 NODES, BOUND_S = 4, 120.0
+ROOT = Path(__file__).parents[3]
 FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 
 
@@ -134,7 +136,32 @@ def test_a_node_joins_in_the_middle(fabric: Fabric, tmp_path: Path, stale_max: i
         assert found[3]["own"].tobytes() == expected_of_growing(last, joins_at).tobytes()
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="torch is not installed: make .venv/.with-torch")
+def test_nobody_to_join_and_two_beginnings_are_refused(fabric: Fabric, tmp_path: Path) -> None:
+    found = fabric.train(tmp_path, ranks=2, module="refused_rank")
+    assert len(found) == 2
+    for each in found.values():
+        assert str(each["all join"]).startswith("all ranks join, and none is in the training; ")
+        assert str(each["joins with a checkpoint"]).startswith("a rank that joins has a checkpoint; ")
+
+
+HAS_TORCH = pytest.mark.skipif(
+    not importlib.util.find_spec("torch"), reason="torch is not installed: make .venv/.with-torch"
+)
+
+
+@HAS_TORCH
+def test_all_ways_of_the_example_learn(fabric: Fabric) -> None:
+    """A way that does not prints inf."""
+    options = ["--local", "4", "--steps", "60", "--target", "2.2", "--step-ms", "1", "--pause", "0", "--runs", "1"]
+    program = [sys.executable, str(ROOT / "examples/training/stragglers.py"), *options]
+    command = [*FANIN, "run", "--name", fabric.running.fabric.name, "-n", "2", "--slots", "16", "--", *program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ways = re.findall(r"^(.*): [0-9.]+ s to loss 2.2", done.stdout, re.MULTILINE)
+    assert ways == ["synchronous", "stale 8", "PostLocalSGD 4"], done.stdout
+
+
+@HAS_TORCH
 def test_a_model_of_torch_with_bound_zero_is_synchronous_training(fabric: Fabric, tmp_path: Path) -> None:
     """By the front door of PyTorch, to the last bit. With a bound of one it is not: the comparison can fail."""
     found = fabric.train(tmp_path, module="torch_rank", stale_max=0, last=6)

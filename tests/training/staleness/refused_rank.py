@@ -1,0 +1,36 @@
+"""A rank of a test over devices: it makes trainings that can not be, and writes what is said of each.
+
+    python -m tests.training.staleness.refused_rank FOLDER {}
+
+Each rank writes FOLDER/RANK.npz.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import fanin
+from fanin_train.errors import TrainingError
+from fanin_train.staleness.checkpoint import Checkpoint
+from fanin_train.staleness.optimisers import SGD
+from fanin_train.staleness.trainer import BoundedStaleness
+
+
+def main(folder: Path) -> None:
+    parameters = np.zeros(4, np.float32)
+    checkpoint = Checkpoint(3, parameters, {}, {})
+    said = {}
+    with fanin.Communicator() as communicator:
+        for name, begin in {"all join": None, "joins with a checkpoint": checkpoint}.items():
+            try:
+                BoundedStaleness(communicator, parameters, SGD(), checkpoint=begin, joins=True)
+            except TrainingError as error:
+                said[name] = str(error)
+        np.savez(folder / f"{communicator.rank}.npz", **{name: np.array(text) for name, text in said.items()})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
