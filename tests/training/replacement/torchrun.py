@@ -55,7 +55,7 @@ def main() -> int:
 def start(fabric: Fabric, nic: Device, folder: Path) -> subprocess.Popen[bytes]:
     """torchrun on a node. The first node has the rendezvous."""
     first = fabric.nics[0]
-    options = [f"--nnodes={WORKERS}", "--nproc-per-node=1", "--max-restarts=2", "--rdzv-id=scene"]
+    options = [f"--nnodes={WORKERS}", "--nproc-per-node=1", "--max-restarts=10", "--rdzv-id=scene"]
     options += ["--rdzv-backend=c10d", f"--rdzv-endpoint={first.address}:{PORT}", f"--local-addr={nic.address}"]
     options += [f"--rdzv-conf=is_host={int(nic is first)}"]
     program = [sys.executable, "-m", "torch.distributed.run", *options, str(WORKER), str(folder), str(STEPS)]
