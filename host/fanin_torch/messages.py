@@ -71,7 +71,8 @@ class Message:
         self.left = 0  # READs under way
 
     def end(self, error: FaninError | None = None) -> None:
-        """It has ended. Its memory is the program's again."""
+        """It has ended. Its memory is the program's again; but after a time-out of a long receive, a READ into it may
+        still be under way."""
         with self._ending:
             if not self._ended.is_set():
                 self._error = error

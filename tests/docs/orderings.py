@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("host/fanin", "device/fanin_nic", "tools/fanin_tools")
+FOLDERS = (
+    *("host/fanin", "host/fanin_cluster", "host/fanin_torch", "host/fanin_train"),
+    *("device/fanin_nic", "tools/fanin_tools"),
+)
 NOT_READ = {"host/fanin/include"}  # copies of headers
 
 # Accesses of compiled device code, by the functions that make them, and of Python by those of shared_words.
@@ -22,13 +25,24 @@ DEVICE_ORDERS = {
     "exchange": "acq_rel",
 }
 PLAIN_ACCESSES = {"load_u32", "store_u32", "load_u64", "store_u64"}
-# Words of which plain accesses are looked for: of structs in C, by constants of addresses, members of records that
-# compiled code names, and names by which Python finds a member of an array.
-C_MEMBERS = (
-    *("producer", "consumer", "consumer_seen", "waiting", "wake_at", "overrun"),
-    *("device_sleeping", "device_gone", "beat"),
-    *("ended", "stopped", "has_joined"),
-)
+# Words of which plain accesses are looked for: of structs in C by the names of pointers to them, by constants of
+# addresses, members of records that compiled code names, and names by which Python finds a member of an array.
+OF_STREAMS = ("ended", "stopped", "seen", "qp_destroyed")
+OF_COMMUNICATORS = (*OF_STREAMS, "has_joined", "references", "unused", "unused_count")
+C_MEMBERS = {
+    "ring": ("producer", "consumer", "consumer_seen", "waiting", "wake_at", "overrun"),
+    "doorbell": ("device_sleeping", "device_gone", "beat"),
+    "stream": OF_STREAMS,
+    "communicator": OF_COMMUNICATORS,
+    "one": OF_COMMUNICATORS,  # of the list of all
+    "request": ("done", "taken_over", "progress", "lookers"),  # of the driver; of the MPI shim
+    "context": ("lost", "stands_still", "looking", "beat", "health_checked_ms", "device_version"),
+    "pair": ("broken",),
+    "remote": ("told",),
+    "qp": ("state", "receives"),
+    "ours": ("receives",),
+    "event": ("is_told",),
+}
 ADDRESSES = (
     *("PRODUCER", "CONSUMER", "CONSUMER_SEEN", "WAITING", "WAKE_AT", "OVERRUN"),
     *("SLEEPING", "GONE", "BEAT", "INTERRUPT_FLAG"),
@@ -122,18 +136,18 @@ def uses_of_c() -> set[Use]:
 
 
 def plain_uses_of_c() -> set[Use]:
-    """Accesses to members of rings, doorbells, streams and communicators that are not atomic."""
+    """Accesses to the members of C_MEMBERS that are not atomic."""
     found = set()
-    # Not the address for a futex. `one` is a communicator of the list of all.
-    member = re.compile(r"(?<!&)\b(?:ring|doorbell|stream|communicator|one)->(?:stream\.)?(\w+)")
+    # Not the address for a futex.
+    member = re.compile(rf"(?<!&)\b({'|'.join(C_MEMBERS)})->(?=(?:stream\.|base\.qp_base\.)?(\w+))")
     for path in _files(".c", ".h"):
         text = _without_comments(path.read_text())
         for call in [*C_CALL.finditer(text)][::-1]:
             start, end = call.start(), call.end() + len(_first_argument(_arguments(text, call.end())))
             text = text[:start] + " " * (end - start) + text[end:]
         for access in member.finditer(text):
-            if access[1] in C_MEMBERS:
-                found.add(Use(_place(path, _function_at(text, access.start())), "plain", access[1]))
+            if access[2] in C_MEMBERS[access[1]]:
+                found.add(Use(_place(path, _function_at(text, access.start())), "plain", access[2]))
     return found
 
 
@@ -178,14 +192,27 @@ def _use_of(node: ast.AST) -> tuple[str, str] | None:
     return None
 
 
+def _imported_from_elsewhere(tree: ast.Module) -> set[str]:
+    """Names that a module imports, but not from where the functions are made: another function may be an `exchange`."""
+    made_here = {name.removesuffix(".py") for name in MADE_HERE}
+    return {
+        name.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[-1] not in made_here
+        for name in node.names
+    }
+
+
 def uses_of_python() -> set[Use]:
     """The same of the device and the tools, with plain accesses."""
     found = set()
     for path in _files(".py"):
+        tree = ast.parse(path.read_text())
         if path.name in MADE_HERE:
             continue
-        for function, node in _nodes(ast.parse(path.read_text())):
+        others = _imported_from_elsewhere(tree)
+        for function, node in _nodes(tree):
             use = _use_of(node)
-            if use is not None:
+            if use is not None and not (isinstance(node, ast.Call) and _name(node.func) in others):
                 found.add(Use(_place(path, function), *use))
     return found

@@ -104,6 +104,11 @@ def test_threads(compiler: Compiler, run: Run) -> None:
     assert sorted(done.stdout.splitlines()) == [f"rank {rank}: 0 wrong" for rank in range(3)]
 
 
+def test_threads_that_leave_jobs(compiler: Compiler, run: Run) -> None:
+    done = run("local", 1, compiler.build(PROGRAMS / "leaving.c"), "300")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_ranks_that_call_different_things_are_told(compiler: Compiler, run: Run, tmp_path: Path) -> None:
     """Which rank is named depends on the order in which they came."""
     done = run("local", 3, compiler.build(PROGRAMS / "failures.c"), "mismatch", str(tmp_path))

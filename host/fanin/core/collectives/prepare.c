@@ -426,7 +426,7 @@ enum fanin_status fanin_request_reset(struct fanin_request *request)
     fanin_request_idle(request);
     request->status = FANIN_SUCCESS;
     request->failure = (struct fanin_cqe){0};
-    request->done = 0;
+    __atomic_store_n(&request->done, 0, __ATOMIC_RELAXED);
     return place(request);
 }
 

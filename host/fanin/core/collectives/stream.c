@@ -75,11 +75,16 @@ void fanin_stream_stop(struct stream *stream)
     pthread_mutex_unlock(&stream->lock);
 }
 
-void fanin_stream_end(struct stream *stream, enum fanin_status status)
+enum fanin_status fanin_stream_end(struct stream *stream, enum fanin_status status)
 {
+    enum fanin_status destroyed = FANIN_SUCCESS;
+
     pthread_mutex_lock(&stream->lock);
+    if (stream->context)
+        destroyed = fanin_stream_destroy_qp(stream);
     fanin_stream_fail(stream, status);
     pthread_mutex_unlock(&stream->lock);
+    return destroyed;
 }
 
 void fanin_stream_advance(struct stream *stream)

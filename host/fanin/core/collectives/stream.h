@@ -54,10 +54,9 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
 void fanin_stream_advance(struct stream *stream);
 /* Submit nothing any more; what is under way goes on. */
 void fanin_stream_stop(struct stream *stream);
-/* Post nothing any more: all that is under way, and all that is submitted later, ends with this status. */
-void fanin_stream_end(struct stream *stream, enum fanin_status status);
-/* FANIN_SUCCESS: the device touches no memory any more on behalf of the queue pair. */
-enum fanin_status fanin_stream_destroy_qp(struct stream *stream);
+/* Destroy the queue pair and post nothing any more: all that is under way, and all that is submitted later, ends with
+ * `status`. FANIN_SUCCESS: the device touches no memory any more on behalf of the queue pair. */
+enum fanin_status fanin_stream_end(struct stream *stream, enum fanin_status status);
 int fanin_stream_has_backlog(struct stream *stream);
 /* Whether nothing is under way. If the device has not told, it will, for a later call. */
 int fanin_stream_is_drained(struct stream *stream);

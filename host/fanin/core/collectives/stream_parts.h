@@ -20,6 +20,9 @@ struct inquiry {
 
 /* Take completions, post what has waited for room, and let the program go on with what is posted. */
 void fanin_stream_step(struct stream *stream);
+/* FANIN_SUCCESS: the device touches no memory any more on behalf of the queue pair. Whoever calls it keeps the lock
+ * until fanin_stream_fail: nothing may be posted to that number, which another queue pair may have been given. */
+enum fanin_status fanin_stream_destroy_qp(struct stream *stream);
 
 enum fanin_status fanin_stream_take_completions(struct stream *stream);
 /* Nothing of a request is under way any more: it is its maker's. Frees it if nobody asks for it any more. */

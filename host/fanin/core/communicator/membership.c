@@ -54,17 +54,14 @@ static enum fanin_status make_queues(struct fanin_communicator *communicator)
 static enum fanin_status destroy(struct fanin_communicator *communicator)
 {
     struct stream *stream = &communicator->stream;
-    int has_queues = communicator->has_queues && stream->context;
     enum fanin_status status = FANIN_SUCCESS;
 
     if (communicator->membership)
         fanin_forget_membership(communicator->membership);
     communicator->membership = NULL;
-    if (has_queues)
-        status = fanin_stream_destroy_qp(stream);
-    if (has_joined(communicator))
-        fanin_stream_end(stream, FANIN_FLUSHED);
-    if (has_queues && status == FANIN_SUCCESS) {
+    if (communicator->has_queues)
+        status = fanin_stream_end(stream, FANIN_FLUSHED);
+    if (communicator->has_queues && stream->context && status == FANIN_SUCCESS) {
         fanin_return_spoiled(stream);
         fanin_destroy_cq(stream->context, stream->cq);
     }
@@ -314,9 +311,6 @@ enum fanin_status fanin_finish_leave(struct fanin_communicator *communicator, ui
 
 void fanin_end_job(struct fanin_communicator *communicator, enum fanin_status status)
 {
-    pthread_mutex_lock(&communicator->stream.lock);
-    fanin_stream_destroy_qp(&communicator->stream);
-    pthread_mutex_unlock(&communicator->stream.lock);
     fanin_stream_end(&communicator->stream, status);
 }
 

@@ -152,7 +152,7 @@ enum fanin_status fanin_restart(struct fanin_request *request)
     if (status == FANIN_PENDING)
         return FANIN_SUCCESS;
     request->status = status;
-    request->done = 1;
+    __atomic_store_n(&request->done, 1, __ATOMIC_RELEASE);
     return status;
 }
 

@@ -205,24 +205,30 @@ static void take_message(struct fanin_context *context, uint32_t immediate)
     wake_waiters(ring, producer);
 }
 
-/* Who finds the lock taken finds the completions in their rings soon. */
-void fanin_remote_take(struct fanin_context *context)
+/* Under `take_lock`. */
+static void take_all(struct fanin_context *context)
 {
-    struct fanin_remote *remote = context->remote;
     uint32_t immediates[RDMA_REAPED];
     int count;
 
-    if (pthread_mutex_trylock(&remote->take_lock))
-        return;
     do {
-        count = fanin_rdma_take(&remote->pair, immediates);
+        count = fanin_rdma_take(&context->remote->pair, immediates);
         for (int i = 0; i < count; i++)
             take_message(context, immediates[i]);
     } while (count == RDMA_REAPED);
-    pthread_mutex_unlock(&remote->take_lock);
 }
 
-/* Asked for, then looked at once more: a message between the two makes no event. */
+/* Who finds the lock taken finds the completions in their rings soon. */
+void fanin_remote_take(struct fanin_context *context)
+{
+    if (pthread_mutex_trylock(&context->remote->take_lock))
+        return;
+    take_all(context);
+    pthread_mutex_unlock(&context->remote->take_lock);
+}
+
+/* Asked for, then looked at once more: a message between the two makes no event. This look waits for the lock: whoever
+ * holds it may have looked for the last time before the event was asked for. */
 static void *take_messages(void *argument)
 {
     struct fanin_context *context = argument;
@@ -233,7 +239,9 @@ static void *take_messages(void *argument)
     while (!descriptors[1].revents && !fanin_rdma_is_broken(&remote->pair)) {
         fanin_rdma_take_events(&remote->pair);
         fanin_rdma_ask_for_event(&remote->pair);
-        fanin_remote_take(context);
+        pthread_mutex_lock(&remote->take_lock);
+        take_all(context);
+        pthread_mutex_unlock(&remote->take_lock);
         poll(descriptors, 2, FANIN_SLICE_MS);
     }
     return NULL;

@@ -48,15 +48,19 @@ static struct ibv_ah_attr path_to(uint32_t ipv4)
                                 .port_num = OUR_PORT};
 }
 
-/* A queue pair that is reset begins anew. */
-static void enter(struct our_qp *qp, int state)
+/* A thread that takes completions reads the state to tell whether a connection is established by one. */
+static void note_state(struct our_qp *qp, int state, int is_new)
 {
+    pthread_mutex_t *lock = &our_context(qp->base.qp_base.context)->owners_lock;
+
+    pthread_mutex_lock(lock);
     qp->base.qp_base.state = state;
-    if (state != FANIN_QP_RESET)
-        return;
-    __atomic_store_n(&qp->receives, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&qp->established.is_told, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&qp->failed.is_told, 0, __ATOMIC_RELAXED);
+    if (is_new && state == FANIN_QP_RESET) { /* it begins anew */
+        __atomic_store_n(&qp->receives, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&qp->established.is_told, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&qp->failed.is_told, 0, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(lock);
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -83,7 +87,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
         return EIO;
     error = our_errno(fanin_modify_ordinary_qp(our_fanin(qp->context), our_qp(qp)->number, &change));
     if (!error && mask & FANIN_ATTR_STATE)
-        enter(our_qp(qp), attr->qp_state);
+        note_state(our_qp(qp), attr->qp_state, 1);
     return error;
 }
 
@@ -99,7 +103,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, s
     error = our_errno(fanin_query_ordinary_qp(our_fanin(qp->context), our_qp(qp)->number, &found));
     if (error)
         return error;
-    qp->state = (int)found.state;
+    note_state(our_qp(qp), (int)found.state, 0);
     *init = (struct ibv_qp_init_attr){
         .qp_context = qp->qp_context, .send_cq = qp->send_cq, .recv_cq = qp->recv_cq, .srq = qp->srq,
         .qp_type = qp->qp_type, .sq_sig_all = our_qp(qp)->all_signaled, .cap = our_capacities};
