@@ -74,6 +74,14 @@ def test_the_entries_are_all_that_a_device_loads(tmp_path: Path) -> None:
     assert files_below(folder) == before
 
 
+def test_a_function_of_arrays_from_the_cache_has_the_runtime() -> None:
+    """Its machine code counts references. The first process may have compiled it; the second one loads it."""
+    program = "from fanin_tools.bench.memory import measure; print(measure(1 << 16, 2).volume)"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS)
+        assert (done.returncode, done.stdout) == (0, "65536\n"), done.stderr
+
+
 @internal
 def next_number(number):
     return number + 1

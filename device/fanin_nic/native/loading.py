@@ -1,8 +1,8 @@
 """How machine code comes from the cache.
 
 Before it loads anything, numba makes its compiler ready: some hundred modules, with all that it knows of Python and
-numpy, and its runtime, part of which it compiles. Only compiling needs that, and sees to it itself when a function is
-not in the cache.
+numpy, and its runtime, part of which it compiles. Only compiling needs the first, and sees to it itself when a function
+is not in the cache. Only functions of arrays need the second: it counts their references. Those of a device have none.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core.runtime import _nrt_python
+from numba import types
+from numba.core.runtime import _nrt_python, rtsys
 
-llvm.add_symbol("NRT_Free", _nrt_python.c_helpers["Free"])  # all that machine code of the device calls of the runtime
+llvm.add_symbol("NRT_Free", _nrt_python.c_helpers["Free"])  # all that code for numbers calls of the runtime
 
 
 def load_alone(cache: Any) -> None:
-    """Let a cache of numba's load machine code without making the compiler ready. Only for code of the device, which
-    calls nothing of numba's runtime but NRT_Free."""
+    """Let a cache of numba's load machine code without making the compiler ready, nor the runtime where no argument is
+    an array. Only for functions that make no arrays."""
 
     def load_overload(signature: Any, target_context: Any) -> Any:
+        if any(isinstance(kind, types.Buffer) for kind in signature):
+            rtsys.initialize(target_context)
         with cache._guard_against_spurious_io_errors():
             return cache._load_overload(signature, target_context)
 
