@@ -12,6 +12,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from numba import types
 from numba.core.runtime import _nrt_python, rtsys
+from numba.core.sigutils import normalize_signature
 
 llvm.add_symbol("NRT_Free", _nrt_python.c_helpers["Free"])  # all that code for numbers calls of the runtime
 
@@ -21,7 +22,8 @@ def load_alone(cache: Any) -> None:
     an array. Only for functions that make no arrays."""
 
     def load_overload(signature: Any, target_context: Any) -> Any:
-        if any(isinstance(kind, types.Buffer) for kind in signature):
+        arguments, _ = normalize_signature(signature)
+        if any(isinstance(kind, types.Buffer) for kind in arguments):
             rtsys.initialize(target_context)
         with cache._guard_against_spurious_io_errors():
             return cache._load_overload(signature, target_context)
