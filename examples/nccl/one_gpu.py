@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import socket
@@ -25,14 +26,37 @@ from pathlib import Path
 SIZES = (4096, 65536, 1 << 20, 16 << 20)  # bytes
 TURNS = 20
 BOUND_S = 300
-COLLECTIVE = {"NCCL_COLLNET_ENABLE": "1", "NCCL_COLLNET_NODE_THRESHOLD": "2", "NCCL_ALGO": "allreduce:collnetchain"}
+COLLECTIVE = {"NCCL_COLLNET_ENABLE": "1", "NCCL_COLLNET_NODE_THRESHOLD": "2"}
+ALGORITHMS = os.environ.get("NCCL_ALGO", "allreduce:collnetchain")
 ALONE = {"NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo"}
 JOINED = re.compile(r"Fanin: rank \d+ of \d+ of a collective group has joined job")
 FELL_BACK = "using point-to-point network instead"
 
 
+def losses_of_ddp(rank: int) -> list[float]:
+    """Of a program as people have it: a model on the GPU, trained by DDP."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(
+        nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 10)).cuda(), device_ids=[0]
+    )
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.manual_seed(rank)
+    inputs, labels = torch.randn(64, 256, device="cuda"), torch.randint(0, 10, (64,), device="cuda")
+    losses = []
+    for _ in range(TURNS):
+        optimiser.zero_grad()
+        loss = nn.functional.cross_entropy(model(inputs), labels)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
 def rank_main() -> None:
-    """One rank: allreduce of every datatype, checked, and the time of each size."""
+    """One rank: collectives, checked; the time of an allreduce of each size; and a training."""
     import torch
     import torch.distributed as dist
 
@@ -40,6 +64,14 @@ def rank_main() -> None:
     dist.init_process_group("nccl")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     checked = 0
+    for length in (1, 1000, 1 << 18):
+        mine = torch.full((length,), rank + 1.0, device="cuda")
+        gathered = torch.empty(ranks * length, device="cuda")
+        dist.all_gather_into_tensor(gathered, mine)
+        assert bool((gathered.view(ranks, length) == torch.arange(1, ranks + 1, device="cuda").view(-1, 1)).all())
+        dist.reduce_scatter_tensor(mine, gathered)
+        assert bool((mine == ranks * (rank + 1)).all()), f"reduce_scatter {length}: {mine[:4]}"
+        checked += 2
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.float64):
         for op, expected in ((dist.ReduceOp.SUM, ranks * (ranks + 1) // 2), (dist.ReduceOp.MAX, ranks)):
             for length in (1, 1000, 1 << 18):
@@ -59,9 +91,10 @@ def rank_main() -> None:
             torch.cuda.synchronize()
             spent.append(time.perf_counter() - begun)
         times[size] = statistics.median(spent)
+    losses = losses_of_ddp(rank)
     dist.destroy_process_group()
     if rank == 0:
-        print(json.dumps({"checked": checked, "times": times}))
+        print(json.dumps({"checked": checked, "times": times, "losses": losses}))
 
 
 def run(sockets: list[str], variables: dict[str, str], folder: Path) -> dict:
@@ -105,7 +138,8 @@ def main() -> None:
     sockets = [str(fabric.state.socket(nic.name)) for nic in fabric.fabric.nics]
     logs = options.logs or Path(tempfile.mkdtemp(prefix="fanin-nccl-"))
     results = {}
-    for name, variables in (("fanin", COLLECTIVE | {"NCCL_NET_PLUGIN": str(library_path())}), ("sockets", ALONE)):
+    with_plugin = COLLECTIVE | {"NCCL_ALGO": ALGORITHMS, "NCCL_NET_PLUGIN": str(library_path())}
+    for name, variables in (("fanin", with_plugin), ("sockets", ALONE)):
         folder = logs / name
         folder.mkdir(parents=True, exist_ok=True)
         results[name] = run(sockets, variables, folder)
@@ -113,7 +147,11 @@ def main() -> None:
         text = (logs / "fanin" / f"rank{rank}.log").read_text()
         if FELL_BACK in text or not JOINED.search(text):
             sys.exit(f"rank {rank} did not use the collective network; NCCL's log is in {logs}")
-    print(f"{results['fanin']['checked']} allreduces right on {len(sockets)} ranks; the collective network was used")
+    print(f"{results['fanin']['checked']} collectives right on {len(sockets)} ranks; the collective network was used")
+    ours, theirs = (results[name]["losses"] for name in ("fanin", "sockets"))
+    if not all(math.isclose(one, other, rel_tol=1e-4) for one, other in zip(ours, theirs, strict=True)):
+        sys.exit(f"DDP has other losses with Fanin, {ours}, than over NCCL's sockets, {theirs}")
+    print(f"{len(ours)} steps of DDP: loss {ours[0]:.4f} -> {ours[-1]:.4f}, as over NCCL's sockets")
     for size, plain in results["sockets"]["times"].items():
         with_fanin = results["fanin"]["times"][size]
         print(f"{int(size):10} bytes: {with_fanin * 1e6:8.0f} us with Fanin, {plain * 1e6:8.0f} us over NCCL's sockets")

@@ -52,18 +52,28 @@ class Killing(Streams):
         return count + more, whole
 
 
-def handed_on(stage: Stage, side: str) -> list[Any]:
-    """Messages of a program with two stages, as lists."""
+def handed_on(stage: Stage, side: str, gpu: bool) -> list[Any]:
+    """Messages of a program with two stages, as lists. gpu: the second message is there, and its array a tensor."""
     if side == "first":
         stage.send([np.arange(6, dtype=np.int16).reshape(2, 3), np.array(0.5), np.zeros((0, 4), "f4")])
+        if gpu:
+            import torch
+
+            stage.send(torch.full((3,), 7, dtype=torch.bfloat16, device="cuda"))
+            return []
         registered = stage.buffer((3,), np.float32)
         registered[:] = 7
         stage.send(registered)
         return []
     messages = []
     for _ in range(2):
-        messages.append([[each.dtype.str, list(each.shape), each.tolist()] for each in stage.recv()])
+        messages.append([[kind_of(each), list(each.shape), each.tolist()] for each in stage.recv()])
     return messages
+
+
+def kind_of(received: Any) -> str:
+    """The type of an array as numpy writes it, or of a tensor."""
+    return received.dtype.str if isinstance(received, np.ndarray) else str(received.dtype)
 
 
 def carry(told: dict[str, Any], data: Mapping[int, Any], **place: Any) -> dict[str, Any]:
@@ -95,7 +105,7 @@ def carry(told: dict[str, Any], data: Mapping[int, Any], **place: Any) -> dict[s
                 if not np.array_equal(memory, data[size]):
                     return {**said, "error": f"other data than those of {size} bytes"}
             if told["tensors"]:
-                said["tensors"] = handed_on(Stage(streams, 4096), side)
+                said["tensors"] = handed_on(Stage(streams, 4096), side, bool(told.get("gpu")))
     except (ClusterError, FaninError) as error:
         said["error"] = f"{type(error).__name__}: {error}"
     return said

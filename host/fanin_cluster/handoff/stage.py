@@ -55,7 +55,7 @@ class Stage:
         self.memory = streams.alloc(max(ALIGNMENT, capacity))
 
     def send(self, tensors: Any) -> None:
-        """Send an array, a tensor of torch in memory of the host, or a list of them.
+        """Send an array, a tensor of torch, or a list of them. A tensor may be in the memory of a GPU.
 
         They are copied into registered memory, unless there is one that lies at its start (`buffer`). Returns when
         node 2 has them.
@@ -64,7 +64,7 @@ class Stage:
         """
         given = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
         kinds, parts = zip(*map(bytes_of, given), strict=True) if given else ((), ())
-        offsets, size = _layout([part.size for part in parts])
+        offsets, size = _layout([part.nbytes for part in parts])
         if size > self.memory.size:
             raise HandoffInvalid(f"{size} bytes, and there is room for {self.memory.size}", "give a larger capacity")
         entries = [[kind, list(each.shape), offset] for kind, each, offset in zip(kinds, given, offsets, strict=True)]
@@ -74,16 +74,14 @@ class Stage:
         self.header[:] = 0
         self.header[: len(text)] = np.frombuffer(text, np.uint8)
         for part, offset in zip(parts, offsets, strict=True):
-            place = self.memory[offset : offset + part.size]
-            if part.size and part.ctypes.data != place.ctypes.data:
-                place[:] = part
+            _put(part, self.memory[offset : offset + part.nbytes])
         self.streams.carry(self.header)
         self.streams.carry(self.memory[:size])
 
     def recv(self) -> list[Any]:
         """The tensors of the next message, as numpy arrays or tensors of torch, whichever were sent.
 
-        They are views of registered memory, and hold until the next call.
+        They are views of registered memory, which is the host's, and hold until the next call.
 
         Raises HandoffFailed for a header that can not be read; else as `Streams.carry`.
         """
@@ -119,17 +117,25 @@ def entries_of(header: bytes, capacity: int) -> tuple[int, list[Entry]]:
     return size, entries
 
 
-def bytes_of(tensor: Any) -> tuple[str, Bytes]:
-    """The kind of a tensor, and its bytes."""
+def bytes_of(tensor: Any) -> tuple[str, Any]:
+    """The kind of a tensor, and its bytes: an array, or for a tensor on a GPU a tensor there."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
-        if tensor.device.type != "cpu":
-            raise HandoffInvalid(f"a tensor on {tensor.device}", "give one in memory of the host: tensor.cpu()")
-        flat = tensor.detach().contiguous().reshape(-1)
-        return str(tensor.dtype), flat.view(torch.uint8).numpy()
+        if tensor.is_meta:
+            raise HandoffInvalid("a tensor without data", "give one on the CPU or on a GPU, not on meta")
+        flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        return str(tensor.dtype), flat.numpy() if flat.device.type == "cpu" else flat
     if isinstance(tensor, np.ndarray) and not tensor.dtype.hasobject and tensor.dtype.names is None:
         return tensor.dtype.str, np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
     raise HandoffInvalid(f"a {type(tensor).__name__}", "give numpy arrays of numbers, or tensors of torch")
+
+
+def _put(part: Any, place: Bytes) -> None:
+    """Copy what `bytes_of` gave, unless it is there already."""
+    if not isinstance(part, np.ndarray):
+        sys.modules["torch"].from_numpy(place).copy_(part)
+    elif part.size and part.ctypes.data != place.ctypes.data:
+        place[:] = part
 
 
 def _layout(sizes: Sequence[int]) -> tuple[list[int], int]:

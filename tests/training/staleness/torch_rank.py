@@ -1,6 +1,8 @@
 """A rank of a test over devices: it trains a model of PyTorch, and the same one without Fanin, and writes both.
 
-    python -m tests.training.staleness.torch_rank FOLDER '{"last": 6}'
+    python -m tests.training.staleness.torch_rank FOLDER '{"last": 6, "stale_max": 0, "bits": 32, "device": "cpu"}'
+
+With 16 bits, or on "cuda", the optimiser has the parameters in float32 in the memory of the host.
 
 Each rank writes FOLDER/RANK.npz.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,45 +25,52 @@ from fanin_train.staleness.optimisers import Adam
 SEED, INPUTS, CLASSES, ROWS = 5, 12, 4, 16
 
 
-def make_model() -> nn.Module:
+def make_model(bits: int, device: str) -> nn.Module:
     """The same on all ranks."""
     torch.manual_seed(SEED)
-    return nn.Sequential(nn.Linear(INPUTS, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, CLASSES))
+    model = nn.Sequential(nn.Linear(INPUTS, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, CLASSES))
+    return model.to(device, {16: torch.bfloat16, 32: torch.float32, 64: torch.float64}[bits])
 
 
 def loss_of(model: nn.Module, rank: int, number: int) -> torch.Tensor:
     """Of a rank's batch of a step."""
     draw = np.random.default_rng((SEED, rank, number))
-    inputs = torch.from_numpy(draw.standard_normal((ROWS, INPUTS), np.float32))
-    return nn.functional.cross_entropy(model(inputs), torch.from_numpy(draw.integers(0, CLASSES, ROWS)))
+    inputs = torch.from_numpy(draw.standard_normal((ROWS, INPUTS), np.float32)).to(next(model.parameters()))
+    labels = torch.from_numpy(draw.integers(0, CLASSES, ROWS)).to(inputs.device)
+    return nn.functional.cross_entropy(model(inputs), labels)
 
 
-def synchronous(nodes: int, last: int) -> np.ndarray:
+def synchronous(model: nn.Module, nodes: int, last: int) -> np.ndarray:
     """The parameters after synchronous training in one process, by PyTorch's own gradients."""
-    model = make_model()
     learnt = list(model.parameters())
-    flat, optimiser = nn.utils.parameters_to_vector(learnt).detach().numpy().copy(), Adam(0.01)
+    full = torch.promote_types(learnt[0].dtype, torch.float32)
+    flat, optimiser = nn.utils.parameters_to_vector(learnt).detach().to("cpu", full).numpy().copy(), Adam(0.01)
     for number in range(1, last + 1):
         total = np.zeros_like(flat)
         for rank in range(nodes):
             gradients = torch.autograd.grad(loss_of(model, rank, number), learnt)
-            total += torch.cat([each.flatten() for each in gradients]).numpy() / np.float32(nodes)
+            total += torch.cat([each.flatten() for each in gradients]).to("cpu", full).numpy() / flat.dtype.type(nodes)
         optimiser.step(flat, total)
-        nn.utils.vector_to_parameters(torch.from_numpy(flat.copy()), learnt)
+        nn.utils.vector_to_parameters(torch.from_numpy(flat.copy()).to(learnt[0]), learnt)
     return flat
 
 
-def main(folder: Path, options: dict[str, int]) -> None:
+def main(folder: Path, options: dict[str, Any]) -> None:
     torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    kind = options.get("bits", 32), options.get("device", "cpu")
     with fanin.Communicator() as communicator:
-        model = StaleDataParallel(make_model(), communicator, Adam(0.01), options["stale_max"], "fixed")
+        model = StaleDataParallel(make_model(*kind), communicator, Adam(0.01), options["stale_max"], "fixed")
         for number in range(1, options["last"] + 1):
+            if number % 2:
+                model.zero_grad()  # of a program that has it from its time without Fanin: it takes the gradients away
             loss_of(model, communicator.rank, number).backward()
             model.step()
         model.finish()
-        trained = nn.utils.parameters_to_vector(model.module.parameters()).detach().numpy()
-        expected = synchronous(communicator.size, options["last"])
-        np.savez(folder / f"{communicator.rank}.npz", parameters=trained, expected=expected)
+        expected = synchronous(make_model(*kind), communicator.size, options["last"])
+        of_module = nn.utils.parameters_to_vector(model.module.parameters()).detach()
+        assert torch.equal(of_module, torch.from_numpy(model.flat.values).to(of_module))
+        np.savez(folder / f"{communicator.rank}.npz", parameters=model.flat.values, expected=expected)
 
 
 if __name__ == "__main__":

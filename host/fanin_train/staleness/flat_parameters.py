@@ -1,0 +1,71 @@
+"""The parameters of a module as one flat array in the memory of the host, and their gradients as another."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from fanin_train.errors import TrainingError
+
+FULL = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+}
+
+
+class FlatParameters:
+    """What a module learns.
+
+    values, gradients: of shape (count,), in the memory of the host, float64 where the module has that, else float32.
+    The parameters of a module with such floats on the CPU are views of them. Those of a module on a GPU, or with floats
+    of fewer bits, are views of flat tensors like them, and `fetch` and `give` copy: so the optimiser has all parameters
+    in full, whatever the module computes in.
+
+    Raises TrainingError for a module whose parameters are of several kinds, on several devices, or of other kinds.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        learnt = [each for each in module.parameters() if each.requires_grad]
+        kinds = {(each.dtype, each.device) for each in learnt}
+        if len(kinds) != 1 or not all(dtype in FULL for dtype, _ in kinds):
+            names = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds)) or "none"
+            raise TrainingError(
+                f"the parameters are {names}", "give a module with floats of 16, 32 or 64 bits, on one device"
+            )
+        [(dtype, device)] = kinds
+        count, full = sum(each.numel() for each in learnt), FULL[dtype]
+        pinned = device.type == "cuda"  # so that a GPU copies without the processor
+        self._host_values = self._values = torch.empty(count, dtype=full, pin_memory=pinned)
+        self._host_gradients = self._gradients = torch.zeros(count, dtype=full, pin_memory=pinned)
+        self._copies = device.type != "cpu" or dtype != full
+        if self._copies:
+            self._values, self._gradients = (torch.zeros(count, dtype=dtype, device=device) for _ in range(2))
+        self.values: np.ndarray = self._host_values.numpy()
+        self.gradients: np.ndarray = self._host_gradients.numpy()
+        self._parts: list[tuple[nn.Parameter, torch.Tensor]] = []
+        begin = 0
+        for each in learnt:
+            place = slice(begin, begin + each.numel())
+            self._host_values[place].view_as(each).copy_(each.data)
+            each.data, each.grad = self._values[place].view_as(each), self._gradients[place].view_as(each)
+            self._parts.append((each, each.grad))
+            begin = place.stop
+        self.give()
+
+    def fetch(self) -> None:
+        """Bring the gradients to the host, after backward()."""
+        for parameter, part in self._parts:
+            if parameter.grad is not part:  # zero_grad of the program takes it away
+                part.zero_() if parameter.grad is None else part.copy_(parameter.grad)
+                parameter.grad = part
+        if self._copies:
+            self._host_gradients.copy_(self._gradients)
+
+    def give(self) -> None:
+        """Give the module the values. Its gradients begin at zero again."""
+        if self._copies:
+            self._values.copy_(self._host_values)
+        self._gradients.zero_()
