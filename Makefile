@@ -23,7 +23,7 @@ UCC_TAG := v1.8.0
 TORCH ?= torch==2.13.0+cpu
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis peers mpi4py-suite nccl ucc torch torch-suite torch-bench training bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis peers mpi4py-suite nccl ucc torch torch-suite torch-bench training gpu bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -54,6 +54,7 @@ help:
 	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare; torchft's tests of groups"
 	@echo "make topology  public topologies, plans, a trace of GPU nodes, the device plugin, hand-offs over shaped links (fetches; as root)"
 	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
+	@echo "make gpu     what needs a GPU: NCCL, training and hand-offs with tensors there (PYTHON=one that has PyTorch with CUDA, and fanin)"
 	@echo "make torch-bench  steps of DDP and FSDP2 on Fanin beside Gloo and MPICH, on one node and over 4 hosts (minutes; as root), a plot in build"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
@@ -277,8 +278,12 @@ topology: $(VENV)/.tested .bench/topologies/.fetched
 	@$(BIN)/python -m fanin_cluster.placement.trace .bench/topologies/alibaba/openb_node_list_gpu_node.csv \
 	  .bench/topologies/alibaba/openb_pod_list_default.csv
 	@FANIN_TEST_PLANS=10000 FANIN_TEST_ALLOCATIONS=1000 $(BIN)/python -m pytest tests/cluster tests/device_plugin $(PYTEST_FLAGS)
-	@if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m tests.cluster.shaped; \
+	@if [ "$$(id -u)" = 0 ]; then for rate in 200mbit 1gbit; do $(BIN)/python -m tests.cluster.shaped $$rate || exit; done; \
 	  else echo "hand-offs over shaped links are left out: namespaces need root"; fi
+
+# PYTHON is one that has PyTorch with CUDA, and fanin.
+gpu:
+	@$(PYTHON) -m tests.gpu
 
 training: $(VENV)/.with-torch
 	@FANIN_TEST_TRAINING=full $(BIN)/python -m pytest tests/training $(PYTEST_FLAGS)

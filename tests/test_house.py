@@ -137,6 +137,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "staleness.simulation",
         "staleness.streams",
         "staleness.trainer",
+        "staleness.flat_parameters",
         "staleness.data_parallel",
         "staleness",
         "replacement.records",
