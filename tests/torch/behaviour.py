@@ -299,8 +299,8 @@ def copies() -> None:
     dist.all_gather([torch.empty(12) for _ in range(size)], registered)
     counted = {"ORDINARY_MEMORY": 3, "NOT_CONTIGUOUS": 1, "PARTS": 1}
     assert fanin_torch.copied() == counted
-    registered, other = (group.allocate_tensor(12, dtype=dtype, device="cpu") for _ in range(2))
     address = registered.data_ptr()
+    registered, other = (group.allocate_tensor(12, dtype=dtype, device="cpu") for _ in range(2))
     own = registered[: 12 // size]
     dist.all_to_all_single(other, registered.fill_(1.0))
     dist.reduce_scatter(own, list(registered.chunk(size)) if dist.get_rank() == 0 else list(other.chunk(size)))
@@ -310,7 +310,6 @@ def copies() -> None:
     assert fanin_torch.copied()["PARTS"] == 2
     with pytest.raises(InvalidRequest, match="float64"):
         group.reduce_scatter([own], [[own] * (size - 1) + [own.double()]])
-    del registered, own
     assert group.allocate_tensor(12, dtype=dtype, device="cpu").data_ptr() == address  # used again
     assert group.allocate_tensor(0, dtype=dtype, device="cpu").numel() == 0
 
