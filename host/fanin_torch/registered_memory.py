@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections import defaultdict
+from collections import deque
 
 import numpy as np
 import torch
 
 from fanin.errors import NotSupported
+from fanin.memory.arena import Arena
 from fanin.verbs import MR, PD
 from fanin_torch.errors import as_torch
 
-MOST_FREE = 1 << 28  # bytes that are kept for tensors to come
+SHARED = 1 << 25  # bytes of a region for several tensors: a device takes few regions of a client
+LONGEST_SHARING = SHARED // 4  # a longer tensor has a region of its own
+MOST_FREE = 1 << 28  # bytes of regions without a tensor, which are kept for tensors to come
 
 
 class RegisteredMemory:
@@ -21,37 +25,66 @@ class RegisteredMemory:
     def __init__(self, pd: PD) -> None:
         self._pd = pd
         self._blocks: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()  # by address
-        self._free: defaultdict[int, list[np.ndarray]] = defaultdict(list)  # by length in bytes
+        self._regions: list[Region] = []
+        self._lock = threading.Lock()  # of the regions
+        self._returned: deque[tuple[Region, int, int]] = deque()  # regions, and where in them tensors have ended
 
     def holds(self, array: np.ndarray) -> bool:
         """Whether the elements of an array lie in it."""
+        return self._holds(_address(array), array.nbytes)
+
+    def _holds(self, start: int, length: int) -> bool:
         if not self._blocks:
             return False
-        start = _address(array)
         for each in self._blocks.valuerefs():  # a list of its own: other threads may add blocks
             block = each()
-            if block is not None and each.key <= start and start + array.nbytes <= each.key + block.nbytes:
+            if block is not None and each.key <= start and start + length <= each.key + block.nbytes:
                 return True
         return False
 
     def empty(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """A tensor of `count` elements with any content. Its memory is used again for one of the same length, since
-        programs that ask for such tensors do so in every step."""
+        """A tensor of `count` elements with any content. Its memory is used again when it has ended, since programs
+        that ask for such tensors do so in every step."""
         length = count * dtype.itemsize
         if not length:
             return torch.empty(count, dtype=dtype)
-        try:
-            block = self._free[length].pop()
-        except IndexError:
-            block = self._new_block(length)
-        view = block[:]
-        weakref.finalize(view, self._give_back, block).atexit = False
+        with self._lock:
+            region, start = self._take(length)
+        self._take_back()
+        view = region.block[start : start + length]
+        weakref.finalize(view, self._end, region, start, length).atexit = False
         return torch.from_numpy(view).view(dtype)  # its storage has `view`
 
-    def _give_back(self, block: np.ndarray) -> None:
-        free = sum(length * len(blocks) for length, blocks in list(self._free.items()))
-        if free + block.nbytes <= MOST_FREE:
-            self._free[block.nbytes].append(block)
+    def _take(self, length: int) -> tuple[Region, int]:
+        """A region, and where in it `length` bytes have been taken."""
+        size = length if length > LONGEST_SHARING else SHARED
+        for region in self._regions:
+            if region.block.nbytes == size and (start := region.arena.take(length)) is not None:
+                return region, start
+        region = Region(self._new_block(size))
+        self._regions.append(region)
+        region.arena.take(length)
+        return region, 0
+
+    def _end(self, region: Region, start: int, length: int) -> None:
+        """Of a tensor. The collector of garbage may call this anywhere, also in a thread that holds the lock."""
+        self._returned.append((region, start, length))
+        self._take_back()
+
+    def _take_back(self) -> None:
+        """What tensors have returned. Who holds the lock meanwhile does this afterwards."""
+        while self._returned and self._lock.acquire(blocking=False):
+            try:
+                while self._returned:
+                    region, start, length = self._returned.popleft()
+                    region.arena.give_back(start, length)
+                    if region.arena.is_free and self._free_bytes() > MOST_FREE:
+                        self._regions.remove(region)
+            finally:
+                self._lock.release()
+
+    def _free_bytes(self) -> int:
+        return sum(region.block.nbytes for region in self._regions if region.arena.is_free)
 
     def take_in(self, tensor: torch.Tensor) -> None:
         """Let all of a tensor's storage lie here, unless it does. Nobody may have its address.
@@ -60,7 +93,7 @@ class RegisteredMemory:
             NotSupported: torch is older than 2.13.
         """
         storage = tensor.untyped_storage()
-        if storage.data_ptr() in self._blocks or not storage.nbytes():
+        if not storage.nbytes() or self._holds(storage.data_ptr(), storage.nbytes()):
             return
         if not hasattr(storage, "_swap_data_ptr_"):
             raise as_torch(
@@ -70,14 +103,21 @@ class RegisteredMemory:
                 )
             )
         with torch.no_grad():
-            other = torch.from_numpy(self._new_block(storage.nbytes())).untyped_storage()
+            other = self.empty(storage.nbytes(), torch.uint8).untyped_storage()
             other.copy_(storage)
-            storage._swap_data_ptr_(other)  # the storage owns the block from now on
+            storage._swap_data_ptr_(other)  # the storage owns the memory from now on
 
     def _new_block(self, length: int) -> np.ndarray:
         block = np.frombuffer(MR(self._pd, length).buf, np.uint8, length)
         self._blocks[_address(block)] = block
         return block
+
+
+class Region:
+    """Registered memory, and which of its bytes are free."""
+
+    def __init__(self, block: np.ndarray) -> None:
+        self.block, self.arena = block, Arena(block.nbytes)
 
 
 def _address(array: np.ndarray) -> int:

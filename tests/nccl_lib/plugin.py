@@ -146,7 +146,7 @@ class Interface:
         return size.value if done.value else None
 
     def wait(self, request: ctypes.c_void_p) -> int:
-        """Until it is done, as NCCL's proxy thread does: again and again."""
+        """Until it is done, as NCCL's proxy thread does: again and again, with a yield in between."""
         while (size := self.test(request)) is None:
-            pass
+            os.sched_yield()
         return size

@@ -21,7 +21,7 @@ from torch.distributed import _functional_collectives as functional
 import fanin_torch
 from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
 from fanin_torch.process_group import FaninProcessGroup
-from fanin_torch.registered_memory import RegisteredMemory
+from fanin_torch.registered_memory import MOST_FREE, SHARED, RegisteredMemory
 from tests.torch.rank import await_test, tell_test
 
 LONG = 60_000  # elements of a message that is fetched
@@ -299,8 +299,8 @@ def copies() -> None:
     dist.all_gather([torch.empty(12) for _ in range(size)], registered)
     counted = {"ORDINARY_MEMORY": 3, "NOT_CONTIGUOUS": 1, "PARTS": 1}
     assert fanin_torch.copied() == counted
-    registered, other = (group.allocate_tensor(12, dtype=dtype, device="cpu") for _ in range(2))
     address = registered.data_ptr()
+    registered, other = (group.allocate_tensor(12, dtype=dtype, device="cpu") for _ in range(2))
     own = registered[: 12 // size]
     dist.all_to_all_single(other, registered.fill_(1.0))
     dist.reduce_scatter(own, list(registered.chunk(size)) if dist.get_rank() == 0 else list(other.chunk(size)))
@@ -310,9 +310,27 @@ def copies() -> None:
     assert fanin_torch.copied()["PARTS"] == 2
     with pytest.raises(InvalidRequest, match="float64"):
         group.reduce_scatter([own], [[own] * (size - 1) + [own.double()]])
-    del registered, own
     assert group.allocate_tensor(12, dtype=dtype, device="cpu").data_ptr() == address  # used again
     assert group.allocate_tensor(0, dtype=dtype, device="cpu").numel() == 0
+
+
+def small_tensors() -> None:
+    """Many tensors have few regions, of which a device has 256 for a rank. What has ended is used again."""
+    size, group = dist.get_world_size(), dist.group.WORLD
+    for _ in range(2):
+        tensors = [group.allocate_tensor(length, dtype=torch.int32, device="cpu") for length in range(1, 1001)]
+        for tensor in tensors:
+            tensor.fill_(len(tensor))
+        assert all(torch.all(tensor == len(tensor)) for tensor in tensors)  # none lies over another
+        assert all(tensor.data_ptr() % 64 == 0 for tensor in tensors)
+        dist.all_reduce(tensors[-1])
+        assert torch.all(tensors[-1] == 1000 * size)
+        assert len(group.memory._blocks) == 1
+        del tensor, tensors
+    for length in range(300):  # one at a time, each longer than the regions that several share
+        group.allocate_tensor(SHARED + length, dtype=torch.uint8, device="cpu")
+    assert len(group.memory._blocks) <= MOST_FREE // SHARED
+    assert fanin_torch.copied() == {}
 
 
 def overlaps() -> None:
@@ -384,7 +402,7 @@ def threads() -> None:
 def memory_of_threads() -> None:
     """A thread asks whether memory is registered while another one registers some."""
     memory, outside = dist.group.WORLD.memory, torch.ones(1).numpy()
-    kept = [memory.empty(1, torch.float32) for _ in range(50)]
+    kept = [memory.empty(SHARED + number, torch.uint8) for number in range(50)]  # a region each
 
     def ask() -> bool:
         return any(memory.holds(outside) for _ in range(3000))
@@ -393,6 +411,7 @@ def memory_of_threads() -> None:
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(ask)
         while not asking.done():
+            memory.empty(SHARED, torch.uint8)
             memory.take_in(torch.ones(1))
         assert not asking.result()
     assert all(memory.holds(tensor.numpy()) for tensor in kept)
