@@ -21,6 +21,7 @@ ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 NCCL_TAG := v2.30.7-1
 UCC_TAG := v1.8.0
 TORCH ?= torch==2.13.0+cpu
+TORCHFT := torchft==0.2.0
 TORCH_BIN := .bench/torch/bin
 
 .PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis peers mpi4py-suite nccl ucc torch torch-suite torch-bench training gpu bench soak clean
@@ -214,7 +215,7 @@ torch: .bench/torch/.installed
 
 .bench/torch/.with-torchft: .bench/torch/.installed
 	@echo "== installing torchft into .bench/torch"
-	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install torchft==0.2.0 parameterized '$(TORCH)'
+	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install $(TORCHFT) parameterized '$(TORCH)'
 	@touch $@
 
 torch-suite: .bench/torch/.installed
@@ -285,11 +286,18 @@ topology: $(VENV)/.tested .bench/topologies/.fetched
 gpu:
 	@$(PYTHON) -m tests.gpu
 
+$(VENV)/.with-torchft: $(VENV)/.with-torch
+	@echo "== installing torchft"
+	@$(PIP) install --no-compile $(TORCHFT) '$(TORCH)'
+	@touch $@
+
 training: $(VENV)/.with-torch
 	@FANIN_TEST_TRAINING=full $(BIN)/python -m pytest tests/training $(PYTEST_FLAGS)
 	@$(BIN)/python -m tests.training.staleness.measure
 	@$(BIN)/python -m tests.training.replacement.measure
 	@$(BIN)/python -m tests.training.replacement.torchrun
+	@if $(MAKE) --no-print-directory $(VENV)/.with-torchft; then $(BIN)/python -m tests.training.replacement.torchft; \
+	  else echo "torchft is left out: it can not be installed here"; fi
 
 bench: $(VENV)/.installed
 	@for peer in $(PEERS); do $(MAKE) --no-print-directory .bench/$$peer/.installed \

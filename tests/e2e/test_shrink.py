@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fanin import Communicator, errors
+from fanin import Communicator, device_status, errors
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import frozen_device, kill_device
 from tests.e2e.fabrics import Bench, assert_released, silent
-from tests.e2e.members import errors_of, job, run_ranks
+from tests.e2e.members import across, errors_of, job, run_ranks
 
 DETECTION_S = 1.5
 BOUND_S = 40.0
@@ -104,3 +110,52 @@ def test_a_second_loss(bench: Bench) -> None:
         assert shrunk([members[0], left[0], left[1], left[2]], [1, 3]) == [("tree", 2, 0, 2), ("tree", 2, 1, 2)]
         run_ranks(3, lambda index: left[index].close(), BOUND_S)
     assert_released(running)
+
+
+LATE = """
+import sys
+from fanin import Communicator, FaninError, Job
+communicator = Communicator(Job.from_file(sys.argv[1]), 1, sys.argv[2])
+try:
+    communicator.barrier()
+except FaninError as error:
+    print(type(error).__name__, flush=True)
+try:
+    communicator.shrink(1)
+except FaninError as error:
+    print(type(error).__name__)
+"""
+
+
+def test_rank_that_is_stopped_while_it_reports(running: Running, tmp_path: Path) -> None:
+    """The others go on without it: the registrar gives up the pair that both have joined. When the rank goes on, it is
+    too late for another registrar."""
+    description, sockets = across(running, range(3), "ring")
+    path = tmp_path / "job"
+    path.write_text(description.to_text())
+    line = [sys.executable, "-c", LATE, str(path), sockets[1]]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as late, ThreadPoolExecutor() as threads:
+        try:
+            lost = threads.submit(Communicator, description, 2, sockets[2], BOUND_S)
+            with Communicator(description, 0, sockets[0], BOUND_S) as first:
+                lost.result(BOUND_S).abort()
+                assert lose(first).missing_ranks == (2,)
+                assert late.stdout is not None
+                assert late.stdout.readline() == "PeerLost\n"
+                wait_for_a_pair(sockets[1])
+                late.send_signal(signal.SIGSTOP)
+                with first.shrink(2) as left:
+                    late.send_signal(signal.SIGCONT)
+                    assert late.communicate(timeout=BOUND_S)[0] == "Timeout\n"
+                    assert left.size == 1
+        finally:
+            late.kill()
+    assert_released(running)
+
+
+def wait_for_a_pair(socket: str) -> None:
+    """Until a job is being formed at a device."""
+    deadline = time.monotonic() + BOUND_S
+    while not any(entry["state"] in ("joining", "configuring") for entry in device_status(socket)["jobs"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -244,7 +244,7 @@ class Training:
             try:
                 left = self.pool.shrink(patience)
                 break
-            except (PeerLost, Timeout) as error:
+            except LOST as error:
                 attempts += 1
                 if attempts > len(self._members):
                     raise Fenced(f"no agreement with the others: {error}") from error

@@ -70,7 +70,7 @@ def train_sim(
     except TrainingError as error:
         raise UsageError(error.cause, error.remedy) from None
     if pictures is not None:
-        _draw(pictures, outcomes, nodes, target)
+        _draw(pictures, outcomes, scenario, target)
     if json_output:
         print_json([{"method": each.method, "points": each.points, "iterations": each.iterations} for each in outcomes])
     else:
@@ -150,7 +150,7 @@ def _print_forms(scenario: Scenario, stale_max: int, json_output: bool) -> None:
         print_table(f"{scenario.nodes} nodes, bound {stale_max}, {scenario.duration:.0f} s", columns, rows)
 
 
-def _draw(folder: Path, outcomes: list[Outcome], nodes: int, target: float) -> None:
+def _draw(folder: Path, outcomes: list[Outcome], scenario: Scenario, target: float) -> None:
     try:
         from fanin_tools.cli.train_sim_pictures import draw_losses, draw_timeline
     except ImportError as error:
@@ -158,7 +158,7 @@ def _draw(folder: Path, outcomes: list[Outcome], nodes: int, target: float) -> N
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draw_losses(outcomes, target, folder / "losses.png")
-        draw_timeline(outcomes[:2], nodes, folder / "timeline.png")
+        draw_timeline(outcomes[:2], scenario, folder / "timeline.png")
     except OSError as error:
         raise UsageError(f"--pictures {folder}: {error.strerror}", "name a folder that can be written") from None
     print_progress(f"pictures in {folder}: losses.png, timeline.png")

@@ -86,6 +86,7 @@ class Cluster:
         self._sequence = 0
         self._free_at: dict[tuple[int, int], float] = {}  # of a way, so that its messages keep their order
         self._link_free_at: dict[int, float] = {}  # of the link to a node, which gradients of all others share
+        self._begun_at: dict[int, float] = {}
         self._finished_at: dict[int, float] = {}
         self._pace = [random.Random(f"{scenario.seed} {rank}") for rank in range(scenario.nodes)]
         self._members = [rank for rank in range(scenario.nodes) if rank not in scenario.events.joins]
@@ -165,7 +166,7 @@ class Cluster:
         if self.intervals is not None and self._finished_at.get(rank, self.now) < self.now:
             self.intervals.append(Interval(rank, self._finished_at[rank], self.now, computing=False))
         gradient = self.workers[rank].gradient(*action)  # of the parameters at the begin; others change them later
-        begin = self.now
+        begin = self._begun_at[rank] = self.now
         end = begin + duration(self.scenario, rank, self._pace[rank])
 
         def finish() -> None:
@@ -206,6 +207,9 @@ class Cluster:
         self._at(self.now + action.delay, expire)
 
     def _die(self, rank: int) -> None:
+        if self.intervals is not None and rank in self._begun_at:
+            begun, finished = self._begun_at[rank], self._finished_at.get(rank, 0.0)
+            self.intervals.append(Interval(rank, max(begun, finished), self.now, computing=begun >= finished))
         self.gone.add(rank)
         self._at(self.now + self.scenario.events.detection, lambda: self._notice(rank))
 
