@@ -33,8 +33,8 @@ int fanin_remote_is_broken(const struct fanin_context *context);
 /* Wait until so many markers of the device have come, and with them all that it has written before. FANIN_PENDING: not
  * by `deadline` (ms of fanin_now_ms). */
 enum fanin_status fanin_remote_await_markers(struct fanin_context *context, uint32_t markers, uint64_t deadline);
-/* Destroy our queue pair: after the return nothing that the device has posted reaches our memory. It may be called again,
- * and by several threads; each returns when that is so. */
+/* Destroy our queue pair: after the return nothing that the device has posted reaches our memory. It may be called
+ * again, and by several threads; each returns when that is so. */
 void fanin_remote_cut(struct fanin_context *context);
 /* A queue has been made: its rings begin empty. */
 void fanin_remote_clear_cq(struct fanin_context *context, uint32_t cq);
