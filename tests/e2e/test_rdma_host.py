@@ -14,7 +14,9 @@ import shlex
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from fanin_tools.stress.faults.process_faults import open_descriptors, process_o
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, eventually, statuses
 from tests.e2e.members import describe
 from tests.e2e.rank_processes import FLAGS, ROOT, Kills, Ranks, build_working_rank
+from tests.e2e.relay import Relay
 from tests.e2e.remote_ranks import SLOTS_OF_LONG, Pool, calls, failures, long_calls
 from tests.libfanin.conftest import BOUND_S as BOUND_OF_PROGRAMS_S
 from tests.libfanin.conftest import PROGRAMS as PROGRAMS_IN_C
@@ -41,6 +44,7 @@ SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2
 LONG = (16 << 20) // 4 if IS_WHOLE else 0  # elements: 16 MiB
 KILLS = int(os.environ.get("FANIN_TEST_RDMA_KILLS", 40 if IS_WHOLE else 2))
 ROUNDS = "60"  # of the program in C
+LATE_S = 0.5  # for which results are late: longer than a call takes, else the tests see less
 ROUTES_OF_KILLS = ["tree", "ring", "local"]  # in turn; every second kill is one of a device
 
 
@@ -235,13 +239,21 @@ def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
         assert text in said
 
 
-def build_limits(folder: Path) -> Path:
-    """The library before the verbs library: a verbs device with fewer READs."""
-    library, source = folder / "limits_of_reads.so", ROOT / "tests/e2e/programs/limits_of_reads.c"
+def build_preloaded(folder: Path, name: str) -> Path:
+    """A library that is preloaded before the verbs library."""
+    library, source = folder / f"{name}.so", ROOT / f"tests/e2e/programs/{name}.c"
     includes = [f"-I{ROOT / 'host/fanin/core'}", f"-I{ROOT / 'protocol/fanin_wire'}"]
     compiler = shlex.split(os.environ.get("CC", "cc"))
     subprocess.run([*compiler, *FLAGS, "-shared", "-fPIC", *includes, str(source), "-o", str(library)], check=True)
     return library
+
+
+def one_node(bench: Bench, hosts: Hosts) -> Hosts:
+    """A NIC of its own, with the variables that are set now."""
+    fabric, ports = bench.describe(Shape(1, 2, direct=True, lanes=1)), free_ports(1)
+    (nic,) = fabric.devices
+    nic = replace(nic, rdma=f"rdma://fanin0@127.0.0.1:{ports[0]}", token_file=str(hosts.token))
+    return Hosts(bench.build(replace(fabric, devices=(nic,))), hosts.carriers, ports, hosts.token)
 
 
 def test_limits_of_reads(bench: Bench, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,12 +265,10 @@ def test_limits_of_reads(bench: Bench, hosts: Hosts, tmp_path: Path, monkeypatch
         monkeypatch.setenv("FANIN_TEST_READS_LOG", str(tmp_path / log))
         return tmp_path / log
 
-    monkeypatch.setenv("LD_PRELOAD", f"{build_limits(tmp_path)}:{library_path()}")
-    of_device, ports = limit("device", 5, 3), free_ports(1)
-    fabric = bench.describe(Shape(1, 2, direct=True, lanes=1))
-    (nic,) = fabric.devices
-    nic = replace(nic, rdma=f"rdma://fanin0@127.0.0.1:{ports[0]}", token_file=str(hosts.token))
-    limited = Hosts(bench.build(replace(fabric, devices=(nic,))), hosts.carriers, ports, hosts.token)
+    monkeypatch.setenv("LD_PRELOAD", f"{build_preloaded(tmp_path, 'limits_of_reads')}:{library_path()}")
+    of_device = limit("device", 5, 3)
+    limited = one_node(bench, hosts)
+    (nic,) = limited.running.fabric.devices
     of_host = limit("host", 2, 4)
     assert start(limited, tmp_path, "local", PROGRAM, "many").ends() == ["ready"] * 2
     assert set(of_device.read_text().splitlines()) == {"4 2"}
@@ -268,6 +278,92 @@ def test_limits_of_reads(bench: Bench, hosts: Hosts, tmp_path: Path, monkeypatch
     limit("host", 2, 0)
     assert "its log names what it lacks" in say_of(limited, tmp_path, limited.address(0))
     assert "the client's verbs device answers none" in limited.running.state.log(nic.name).read_text()
+
+
+class Held:
+    """A device whose results are held up, a rank of it, and the connection between the two."""
+
+    def __init__(self, hosts: Hosts, file: Path) -> None:
+        self.hosts, self.file = hosts, file
+        self._holds, self._gone = Path(f"{file}.holds"), Path(f"{file}.gone")
+
+    @contextmanager
+    def rank(self, what: str) -> Iterator[tuple[Relay, subprocess.Popen[str]]]:
+        """A rank whose results are held up already."""
+        for mark in (self._holds, self._gone):
+            mark.unlink(missing_ok=True)
+        pipe = subprocess.PIPE
+        with Relay(self.hosts.ports[0]) as relay:
+            address = f"rdma://{self.hosts.host_device(0)}@127.0.0.1:{relay.port}"
+            line = [sys.executable, "-m", "tests.e2e.held_rank", address, self.file, what]
+            with subprocess.Popen(
+                line, cwd=ROOT, env=self.hosts.variables(), stdin=pipe, stdout=pipe, stderr=pipe, text=True
+            ) as process:
+                try:
+                    assert said(process) == "posted"
+                    eventually(self._holds.exists, bool)
+                    yield relay, process
+                finally:
+                    self.file.unlink(missing_ok=True)
+                    process.kill()
+
+    def let_go(self) -> None:
+        """The results go on."""
+        self.file.unlink()
+        eventually(self._gone.exists, bool)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """The next line of a rank."""
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    assert line, process.stderr.read()  # type: ignore[union-attr]
+    return line
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    """The rank goes on."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+@pytest.fixture(scope="module")
+def held(bench: Bench, hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Held:
+    folder = tmp_path_factory.mktemp("held")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LD_PRELOAD", f"{build_preloaded(folder, 'held_writes')}:{library_path()}")
+        patch.setenv("FANIN_TEST_HELD", str(folder / "held"))
+        return Held(one_node(bench, hosts), folder / "held")
+
+
+@pytest.mark.parametrize("what", ["leave", "destroy"])
+def test_results_behind_the_end_of_a_queue_pair(held: Held, what: str) -> None:
+    """The reply waits for them: what the rank stores afterwards in the same memory stays."""
+    with held.rank(what) as (_, rank):
+        tell(rank)
+        time.sleep(LATE_S)
+        held.let_go()
+        assert said(rank) == "over"
+        time.sleep(LATE_S)
+        tell(rank)
+        assert said(rank) == "kept"
+    assert_released(held.hosts.running)
+
+
+@pytest.mark.parametrize("what", ["wait", "post", "request"])
+def test_results_behind_the_loss_of_a_device(held: Held, what: str) -> None:
+    """They reach nothing: the rank hears of the loss when its queue pair is gone, by whatever it notices it. Here the
+    connection alone is lost; the device goes on, and drops the rank when nothing is acknowledged."""
+    with held.rank(what) as (relay, rank):
+        relay.cut()
+        tell(rank)
+        assert said(rank) == "over"
+        held.let_go()
+        time.sleep(LATE_S)
+        tell(rank)
+        assert said(rank) == "kept"
+        assert_released(held.hosts.running)
 
 
 def test_doctor(hosts: Hosts) -> None:

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from fanin_nic.daemon.lanes.host import LanesHost
+from fanin_nic.hostif import messages
 from fanin_nic.hostif.engine_port import Refused
 from fanin_nic.hostif.remote import address
+from fanin_nic.hostif.remote.client import RemoteClient
 from fanin_nic.hostif.remote.service import RemoteFailed, RemoteService
 from fanin_nic.hostif.remote.stream import LENGTH, AddressInUse, MessageReader, StreamListener, send_message
 from fanin_nic.hostif.remote.token import BadToken, is_token, read_token
@@ -184,6 +186,36 @@ def test_a_tap_over_rdma_is_refused_by_name(tmp_path: Path) -> None:
         server.close()
     assert statuses == {RemoteConnection: Status["NOT_SUPPORTED"], Connection: Status["SUCCESS"]}
     assert tap.opened == 1
+
+
+class Marked:
+    """The queue pair of a client, as far as markers go."""
+
+    def __init__(self) -> None:
+        self.markers = 0
+
+    def post_marker(self) -> None:
+        self.markers += 1
+
+
+def test_replies_name_the_markers_before_them(pair: Pair, tmp_path: Path) -> None:
+    """One is posted before the reply to a LEAVE; each reply says how many there have been."""
+    ours, theirs = pair
+    client = object.__new__(RemoteClient)
+    client.endpoint = Marked()  # type: ignore[assignment]
+    connection = RemoteConnection(theirs)
+    connection.client = client
+    server = ControlServer(tmp_path / "socket", dict)
+    server._attached[0] = connection
+    replies = [messages.join_reply(1, 0), messages.leave_reply(2, 0), messages.join_reply(3, 0)]
+    heads = []
+    for reply in replies:
+        server.notice(0, reply)
+        (length,) = LENGTH.unpack(ours.recv(LENGTH.size))
+        heads.append(np.frombuffer(ours.recv(length), abi.MESSAGE, count=1)[0])
+    server._attached.clear()
+    server.close()
+    assert [(int(head["tag"]), int(head["markers"])) for head in heads] == [(1, 0), (2, 1), (3, 1)]
 
 
 def test_address_that_is_not_ours() -> None:

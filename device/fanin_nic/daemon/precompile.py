@@ -22,6 +22,7 @@ from fanin_nic.daemon.splitter.splitter import merge_now
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif import rings
 from fanin_nic.hostif.remote.queue_pair import settle
+from fanin_nic.hostif.remote.transfer import post_marker
 from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.native import shared_words
 from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE
@@ -69,6 +70,7 @@ def _precompile_control() -> None:
     flush_queue.compile((types.int64,) * 2)
     shared_words.prepare()
     settle.compile((types.int64,))
+    post_marker.compile((types.int64,))
 
 
 def _precompile_transport() -> None:

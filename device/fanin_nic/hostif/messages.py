@@ -120,6 +120,13 @@ def leave_reply(tag: int, status: int) -> bytes:
     return late_reply(abi.QUEUE, "LEAVE", tag, status).tobytes()
 
 
+def with_markers(reply: bytes, markers: int) -> bytes:
+    """A reply over RDMA, which counts when the client has so many markers."""
+    patched = np.frombuffer(reply, "u1").copy()
+    patched[: abi.MESSAGE.itemsize].view(abi.MESSAGE)["markers"] = markers
+    return patched.tobytes()
+
+
 def check_join(request: np.void, max_chunk: int) -> None:
     """Check a JOIN. Raises Refused if it contradicts itself or does not fit this device."""
     ranks, mask = int(request["rank_bitmap"]), int(request["rank_mask"])

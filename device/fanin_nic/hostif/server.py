@@ -93,7 +93,8 @@ class RemoteConnection(Connection):
         return self._reader.read(self.socket), []
 
     def _send(self, data: bytes, descriptors: tuple[int, ...]) -> None:
-        send_message(self.socket, data)
+        markers = self.client.markers if isinstance(self.client, RemoteClient) else 0
+        send_message(self.socket, messages.with_markers(data, markers))
 
 
 def close_all(descriptors: list[int]) -> None:
@@ -163,6 +164,8 @@ class ControlServer:
     def notice(self, client: int, data: bytes) -> None:
         """Send a late reply (messages.join_reply, leave_reply). A client that has gone is ignored."""
         if connection := self._attached.get(client):
+            if connection.client and messages.read_head(data)["type"] == MessageType["LEAVE"]:
+                connection.client.follow_results()
             connection.send(data)
 
     def close(self) -> None:

@@ -74,7 +74,7 @@ uint32_t fanin_device_version(const struct fanin_context *context);
 int fanin_device_is_lost(struct fanin_context *context);
 
 /* Whether the device was lost because it stands still. It may go on later, and write to memory of requests under
- * way. */
+ * way; not over RDMA, where it has lost its way to this process. */
 int fanin_device_stands_still(const struct fanin_context *context);
 
 /* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */
@@ -265,9 +265,8 @@ enum fanin_status fanin_flush(struct fanin_communicator *communicator, uint32_t 
 
 /* Leave the job, and free the communicator. Before that, wait as fanin_flush does. Requests under way end with
  * FANIN_FLUSHED; each request, persistent ones included, is still to be freed. The other ranks get FANIN_ABORTED for
- * what they have under way. FANIN_SUCCESS: the device touches no memory any more on behalf of this job (a device over
- * RDMA may: "Known faults" of docs/host-over-rdma.md). Otherwise it may still write to the memory of requests that were
- * under way; the communicator is freed all the same. */
+ * what they have under way. FANIN_SUCCESS: the device touches no memory any more on behalf of this job. Otherwise it
+ * may still write to the memory of requests that were under way; the communicator is freed all the same. */
 enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t timeout_ms);
 
 /* The same without leaving the job: the other ranks get FANIN_PEER_LOST instead of waiting. */
@@ -474,8 +473,7 @@ struct fanin_membership_request; /* a JOIN or LEAVE of a queue pair under way */
 enum fanin_status fanin_create_cq(struct fanin_context *context, uint32_t *cq);
 enum fanin_status fanin_destroy_cq(struct fanin_context *context, uint32_t cq);
 enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, uint32_t *qp);
-/* When it returns FANIN_SUCCESS the device touches no memory any more on behalf of this queue pair (with the exception
- * that fanin_leave names). */
+/* When it returns FANIN_SUCCESS the device touches no memory any more on behalf of this queue pair. */
 enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp);
 
 /* Start to join (leave) the job with a queue pair; head fields are filled in here. fanin_await_membership tells the

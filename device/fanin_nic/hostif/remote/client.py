@@ -56,6 +56,15 @@ class RemoteClient(Client):
         return reply.tobytes()
 
     @property
+    def markers(self) -> int:
+        """Markers that were posted to it."""
+        return self.endpoint.markers
+
+    def follow_results(self) -> None:
+        """Nothing orders its connection with its queue pair. So a reply counts when the markers have come."""
+        self.endpoint.post_marker()
+
+    @property
     def is_broken(self) -> bool:
         """Whether nothing can be sent to it any more."""
         return self.endpoint.is_broken

@@ -27,6 +27,7 @@ from fanin_nic.hostif.remote.records import (
     SEND_DEPTH,
     WRITE_BYTES,
 )
+from fanin_nic.hostif.remote.transfer import post_marker
 from fanin_nic.port.verbs import library as ibv
 from fanin_nic.port.verbs import records
 from fanin_nic.port.verbs.library import library
@@ -88,12 +89,14 @@ class VerbsDevice:
 class Endpoint:
     """Queue pair and memory of one client. `state` is the address of its REMOTE record. Raises VerbsFailed.
 
+    markers: how many were posted, mod 2^32
     patience: seconds for which the device waits for a client that takes nothing.
     """
 
     def __init__(self, device: VerbsDevice, region: ControlRegion, patience: float) -> None:
         self._device, self._library, self._patience = device, device.library, patience
         self.psn = secrets.randbits(PSN_BITS)
+        self.markers = 0  # that were posted
         with contextlib.ExitStack() as undo:
             self._make(undo, region)
             self._arrange(region)
@@ -270,6 +273,11 @@ class Endpoint:
                 self._regions[row] = self._regions[count - 1]
                 self.record["region_count"] = count - 1
                 return
+
+    def post_marker(self) -> None:
+        """Post a message behind all that was written to the client."""
+        post_marker(self.state)
+        self.markers = (self.markers + 1) % 2**32
 
     def close(self) -> None:
         """Give all back. The compiled code must not know the record any more."""

@@ -27,10 +27,12 @@ from fanin_nic.hostif.remote.records import (
     MAX_WRITE,
     REMOTE_REGION,
     WRITE_BYTES,
+    remote_at,
 )
 from fanin_nic.hostif.rings import CQ_DEPTH, CQE_BYTES, ENTRIES, PRODUCER
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import address_of, copy, load_u32, lowest_bit, record_at, store_u32
+from fanin_wire import abi
 from fanin_wire.abi import Access, Status
 
 NONE, DMA_WRITE = int(ActionKind.NONE), int(ActionKind.DMA_WRITE)
@@ -43,6 +45,7 @@ ROOM = uint64(WRITE_BYTES)
 LINE = uint64(64)
 ONE = uint64(1)
 NOWHERE = -1
+MARKER = uint32(abi.MARKER)
 
 region_at = record_at(REMOTE_REGION)
 kept_at = record_at(ACTION)
@@ -194,6 +197,18 @@ def send_completions(remote):
             messages += 1
         store_u32(place, sent)
     return messages
+
+
+@compiled
+def post_marker(address):
+    """Post a message that brings nothing, behind all results and completions that there are: when the client has it, it
+    has them."""
+    remote = remote_at(uint64(address))
+    send_completions(remote)
+    post(
+        remote, WRITE_WITH_IMMEDIATE, uint64(0), uint64(0), uint64(0), uint32(0), remote.host_region, remote.host_key,
+        MARKER,
+    )  # fmt: skip
 
 
 @compiled

@@ -87,6 +87,9 @@ enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, s
 /* health.c: whether the device is still there, and a ring of its doorbell. */
 int fanin_device_lost(struct fanin_context *context);
 void fanin_wake_device(struct fanin_context *context);
+/* Who notices that the device is lost calls this before anybody is told. After the return the device reaches nothing
+ * here by RDMA any more. */
+void fanin_lose_device(struct fanin_context *context);
 
 /* rings.c: as fanin_post and fanin_poll, for a caller whose own lock keeps other threads from the ring. */
 enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);

@@ -63,11 +63,10 @@ static void read_for_all(struct fanin_context *context, uint64_t wait_ms)
     errno = EAGAIN;
     if (poll(&descriptor, 1, (int)wait_ms) > 0)
         size = receive(context, fds);
-    int lost = size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
+    if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR))
+        fanin_lose_device(context);
     pthread_mutex_lock(&context->request_lock);
     context->reading = 0;
-    if (lost)
-        __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
     if (size > 0)
         dispatch(context, (size_t)size, fds);
     pthread_cond_broadcast(&context->answered);
@@ -103,7 +102,20 @@ enum fanin_status fanin_control_start(struct fanin_context *context, struct cont
     if (status != FANIN_SUCCESS)
         unlink_request(context, request);
     pthread_mutex_unlock(&context->request_lock);
+    if (status == FANIN_DEVICE_LOST)
+        fanin_lose_device(context);
     return status;
+}
+
+/* Over RDMA a reply may overtake what the device has written before: it counts when the markers are there. */
+static enum fanin_status await_markers(struct control_request *request, uint64_t deadline)
+{
+    const struct fanin_message *reply = request->reply;
+    enum fanin_status status = FANIN_SUCCESS;
+
+    if (request->context->remote)
+        status = fanin_remote_await_markers(request->context, reply->markers, deadline);
+    return status == FANIN_SUCCESS ? reply->status : status;
 }
 
 enum fanin_status fanin_control_wait(struct control_request *request, uint32_t timeout_ms)
@@ -111,6 +123,7 @@ enum fanin_status fanin_control_wait(struct control_request *request, uint32_t t
     struct fanin_context *context = request->context;
     uint64_t deadline = fanin_now_ms() + timeout_ms, now;
     enum fanin_status status = FANIN_PENDING;
+    int answered;
 
     pthread_mutex_lock(&context->request_lock);
     do {
@@ -124,12 +137,11 @@ enum fanin_status fanin_control_wait(struct control_request *request, uint32_t t
         else
             read_for_all(context, slice); /* what has come is taken, also from a device that has ended since */
     } while (now < deadline && !fanin_device_lost(context));
-    if (request->answered)
-        status = ((struct fanin_message *)request->reply)->status;
-    else if (fanin_device_lost(context))
+    answered = request->answered;
+    if (!answered && fanin_device_lost(context))
         status = FANIN_DEVICE_LOST;
     pthread_mutex_unlock(&context->request_lock);
-    return status;
+    return answered ? await_markers(request, deadline) : status;
 }
 
 void fanin_control_end(struct control_request *request)

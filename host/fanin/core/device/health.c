@@ -93,25 +93,33 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
     return 0;
 }
 
-/* A device that stands still and runs again finds this process gone, and tells the ranks that have waited for it. */
-static int lose_device(struct fanin_context *context, int still)
+void fanin_lose_device(struct fanin_context *context)
 {
-    if (still) {
-        __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE);
-        shutdown(context->socket, SHUT_RDWR);
-    }
+    if (context->remote)
+        fanin_remote_cut(context);
     __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
-    return 1;
+}
+
+/* A device that stands still and runs again finds this process gone, and tells the ranks that have waited for it. */
+static void give_up(struct fanin_context *context)
+{
+    __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE);
+    shutdown(context->socket, SHUT_RDWR);
 }
 
 static int look(struct fanin_context *context)
 {
     uint64_t now = coarse_now_ms(), checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
+    int lost = socket_hung_up(context) || (context->remote && fanin_remote_is_broken(context));
 
     __atomic_store_n(&context->health_checked_ms, now, __ATOMIC_RELAXED);
-    if (socket_hung_up(context) || (context->remote && fanin_remote_is_broken(context)))
-        return lose_device(context, 0);
-    return stands_still(context, now, now - checked) ? lose_device(context, 1) : 0;
+    if (!lost && stands_still(context, now, now - checked)) {
+        give_up(context);
+        lost = 1;
+    }
+    if (lost)
+        fanin_lose_device(context);
+    return lost;
 }
 
 int fanin_device_lost(struct fanin_context *context)
@@ -119,9 +127,12 @@ int fanin_device_lost(struct fanin_context *context)
     const struct fanin_doorbell *doorbell = (const void *)context->region;
     int lost;
 
-    if (__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE) ||
-        (doorbell && __atomic_load_n(&doorbell->device_gone, __ATOMIC_ACQUIRE)))
+    if (__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE))
         return 1;
+    if (doorbell && __atomic_load_n(&doorbell->device_gone, __ATOMIC_ACQUIRE)) {
+        fanin_lose_device(context);
+        return 1;
+    }
     if (coarse_now_ms() - __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED) < HEALTH_INTERVAL_MS)
         return 0;
     /* One thread at a time has the look; the others come again in 10 ms. */

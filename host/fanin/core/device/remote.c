@@ -44,6 +44,7 @@ struct fanin_remote {
     uint32_t device_rkey;
     uint32_t cq_end;               /* 1 + highest completion queue that was ever made */
     uint32_t told[FANIN_MAX_CQ];   /* `consumer` of completion rings, as the device knows it */
+    uint32_t markers;              /* of the device, that have come */
     struct kept_region *kept;
     pthread_mutex_t post_lock;     /* of requests */
     pthread_mutex_t take_lock;     /* of messages */
@@ -190,12 +191,21 @@ static void wake_waiters(struct fanin_ring *ring, uint32_t producer)
         syscall(SYS_futex, &ring->producer, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* A message: the number of a completion queue above, below how many completions it has brought. */
+/* All that was written before it is there, as with any message. */
+static void take_marker(struct fanin_remote *remote)
+{
+    __atomic_store_n(&remote->markers, remote->markers + 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &remote->markers, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* A message: the number of a completion queue above, below how many completions it has brought; or a marker. */
 static void take_message(struct fanin_context *context, uint32_t immediate)
 {
     uint32_t cq = immediate >> 16, count = immediate & HALF_WORD, producer;
     struct fanin_ring *ring;
 
+    if (immediate == FANIN_MARKER)
+        take_marker(context->remote);
     if (cq >= context->limits.max_cq || count > FANIN_CQ_DEPTH)
         return;
     ring = completion_ring(context, cq);
@@ -287,6 +297,34 @@ enum fanin_status fanin_remote_attach(struct fanin_context *context)
     return status == FANIN_SUCCESS ? start_thread(context) : status;
 }
 
+/* Destroyed, not brought into the state ERR: only then do verbs promise that the verbs device is done with it. */
+static void destroy_qp(struct fanin_remote *remote)
+{
+    if (remote->pair.qp)
+        remote->pair.library->destroy_qp(remote->pair.qp);
+    remote->pair.qp = NULL;
+}
+
+/* What has come by now counts. Who has one of the locks leaves it soon, because the queue pair has failed. In a forked
+ * child the queue pair is the parent's. */
+void fanin_remote_cut(struct fanin_context *context)
+{
+    struct fanin_remote *remote = context->remote;
+
+    if (remote->owner != getpid())
+        return;
+    pthread_mutex_lock(&remote->take_lock);
+    if (remote->pair.qp)
+        take_all(context);
+    fanin_rdma_fail(&remote->pair);
+    pthread_mutex_unlock(&remote->take_lock);
+    pthread_mutex_lock(&remote->post_lock);
+    pthread_mutex_lock(&remote->take_lock);
+    destroy_qp(remote);
+    pthread_mutex_unlock(&remote->take_lock);
+    pthread_mutex_unlock(&remote->post_lock);
+}
+
 /* In a forked child all this is the parent's. */
 void fanin_remote_close(struct fanin_context *context)
 {
@@ -300,10 +338,7 @@ void fanin_remote_close(struct fanin_context *context)
     }
     if (remote->stop_fd >= 0)
         close(remote->stop_fd);
-    if (remote->pair.qp) { /* first: then the device reaches none of the memory */
-        remote->pair.library->destroy_qp(remote->pair.qp);
-        remote->pair.qp = NULL;
-    }
+    destroy_qp(remote); /* first: then the device reaches none of the memory */
     while (remote->kept)
         fanin_remote_forget(context, remote->kept->lkey);
     if (remote->region)
@@ -313,6 +348,14 @@ void fanin_remote_close(struct fanin_context *context)
     free(remote);
 }
 
+/* A status of the queue pair, as it is told to others. */
+static enum fanin_status told(struct fanin_context *context, enum fanin_status status)
+{
+    if (status == FANIN_DEVICE_LOST)
+        fanin_lose_device(context);
+    return status;
+}
+
 enum fanin_status fanin_remote_send(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *stored)
 {
     enum fanin_status status;
@@ -320,7 +363,7 @@ enum fanin_status fanin_remote_send(struct fanin_context *context, uint32_t qp, 
     pthread_mutex_lock(&context->remote->post_lock);
     status = post(context, FANIN_SEND_RDMA_WRITE_WITH_IMM, stored, sizeof *stored, qp << 16 | 1);
     pthread_mutex_unlock(&context->remote->post_lock);
-    return status;
+    return told(context, status);
 }
 
 enum fanin_status fanin_remote_look(struct fanin_context *context, struct fanin_ring *ring)
@@ -332,7 +375,7 @@ enum fanin_status fanin_remote_look(struct fanin_context *context, struct fanin_
     if (status == FANIN_SUCCESS)
         status = fanin_rdma_await_reads(&context->remote->pair);
     pthread_mutex_unlock(&context->remote->post_lock);
-    return status;
+    return told(context, status);
 }
 
 void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fanin_ring *ring)
@@ -366,6 +409,30 @@ void fanin_remote_wake(struct fanin_context *context)
 int fanin_remote_is_broken(const struct fanin_context *context)
 {
     return fanin_rdma_is_broken(&context->remote->pair);
+}
+
+static void sleep_until_marker(struct fanin_remote *remote, uint32_t seen, uint64_t wait_ms)
+{
+    struct timespec limit = {.tv_nsec = (long)wait_ms * 1000000};
+
+    syscall(SYS_futex, &remote->markers, FUTEX_WAIT, seen, &limit, NULL, 0);
+}
+
+enum fanin_status fanin_remote_await_markers(struct fanin_context *context, uint32_t markers, uint64_t deadline)
+{
+    struct fanin_remote *remote = context->remote;
+    uint64_t now;
+    uint32_t seen;
+
+    while ((int32_t)((seen = __atomic_load_n(&remote->markers, __ATOMIC_ACQUIRE)) - markers) < 0) {
+        if (fanin_device_lost(context))
+            return FANIN_DEVICE_LOST;
+        now = fanin_now_ms();
+        if (now >= deadline)
+            return FANIN_PENDING;
+        sleep_until_marker(remote, seen, deadline - now < FANIN_SLICE_MS ? deadline - now : FANIN_SLICE_MS);
+    }
+    return FANIN_SUCCESS;
 }
 
 void fanin_remote_clear_cq(struct fanin_context *context, uint32_t cq)

@@ -7,7 +7,7 @@
 enum { SIGNAL_EVERY = 32 };
 #define A_READ (1ull << 32) /* in the number of a request */
 
-static void fail(struct rdma_queue_pair *pair)
+void fanin_rdma_fail(struct rdma_queue_pair *pair)
 {
     __atomic_store_n(&pair->broken, 1, __ATOMIC_RELEASE);
 }
@@ -24,10 +24,10 @@ static int reap(struct rdma_queue_pair *pair)
     int found = pair->device->ops.poll_cq(pair->sends, RDMA_REAPED, completions);
 
     if (found < 0)
-        fail(pair);
+        fanin_rdma_fail(pair);
     for (int i = 0; i < found; i++) {
         if (completions[i].status)
-            fail(pair);
+            fanin_rdma_fail(pair);
         pair->posted -= (uint32_t)completions[i].wr_id;
         pair->reading -= completions[i].wr_id & A_READ ? 1 : 0;
     }
@@ -65,7 +65,7 @@ enum fanin_status fanin_rdma_post(struct rdma_queue_pair *pair, const struct rdm
         pair->unsignaled = 0;
     }
     if (pair->device->ops.post_send(pair->qp, &wr, &bad)) {
-        fail(pair);
+        fanin_rdma_fail(pair);
         return FANIN_DEVICE_LOST;
     }
     pair->posted++;
@@ -90,10 +90,10 @@ int fanin_rdma_take(struct rdma_queue_pair *pair, uint32_t immediates[RDMA_REAPE
         return 0;
     found = pair->device->ops.poll_cq(pair->receives, RDMA_REAPED, completions);
     if (found < 0)
-        fail(pair);
+        fanin_rdma_fail(pair);
     for (int i = 0; i < found; i++) {
         if (completions[i].status || pair->device->ops.post_recv(pair->qp, &buffer, &bad)) {
-            fail(pair);
+            fanin_rdma_fail(pair);
             return i;
         }
         immediates[i] = ntohl(completions[i].imm_data);

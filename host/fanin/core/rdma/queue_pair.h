@@ -47,6 +47,8 @@ enum fanin_status fanin_rdma_await_reads(struct rdma_queue_pair *pair);
 /* One thread at a time takes messages: their immediate data, up to RDMA_REAPED. Their buffers go back at once. */
 int fanin_rdma_take(struct rdma_queue_pair *pair, uint32_t immediates[RDMA_REAPED]);
 int fanin_rdma_is_broken(const struct rdma_queue_pair *pair);
+/* Nothing is posted or taken any more. */
+void fanin_rdma_fail(struct rdma_queue_pair *pair);
 /* Ask for an event of the channel at the next message. */
 void fanin_rdma_ask_for_event(struct rdma_queue_pair *pair);
 /* Take the events that the channel has. */

@@ -1,8 +1,10 @@
-"""READs of a client over RDMA: the table of those in flight, with a queue pair whose completions the test gives."""
+"""What a device posts to the queue pair of a client over RDMA: READs, by the table of those in flight, and markers.
+The test gives the completions."""
 
 from __future__ import annotations
 
 import ctypes
+import socket
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,10 +21,11 @@ from fanin_nic.hostif.remote.records import (
     REMOTE_REGION,
     remote_at,
 )
+from fanin_nic.hostif.rings import CQ_DEPTH, CQE_BYTES, ENTRIES, PRODUCER
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import record_at
 from fanin_nic.port.verbs.records import COMPLETION
-from fanin_wire.abi import Access, Status
+from fanin_wire.abi import MARKER, Access, Status
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 KEPT, TAKEN_BACK = 0x10000, 0x20000  # where two regions of the client begin
@@ -57,10 +60,12 @@ def post_waiting(remote):
 
 
 class Client:
-    """posted: the addresses of the READs that the queue pair was given, in their order."""
+    """posted: the addresses of the requests that the queue pair was given, in their order; messages: opcode and
+    immediate data of each."""
 
     def __init__(self) -> None:
         self.posted: list[int] = []
+        self.messages: list[tuple[int, int]] = []
         self._completed: list[int] = []
         self._kept = [FUNCTION(self._post), FUNCTION(self._poll)]
         self._regions = np.zeros(2, REMOTE_REGION)
@@ -83,6 +88,7 @@ class Client:
     def _post(self, _queue_pair: int, request: int, _bad: int) -> int:
         given = np.frombuffer(ctypes.string_at(request, RDMA_REQUEST.itemsize), RDMA_REQUEST)
         self.posted.append(int(given[0]["address"]))
+        self.messages.append((int(given[0]["opcode"]), int(given[0]["immediate"])))
         return 0
 
     def _poll(self, _queue: int, _most: int, place: int) -> int:
@@ -102,6 +108,14 @@ class Client:
         """The data of READs have come, and the loop looks."""
         self._completed += slots
         reap(self.address)
+
+    def store_completions(self, count: int) -> None:
+        """So many completions are in completion ring 0."""
+        self._ring = np.zeros(int(ENTRIES + CQ_DEPTH * CQE_BYTES), np.uint8)
+        self._ring[int(PRODUCER) : int(PRODUCER) + 4].view("u4")[:] = count
+        self._sent = np.zeros(1, np.uint32)
+        for name, value in {"region": self._ring.ctypes.data, "sent": self._sent.ctypes.data, "cq_end": 1}.items():
+            self._record[name] = value
 
     def take_back(self) -> None:
         """The second region is no more."""
@@ -140,3 +154,12 @@ def test_reads_behind_one_whose_memory_is_gone(client: Client) -> None:
         assert status == LOCAL_PROTECTION_ERROR
     assert post_waiting(client.address) == (0, PENDING)
     assert client.posted == [*first, behind[-1]]
+
+
+def test_marker_is_behind_all_that_was_stored(client: Client) -> None:
+    """Completions that the loop has not sent on are before it."""
+    client.store_completions(3)
+    transfer.post_marker(client.address)
+    transfer.post_marker(client.address)
+    of_ring = socket.htonl(0 << 16 | 3)
+    assert client.messages == [(queue_pair.WRITE_WITH_IMMEDIATE, each) for each in (of_ring, MARKER, MARKER)]
