@@ -70,9 +70,10 @@ def second_stage(
 
 def main() -> None:
     """Start the processes, as a launcher does on both servers, and compare their results with those of one process."""
-    fabric = lifecycle.find(sys.argv[1])
-    if fabric is None:
-        raise SystemExit(f"no fabric {sys.argv[1]}; fanin fabric up --name {sys.argv[1]} --nodes 4 --direct")
+    name = sys.argv[1] if len(sys.argv) == 2 else "pipeline"
+    fabric = lifecycle.find(name)
+    if fabric is None or len(fabric.fabric.nics) != 4:
+        raise SystemExit(f"no fabric {name} of four devices is up; fanin fabric up --name {name} --nodes 4 --direct")
     server = read_machine(Path(__file__).with_name("server.xml"))
     plan = plan_handoff(CAPACITY, server, server)
     names = [nic.name for nic in server.rdma_nics]

@@ -48,20 +48,26 @@ class RegisteredMemory:
         length = count * dtype.itemsize
         if not length:
             return torch.empty(count, dtype=dtype)
-        with self._lock:
-            region, start = self._take(length)
-        self._take_back()
+        self._pd.require_open()  # not in a forked child, whose memory is its parent's
+        try:
+            with self._lock:
+                self._enter_returned()
+                region, start = self._take(length)
+        finally:
+            self._take_back()
         view = region.block[start : start + length]
         weakref.finalize(view, self._end, region, start, length).atexit = False
         return torch.from_numpy(view).view(dtype)  # its storage has `view`
 
     def _take(self, length: int) -> tuple[Region, int]:
         """A region, and where in it `length` bytes have been taken."""
-        size = length if length > LONGEST_SHARING else SHARED
+        is_shared = length <= LONGEST_SHARING
+        size = SHARED if is_shared else length
         for region in self._regions:
-            if region.block.nbytes == size and (start := region.arena.take(length)) is not None:
+            same = (region.is_shared, region.block.nbytes) == (is_shared, size)
+            if same and (start := region.arena.take(length)) is not None:
                 return region, start
-        region = Region(self._new_block(size))
+        region = Region(self._new_block(size), is_shared)
         self._regions.append(region)
         region.arena.take(length)
         return region, 0
@@ -75,16 +81,21 @@ class RegisteredMemory:
         """What tensors have returned. Who holds the lock meanwhile does this afterwards."""
         while self._returned and self._lock.acquire(blocking=False):
             try:
-                while self._returned:
-                    region, start, length = self._returned.popleft()
-                    region.arena.give_back(start, length)
-                    if region.arena.is_free and self._free_bytes() > MOST_FREE:
-                        self._regions.remove(region)
+                self._enter_returned()
             finally:
                 self._lock.release()
 
-    def _free_bytes(self) -> int:
-        return sum(region.block.nbytes for region in self._regions if region.arena.is_free)
+    def _enter_returned(self) -> None:
+        """Under the lock. Of regions without a tensor the oldest go first."""
+        while self._returned:
+            region, start, length = self._returned.popleft()
+            region.arena.give_back(start, length)
+        free = [region for region in self._regions if region.arena.is_free]
+        excess = sum(region.block.nbytes for region in free) - MOST_FREE
+        for region in free:
+            if excess > 0:
+                self._regions.remove(region)
+                excess -= region.block.nbytes
 
     def take_in(self, tensor: torch.Tensor) -> None:
         """Let all of a tensor's storage lie here, unless it does. Nobody may have its address.
@@ -114,10 +125,10 @@ class RegisteredMemory:
 
 
 class Region:
-    """Registered memory, and which of its bytes are free."""
+    """Registered memory, and which of its bytes are free. is_shared: it is for several tensors."""
 
-    def __init__(self, block: np.ndarray) -> None:
-        self.block, self.arena = block, Arena(block.nbytes)
+    def __init__(self, block: np.ndarray, is_shared: bool) -> None:
+        self.block, self.is_shared, self.arena = block, is_shared, Arena(block.nbytes)
 
 
 def _address(array: np.ndarray) -> int:

@@ -410,9 +410,11 @@ def memory_of_threads() -> None:
     sys.setswitchinterval(1e-6)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(ask)
-        while not asking.done():
-            memory.empty(SHARED, torch.uint8)
+        turn = 0
+        while not asking.done():  # a region each, which displaces an older one
+            memory.empty(8 * SHARED + turn, torch.uint8)
             memory.take_in(torch.ones(1))
+            turn += 1
         assert not asking.result()
     assert all(memory.holds(tensor.numpy()) for tensor in kept)
 

@@ -79,7 +79,9 @@ def with_registered_buckets(wanted: list[float], is_view: bool) -> None:
     assert copied_for(model) == STEPS
     del model
     gc.collect()
+    deadline = time.monotonic() + 60
     while not all(region.arena.is_free for region in memory._regions):
+        assert time.monotonic() < deadline, "a tensor has not ended"
         time.sleep(0.01)  # the thread of the group may not have let go of the last bucket yet
 
 

@@ -23,9 +23,9 @@ from fanin_train.staleness.trainer import BoundedStaleness
 class StaleDataParallel(nn.Module):
     """A module whose parameters are trained by all ranks, as DistributedDataParallel but without waiting.
 
-    `optimiser` changes the parameters in the memory of the host; the module may compute on a GPU, and in fewer bits
-    (`FlatParameters`). The other arguments are those of BoundedStaleness. Buffers, as of BatchNorm, stay those of each
-    rank.
+    `optimiser` changes the parameters in the memory of the host; the module may compute on a GPU, and in bfloat16
+    (`FlatParameters`). Load and move it before. The other
+    arguments are those of BoundedStaleness. Buffers, as of BatchNorm, stay those of each rank.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class StaleDataParallel(nn.Module):
         self.flat.fetch()
         self.trainer.step(self.flat.gradients)
         self.flat.give()
+        self.flat.clear()
 
     def checkpoint(self) -> Checkpoint | None:
         """As BoundedStaleness.checkpoint. The buffers of the module are not in it."""

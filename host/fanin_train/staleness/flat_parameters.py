@@ -9,7 +9,6 @@ from torch import nn
 from fanin_train.errors import TrainingError
 
 FULL = {
-    torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
     torch.float32: torch.float32,
     torch.float64: torch.float64,
@@ -21,8 +20,8 @@ class FlatParameters:
 
     values, gradients: of shape (count,), in the memory of the host, float64 where the module has that, else float32.
     The parameters of a module with such floats on the CPU are views of them. Those of a module on a GPU, or with floats
-    of fewer bits, are views of flat tensors like them, and `fetch` and `give` copy: so the optimiser has all parameters
-    in full, whatever the module computes in.
+    of fewer bits, are views of flat tensors like them, and `fetch` and `give` copy: so the optimiser has master
+    weights in full, whatever the module computes in.
 
     Raises TrainingError for a module whose parameters are of several kinds, on several devices, or of other kinds.
     """
@@ -33,7 +32,7 @@ class FlatParameters:
         if len(kinds) != 1 or not all(dtype in FULL for dtype, _ in kinds):
             names = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds)) or "none"
             raise TrainingError(
-                f"the parameters are {names}", "give a module with floats of 16, 32 or 64 bits, on one device"
+                f"the parameters are {names}", "give a module in bfloat16, float32 or float64, on one device"
             )
         [(dtype, device)] = kinds
         count, full = sum(each.numel() for each in learnt), FULL[dtype]
@@ -45,27 +44,39 @@ class FlatParameters:
             self._values, self._gradients = (torch.zeros(count, dtype=dtype, device=device) for _ in range(2))
         self.values: np.ndarray = self._host_values.numpy()
         self.gradients: np.ndarray = self._host_gradients.numpy()
-        self._parts: list[tuple[nn.Parameter, torch.Tensor]] = []
+        self._parts: list[tuple[nn.Parameter, torch.Tensor, torch.Tensor]] = []  # with gradient and value
         begin = 0
         for each in learnt:
             place = slice(begin, begin + each.numel())
             self._host_values[place].view_as(each).copy_(each.data)
             each.data, each.grad = self._values[place].view_as(each), self._gradients[place].view_as(each)
-            self._parts.append((each, each.grad))
+            self._parts.append((each, each.grad, self._values[place].view_as(each)))
             begin = place.stop
+        self._versions = [each._version for each in learnt]
         self.give()
 
     def fetch(self) -> None:
-        """Bring the gradients to the host, after backward()."""
-        for parameter, part in self._parts:
+        """Bring the gradients to the host, after backward().
+
+        Raises TrainingError if the module has other memory than it was given, or other values: it has been moved or
+        loaded, and would train without effect.
+        """
+        for parameter, part, place in self._parts:
+            if parameter.data_ptr() != place.data_ptr() or parameter.dtype != place.dtype:
+                raise TrainingError("a parameter has been moved", "move the module before it is wrapped")
             if parameter.grad is not part:  # zero_grad of the program takes it away
-                part.zero_() if parameter.grad is None else part.copy_(parameter.grad)
+                part.zero_() if parameter.grad is None else part.zero_().add_(parameter.grad)
                 parameter.grad = part
         if self._copies:
+            if [each._version for each, _, _ in self._parts] != self._versions:
+                raise TrainingError("the parameters have been changed", "load and change them before they are wrapped")
             self._host_gradients.copy_(self._gradients)
 
     def give(self) -> None:
-        """Give the module the values. Its gradients begin at zero again."""
+        """Give the module the values."""
         if self._copies:
             self._values.copy_(self._host_values)
+
+    def clear(self) -> None:
+        """Let the gradients begin at zero again."""
         self._gradients.zero_()

@@ -5,7 +5,7 @@ Each is arithmetic of numpy in the type of the parameters, in one order: equal g
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from fanin_train.errors import TrainingError
 State = dict[str, np.ndarray]
 
 
+@runtime_checkable
 class Optimiser(Protocol):
     """Moves parameters, of shape (count,), in place."""
 

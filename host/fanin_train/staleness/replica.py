@@ -28,6 +28,11 @@ class Replica:
                 f"the parameters are {parameters.dtype} of shape {parameters.shape}",
                 "give one flat array of floats, np.concatenate([each.ravel() for each in ...])",
             )
+        if not isinstance(optimiser, Optimiser):
+            raise TrainingError(
+                f"the optimiser is a {type(optimiser).__module__}.{type(optimiser).__name__}",
+                "give SGD or Adam of fanin_train.staleness.optimisers, or one with their methods",
+            )
         self.parameters, self.optimiser = parameters, optimiser
 
     def step(self, contributions: Iterable[Contribution]) -> None:

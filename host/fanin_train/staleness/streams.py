@@ -24,6 +24,7 @@ from fanin.errors import FaninError
 from fanin_train.errors import TrainingError
 
 HEADER = 16
+ALIGNMENT = 64  # bytes
 GRADIENT, DONE = 0, 1
 MAX_SOURCES = 63  # each has a job at every device on its way
 
@@ -40,8 +41,8 @@ class Arrival(NamedTuple):
 class Slot:
     """Registered memory for one message."""
 
-    def __init__(self, communicator: fanin.Communicator, count: int, dtype: np.dtype) -> None:
-        self.memory = communicator.alloc(HEADER + count * dtype.itemsize, np.uint8)
+    def __init__(self, memory: np.ndarray, dtype: np.dtype) -> None:
+        self.memory = memory
         self.header = self.memory[:HEADER].view(np.int64)
         self.gradient = self.memory[HEADER:].view(dtype)
         self.request: fanin.Request | None = None
@@ -54,7 +55,10 @@ class Stream:
         self, parent: fanin.Communicator, source: int, count: int, dtype: np.dtype, depth: int, base: int
     ) -> None:
         self.source, self.communicator = source, parent.dup()
-        self.slots = [Slot(self.communicator, count, dtype) for _ in range(depth)]
+        size = HEADER + count * dtype.itemsize
+        stride = -(-size // ALIGNMENT) * ALIGNMENT
+        memory = self.communicator.alloc((depth, stride), np.uint8)  # one region: a device takes few of a rank
+        self.slots = [Slot(memory[number, :size], dtype) for number in range(depth)]
         self.posted = self.ended = base  # numbers of messages
         self.is_done = False
 

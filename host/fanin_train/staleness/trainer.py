@@ -86,7 +86,16 @@ class BoundedStaleness:
     def _begin(self, communicator: fanin.Communicator, joins: bool) -> None:
         """Take part in a job. Its ranks have done equally many steps, but for those that are new: these get the order,
         the parameters and the optimiser of the first one that is not."""
-        orders = communicator.allgather(np.array(-1 if joins else self.order))
+        own = [-1 if joins else self.order, self.rules.stale_max, list(Apply).index(self.rules.apply)]
+        said = communicator.allgather(np.array(own, np.int64))
+        for rank, (_, stale_max, apply) in enumerate(said.tolist()):
+            if [stale_max, apply] != own[1:]:
+                raise TrainingError(
+                    f"rank {rank} has stale_max {stale_max} and apply {str(list(Apply)[apply])!r}, this one "
+                    f"{self.rules.stale_max} and {str(self.rules.apply)!r}",
+                    "give all ranks the same",
+                )
+        orders = said[:, 0]
         source = int(orders.argmax())
         if orders[source] < 0:
             raise TrainingError("all ranks join, and none is in the training", "leave joins out on those that begin it")

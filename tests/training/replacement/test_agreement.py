@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from fanin import FaninError
-from fanin_train.replacement.recovery import LOST, Fenced, Training
+from fanin import FaninError, errors
+from fanin_train.replacement.recovery import Fenced, Training
 
 MEMBERS = 3
+LOST = (errors.PeerLost, errors.Timeout, errors.Aborted)
 
 
 class Pool:

@@ -29,6 +29,10 @@ def main(folder: Path) -> None:
                 BoundedStaleness(communicator, parameters, SGD(), checkpoint=begin, joins=True)
             except TrainingError as error:
                 said[name] = str(error)
+        try:
+            BoundedStaleness(communicator, parameters, SGD(), stale_max=communicator.rank)
+        except TrainingError as error:
+            said["other bounds"] = str(error)
         np.savez(folder / f"{communicator.rank}.npz", **{name: np.array(text) for name, text in said.items()})
 
 

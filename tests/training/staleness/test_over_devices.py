@@ -136,12 +136,20 @@ def test_a_node_joins_in_the_middle(fabric: Fabric, tmp_path: Path, stale_max: i
         assert found[3]["own"].tobytes() == expected_of_growing(last, joins_at).tobytes()
 
 
-def test_nobody_to_join_and_two_beginnings_are_refused(fabric: Fabric, tmp_path: Path) -> None:
+def test_a_wide_bound(fabric: Fabric, tmp_path: Path) -> None:
+    """More gradients than a device takes regions of a rank."""
+    found = fabric.train(tmp_path, stale_max=40, last=6)
+    assert len({each["parameters"].tobytes() for each in found.values()}) == 1
+    assert len(found) == NODES
+
+
+def test_what_can_not_begin_is_refused(fabric: Fabric, tmp_path: Path) -> None:
     found = fabric.train(tmp_path, ranks=2, module="refused_rank")
     assert len(found) == 2
     for each in found.values():
         assert str(each["all join"]).startswith("all ranks join, and none is in the training; ")
         assert str(each["joins with a checkpoint"]).startswith("a rank that joins has a checkpoint; ")
+        assert str(each["other bounds"]).endswith("; give all ranks the same")
 
 
 HAS_TORCH = pytest.mark.skipif(

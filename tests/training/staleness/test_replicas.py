@@ -171,6 +171,7 @@ def test_bad_arguments_are_refused_by_name() -> None:
         lambda: task("faces"),
         lambda: SGD(0),
         lambda: Replica(np.zeros((2, 2)), SGD()),
+        lambda: Replica(np.zeros(2), {}),
         lambda: Scenario(0),
         lambda: Scenario(2, pauses=Pauses(slow=(2,))),
         lambda: Scenario(2, compute=0),

@@ -25,9 +25,9 @@ from fanin_train.staleness.optimisers import Adam
 SEED, INPUTS, CLASSES, ROWS = 5, 12, 4, 16
 
 
-def make_model(bits: int, device: str) -> nn.Module:
-    """The same on all ranks."""
-    torch.manual_seed(SEED)
+def make_model(bits: int, device: str, rank: int = 0) -> nn.Module:
+    """Another one on each rank; they train that of rank 0."""
+    torch.manual_seed(SEED + rank)
     model = nn.Sequential(nn.Linear(INPUTS, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, CLASSES))
     return model.to(device, {16: torch.bfloat16, 32: torch.float32, 64: torch.float64}[bits])
 
@@ -55,21 +55,31 @@ def synchronous(model: nn.Module, nodes: int, last: int) -> np.ndarray:
     return flat
 
 
+def assert_given(model: StaleDataParallel) -> None:
+    """The module has what the optimiser has."""
+    of_module = nn.utils.parameters_to_vector(model.module.parameters()).detach()
+    assert torch.equal(of_module, torch.from_numpy(model.flat.values).to(of_module))
+
+
 def main(folder: Path, options: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     kind = options.get("bits", 32), options.get("device", "cpu")
     with fanin.Communicator() as communicator:
-        model = StaleDataParallel(make_model(*kind), communicator, Adam(0.01), options["stale_max"], "fixed")
+        model = StaleDataParallel(
+            make_model(*kind, communicator.rank), communicator, Adam(0.01), options["stale_max"], "fixed"
+        )
         for number in range(1, options["last"] + 1):
+            if number == 2:
+                model.checkpoint()
+                assert_given(model)
             if number % 2:
                 model.zero_grad()  # of a program that has it from its time without Fanin: it takes the gradients away
             loss_of(model, communicator.rank, number).backward()
             model.step()
         model.finish()
         expected = synchronous(make_model(*kind), communicator.size, options["last"])
-        of_module = nn.utils.parameters_to_vector(model.module.parameters()).detach()
-        assert torch.equal(of_module, torch.from_numpy(model.flat.values).to(of_module))
+        assert_given(model)
         np.savez(folder / f"{communicator.rank}.npz", parameters=model.flat.values, expected=expected)
 
 

@@ -55,8 +55,12 @@ def train_sim(
     try:
         bounds = [int(text) for text in stale.split(",")]
     except ValueError:
-        raise UsageError(f"--stale {stale}", "write whole numbers, as in 4,8,16") from None
+        bounds = [-1]
+    if min(bounds) < 0:
+        raise UsageError(f"--stale {stale}", "write whole numbers from 0 on, as in 4,8,16")
     try:
+        if death >= seconds:
+            raise UsageError(f"--death {death} in {seconds} seconds", "give an earlier one, or more --seconds")
         if slow >= nodes:
             raise UsageError(f"--slow {slow} of {nodes} nodes", "leave one that is not slow")
         pauses = Pauses(pause, factor, tuple(range(nodes - slow, nodes)))

@@ -103,6 +103,8 @@ void fanin_lose_device(struct fanin_context *context)
 /* A device that stands still and runs again finds this process gone, and tells the ranks that have waited for it. */
 static void give_up(struct fanin_context *context)
 {
+    if (context->remote)
+        fanin_remote_cut(context);
     __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE);
     shutdown(context->socket, SHUT_RDWR);
 }

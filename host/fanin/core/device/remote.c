@@ -204,8 +204,10 @@ static void take_message(struct fanin_context *context, uint32_t immediate)
     uint32_t cq = immediate >> 16, count = immediate & HALF_WORD, producer;
     struct fanin_ring *ring;
 
-    if (immediate == FANIN_MARKER)
+    if (immediate == FANIN_MARKER) {
         take_marker(context->remote);
+        return;
+    }
     if (cq >= context->limits.max_cq || count > FANIN_CQ_DEPTH)
         return;
     ring = completion_ring(context, cq);
@@ -285,6 +287,8 @@ enum fanin_status fanin_remote_attach(struct fanin_context *context)
 
     if (status == FANIN_SUCCESS)
         status = ask_to_attach(context, &reply);
+    if (status == FANIN_SUCCESS && !remote->pair.qp) /* the device has ended behind its reply */
+        status = FANIN_DEVICE_LOST;
     if (status != FANIN_SUCCESS)
         return status;
     patience = reply.detection_ms ? reply.detection_ms : DEFAULT_PATIENCE_MS;
@@ -323,6 +327,7 @@ void fanin_remote_cut(struct fanin_context *context)
     destroy_qp(remote);
     pthread_mutex_unlock(&remote->take_lock);
     pthread_mutex_unlock(&remote->post_lock);
+    shutdown(context->socket, SHUT_WR); /* so that a device that lives tells the ranks that wait for this one */
 }
 
 /* In a forked child all this is the parent's. */
@@ -423,14 +428,17 @@ enum fanin_status fanin_remote_await_markers(struct fanin_context *context, uint
     struct fanin_remote *remote = context->remote;
     uint64_t now;
     uint32_t seen;
+    int lost = 0;
 
     while ((int32_t)((seen = __atomic_load_n(&remote->markers, __ATOMIC_ACQUIRE)) - markers) < 0) {
-        if (fanin_device_lost(context))
+        if (lost)
             return FANIN_DEVICE_LOST;
+        lost = fanin_device_lost(context); /* with the last markers, so they are looked at once more */
         now = fanin_now_ms();
-        if (now >= deadline)
+        if (!lost && now >= deadline)
             return FANIN_PENDING;
-        sleep_until_marker(remote, seen, deadline - now < FANIN_SLICE_MS ? deadline - now : FANIN_SLICE_MS);
+        if (!lost)
+            sleep_until_marker(remote, seen, deadline - now < FANIN_SLICE_MS ? deadline - now : FANIN_SLICE_MS);
     }
     return FANIN_SUCCESS;
 }
