@@ -55,7 +55,7 @@ help:
 	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare; torchft's tests of groups"
 	@echo "make topology  public topologies, plans, a trace of GPU nodes, the device plugin, hand-offs over shaped links (fetches; as root)"
 	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
-	@echo "make gpu     what needs a GPU: NCCL, training and hand-offs with tensors there (PYTHON=one that has PyTorch with CUDA, and fanin)"
+	@echo "make gpu     what needs a GPU: NCCL, training and hand-offs with tensors there (PYTHON=one that has PyTorch with CUDA, and fanin[test])"
 	@echo "make torch-bench  steps of DDP and FSDP2 on Fanin beside Gloo and MPICH, on one node and over 4 hosts (minutes; as root), a plot in build"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
@@ -282,7 +282,7 @@ topology: $(VENV)/.tested .bench/topologies/.fetched
 	@if [ "$$(id -u)" = 0 ]; then for rate in 200mbit 1gbit; do $(BIN)/python -m tests.cluster.shaped $$rate || exit; done; \
 	  else echo "hand-offs over shaped links are left out: namespaces need root"; fi
 
-# PYTHON is one that has PyTorch with CUDA, and fanin.
+# PYTHON is one that has PyTorch with CUDA, and fanin[test].
 gpu:
 	@$(PYTHON) -m tests.gpu
 

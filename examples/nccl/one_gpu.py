@@ -108,7 +108,8 @@ def run(sockets: list[str], variables: dict[str, str], folder: Path) -> dict:
         own |= {"NCCL_HOSTID": f"fanin-{rank}", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV"}
         own |= {"NCCL_DEBUG_FILE": str(folder / f"rank{rank}.log"), "FANIN_SOCKET": path} | variables
         command = [sys.executable, __file__, "--rank"]
-        processes.append(subprocess.Popen(command, env=os.environ | own, stdout=subprocess.PIPE, text=True))
+        inherited = {name: value for name, value in os.environ.items() if name != "NCCL_ALGO"}  # of the plugin only
+        processes.append(subprocess.Popen(command, env=inherited | own, stdout=subprocess.PIPE, text=True))
     try:
         outputs = [process.communicate(timeout=BOUND_S)[0] for process in processes]
     finally:

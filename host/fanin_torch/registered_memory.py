@@ -87,6 +87,8 @@ class RegisteredMemory:
 
     def _enter_returned(self) -> None:
         """Under the lock. Of regions without a tensor the oldest go first."""
+        if not self._returned:
+            return
         while self._returned:
             region, start, length = self._returned.popleft()
             region.arena.give_back(start, length)

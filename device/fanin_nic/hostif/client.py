@@ -206,7 +206,7 @@ class Client:
     def _destroy_qp(self, record: np.void, _descriptors: list[int]) -> bytes:
         self._engine.destroy_queue(self._queue_of(record), flush=True)
         del self._queues[int(record["qp"])]
-        self.follow_results()
+        self.mark_end_of_results()
         return record.tobytes()
 
     def _join(self, record: np.void, _descriptors: list[int]) -> None:
@@ -217,7 +217,7 @@ class Client:
     def _leave(self, record: np.void, _descriptors: list[int]) -> None:
         self._engine.leave(self._queue_of(record), int(record["head"]["tag"]))
 
-    def follow_results(self) -> None:
+    def mark_end_of_results(self) -> None:
         """Called before the reply that a queue pair is destroyed, or has left its job. The client must have all results
         with it; in shared memory it has."""
 

@@ -165,7 +165,7 @@ class ControlServer:
         """Send a late reply (messages.join_reply, leave_reply). A client that has gone is ignored."""
         if connection := self._attached.get(client):
             if connection.client and messages.read_head(data)["type"] == MessageType["LEAVE"]:
-                connection.client.follow_results()
+                connection.client.mark_end_of_results()
             connection.send(data)
 
     def close(self) -> None:

@@ -74,7 +74,7 @@ uint32_t fanin_device_version(const struct fanin_context *context);
 int fanin_device_is_lost(struct fanin_context *context);
 
 /* Whether the device was lost because it stands still. It may go on later, and write to memory of requests under
- * way; not over RDMA, where it has lost its way to this process. */
+ * way; not over RDMA, where the queue pair was destroyed before. */
 int fanin_device_stands_still(const struct fanin_context *context);
 
 /* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */

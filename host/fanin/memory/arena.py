@@ -11,7 +11,7 @@ class Arena:
     """`length` bytes, all free at first. It counts, and touches no memory."""
 
     def __init__(self, length: int) -> None:
-        self._all_free = [(0, _aligned(length))]
+        self._all_free = [(0, aligned(length))]
         self._free = self._all_free.copy()  # (start, end) in order; between two of them something is taken
 
     @property
@@ -21,7 +21,7 @@ class Arena:
 
     def take(self, length: int) -> int | None:
         """Where a piece begins: the first place that is long enough. None: there is no such place."""
-        length = _aligned(length)
+        length = aligned(length)
         for number, (start, end) in enumerate(self._free):
             if start + length == end:
                 del self._free[number]
@@ -33,7 +33,7 @@ class Arena:
 
     def give_back(self, start: int, length: int) -> None:
         """A piece that was taken."""
-        end = start + _aligned(length)
+        end = start + aligned(length)
         place = bisect(self._free, (start, end))
         if place < len(self._free) and self._free[place][0] == end:
             _, end = self._free.pop(place)
@@ -43,5 +43,6 @@ class Arena:
         self._free.insert(place, (start, end))
 
 
-def _aligned(length: int) -> int:
+def aligned(length: int) -> int:
+    """The bytes that a piece of this length takes."""
     return -(-length // ALIGNMENT) * ALIGNMENT

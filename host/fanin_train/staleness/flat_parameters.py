@@ -8,7 +8,7 @@ from torch import nn
 
 from fanin_train.errors import TrainingError
 
-FULL = {
+MASTER = {  # type of a module's parameters -> of the master weights, which the optimiser changes
     torch.bfloat16: torch.float32,
     torch.float32: torch.float32,
     torch.float64: torch.float64,
@@ -20,22 +20,22 @@ class FlatParameters:
 
     values, gradients: of shape (count,), in the memory of the host, float64 where the module has that, else float32.
     The parameters of a module with such floats on the CPU are views of them. Those of a module on a GPU, or with floats
-    of fewer bits, are views of flat tensors like them, and `fetch` and `give` copy: so the optimiser has master
-    weights in full, whatever the module computes in.
+    of fewer bits, are views of flat tensors like them, and `fetch` and `give` copy.
 
-    Raises TrainingError for a module whose parameters are of several kinds, on several devices, or of other kinds.
+    Raises TrainingError for parameters of several types, on several devices, or of a type without master weights.
     """
 
     def __init__(self, module: nn.Module) -> None:
-        learnt = [each for each in module.parameters() if each.requires_grad]
+        self._module = module
+        learnt = self._trainable()
         kinds = {(each.dtype, each.device) for each in learnt}
-        if len(kinds) != 1 or not all(dtype in FULL for dtype, _ in kinds):
+        if len(kinds) != 1 or not all(dtype in MASTER for dtype, _ in kinds):
             names = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds)) or "none"
             raise TrainingError(
                 f"the parameters are {names}", "give a module in bfloat16, float32 or float64, on one device"
             )
         [(dtype, device)] = kinds
-        count, full = sum(each.numel() for each in learnt), FULL[dtype]
+        count, full = sum(each.numel() for each in learnt), MASTER[dtype]
         pinned = device.type == "cuda"  # so that a GPU copies without the processor
         self._host_values = self._values = torch.empty(count, dtype=full, pin_memory=pinned)
         self._host_gradients = self._gradients = torch.zeros(count, dtype=full, pin_memory=pinned)
@@ -55,12 +55,17 @@ class FlatParameters:
         self._versions = [each._version for each in learnt]
         self.give()
 
+    def _trainable(self) -> list[nn.Parameter]:
+        return [each for each in self._module.parameters() if each.requires_grad]
+
     def fetch(self) -> None:
         """Bring the gradients to the host, after backward().
 
-        Raises TrainingError if the module has other memory than it was given, or other values: it has been moved or
-        loaded, and would train without effect.
+        Raises TrainingError if the module has other parameters than it was given, in other memory, or with other
+        values: it has been moved or loaded, and would train without effect.
         """
+        if list(map(id, self._trainable())) != [id(parameter) for parameter, _, _ in self._parts]:
+            raise TrainingError("the module has other parameters", "load and change it before it is wrapped")
         for parameter, part, place in self._parts:
             if parameter.data_ptr() != place.data_ptr() or parameter.dtype != place.dtype:
                 raise TrainingError("a parameter has been moved", "move the module before it is wrapped")

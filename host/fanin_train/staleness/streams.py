@@ -21,10 +21,10 @@ import numpy as np
 
 import fanin
 from fanin.errors import FaninError
+from fanin.memory.arena import aligned
 from fanin_train.errors import TrainingError
 
 HEADER = 16
-ALIGNMENT = 64  # bytes
 GRADIENT, DONE = 0, 1
 MAX_SOURCES = 63  # each has a job at every device on its way
 
@@ -56,8 +56,7 @@ class Stream:
     ) -> None:
         self.source, self.communicator = source, parent.dup()
         size = HEADER + count * dtype.itemsize
-        stride = -(-size // ALIGNMENT) * ALIGNMENT
-        memory = self.communicator.alloc((depth, stride), np.uint8)  # one region: a device takes few of a rank
+        memory = self.communicator.alloc((depth, aligned(size)), np.uint8)  # one region: a device takes few of a rank
         self.slots = [Slot(memory[number, :size], dtype) for number in range(depth)]
         self.posted = self.ended = base  # numbers of messages
         self.is_done = False

@@ -9,12 +9,10 @@ train, and whether the losses are those of a run without failure, bit by bit. Ne
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -23,8 +21,8 @@ from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.description import Device, Fabric
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
-from tests.training.replacement.scenes import BOUND_S, DETECTION_S, ROOT, STEPS, WORKERS, Scene, unequal_links
-from tests.training.replacement.torchrun import end, output
+from tests.training.replacement.scenes import DETECTION_S, ROOT, STEPS, WORKERS, Scene, unequal_links
+from tests.training.replacement.torchrun import end, output, wait
 
 PORT = 29510
 FAULTY, FAULT_STEP = 1, 3
@@ -61,10 +59,7 @@ def run(fabric: Fabric, faults: dict[int, int]) -> Scene | None:
         try:
             for number, nic in enumerate(fabric.nics):
                 members.append(start(fabric, nic, output(folder, nic), member_command(fabric, number, folder, faults)))
-            deadline = time.monotonic() + BOUND_S
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                for process in members:
-                    process.wait(max(0.0, deadline - time.monotonic()))
+            wait(members)
         finally:
             end(members)
             end(service)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,7 @@ def main() -> int:
         try:
             for nic in fabric.nics[:WORKERS]:
                 processes.append(start(fabric, nic, folder))
-            deadline = time.monotonic() + BOUND_S
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                for process in processes:
-                    process.wait(max(0.0, deadline - time.monotonic()))
+            wait(processes)
         finally:
             end(processes)
         codes = [process.returncode for process in processes]
@@ -50,6 +48,14 @@ def main() -> int:
         outputs = [output(folder, nic).read_text() for nic in fabric.nics[:WORKERS]]
         print(f"torchrun, kill -9: {Scene(outputs, codes).interruption():.2f} s")
     return 0
+
+
+def wait(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Until all have ended, or the bound is over."""
+    deadline = time.monotonic() + BOUND_S
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        for process in processes:
+            process.wait(max(0.0, deadline - time.monotonic()))
 
 
 def start(fabric: Fabric, nic: Device, folder: Path) -> subprocess.Popen[bytes]:

@@ -67,7 +67,8 @@ def test_a_slow_node_gates_every_bounded_method() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--stale", "few"], ["--stale", "-1"], ["--nodes", "3", "--slow", "3"], ["--data", "faces"]]
+    "wrong",
+    [["--stale", "few"], ["--stale", "-1"], ["--death", "9"], ["--nodes", "3", "--slow", "3"], ["--data", "faces"]],
 )
 def test_wrong_options_are_refused_by_name(wrong: list[str]) -> None:
     result = CliRunner().invoke(app, ["train-sim", *wrong, "--seconds", "1", "--json"])

@@ -32,9 +32,11 @@ def test_gradients_and_values_go_both_ways(dtype: str) -> None:
     flat.clear()
     assert all((each == 7).all() for each in module.parameters())
     module.zero_grad()
-    backward(module)
-    flat.fetch()
-    assert (flat.gradients == 1).all()
+    for _ in range(2):
+        backward(module)
+        flat.fetch()
+        assert (flat.gradients == 1).all()
+        flat.clear()
 
 
 def test_a_sparse_gradient() -> None:
@@ -47,10 +49,14 @@ def test_a_sparse_gradient() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_a_module_that_is_moved_is_refused(dtype: str) -> None:
+@pytest.mark.parametrize("to", ["float64", "other memory"])
+def test_a_module_that_is_moved_is_refused(dtype: str, to: str) -> None:
     module = model(dtype)
     flat = FlatParameters(module)
-    module.to(torch.float64)
+    if to == "float64":
+        module.double()
+    for each in module.parameters():
+        each.data = each.data.clone()  # as a move to a GPU
     backward(module)
     with pytest.raises(TrainingError, match="has been moved; move the module before"):
         flat.fetch()
@@ -62,6 +68,16 @@ def test_values_that_are_loaded_are_refused_where_they_would_be_lost() -> None:
     module.load_state_dict(model("bfloat16").state_dict())
     backward(module)
     with pytest.raises(TrainingError, match="have been changed; load"):
+        flat.fetch()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_parameters_that_are_replaced_are_refused(dtype: str) -> None:
+    module = model(dtype)
+    flat = FlatParameters(module)
+    module.load_state_dict(model(dtype).state_dict(), assign=True)
+    backward(module)
+    with pytest.raises(TrainingError, match="has other parameters; load"):
         flat.fetch()
 
 

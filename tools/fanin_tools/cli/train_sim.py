@@ -52,12 +52,9 @@ def train_sim(
     from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
     from fanin_train.staleness.simulation.tasks import task
 
-    try:
-        bounds = [int(text) for text in stale.split(",")]
-    except ValueError:
-        bounds = [-1]
-    if min(bounds) < 0:
+    if not all(text.strip().isdecimal() for text in stale.split(",")):
         raise UsageError(f"--stale {stale}", "write whole numbers from 0 on, as in 4,8,16")
+    bounds = [int(text) for text in stale.split(",")]
     try:
         if death >= seconds:
             raise UsageError(f"--death {death} in {seconds} seconds", "give an earlier one, or more --seconds")

@@ -60,7 +60,7 @@ class RemoteClient(Client):
         """Markers that were posted to it."""
         return self.endpoint.markers
 
-    def follow_results(self) -> None:
+    def mark_end_of_results(self) -> None:
         """Nothing orders its connection with its queue pair. So a reply counts when the markers have come."""
         self.endpoint.post_marker()
 

@@ -354,8 +354,8 @@ void fanin_remote_close(struct fanin_context *context)
     free(remote);
 }
 
-/* A status of the queue pair, as it is told to others. */
-static enum fanin_status told(struct fanin_context *context, enum fanin_status status)
+/* A status of the queue pair, before anybody is told. */
+static enum fanin_status lose_if_lost(struct fanin_context *context, enum fanin_status status)
 {
     if (status == FANIN_DEVICE_LOST)
         fanin_lose_device(context);
@@ -369,7 +369,7 @@ enum fanin_status fanin_remote_send(struct fanin_context *context, uint32_t qp, 
     pthread_mutex_lock(&context->remote->post_lock);
     status = post(context, FANIN_SEND_RDMA_WRITE_WITH_IMM, stored, sizeof *stored, qp << 16 | 1);
     pthread_mutex_unlock(&context->remote->post_lock);
-    return told(context, status);
+    return lose_if_lost(context, status);
 }
 
 enum fanin_status fanin_remote_look(struct fanin_context *context, struct fanin_ring *ring)
@@ -381,7 +381,7 @@ enum fanin_status fanin_remote_look(struct fanin_context *context, struct fanin_
     if (status == FANIN_SUCCESS)
         status = fanin_rdma_await_reads(&context->remote->pair);
     pthread_mutex_unlock(&context->remote->post_lock);
-    return told(context, status);
+    return lose_if_lost(context, status);
 }
 
 void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fanin_ring *ring)
