@@ -165,6 +165,16 @@ def test_survivors_go_on(compiler: Compiler, run: Run, fabric: str, ranks: int, 
     assert sorted(done.stdout.splitlines()) == sorted(lines)
 
 
+@pytest.mark.parametrize(("fabric", "dead"), [("local", 0), ("nodes", 0), ("nodes", 3)])
+def test_survivors_go_on_in_a_job_that_has_told_nothing(compiler: Compiler, run: Run, fabric: str, dead: int) -> None:
+    """They have learned of the loss in another job of the same ranks."""
+    done = run(fabric, 4, compiler.build(PROGRAMS / "shrink.c"), "elsewhere", str(dead))
+    left = [rank for rank in range(4) if rank != dead]
+    lines = [f"rank {rank}: {place} of 3, sum {sum(left)}" for place, rank in enumerate(left)]
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(lines)
+
+
 def test_a_rank_that_misses_the_agreement_is_not_in_it(compiler: Compiler, run: Run) -> None:
     done = run("nodes", 5, compiler.build(PROGRAMS / "shrink.c"), "miss", "4")
     assert done.returncode == 0, done.stderr

@@ -203,11 +203,11 @@ enum fanin_status fanin_dup(struct fanin_communicator *communicator, uint32_t sl
 enum fanin_status fanin_split(struct fanin_communicator *communicator, int64_t color, int64_t key, uint32_t timeout_ms,
                               struct fanin_communicator **made);
 
-/* A communicator of the ranks that are left after FANIN_PEER_LOST, in the same order. All of them call this, and
- * agree on the survivors: a rank that has not called within `timeout_ms` is none. If a switch is lost, the new job
- * goes round a ring of the NICs that are left. FANIN_PEER_LOST, FANIN_TIMEOUT: another rank was lost meanwhile; all
- * call it again. FANIN_DEVICE_LOST: the device of this rank is gone, so this rank is one of the lost. This
- * communicator is still to be left. */
+/* A communicator of the ranks that are left after FANIN_PEER_LOST, in the same order; it may have been told in another
+ * communicator of these ranks. All that are left call this, and agree on the survivors: a rank that has not called
+ * within `timeout_ms` is none. If a switch is lost, the new job goes round a ring of the NICs that are left.
+ * FANIN_PEER_LOST, FANIN_TIMEOUT: another rank was lost meanwhile; all call it again. FANIN_DEVICE_LOST: the device of
+ * this rank is gone, so this rank is one of the lost. This communicator is still to be left. */
 enum fanin_status fanin_shrink(struct fanin_communicator *communicator, uint32_t timeout_ms,
                                struct fanin_communicator **made);
 

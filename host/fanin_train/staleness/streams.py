@@ -3,7 +3,7 @@
 A stream is a job of its own, so that no source waits for another. Its message of number n is the gradient of order n. A
 receiver posts its requests up to number `finished + stale_max` and no further: a source that is further ahead than the
 bound finds no request at the slowest receiver, and its broadcast does not end. The devices hold the bound, whatever the
-host of the source believes.
+host of the source believes. A receiver that has still to take many messages posts less: only what it has memory for.
 
 | bytes | content of a message |
 | --- | --- |
@@ -59,6 +59,7 @@ class Stream:
         memory = self.communicator.alloc((depth, aligned(size)), np.uint8)  # one region: a device takes few of a rank
         self.slots = [Slot(memory[number, :size], dtype) for number in range(depth)]
         self.posted = self.ended = base  # numbers of messages
+        self.bound: int | None = base  # of a receiver: the last number that it may get; None: it has no bound
         self.is_done = False
 
     def slot(self, number: int) -> Slot:
@@ -70,6 +71,13 @@ class Stream:
         slot = self.slot(number)
         slot.request = self.communicator.ibroadcast(slot.memory, root=self.source)
         self.posted = number
+
+    def accept(self) -> None:
+        """Post requests up to the bound, as far as there is memory. Without a bound, half of the memory is enough."""
+        room = self.ended + len(self.slots) // (2 if self.bound is None else 1)
+        end = room if self.bound is None else min(self.bound, room)
+        while self.posted < end and not self.is_done:
+            self.post(self.posted + 1)
 
     def end(self, wait: bool = False) -> bool:
         """Whether the oldest message that is under way has ended; with `wait` it has, if one is under way."""
@@ -133,12 +141,11 @@ class Streams:
         return self._own.slot(number).gradient
 
     def accept(self, finished: int | None) -> None:
-        """Post requests as far as the bound allows to a node that has finished this order; None: as far as there is
-        memory, since it computes no more."""
+        """Get what the bound allows to a node that has finished this order; None: everything, since it computes no
+        more."""
         for stream in self._others:
-            end = stream.ended + len(stream.slots) // 2 if finished is None else finished + self.window
-            while stream.posted < end and not stream.is_done:
-                stream.post(stream.posted + 1)
+            stream.bound = None if finished is None else finished + self.window
+            stream.accept()
 
     def arrivals(self, wait_for: int | None = None) -> Iterator[Arrival]:
         """What has arrived; at least one message of the source `wait_for`, if it is given."""
@@ -150,6 +157,7 @@ class Streams:
                 number, kind = slot.header.tolist()
                 stream.is_done = kind == DONE
                 yield Arrival(stream.source, number, None if stream.is_done else slot.gradient)
+                stream.accept()
 
     def drain(self) -> None:
         """Wait until the others have all that this node has sent."""

@@ -198,7 +198,7 @@ class BoundedStaleness:
             member = self._members[source]
             message: Gradient | Done = Done(number - 1)
             if gradient is not None:
-                self._received[member] = number
+                self._received[member] = max(number, self._received[member])  # it may come again after a loss
                 message = Gradient(number, gradient)
             self._obey(self.node.receive(member, message))
 
@@ -225,8 +225,8 @@ class BoundedStaleness:
             self._obey(self.node.finish())
         if self._streams.sent <= self.order:
             self._streams.send(self.order + 1, DONE)
+        self._streams.accept(None)
         while not self.node.are_all_done():
-            self._streams.accept(None)
             self._take_arrivals(self._slowest())
 
     def checkpoint(self) -> Checkpoint | None:
@@ -300,12 +300,12 @@ class BoundedStaleness:
             self._obey(self.node.lose(lost))
         base = [int(rows[:, member].min()) for member in self._members]
         kept, self._streams = self._streams, self._new_streams(base)
+        self._streams.accept(self.node.finished if self.node.last is None else None)
         for number in range(base[self.rank] + 1, self.node.finished + 1):
             self._streams.room(number)[:] = kept.own_gradient(number)
             self._streams.send(number)
         if self.node.last is not None:
             self._streams.send(self.node.finished + 1, DONE)
-        self._streams.accept(self.node.finished if self.node.last is None else None)
 
     def close(self) -> None:
         """Leave, when the others have what this rank has sent."""

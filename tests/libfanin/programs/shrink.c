@@ -1,6 +1,7 @@
 /* A job that goes on without some of its ranks. Arguments: what these do, and which they are.
  *
- * "die": they end without a word; the others notice, and shrink. "miss": nobody is lost, but they call fanin_shrink when
+ * "die": they end without a word; the others notice, and shrink. "elsewhere": the same, but they notice in another job of
+ * the same ranks. "miss": nobody is lost, but they call fanin_shrink when
  * the others have gone on. Prints a line of what each rank got. Dead ranks do not keep the others for the whole time-out:
  * else the exit code is 3.
  */
@@ -13,7 +14,7 @@
 
 enum { TIMEOUT_MS = 60000, SHRINK_MS = 20000, SHORT_MS = 1500, LATE_S = 8 };
 
-static struct fanin_communicator *communicator, *left;
+static struct fanin_communicator *communicator, *busy, *left;
 static struct fanin_context *device;
 static struct fanin_job job;
 static uint32_t rank;
@@ -59,11 +60,14 @@ int main(int count, char **arguments)
         return 1;
     is_other = is_among(count, arguments);
     misses = !strcmp(arguments[1], "miss");
+    busy = communicator;
+    if (!strcmp(arguments[1], "elsewhere") && fanin_dup(communicator, 0, TIMEOUT_MS, &busy))
+        return 1;
     if (is_other && !misses)
         _exit(0);
     if (is_other)
         sleep(LATE_S);
-    while (!misses && (status = sum_of(communicator, &sum)) == FANIN_SUCCESS)
+    while (!misses && (status = sum_of(busy, &sum)) == FANIN_SUCCESS)
         continue;
     if (!misses && status != FANIN_PEER_LOST)
         return 2;

@@ -1,5 +1,9 @@
 /* The survivors of a job that has lost a member agree on the members of the next one.
  *
+ * The program may have learnt of the loss in another job of the same ranks, while nothing went on in this one, and so it has
+ * told nothing. Then the agreement begins with a barrier in it: the barrier ends when this job tells of the
+ * loss, or when all ranks have called.
+ *
  * Each rank may have received a different report of the failure. A failure is named by bits, which get coarser with
  * the distance: ranks of the same node learn which process is dead, other nodes learn its node, and nodes beyond a
  * switch learn only that switch's child. So no rank can decide alone. One of the survivors, the registrar, takes a
@@ -45,7 +49,7 @@ struct candidate {
     uint64_t asked;   /* when its pair was begun; 0: not yet */
 };
 
-enum phase { SEEKING, REPORTING, LISTENING, COLLECTING, TELLING, DECIDED };
+enum phase { ASCERTAINING, SEEKING, REPORTING, LISTENING, COLLECTING, TELLING, DECIDED };
 
 struct agreement {
     enum phase phase;
@@ -56,6 +60,8 @@ struct agreement {
     uint64_t deadline;           /* of this phase, as a rank that asks */
     uint64_t last;               /* deadline of finding a registrar */
     struct candidate *candidates;
+    struct fanin_communicator *lost; /* the job that has lost a member, until it has told which; held */
+    struct fanin_request *barrier;   /* in it; NULL: it has told already */
     uint8_t switch_is_lost;      /* of this rank's way: then the suspects are cut off, and none is believed dead */
     uint8_t *verdict;            /* a row: 1 for each member */
     uint8_t is_unconfirmed;      /* a device may still write to rows */
@@ -152,6 +158,83 @@ static void begin_phase(struct agreement *agreement, enum phase phase)
     agreement->begun = fanin_now_ms();
     for (uint32_t rank = 0; rank < agreement->ranks; rank++)
         agreement->candidates[rank].had_turn = rank == agreement->rank;
+}
+
+/* ---- What the job tells ---- */
+
+static void forget_lost(struct agreement *agreement)
+{
+    if (agreement->barrier)
+        fanin_free(agreement->barrier);
+    agreement->barrier = NULL;
+    if (agreement->lost)
+        fanin_release(agreement->lost);
+    agreement->lost = NULL;
+}
+
+/* What the end of the job has told this rank. `order` and `verdict` hold the ranks that it names meanwhile. */
+static void take_failure(struct agreement *agreement)
+{
+    uint32_t *ranks = agreement->order, count = 0, mates = 0;
+    uint8_t *suspects = agreement->verdict;
+    struct fanin_communicator_state state;
+    const struct fanin_job *job = &agreement->lost->job;
+
+    fanin_communicator_state(agreement->lost, &state);
+    if (state.ended.status == FANIN_PEER_LOST)
+        count = fanin_missing_ranks(job, agreement->rank, state.ended.missing, state.ended.missing_kind, ranks);
+    for (uint32_t i = 0; i < count; i++) {
+        suspects[ranks[i]] = 1;
+        agreement->switch_is_lost |= ranks[i] == agreement->rank; /* all behind the device above are named */
+        mates += job->places[ranks[i]].address == job->places[agreement->rank].address;
+    }
+    for (uint32_t i = 0; i < count && mates == count && !agreement->switch_is_lost; i++)
+        agreement->candidates[ranks[i]].is_dead = 1;
+    fanin_widen(job, agreement->rank, suspects);
+    for (uint32_t rank = 0; rank < agreement->ranks; rank++)
+        agreement->candidates[rank].is_suspect = suspects[rank];
+    memset(suspects, 0, agreement->ranks);
+}
+
+static void put_in_order(struct agreement *agreement)
+{
+    uint32_t *at = agreement->order;
+
+    for (uint8_t suspects = 0; suspects < 2; suspects++)
+        for (uint32_t rank = 0; rank < agreement->ranks; rank++)
+            if (agreement->candidates[rank].is_suspect == suspects)
+                *at++ = rank;
+}
+
+/* A job that takes no request has told all that it will. */
+static void begin_barrier(struct agreement *agreement)
+{
+    struct fanin_operation barrier = {.collective = FANIN_BARRIER, .timeout_ms = agreement->timeout_ms};
+    struct fanin_communicator_state state;
+
+    fanin_communicator_state(agreement->lost, &state);
+    if (state.ended.status != FANIN_SUCCESS ||
+        fanin_start(agreement->lost, &barrier, &agreement->barrier) != FANIN_SUCCESS)
+        agreement->barrier = NULL;
+    fanin_forget_complaint();
+}
+
+/* The time that it takes counts, except what suspects are given in any case. */
+static enum fanin_status ascertain(struct agreement *agreement)
+{
+    uint64_t spent = fanin_now_ms() - agreement->begun;
+    uint32_t least = GRACE_MS + MARGIN_MS, left = agreement->timeout_ms;
+
+    if (agreement->barrier && fanin_test(agreement->barrier) == FANIN_PENDING)
+        return FANIN_PENDING;
+    fanin_forget_complaint(); /* that of the barrier is no failure of the agreement */
+    take_failure(agreement);
+    put_in_order(agreement);
+    forget_lost(agreement);
+    if (left > least)
+        agreement->timeout_ms = spent < left - least ? left - (uint32_t)spent : least;
+    begin_phase(agreement, SEEKING);
+    return FANIN_SUCCESS;
 }
 
 /* ---- As a rank that asks ---- */
@@ -394,6 +477,7 @@ static enum fanin_status step(struct fanin_communicator *communicator)
     enum fanin_status status;
 
     switch (communicator->agreement->phase) {
+    case ASCERTAINING: status = ascertain(communicator->agreement); break;
     case SEEKING: status = seek(communicator); break;
     case REPORTING:
     case LISTENING: status = ask(communicator); break;
@@ -424,6 +508,7 @@ void fanin_end_agreement(struct fanin_communicator *communicator)
 
     if (!agreement)
         return;
+    forget_lost(agreement);
     for (uint32_t i = 0; i < MOST_PAIRS; i++)
         end_pair(agreement, &agreement->pairs[i], 0);
     for (uint32_t i = 0; i < MOST_PAIRS && !agreement->is_unconfirmed; i++)
@@ -435,40 +520,6 @@ void fanin_end_agreement(struct fanin_communicator *communicator)
     communicator->agreement = NULL;
 }
 
-/* What the end of the job has told this rank. `order` and `verdict` hold the ranks that it names meanwhile. */
-static void take_failure(struct agreement *agreement, struct fanin_communicator *lost)
-{
-    uint32_t *ranks = agreement->order, count = 0, mates = 0;
-    uint8_t *suspects = agreement->verdict;
-    struct fanin_communicator_state state;
-    const struct fanin_job *job = &lost->job;
-
-    fanin_communicator_state(lost, &state);
-    if (state.ended.status == FANIN_PEER_LOST)
-        count = fanin_missing_ranks(job, agreement->rank, state.ended.missing, state.ended.missing_kind, ranks);
-    for (uint32_t i = 0; i < count; i++) {
-        suspects[ranks[i]] = 1;
-        agreement->switch_is_lost |= ranks[i] == agreement->rank; /* all behind the device above are named */
-        mates += job->places[ranks[i]].address == job->places[agreement->rank].address;
-    }
-    for (uint32_t i = 0; i < count && mates == count && !agreement->switch_is_lost; i++)
-        agreement->candidates[ranks[i]].is_dead = 1;
-    fanin_widen(job, agreement->rank, suspects);
-    for (uint32_t rank = 0; rank < agreement->ranks; rank++)
-        agreement->candidates[rank].is_suspect = suspects[rank];
-    memset(suspects, 0, agreement->ranks);
-}
-
-static void put_in_order(struct agreement *agreement)
-{
-    uint32_t *at = agreement->order;
-
-    for (uint8_t suspects = 0; suspects < 2; suspects++)
-        for (uint32_t rank = 0; rank < agreement->ranks; rank++)
-            if (agreement->candidates[rank].is_suspect == suspects)
-                *at++ = rank;
-}
-
 static enum fanin_status begin_agreement(struct fanin_communicator *communicator, struct fanin_communicator *lost,
                                          uint32_t timeout_ms)
 {
@@ -478,7 +529,8 @@ static enum fanin_status begin_agreement(struct fanin_communicator *communicator
     communicator->agreement = agreement;
     if (!agreement)
         return FANIN_NO_RESOURCES;
-    *agreement = (struct agreement){.rank = fanin_rank(lost), .ranks = ranks, .number = lost->shrunk++,
+    fanin_hold(lost);
+    *agreement = (struct agreement){.rank = fanin_rank(lost), .ranks = ranks, .number = lost->shrunk++, .lost = lost,
                                     .timeout_ms = timeout_ms, .last = fanin_now_ms() + 2ull * timeout_ms,
                                     .order = calloc(ranks, sizeof *agreement->order),
                                     .candidates = calloc(ranks, sizeof *agreement->candidates),
@@ -488,8 +540,8 @@ static enum fanin_status begin_agreement(struct fanin_communicator *communicator
             return FANIN_NO_RESOURCES;
     if (!agreement->order || !agreement->candidates || !agreement->verdict)
         return FANIN_NO_RESOURCES;
-    take_failure(agreement, lost);
-    put_in_order(agreement);
+    begin_phase(agreement, ASCERTAINING);
+    begin_barrier(agreement);
     return fanin_copy_job(communicator, &lost->job);
 }
 
