@@ -1,9 +1,8 @@
 /* A job that goes on without some of its ranks. Arguments: what these do, and which they are.
  *
- * "die": they end without a word; the others notice, and shrink. "elsewhere": the same, but they notice in another job of
- * the same ranks. "miss": nobody is lost, but they call fanin_shrink when
- * the others have gone on. Prints a line of what each rank got. Dead ranks do not keep the others for the whole time-out:
- * else the exit code is 3.
+ * "die": they end without a word; the others notice, and shrink. "elsewhere": the same, but they notice in another job
+ * of the same ranks. "miss": nobody is lost, but they call fanin_shrink when the others have gone on. Prints a line of
+ * what each rank got. Dead ranks do not keep the others for the whole time-out: else the exit code is 3.
  */
 #define _DEFAULT_SOURCE
 #include <fanin/fanin.h>

@@ -1,8 +1,8 @@
 /* The survivors of a job that has lost a member agree on the members of the next one.
  *
- * The program may have learnt of the loss in another job of the same ranks, while nothing went on in this one, and so it has
- * told nothing. Then the agreement begins with a barrier in it: the barrier ends when this job tells of the
- * loss, or when all ranks have called.
+ * The program may have learned of the loss in another job of the same ranks, while nothing went on in this one. Then
+ * the agreement begins with a barrier in this one, which ends when the job tells of the loss, or when all ranks have
+ * called.
  *
  * Each rank may have received a different report of the failure. A failure is named by bits, which get coarser with
  * the distance: ranks of the same node learn which process is dead, other nodes learn its node, and nodes beyond a
