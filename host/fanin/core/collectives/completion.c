@@ -157,6 +157,7 @@ static void complete_mark(struct stream *stream, const struct fanin_cqe *cqe)
 {
     const struct fanin_request *last = request_of(stream, cqe->wr_id & ~MARK);
 
+    stream->asked = 0;
     if (last)
         complete_silent(stream, last->next);
     if (stream->end_of_job.status == FANIN_SUCCESS && ends_the_job(cqe->status))

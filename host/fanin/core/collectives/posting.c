@@ -34,7 +34,7 @@ static void save_completion(struct stream *stream, const struct fanin_request *r
     }
 }
 
-void fanin_stream_post_mark(struct stream *stream)
+static int post_mark(const struct stream *stream)
 {
     const struct terms *terms = &stream->terms;
     struct fanin_wqe wqe = {
@@ -44,9 +44,20 @@ void fanin_stream_post_mark(struct stream *stream)
         .node_bitmap = terms->node_bitmap, .rank_bitmap = terms->rank_bitmap, .chunk = terms->chunk,
         .seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0};
 
-    if (stream->silent && stream->context && !stream->ended &&
-        fanin_post_owned(stream->context, stream->qp, &wqe) == FANIN_SUCCESS)
+    return stream->context && !stream->ended &&
+           fanin_post_owned(stream->context, stream->qp, &wqe) == FANIN_SUCCESS;
+}
+
+void fanin_stream_post_mark(struct stream *stream)
+{
+    if (stream->silent && post_mark(stream))
         stream->silent = 0;
+}
+
+void fanin_stream_ask(struct stream *stream)
+{
+    if (!stream->asked)
+        stream->asked = post_mark(stream) != 0;
 }
 
 /* FANIN_PENDING: its bounce buffer is still in use. */

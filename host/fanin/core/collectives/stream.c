@@ -129,6 +129,20 @@ int fanin_stream_is_drained(struct stream *stream)
     return drained;
 }
 
+int fanin_stream_has_told_end(struct stream *stream)
+{
+    int told;
+
+    pthread_mutex_lock(&stream->lock);
+    if (stream->context)
+        fanin_stream_step(stream);
+    told = stream->end_of_job.status != FANIN_SUCCESS;
+    if (!told)
+        fanin_stream_ask(stream);
+    pthread_mutex_unlock(&stream->lock);
+    return told;
+}
+
 enum fanin_status fanin_stream_settled(struct stream *stream)
 {
     enum fanin_status status;

@@ -27,6 +27,7 @@ struct stream {
     struct fanin_request *held;   /* the oldest that will be such a request when half of them have ended */
     uint32_t unreported;          /* enum fanin_status: of the first of them that failed */
     uint32_t reported;            /* another request has failed as well, and tells the program of it */
+    uint32_t asked;               /* a mark is under way that tells whether the job goes on */
     struct inquiry *inquiries;    /* how far requests are, under way */
     struct bounce_buffer *spoiled; /* buffers of failed requests, to which the device may still write */
     struct fanin_cqe end_of_job;  /* the completion that told of it; status SUCCESS: none has */
@@ -60,6 +61,8 @@ enum fanin_status fanin_stream_end(struct stream *stream, enum fanin_status stat
 int fanin_stream_has_backlog(struct stream *stream);
 /* Whether nothing is under way. If the device has not told, it will, for a later call. */
 int fanin_stream_is_drained(struct stream *stream);
+/* Whether the job is known to have ended. If not, the device is asked, and a later call knows. It disturbs nobody. */
+int fanin_stream_has_told_end(struct stream *stream);
 /* What has become of the requests that have ended for the program only. FANIN_PENDING: some are still under way. A
  * failure is told once. */
 enum fanin_status fanin_stream_settled(struct stream *stream);

@@ -35,6 +35,8 @@ void fanin_stream_fail(struct stream *stream, enum fanin_status status);
 void fanin_stream_post_all(struct stream *stream);
 /* Post a work request without positions, which ends when all before it have ended, if their end is not told else. */
 void fanin_stream_post_mark(struct stream *stream);
+/* Post a mark whose completion tells whether the job goes on. */
+void fanin_stream_ask(struct stream *stream);
 /* Where there is room again: the oldest that has waited for it, and those behind it that have been posted as a whole,
  * end for the program. */
 void fanin_stream_take_over_held(struct stream *stream);

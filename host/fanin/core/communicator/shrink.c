@@ -1,8 +1,7 @@
 /* The survivors of a job that has lost a member agree on the members of the next one.
  *
- * The program may have learned of the loss in another job of the same ranks, while nothing went on in this one. Then
- * the agreement begins with a barrier in this one, which ends when the job tells of the loss, or when all ranks have
- * called.
+ * The program may have learned of the loss in another job of the same ranks, while nothing went on in this one. So the
+ * agreement begins by asking the device, for a moment: it hears of a loss for all jobs at about the same time.
  *
  * Each rank may have received a different report of the failure. A failure is named by bits, which get coarser with
  * the distance: ranks of the same node learn which process is dead, other nodes learn its node, and nodes beyond a
@@ -23,6 +22,7 @@
 #include <time.h>
 
 enum {
+    WORD_MS = 500,    /* for the word of the device that a rank is lost, which the program has from another job */
     GRACE_MS = 2000,  /* for ranks that another believes lost: a living rank has heard of the failure by then */
     MARGIN_MS = 5000, /* that a message between living ranks may take */
     MOST_PAIRS = 32,  /* at a time: a device has room for 64 jobs, and grants a client three quarters of them */
@@ -61,7 +61,6 @@ struct agreement {
     uint64_t last;               /* deadline of finding a registrar */
     struct candidate *candidates;
     struct fanin_communicator *lost; /* the job that has lost a member, until it has told which; held */
-    struct fanin_request *barrier;   /* in it; NULL: it has told already */
     uint8_t switch_is_lost;      /* of this rank's way: then the suspects are cut off, and none is believed dead */
     uint8_t *verdict;            /* a row: 1 for each member */
     uint8_t is_unconfirmed;      /* a device may still write to rows */
@@ -164,9 +163,6 @@ static void begin_phase(struct agreement *agreement, enum phase phase)
 
 static void forget_lost(struct agreement *agreement)
 {
-    if (agreement->barrier)
-        fanin_free(agreement->barrier);
-    agreement->barrier = NULL;
     if (agreement->lost)
         fanin_release(agreement->lost);
     agreement->lost = NULL;
@@ -206,33 +202,13 @@ static void put_in_order(struct agreement *agreement)
                 *at++ = rank;
 }
 
-/* A job that takes no request has told all that it will. */
-static void begin_barrier(struct agreement *agreement)
-{
-    struct fanin_operation barrier = {.collective = FANIN_BARRIER, .timeout_ms = agreement->timeout_ms};
-    struct fanin_communicator_state state;
-
-    fanin_communicator_state(agreement->lost, &state);
-    if (state.ended.status != FANIN_SUCCESS ||
-        fanin_start(agreement->lost, &barrier, &agreement->barrier) != FANIN_SUCCESS)
-        agreement->barrier = NULL;
-    fanin_forget_complaint();
-}
-
-/* The time that it takes counts, except what suspects are given in any case. */
 static enum fanin_status ascertain(struct agreement *agreement)
 {
-    uint64_t spent = fanin_now_ms() - agreement->begun;
-    uint32_t least = GRACE_MS + MARGIN_MS, left = agreement->timeout_ms;
-
-    if (agreement->barrier && fanin_test(agreement->barrier) == FANIN_PENDING)
+    if (!fanin_stream_has_told_end(&agreement->lost->stream) && fanin_now_ms() - agreement->begun < WORD_MS)
         return FANIN_PENDING;
-    fanin_forget_complaint(); /* that of the barrier is no failure of the agreement */
     take_failure(agreement);
     put_in_order(agreement);
     forget_lost(agreement);
-    if (left > least)
-        agreement->timeout_ms = spent < left - least ? left - (uint32_t)spent : least;
     begin_phase(agreement, SEEKING);
     return FANIN_SUCCESS;
 }
@@ -541,7 +517,6 @@ static enum fanin_status begin_agreement(struct fanin_communicator *communicator
     if (!agreement->order || !agreement->candidates || !agreement->verdict)
         return FANIN_NO_RESOURCES;
     begin_phase(agreement, ASCERTAINING);
-    begin_barrier(agreement);
     return fanin_copy_job(communicator, &lost->job);
 }
 
