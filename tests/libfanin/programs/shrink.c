@@ -1,7 +1,7 @@
 /* A job that goes on without some of its ranks. Arguments: what these do, and which they are.
  *
  * "die": they end without a word; the others notice, and shrink. "elsewhere": the same, but they notice in another job
- * of the same ranks. "miss": nobody is lost, but they call fanin_shrink when the others have gone on. Prints a line of
+ * of the same ranks. "late": they end when the others have begun to shrink. "miss": nobody is lost, but they call fanin_shrink when the others have gone on. Prints a line of
  * what each rank got. Dead ranks do not keep the others for the whole time-out: else the exit code is 3.
  */
 #define _DEFAULT_SOURCE
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 60000, SHRINK_MS = 20000, SHORT_MS = 1500, LATE_S = 8 };
+enum { TIMEOUT_MS = 60000, SHRINK_MS = 20000, SHORT_MS = 1500, SOON_S = 2, LATE_S = 8 };
 
 static struct fanin_communicator *communicator, *busy, *left;
 static struct fanin_context *device;
@@ -51,7 +51,7 @@ int main(int count, char **arguments)
 {
     uint64_t start;
     enum fanin_status status;
-    int is_other, misses;
+    int is_other, misses, is_late;
     int32_t sum;
 
     if (count < 2 || fanin_job_of_environment(&job, &rank) || fanin_open(NULL, &device) ||
@@ -59,16 +59,19 @@ int main(int count, char **arguments)
         return 1;
     is_other = is_among(count, arguments);
     misses = !strcmp(arguments[1], "miss");
+    is_late = !strcmp(arguments[1], "late");
     busy = communicator;
     if (!strcmp(arguments[1], "elsewhere") && fanin_dup(communicator, 0, TIMEOUT_MS, &busy))
         return 1;
+    if (is_other && is_late)
+        sleep(SOON_S);
     if (is_other && !misses)
         _exit(0);
     if (is_other)
         sleep(LATE_S);
-    while (!misses && (status = sum_of(busy, &sum)) == FANIN_SUCCESS)
+    while (!misses && !is_late && (status = sum_of(busy, &sum)) == FANIN_SUCCESS)
         continue;
-    if (!misses && status != FANIN_PEER_LOST)
+    if (!misses && !is_late && status != FANIN_PEER_LOST)
         return 2;
     start = fanin_now_ms();
     status = fanin_shrink(communicator, misses ? SHORT_MS : SHRINK_MS, &left);

@@ -60,7 +60,7 @@ struct agreement {
     uint64_t deadline;           /* of this phase, as a rank that asks */
     uint64_t last;               /* deadline of finding a registrar */
     struct candidate *candidates;
-    struct fanin_communicator *lost; /* the job that has lost a member, until it has told which; held */
+    struct fanin_communicator *lost; /* the job that has lost a member, until it has told which; held. NULL: it has */
     uint8_t switch_is_lost;      /* of this rank's way: then the suspects are cut off, and none is believed dead */
     uint8_t *verdict;            /* a row: 1 for each member */
     uint8_t is_unconfirmed;      /* a device may still write to rows */
@@ -202,13 +202,34 @@ static void put_in_order(struct agreement *agreement)
                 *at++ = rank;
 }
 
-static enum fanin_status ascertain(struct agreement *agreement)
+/* The device tells of the loss, perhaps late: then a registrar that is lost is left for the next one, and one that
+ * collects need not wait for the lost. */
+static void hear(struct agreement *agreement)
 {
-    if (!fanin_stream_has_told_end(&agreement->lost->stream) && fanin_now_ms() - agreement->begun < WORD_MS)
-        return FANIN_PENDING;
+    uint32_t registrar = agreement->order[agreement->next];
+
+    if (!agreement->lost || agreement->phase == SEEKING || agreement->phase >= TELLING ||
+        !fanin_stream_has_told_end(&agreement->lost->stream))
+        return;
     take_failure(agreement);
     put_in_order(agreement);
     forget_lost(agreement);
+    agreement->next = 0;
+    if (agreement->phase == REPORTING && agreement->candidates[registrar].is_suspect) {
+        end_pair(agreement, &agreement->pairs[0], 0);
+        begin_phase(agreement, SEEKING);
+    }
+    if (agreement->phase == REPORTING && !agreement->pairs[0].request)
+        write_report(agreement, agreement->pairs[0].row);
+    while (agreement->phase != SEEKING && agreement->order[agreement->next] != registrar)
+        agreement->next++;
+}
+
+static enum fanin_status ascertain(struct agreement *agreement)
+{
+    if (agreement->lost && fanin_now_ms() - agreement->begun < WORD_MS)
+        return FANIN_PENDING;
+    agreement->next = 0;
     begin_phase(agreement, SEEKING);
     return FANIN_SUCCESS;
 }
@@ -452,6 +473,7 @@ static enum fanin_status step(struct fanin_communicator *communicator)
 {
     enum fanin_status status;
 
+    hear(communicator->agreement);
     switch (communicator->agreement->phase) {
     case ASCERTAINING: status = ascertain(communicator->agreement); break;
     case SEEKING: status = seek(communicator); break;
@@ -516,6 +538,7 @@ static enum fanin_status begin_agreement(struct fanin_communicator *communicator
             return FANIN_NO_RESOURCES;
     if (!agreement->order || !agreement->candidates || !agreement->verdict)
         return FANIN_NO_RESOURCES;
+    put_in_order(agreement);
     begin_phase(agreement, ASCERTAINING);
     return fanin_copy_job(communicator, &lost->job);
 }
