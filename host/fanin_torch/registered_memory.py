@@ -110,7 +110,7 @@ class RegisteredMemory:
         """Let all of a tensor's storage lie here, unless it does. Nobody may have its address.
 
         Raises:
-            NotSupported: torch is older than 2.13.
+            NotSupported: this torch can not exchange the memory of storages, as 2.12 and newer ones can.
         """
         storage = tensor.untyped_storage()
         if not storage.nbytes() or self._holds(storage.data_ptr(), storage.nbytes()):
@@ -119,7 +119,7 @@ class RegisteredMemory:
             raise as_torch(
                 NotSupported(
                     f"registered buckets with torch {torch.__version__}",
-                    remedy="Use torch 2.13 or newer, or no hook: buckets are then copied.",
+                    remedy="Use torch 2.12 or newer, or no hook: buckets are then copied.",
                 )
             )
         with torch.no_grad():
