@@ -56,7 +56,7 @@ help:
 	@echo "make topology  public topologies, plans, a trace of GPU nodes, the device plugin, hand-offs over shaped links (fetches; as root)"
 	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
 	@echo "make gpu     what needs a GPU: NCCL, training and hand-offs with tensors there (PYTHON=one that has PyTorch with CUDA, and fanin[test])"
-	@echo "make torch-bench  steps of DDP and FSDP2 on Fanin beside Gloo and MPICH, on one node and over 4 hosts (minutes; as root), a plot in build"
+	@echo "make torch-bench  tensors in registered memory; steps of DDP and FSDP2 beside Gloo and MPICH, on one node and over 4 hosts (minutes; as root), a plot in build"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
 	@echo "make soak    simulation, hostile input and real faults in turns, MINUTES=10 (SOAK_FLAGS=--seed=N)"
@@ -229,6 +229,7 @@ torch-suite: .bench/torch/.installed
 	@touch $@
 
 torch-bench: .bench/torch/.with-mpich
+	@$(TORCH_BIN)/python -m tests.torch.tensor_times
 	@$(TORCH_BIN)/python -m tests.torch.step_times $(BENCH_FLAGS)
 
 .bench/nccl:

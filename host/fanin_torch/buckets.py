@@ -20,7 +20,7 @@ def registered_buckets(group: Any, bucket: dist.GradBucket) -> torch.futures.Fut
     is not the first one of the program.
 
     Raises:
-        NotSupported: the group is of another back-end, or torch is older than 2.13.
+        NotSupported: the group is of another back-end, or this torch can not exchange the memory of storages.
     """
     group = dist.group.WORLD if group is None else group
     if group.name() != "fanin":

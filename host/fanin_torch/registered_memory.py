@@ -9,10 +9,10 @@ from collections import deque
 import numpy as np
 import torch
 
-from fanin.errors import NotSupported
+from fanin.errors import FaninError, NotSupported
 from fanin.memory.arena import Arena
 from fanin.verbs import MR, PD
-from fanin_torch.errors import as_torch
+from fanin_torch.errors import as_torch, refuse
 
 SHARED = 1 << 25  # bytes of a region for several tensors: a device takes few regions of a client
 LONGEST_SHARING = SHARED // 4  # a longer tensor has a region of its own
@@ -44,15 +44,22 @@ class RegisteredMemory:
 
     def empty(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         """A tensor of `count` elements with any content. Its memory is used again when it has ended, since programs
-        that ask for such tensors do so in every step."""
+        that ask for such tensors do so in every step.
+
+        Raises:
+            InvalidRequest: the connection is closed, as in a forked child, whose memory is its parent's.
+            NoResources: the device takes no more regions from this rank.
+        """
         length = count * dtype.itemsize
         if not length:
             return torch.empty(count, dtype=dtype)
-        self._pd.require_open()  # not in a forked child, whose memory is its parent's
         try:
+            self._pd.context.require_open()
             with self._lock:
                 self._enter_returned()
                 region, start = self._take(length)
+        except FaninError as error:
+            refuse(error)
         finally:
             self._take_back()
         view = region.block[start : start + length]
@@ -103,7 +110,7 @@ class RegisteredMemory:
         """Let all of a tensor's storage lie here, unless it does. Nobody may have its address.
 
         Raises:
-            NotSupported: torch is older than 2.13.
+            NotSupported: this torch can not exchange the memory of storages, as 2.12 and newer ones can.
         """
         storage = tensor.untyped_storage()
         if not storage.nbytes() or self._holds(storage.data_ptr(), storage.nbytes()):
@@ -112,7 +119,7 @@ class RegisteredMemory:
             raise as_torch(
                 NotSupported(
                     f"registered buckets with torch {torch.__version__}",
-                    remedy="Use torch 2.13 or newer, or no hook: buckets are then copied.",
+                    remedy="Use torch 2.12 or newer, or no hook: buckets are then copied.",
                 )
             )
         with torch.no_grad():

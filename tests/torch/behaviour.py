@@ -19,9 +19,9 @@ import torch.distributed as dist
 from torch.distributed import _functional_collectives as functional
 
 import fanin_torch
-from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
+from fanin.errors import Flushed, InvalidRequest, NoResources, NotSupported, PeerLost, Timeout
 from fanin_torch.process_group import FaninProcessGroup
-from fanin_torch.registered_memory import MOST_FREE, SHARED, RegisteredMemory
+from fanin_torch.registered_memory import LONGEST_SHARING, MOST_FREE, SHARED, RegisteredMemory
 from tests.torch.rank import await_test, tell_test
 
 LONG = 60_000  # elements of a message that is fetched
@@ -331,6 +331,44 @@ def small_tensors() -> None:
         group.allocate_tensor(SHARED + length, dtype=torch.uint8, device="cpu")
     assert len(group.memory._blocks) <= MOST_FREE // SHARED
     assert fanin_torch.copied() == {}
+
+
+def forked_child() -> None:
+    """A child of a rank gets none of the rank's memory from `allocate_tensor`, though there is some that is free."""
+    group, dtype = dist.group.WORLD, torch.uint8
+    kept = group.allocate_tensor(3, dtype=dtype, device="cpu").fill_(1)  # its region has room for others
+    group.allocate_tensor(SHARED, dtype=dtype, device="cpu")  # has ended; its region is free
+    for length in (3, SHARED):
+        child = os.fork()
+        if child == 0:
+            try:
+                group.allocate_tensor(length, dtype=dtype, device="cpu")
+            except InvalidRequest as error:
+                os._exit(0 if "forked child" in str(error) and isinstance(error, RuntimeError) else 2)
+            except BaseException:
+                os._exit(3)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert torch.all(kept == 1)
+    dist.all_reduce(kept)
+    assert torch.all(kept == dist.get_world_size())
+
+
+def too_many_regions() -> None:
+    """The tensor that needs one region more than a device has for a rank is refused, until another one has ended."""
+    group = dist.group.WORLD
+
+    def long() -> torch.Tensor:
+        return group.allocate_tensor(LONGEST_SHARING + 1, dtype=torch.uint8, device="cpu")
+
+    if dist.get_rank() == 0:
+        tensors = [long() for _ in range(200)]
+        with pytest.raises(NoResources, match="let go of arrays and tensors") as raised:
+            tensors.extend(iter(long, None))
+        assert isinstance(raised.value, dist.DistBackendError)
+        del tensors[0]
+        long()
+    dist.barrier()
 
 
 def overlaps() -> None:

@@ -29,7 +29,7 @@ def test_collectives_over_a_switch(tree: list[str], program: str) -> None:
 
 BEHAVIOUR = ["works", "coalesced", "groups", "messages", "messages_in_any_order", "late_messages", "refusals", "abort"]
 BEHAVIOUR += ["late_rank", "mismatch", "short_forms", "copies", "overlaps", "absent", "memory_of_threads"]
-BEHAVIOUR += ["small_tensors"]
+BEHAVIOUR += ["small_tensors", "forked_child", "too_many_regions"]
 
 
 @pytest.mark.parametrize("program", BEHAVIOUR)

@@ -17,7 +17,7 @@ from fanin_wire.verbs import Access as Rights
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
 MOST = 1 << 62  # bytes that can be asked for, and more than there are
 LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
-LESS_MEMORY = "Ask for less memory; let go of arrays of alloc() that are not needed, which gives theirs back."
+LESS_MEMORY = "Ask for less memory, or let go of arrays and tensors that are not needed, which gives theirs back."
 
 
 class Mapping:
