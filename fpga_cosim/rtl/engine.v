@@ -3,7 +3,8 @@
 //
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
 // its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, and its
-// data follow while the next headers are looked at; one that does takes 10 clocks, and 2 for each child.
+// data follow while the next headers are looked at; one that does takes 10 clocks, and 2 for each child; 8
+// more for a mean, which waits for the reciprocal of its divisor and for the division.
 // Membership takes what it takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 `resetall
 `timescale 1ns / 1ps
@@ -61,6 +62,12 @@ module engine #(
     input  wire          accumulator_ready,
     input  wire          accumulator_is_idle,
     output wire          computes,
+    output wire          adds,    // the payload to the slot
+    output wire          divides, // the slot's data, by `divisor`
+    output wire          divisor_valid,
+    output wire [31:0]   divisor,
+    output wire          divisor_is_float,
+    input  wire          divisor_ready,
     output wire [7:0]    compute_op,
     output wire [JOBS+LEASE+CHUNK-1:0] compute_slot,
     output wire [RING:0] compute_beats,
@@ -379,19 +386,27 @@ wire is_heard = state == DECIDE && own_drop == `DROP_NONE && p_opcode != `FANIN_
 wire is_positional = is_heard && !is_wrong && slot_drop == `DROP_NONE;
 wire contributes = is_positional && p_opcode == `FANIN_OPCODE_CONTRIBUTION && |(missing_now & source_bit) && !differs
     && !is_still_sent;
-wire has_work = brings && p_length != 16'd0;
-wire taken = contributes && (!has_work || accumulator_ready); // in this clock
+wire has_work = adds || divides;
+wire may_work = accumulator_ready && (!divides || divisor_ready);
+wire taken = contributes && (!has_work || may_work); // in this clock
 wire is_last_one = missing_then == 64'd0;
 wire some_have_left = |(missing_then & own_left);
 
 reg gave; // the accumulator gives the payload back
-reg [2:0] settle; // clocks since the last contribution was taken
+reg [3:0] settle; // clocks since the last contribution was taken
+reg has_mean;     // whose data are divided
 reg settled;
 assign computes = state == DECIDE;
-assign accumulate = (contributes && has_work) || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
+assign adds = brings && p_length != 16'd0;
+assign divides = is_last_one && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && contributions_then > 32'd1
+    && (had_data || brings) && length_then != 16'd0 && status_then == 8'd0; // 7.1-13
+assign divisor = contributions_then;
+assign divisor_is_float = is_float;
+assign divisor_valid = contributes && divides;
+assign accumulate = (contributes && has_work && (!divides || divisor_ready)) || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
 assign compute_op = had_data ? p_op : `FANIN_OP_NONE;
 assign compute_slot = {job, p_seg[LEASE-1:0], {CHUNK{1'b0}}};
-wire [15:0] beats_of_data = (p_length + 16'd63) >> 6;
+wire [15:0] beats_of_data = (length_then + 16'd63) >> 6;
 assign compute_beats = beats_of_data[RING:0];
 assign slot_write = taken || state == SAVE || state == ACTIVATE;
 wire goes_on = taken && has_work && !is_last_one && !some_have_left; // the quick way
@@ -538,7 +553,7 @@ always @(posedge clk) begin
     if (command_push && c_from_slot) issued <= issued + 16'd1;
     if (slot_done) done <= done + 16'd1;
     if (is_heard) job_heard[job] <= lived_us;
-    settle <= settle + 3'd1;
+    settle <= settle + 4'd1;
     seen_us <= now_us;
     if (state == IDLE) idle_us <= now_us;
     if (now_us - idle_us <= KEEPALIVE_US) lived_us <= lived_us + (now_us - seen_us);
@@ -641,7 +656,8 @@ always @(posedge clk) begin
                         sid <= p_sid;
                         length <= length_then;
                         gave <= has_work;
-                        settle <= 3'd0;
+                        settle <= 4'd0;
+                        has_mean <= divides;
                         settled <= 1'b0;
                         if (is_last_one) state <= COMPLETE;
                         else if (some_have_left)
@@ -670,7 +686,7 @@ always @(posedge clk) begin
         SAVE: state <= RELEASE;
 
         // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
-        COMPLETE: if (!settled) settled <= settle == 3'd4; else begin
+        COMPLETE: if (!settled) settled <= settle == (has_mean ? 4'd9 : 4'd4); else begin
             is_final <= 1'b1;
             finished <= now_us;
             if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)
@@ -932,7 +948,7 @@ always @(posedge clk) begin
     end
 end
 
-wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_float, is_signed,
+wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_signed,
     is_small, is_bf16, is_pair, size_log2, beats_of_data};
 
 `ifdef PROPERTIES

@@ -34,10 +34,10 @@ def contribution(job: dict[str, int], address: str, bit: int, position: int, dat
     return frames.frame(address, ADDRESS, traffic.PORT, packet)
 
 
-def contributions(job: dict[str, int], addresses: list[str], positions: int, size: int) -> list[bytes]:
+def contributions(job: dict[str, int], addresses: list[str], positions: int, size: int, **other: int) -> list[bytes]:
     """Frames of all children to so many positions, one position after the other, with `size` bytes of data each."""
     return [
-        contribution(job, address, bit, position, np.full(size // 4, 100 * bit + position, "<i4"))
+        contribution(job, address, bit, position, np.full(size // 4, 100 * bit + position, "<i4"), **other)
         for position in range(positions)
         for bit, address in enumerate(addresses)
     ]

@@ -15,10 +15,11 @@ from fanin_reference import packets, spec
 FIRST, MOST_CHILDREN, JOBS = 1, 4, 6
 CHUNK, PORT = 1024, packets.FIRST_SOURCE_PORT
 HAS_DATA, WANTS = (spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT"))
-PAIRS = [(op, dtype) for op in (1, 2, 3, 5) for dtype in (1, *range(3, 13))]  # SUM, MIN, MAX, PROD
+PAIRS = [(op, dtype) for op in range(1, 6) for dtype in (1, *range(3, 13))]  # SUM, MIN, MAX, MEAN, PROD
 PAIRS += [(op, dtype) for op in (6, 7, 8) for dtype in (*range(3, 11), 13)]  # LAND, LOR, LXOR
 PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, BOR, BXOR
 PAIRS += [(op, dtype) for op in (12, 13) for dtype in (16, 18, 19)]  # MINLOC, MAXLOC
+RANKS = (1, 1, 1, 2, 3, 63, 150, 2**20 + 7, 2**24 + 3, 2**32 - 2)  # of whom a child brings the data
 ANSWERS = {code: name for name, code in spec.OPCODES.items()}
 LOST, CORRUPTED, ALTERED, ENDS = 0.03, 0.01, 0.04, 0.003
 
@@ -74,13 +75,19 @@ class Stream:
         op, dtype = own.choice(PAIRS)
         elements = own.choice((1, 7, 8, 9, 32, 33, 100, 127, 128, 512, 1024))
         length = min(elements * spec.TYPES[dtype][1], CHUNK)
-        brings = kind == 2 or (kind == 1 and bit == root)
+        alone = kind == 1 or own.random() < 0.1
+        brings = kind > 0 and (bit == root or not alone)
         poisoned = own.random() < 0.02 and bit == root
         at = own.randrange(len(noise) - CHUNK) ^ bit
         payload = noise[at : at + length] if brings and not poisoned else b""
         flags = kind << spec.CLASS_SHIFT | (HAS_DATA if payload else 0)
         flags |= WANTS if (position + bit) % 5 else 0
-        fields = {"op": op if kind == 2 else 0, "dtype": dtype, "flags": flags, "contributions": int(bool(payload))}
+        fields = {
+            "op": op if kind == 2 else 0,
+            "dtype": dtype,
+            "flags": flags,
+            "contributions": own.choice(RANKS) if payload else 0,
+        }
         fields |= {"status": 3 if poisoned else 0, "node_bitmap": 1 << bit, "rank_bitmap": 1}
         return "CONTRIBUTION", self.place(position) | fields, payload
 
