@@ -3,9 +3,9 @@
 //
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
 // its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, and its
-// data follow while the next headers are looked at; one that does takes 10 clocks, and 2 for each child; 8
-// more for a mean, which waits for the reciprocal of its divisor and for the division.
-// Membership takes what it takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
+// data follow while the next headers are looked at; one that does takes 10 clocks, and 2 for each child; 8 more
+// for a mean, which waits for the reciprocal of its divisor and for the division. Membership takes what it takes: some
+// 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -403,7 +403,8 @@ assign divides = is_last_one && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLAS
 assign divisor = contributions_then;
 assign divisor_is_float = is_float;
 assign divisor_valid = contributes && divides;
-assign accumulate = (contributes && has_work && (!divides || divisor_ready)) || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
+assign accumulate = (contributes && has_work && (!divides || divisor_ready))
+    || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
 assign compute_op = had_data ? p_op : `FANIN_OP_NONE;
 assign compute_slot = {job, p_seg[LEASE-1:0], {CHUNK{1'b0}}};
 wire [15:0] beats_of_data = (length_then + 16'd63) >> 6;

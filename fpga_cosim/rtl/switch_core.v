@@ -66,7 +66,8 @@ packet_parser parser (
     .node_bitmap(p_node_bitmap), .rank_bitmap(p_rank_bitmap)
 );
 
-wire          reads_config, accumulate, accumulator_ready, accumulator_is_idle, computes, adds, divides, divisor_ready, divisor_valid, divisor_is_float;
+wire          reads_config, accumulate, accumulator_ready, accumulator_is_idle, computes;
+wire          adds, divides, divisor_ready, divisor_valid, divisor_is_float;
 wire [2:0]    config_beat;
 wire [7:0]    compute_op;
 wire [31:0]   divisor;
@@ -93,7 +94,8 @@ engine #(.JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK), .RING(RING)) engine_inst (
     .config_beat(config_beat), .ring_data(ring_data), .accumulate(accumulate), .accumulator_ready(accumulator_ready),
     .accumulator_is_idle(accumulator_is_idle), .computes(computes), .adds(adds), .divides(divides),
     .divisor_valid(divisor_valid), .divisor(divisor), .divisor_is_float(divisor_is_float),
-    .divisor_ready(divisor_ready), .compute_op(compute_op), .compute_slot(compute_slot), .compute_beats(compute_beats), .command_push(command_push),
+    .divisor_ready(divisor_ready), .compute_op(compute_op), .compute_slot(compute_slot), .compute_beats(compute_beats),
+    .command_push(command_push),
     .command_is_full(commands_full), .slot_done(slot_done), .c_mac(c_mac), .c_address(c_address), .c_opcode(c_opcode),
     .c_op(c_op), .c_dtype(c_dtype), .c_flags(c_flags), .c_jid(c_jid), .c_key(c_key), .c_position(c_position),
     .c_mid(c_mid), .c_sid(c_sid), .c_seg(c_seg), .c_length(c_length), .c_status(c_status), .c_source(c_source),
@@ -115,8 +117,9 @@ assign ring_address = reads_config ? ring_head + {{(RING - 3){1'b0}}, config_bea
 
 accumulator #(.RING(RING), .CHUNK(CHUNK), .ADDRESS(ADDRESS)) accumulator_inst (
     .clk(clk), .rst(rst), .command_valid(accumulate), .command_ready(accumulator_ready), .computes(computes),
-    .adds(adds), .divides(divides), .reciprocal(reciprocal), .shift(shift), .op(compute_op), .dtype(p_dtype), .slot_beat(compute_slot), .slot_beats(compute_beats), .ring_beats(header_beats),
-    .ring_address(compute_ring), .ring_data(ring_data), .release_beats(release_beats), .read_address(read_address),
+    .adds(adds), .divides(divides), .reciprocal(reciprocal), .shift(shift), .op(compute_op), .dtype(p_dtype),
+    .slot_beat(compute_slot), .slot_beats(compute_beats), .ring_beats(header_beats), .ring_address(compute_ring),
+    .ring_data(ring_data), .release_beats(release_beats), .read_address(read_address),
     .read_data(read_data), .read_data_high(read_data_high), .write_enable(write_enable), .write_address(write_address),
     .write_data(write_data), .write_data_high(write_data_high), .send_enable(rounded_enable),
     .send_address(rounded_address), .send_data(rounded_data), .is_idle(accumulator_is_idle), .ring_head(ring_head)
