@@ -1,5 +1,6 @@
 // A switch that aggregates: Ethernet frames in, Ethernet frames out (docs/fpga.md has a diagram). It is the top of its
-// trees, and has one lane and no group.
+// trees, and has one lane. `group_address` is its multicast group, and `group_size` how many devices listen there: see
+// engine.v.
 //
 // Addresses are those of the device; `now_us` counts microseconds from any beginning. `is_idle`: nothing is under way.
 `resetall
@@ -18,6 +19,8 @@ module switch_core #(
     input  wire         rst,
     input  wire [47:0]  own_mac,
     input  wire [31:0]  own_address,
+    input  wire [31:0]  group_address,
+    input  wire [15:0]  group_size,
     input  wire [39:0]  now_us,
     input  wire [511:0] s_axis_tdata,
     input  wire [63:0]  s_axis_tkeep,
@@ -85,8 +88,8 @@ wire          c_from_slot;
 wire [ADDRESS-1:0] c_slot_beat;
 
 engine #(.JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK), .RING(RING)) engine_inst (
-    .clk(clk), .rst(rst), .now_us(now_us), .own_address(own_address), .header_valid(header_valid),
-    .header_pop(header_pop), .header_beats(header_beats), .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address),
+    .clk(clk), .rst(rst), .now_us(now_us), .own_address(own_address), .group_address(group_address),
+    .group_size(group_size), .header_valid(header_valid), .header_pop(header_pop), .header_beats(header_beats), .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address),
     .p_opcode(p_opcode), .p_version(p_version), .p_op(p_op), .p_dtype(p_dtype), .p_flags(p_flags), .p_jid(p_jid),
     .p_key(p_key), .p_position(p_position), .p_mid(p_mid), .p_sid(p_sid), .p_seg(p_seg), .p_length(p_length),
     .p_status(p_status), .p_source(p_source), .p_contributions(p_contributions), .p_token(p_token),
