@@ -77,7 +77,7 @@ def test_commands(generator: np.random.Generator) -> None:
         commands.append(Command(kind, slot, beats, kept + int(generator.integers(0, 2)), ranks))
     inputs, place, released, read = np.zeros(1, module.inputs), 0, 0, ring[0]
     asked = asked_high = np.zeros(BYTES, np.uint8)
-    clocks = 0
+    clocks = sent = 0
     while True:
         clocks += 1
         inputs["ring_data"], inputs["read_data"], inputs["read_data_high"] = read, asked, asked_high
@@ -99,6 +99,7 @@ def test_commands(generator: np.random.Generator) -> None:
             memory.high[output["write_address"]] = output["write_data_high"]
         if output["send_enable"]:
             memory.sent[output["send_address"]] = output["send_data"]
+            sent += 1
         if offered and output["command_ready"]:
             if command.kind != "none":
                 data = np.take(ring, range(expected_head, expected_head + command.beats), 0, mode="wrap")
@@ -110,6 +111,7 @@ def test_commands(generator: np.random.Generator) -> None:
     assert (memory.low == model.low).all()
     assert (memory.high[1 << CHUNK : 2 << CHUNK] == model.high[1 << CHUNK : 2 << CHUNK]).all()
     assert (memory.sent == model.sent).all()
+    assert sent == sum(each.beats for each in commands if each.kind != "none")
     assert released == expected_head
     assert output["ring_head"] == expected_head % (1 << RING)
     work = sum(each.beats if each.kind != "none" else 1 for each in commands)
