@@ -32,8 +32,8 @@ void fanin_remote_wake(struct fanin_context *context);
 int fanin_remote_is_broken(const struct fanin_context *context);
 /* A reply says how many markers the device had posted before it. */
 void fanin_remote_expect(struct fanin_context *context, uint32_t markers);
-/* Wait until these have come, and with them all that the device has written before. FANIN_PENDING: not by `deadline` (ms
- * of fanin_now_ms). */
+/* Wait until these have come, and with them all that the device has written before. FANIN_PENDING: not by `deadline`
+ * (ms of fanin_now_ms). */
 enum fanin_status fanin_remote_await_results(struct fanin_context *context, uint64_t deadline);
 /* Destroy our queue pair, or else deregister all memory. Returns whether nothing that the device has posted reaches our
  * memory any more. It may be called again, and by several threads. */
