@@ -1,4 +1,4 @@
-"""A device over RDMA whose results are held up, and a rank of it (tests/e2e/held_rank.py)."""
+"""A device over RDMA whose results are held up, and a rank of it (held_rank.py, held_job.py)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class HeldDevice:
         self._holds, self._gone = Path(f"{file}.holds"), Path(f"{file}.gone")
 
     @contextmanager
-    def rank(self, what: str, variables: Mapping[str, str]) -> Iterator[tuple[Relay, HeldRank]]:
+    def rank(self, program: str, what: str, variables: Mapping[str, str]) -> Iterator[tuple[Relay, HeldRank]]:
         """A rank whose results are held up already, and the connection between the two."""
         for mark in (self._holds, self._gone):
             mark.unlink(missing_ok=True)
         pipe = subprocess.PIPE
         with Relay(self._port) as relay:
             address = f"rdma://{self._host_device}@127.0.0.1:{relay.port}"
-            line = [sys.executable, "-m", "tests.e2e.held_rank", address, str(self._file), what]
+            line = [sys.executable, "-m", f"tests.e2e.{program}", address, str(self._file), what]
             with subprocess.Popen(
                 line, cwd=ROOT, env=dict(variables), stdin=pipe, stdout=pipe, stderr=pipe, text=True
             ) as process:

@@ -107,4 +107,5 @@ def main(address: str, held: str, what: str) -> None:
     say("kept" if memory.read(LENGTH, LENGTH) == PATTERN else "changed")
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -289,9 +289,11 @@ class Held:
     hosts: Hosts
     device: HeldDevice
 
-    def rank(self, what: str, **variables: str) -> AbstractContextManager[tuple[Relay, HeldRank]]:
+    def rank(
+        self, what: str, program: str = "held_rank", **variables: str
+    ) -> AbstractContextManager[tuple[Relay, HeldRank]]:
         """A rank of it."""
-        return self.device.rank(what, self.hosts.variables() | variables)
+        return self.device.rank(program, what, self.hosts.variables() | variables)
 
 
 @pytest.fixture(scope="module")
@@ -316,6 +318,17 @@ def test_results_behind_the_end_of_a_queue_pair(held: Held, what: str) -> None:
         assert line_of(rank) == "over"
         tell(rank)
         assert line_of(rank) == "kept"
+    assert_released(held.hosts.running)
+
+
+def test_job_that_is_left_after_its_end_was_late(held: Held) -> None:
+    """Its queue pair is no more, and is not destroyed twice: only its results are waited for."""
+    with held.rank("end", "held_job") as (_, rank):
+        tell(rank)
+        assert line_of(rank) == "late"
+        tell(rank)
+        held.device.let_go()
+        assert line_of(rank) == "SUCCESS"
     assert_released(held.hosts.running)
 
 
