@@ -142,6 +142,15 @@ void fanin_control_end(struct control_request *request)
     pthread_mutex_unlock(&request->context->request_lock);
 }
 
+/* A device that answers late is not lost before its detection time, which may be longer. */
+uint32_t fanin_request_timeout_ms(const struct fanin_context *context)
+{
+    const struct fanin_doorbell *doorbell = (const void *)context->region;
+    uint32_t detection_ms = doorbell ? doorbell->detection_ms : 0;
+
+    return detection_ms > FANIN_REQUEST_TIMEOUT_MS ? detection_ms : FANIN_REQUEST_TIMEOUT_MS;
+}
+
 enum fanin_status fanin_control_call(struct fanin_context *context, struct control_request *request,
                                      struct fanin_message *message, size_t size, int fd)
 {
@@ -149,7 +158,7 @@ enum fanin_status fanin_control_call(struct fanin_context *context, struct contr
 
     if (status != FANIN_SUCCESS)
         return status;
-    status = fanin_control_wait(request, FANIN_REQUEST_TIMEOUT_MS);
+    status = fanin_control_wait(request, fanin_request_timeout_ms(context));
     fanin_control_end(request);
     return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
 }

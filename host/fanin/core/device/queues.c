@@ -47,7 +47,7 @@ enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp)
 {
     enum fanin_status status = ask(context, FANIN_MSG_DESTROY_QP, &(struct fanin_queue){.qp = qp});
 
-    return status == FANIN_SUCCESS ? fanin_await_results(context, FANIN_REQUEST_TIMEOUT_MS) : status;
+    return status == FANIN_SUCCESS ? fanin_await_results(context, fanin_request_timeout_ms(context)) : status;
 }
 
 /* A JOIN or LEAVE: its reply comes late, and is kept with the request. */
