@@ -27,6 +27,7 @@
 #define FANIN_MAX_SGE 8           /* pieces of memory of a work request of ordinary traffic */
 #define FANIN_MAX_INLINE_DATA 128 /* bytes of data that take the place of the pieces */
 #define FANIN_TOKEN_BYTES 32      /* by which a client over RDMA shows that it may use the device */
+#define FANIN_RDMA_VERSION 2      /* of what goes between a client over RDMA and its device; 1: no markers */
 #define FANIN_MARKER 0xffffffff   /* immediate data of a message that brings nothing: all before it is there */
 #define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
 
@@ -409,7 +410,8 @@ struct fanin_message {
     uint16_t type;            /* enum fanin_message_type */
     uint32_t tag;             /* chosen by the client, returned in the reply */
     uint32_t status;          /* reply: enum fanin_status */
-    uint32_t markers;         /* reply, over RDMA: markers that were posted. It counts when so many have come */
+    uint32_t markers;         /* reply, over RDMA: markers that were posted. DESTROY_QP and LEAVE: the results are here
+                                 when so many have come */
 };
 
 struct fanin_tap {            /* fanin_wire/tap.py has the layout of the rings */
@@ -459,6 +461,8 @@ struct fanin_attach_rdma {    /* request */
     struct fanin_message head;
     uint8_t token[FANIN_TOKEN_BYTES]; /* what the token file says */
     struct fanin_endpoint endpoint;
+    uint32_t version;         /* FANIN_RDMA_VERSION. In version 1 the message ends here */
+    uint32_t reserved;
 };
 
 struct fanin_attach_rdma_reply {

@@ -38,7 +38,7 @@ C_MEMBERS = {
     "request": ("done", "taken_over", "progress", "lookers"),  # of the driver; of the MPI shim
     "context": ("lost", "stands_still", "looking", "beat", "health_checked_ms", "device_version"),
     "pair": ("broken",),
-    "remote": ("told", "markers"),
+    "remote": ("told", "markers", "expected"),
     "qp": ("state", "receives"),
     "ours": ("receives",),
     "event": ("is_told",),

@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from typing import Self
 
 LONGEST = 1 << 16
+SLOW_S = 0.05  # longer than the driver goes without a look at its connection
 
 
 class Relay:
-    """Accepts one connection at `port`, and passes it on to `target`, a port of this host.
-
-    When `cut`, it has ended for who has connected, and not for the other side.
-    """
+    """Accepts one connection at `port`, and passes it on to `target`, a port of this host."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -36,8 +35,11 @@ class Relay:
         with contextlib.suppress(OSError):  # nobody came
             self._near, _ = self._listener.accept()
             self._far = socket.create_connection(("127.0.0.1", self._target))
-            threading.Thread(target=self._pass, args=(self._far, self._near), daemon=True).start()
+            threading.Thread(target=self._pass_replies, daemon=True).start()
             self._pass(self._near, self._far)
+
+    def _pass_replies(self) -> None:
+        self._pass(self._far, self._near)
 
     @staticmethod
     def _pass(source: socket.socket, target: socket.socket) -> None:
@@ -46,5 +48,20 @@ class Relay:
                 target.sendall(data)
 
     def cut(self) -> None:
-        """End the connection for who has connected."""
+        """End the connection for who has connected, and not for the other side."""
         self._near.shutdown(socket.SHUT_RDWR)
+
+    def cut_target(self) -> None:
+        """End it for the other side, and not for who has connected."""
+        self._far.shutdown(socket.SHUT_RDWR)
+
+
+class OneReply(Relay):
+    """Ends the connection, for who has connected, with the first reply, which is slow: both are in one packet."""
+
+    def _pass_replies(self) -> None:
+        with contextlib.suppress(OSError):
+            reply = self._far.recv(LONGEST)
+            time.sleep(SLOW_S)
+            self._near.send(reply, socket.MSG_MORE)
+            self.cut()

@@ -11,12 +11,12 @@ import json
 import os
 import secrets
 import shlex
+import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,10 +28,13 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import open_descriptors, process_of
-from tests.e2e.fabrics import BOUND_S, Bench, assert_released, eventually, statuses
+from fanin_wire.abi import Status
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released, eventually, pid_of, statuses
+from tests.e2e.held_device import HeldDevice, HeldRank, line_of, tell
 from tests.e2e.members import describe
 from tests.e2e.rank_processes import FLAGS, ROOT, Kills, Ranks, build_working_rank
-from tests.e2e.relay import Relay
+from tests.e2e.refusing_device import Refusing
+from tests.e2e.relay import OneReply, Relay
 from tests.e2e.remote_ranks import SLOTS_OF_LONG, Pool, calls, failures, long_calls
 from tests.libfanin.conftest import BOUND_S as BOUND_OF_PROGRAMS_S
 from tests.libfanin.conftest import PROGRAMS as PROGRAMS_IN_C
@@ -44,7 +47,6 @@ SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2
 LONG = (16 << 20) // 4 if IS_WHOLE else 0  # elements: 16 MiB
 KILLS = int(os.environ.get("FANIN_TEST_RDMA_KILLS", 40 if IS_WHOLE else 2))
 ROUNDS = "60"  # of the program in C
-LATE_S = 0.5  # for which results are late: longer than a call takes, else the tests see less
 ROUTES_OF_KILLS = ["tree", "ring", "local"]  # in turn; every second kill is one of a device
 
 
@@ -280,52 +282,18 @@ def test_limits_of_reads(bench: Bench, hosts: Hosts, tmp_path: Path, monkeypatch
     assert "the client's verbs device answers none" in limited.running.state.log(nic.name).read_text()
 
 
+@dataclass
 class Held:
-    """A device whose results are held up, a rank of it, and the connection between the two."""
+    """Hosts with a device whose results are held up while a file is there."""
 
-    def __init__(self, hosts: Hosts, file: Path) -> None:
-        self.hosts, self.file = hosts, file
-        self._holds, self._gone = Path(f"{file}.holds"), Path(f"{file}.gone")
+    hosts: Hosts
+    device: HeldDevice
 
-    @contextmanager
-    def rank(self, what: str) -> Iterator[tuple[Relay, subprocess.Popen[str]]]:
-        """A rank whose results are held up already."""
-        for mark in (self._holds, self._gone):
-            mark.unlink(missing_ok=True)
-        pipe = subprocess.PIPE
-        with Relay(self.hosts.ports[0]) as relay:
-            address = f"rdma://{self.hosts.host_device(0)}@127.0.0.1:{relay.port}"
-            line = [sys.executable, "-m", "tests.e2e.held_rank", address, self.file, what]
-            with subprocess.Popen(
-                line, cwd=ROOT, env=self.hosts.variables(), stdin=pipe, stdout=pipe, stderr=pipe, text=True
-            ) as process:
-                try:
-                    assert said(process) == "posted"
-                    eventually(self._holds.exists, bool)
-                    yield relay, process
-                finally:
-                    self.file.unlink(missing_ok=True)
-                    process.kill()
-
-    def let_go(self) -> None:
-        """The results go on."""
-        self.file.unlink()
-        eventually(self._gone.exists, bool)
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    """The next line of a rank."""
-    assert process.stdout is not None
-    line = process.stdout.readline().strip()
-    assert line, process.stderr.read()  # type: ignore[union-attr]
-    return line
-
-
-def tell(process: subprocess.Popen[str]) -> None:
-    """The rank goes on."""
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
+    def rank(
+        self, what: str, program: str = "held_rank", **variables: str
+    ) -> AbstractContextManager[tuple[Relay, HeldRank]]:
+        """A rank of it."""
+        return self.device.rank(program, what, self.hosts.variables() | variables)
 
 
 @pytest.fixture(scope="module")
@@ -334,36 +302,110 @@ def held(bench: Bench, hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LD_PRELOAD", f"{build_preloaded(folder, 'held_writes')}:{library_path()}")
         patch.setenv("FANIN_TEST_HELD", str(folder / "held"))
-        return Held(one_node(bench, hosts), folder / "held")
+        found = one_node(bench, hosts)
+    return Held(found, HeldDevice(found.ports[0], found.host_device(0), folder / "held"))
 
 
 @pytest.mark.parametrize("what", ["leave", "destroy"])
 def test_results_behind_the_end_of_a_queue_pair(held: Held, what: str) -> None:
-    """The reply waits for them: what the rank stores afterwards in the same memory stays."""
+    """The end waits for them, also if it is asked for once more: what the rank stores afterwards in the same memory
+    stays."""
     with held.rank(what) as (_, rank):
         tell(rank)
-        time.sleep(LATE_S)
-        held.let_go()
-        assert said(rank) == "over"
-        time.sleep(LATE_S)
+        assert line_of(rank) == "late"
         tell(rank)
-        assert said(rank) == "kept"
+        held.device.let_go()
+        assert line_of(rank) == "over"
+        tell(rank)
+        assert line_of(rank) == "kept"
     assert_released(held.hosts.running)
+
+
+def test_job_that_is_left_after_its_end_was_late(held: Held) -> None:
+    """Its queue pair is no more, and is not destroyed twice: only its results are waited for."""
+    with held.rank("end", "held_job") as (_, rank):
+        tell(rank)
+        assert line_of(rank) == "late"
+        tell(rank)
+        held.device.let_go()
+        assert line_of(rank) == "SUCCESS"
+    assert_released(held.hosts.running)
+
+
+def assert_kept(held: Held, rank: HeldRank) -> None:
+    """The results reach nothing. The device drops the rank when they are not acknowledged."""
+    assert_released(held.hosts.running)
+    tell(rank)
+    assert line_of(rank) == "kept"
 
 
 @pytest.mark.parametrize("what", ["wait", "post", "request"])
 def test_results_behind_the_loss_of_a_device(held: Held, what: str) -> None:
-    """They reach nothing: the rank hears of the loss when its queue pair is gone, by whatever it notices it. Here the
-    connection alone is lost; the device goes on, and drops the rank when nothing is acknowledged."""
+    """The rank hears of the loss when its queue pair is gone, by whatever it notices it. Here the connection alone is
+    lost, and the device goes on."""
     with held.rank(what) as (relay, rank):
         relay.cut()
         tell(rank)
-        assert said(rank) == "over"
-        held.let_go()
-        time.sleep(LATE_S)
+        assert line_of(rank) == "over"
+        held.device.let_go()
+        assert_kept(held, rank)
+
+
+def test_results_of_a_device_that_stood_still(held: Held) -> None:
+    """It goes on when the rank has used the memory again."""
+    (device,) = held.hosts.running.fabric.devices
+    with held.rank("wait") as (_, rank):
+        os.kill(pid_of(held.hosts.running, device.name), signal.SIGSTOP)
+        try:
+            tell(rank)
+            assert line_of(rank) == "over: it stands still"
+            held.device.begin_to_let_go()
+        finally:
+            os.kill(pid_of(held.hosts.running, device.name), signal.SIGCONT)
+        assert_kept(held, rank)
+
+
+def test_device_that_says_that_it_has_gone(held: Held) -> None:
+    """It says so in its region, where the rank looks when nothing comes. It has lost the rank's connection, which the
+    rank still has, and gives its queue pair back when the results are written."""
+    with held.rank("wait") as (relay, rank):
+        relay.cut_target()
         tell(rank)
-        assert said(rank) == "kept"
-        assert_released(held.hosts.running)
+        assert line_of(rank) == "over"
+    assert_released(held.hosts.running)
+
+
+def test_queue_pair_that_can_not_be_destroyed(held: Held, tmp_path: Path) -> None:
+    """The memory is deregistered instead. If that fails, too, the program hears that it may be written."""
+    preloaded = f"{build_preloaded(tmp_path, 'failing_destroy')}:{library_path()}"
+    with held.rank("wait", LD_PRELOAD=preloaded) as (relay, rank):
+        relay.cut()
+        tell(rank)
+        assert line_of(rank) == "over"
+        held.device.let_go()
+        assert_kept(held, rank)
+    with held.rank("wait", LD_PRELOAD=preloaded, FANIN_TEST_KEEPS_MEMORY="1") as (relay, rank):
+        relay.cut()
+        tell(rank)
+        assert line_of(rank) == "over: it stands still"
+    assert_released(held.hosts.running)
+
+
+def test_device_that_ends_behind_its_reply(hosts: Hosts, tmp_path: Path) -> None:
+    """The rank attaches to nothing then."""
+    with OneReply(hosts.ports[0]) as relay:
+        said = say_of(hosts, tmp_path, f"rdma://{hosts.host_device(0)}@127.0.0.1:{relay.port}")
+    assert said.startswith("DeviceLost "), said
+    assert_released(hosts.running)
+
+
+@pytest.mark.parametrize("status", ["INVALID_REQUEST", "VERSION_MISMATCH"])
+def test_device_of_another_version(hosts: Hosts, tmp_path: Path, status: str) -> None:
+    """The first devices over RDMA knew no version, and found the request too long."""
+    with Refusing(Status[status]) as device:
+        said = say_of(hosts, tmp_path, f"rdma://{hosts.host_device(0)}@127.0.0.1:{device.port}")
+    assert said.startswith("VersionMismatch "), said
+    assert "differ in the version of RDMA between them (2 here)" in said
 
 
 def test_doctor(hosts: Hosts) -> None:

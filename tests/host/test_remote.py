@@ -136,15 +136,41 @@ def test_service_without_a_token() -> None:
         RemoteService("rdma://mlx5_0@127.0.0.1:1", "", 1.0)
 
 
+def attach_request() -> np.ndarray:
+    """With a token of zeros."""
+    request = np.zeros(1, abi.ATTACH_RDMA)
+    request["head"]["version"], request["head"]["type"] = abi.ABI_VERSION, abi.MessageType["ATTACH_RDMA"]
+    request["version"] = abi.RDMA_VERSION
+    return request
+
+
 def test_service_with_a_wrong_token() -> None:
     service = object.__new__(RemoteService)
     service._token = bytes(range(abi.TOKEN_BYTES))
-    request = np.zeros(1, abi.ATTACH_RDMA)
+    request = attach_request()
+    request["token"][0][0] = 1
     with pytest.raises(Refused) as refusal:
         service.check(request[0])
     assert refusal.value.status == Status["PERMISSION_DENIED"]
     request["token"][0] = list(range(abi.TOKEN_BYTES))
     service.check(request[0])
+
+
+def test_client_of_another_version() -> None:
+    """Also one from before there was a version, whose request is shorter."""
+    service = object.__new__(RemoteService)
+    service._token = bytes(abi.TOKEN_BYTES)
+    request = attach_request()
+    service.check(messages.read_request(request.tobytes()))
+    request["version"] += 1
+    refusals = []
+    with pytest.raises(Refused) as refusal:
+        service.check(messages.read_request(request.tobytes()))
+    refusals.append(refusal.value)
+    with pytest.raises(Refused) as refusal:
+        messages.read_request(request.tobytes()[:-8])
+    refusals.append(refusal.value)
+    assert {each.status for each in refusals} == {Status["VERSION_MISMATCH"]}
 
 
 class OpenTap:

@@ -62,7 +62,8 @@ def read_request(data: bytes) -> np.void:
     if dtype is None:
         raise Refused(Status["NOT_SUPPORTED"], f"message type {head['type']}")
     if len(data) != dtype.itemsize:
-        raise Refused(Status["INVALID_REQUEST"], f"{len(data)} bytes instead of {dtype.itemsize}")
+        status = "VERSION_MISMATCH" if dtype == abi.ATTACH_RDMA else "INVALID_REQUEST"
+        raise Refused(Status[status], f"{len(data)} bytes instead of {dtype.itemsize}")
     record = np.zeros(1, dtype)
     record.view("u1")[:] = np.frombuffer(data, "u1")
     head_of(record[0])["status"] = Status["SUCCESS"]  # of the reply, which is made from the request

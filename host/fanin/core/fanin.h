@@ -74,7 +74,8 @@ uint32_t fanin_device_version(const struct fanin_context *context);
 int fanin_device_is_lost(struct fanin_context *context);
 
 /* Whether the device was lost because it stands still. It may go on later, and write to memory of requests under
- * way; not over RDMA, where the queue pair was destroyed before. */
+ * way; not over RDMA, where nothing of it reaches memory any more. If that can not be had from the verbs device, the
+ * device counts as one that stands still. */
 int fanin_device_stands_still(const struct fanin_context *context);
 
 /* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */
@@ -473,8 +474,11 @@ struct fanin_membership_request; /* a JOIN or LEAVE of a queue pair under way */
 enum fanin_status fanin_create_cq(struct fanin_context *context, uint32_t *cq);
 enum fanin_status fanin_destroy_cq(struct fanin_context *context, uint32_t cq);
 enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, uint32_t *qp);
-/* When it returns FANIN_SUCCESS the device touches no memory any more on behalf of this queue pair. */
+/* When it returns FANIN_SUCCESS the device touches no memory any more on behalf of this queue pair. FANIN_PENDING: the
+ * queue pair is no more, but its results may still come, over RDMA; fanin_await_results waits for them. */
 enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp);
+/* Wait until all results of queue pairs that were destroyed, or have left, are here. FANIN_PENDING: not yet. */
+enum fanin_status fanin_await_results(struct fanin_context *context, uint32_t timeout_ms);
 
 /* Start to join (leave) the job with a queue pair; head fields are filled in here. fanin_await_membership tells the
  * outcome, fanin_forget_membership frees the request. */

@@ -214,6 +214,8 @@ class CollectiveQP(Resource):
         self._forget_request()
         _on_pyverbs.discard(self)
         status = self._queue.destroy()
+        if status == Status["PENDING"]:
+            raise Timeout(f"queue pair {self.qp_num} is destroyed, but results that it has under way have not come")
         if status != Status["DEVICE_LOST"]:
             check(status, f"can not destroy queue pair {self.qp_num}")
 

@@ -133,10 +133,10 @@ def _read_status(handle: Any, socket_path: str) -> dict[str, Any]:
 
 
 def _versions(status: int, handle: Any) -> str:
-    """The end of a message about versions of the host interface: the version of each side."""
-    if status != Status["VERSION_MISMATCH"]:
-        return ""
+    """The end of a message about versions of the host interface: the version of each side, if they differ."""
     device = library().fanin_device_version(handle)
+    if status != Status["VERSION_MISMATCH"] or device == abi.ABI_VERSION:
+        return ""
     return f": it speaks version {device} of the host interface, this program version {abi.ABI_VERSION}"
 
 

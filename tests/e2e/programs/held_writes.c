@@ -1,6 +1,7 @@
 /* Preloaded before the verbs library in a device: while the file FANIN_TEST_HELD is there, WRITEs stay in the queue pair,
  * as in a network that holds them up. When it is gone they go on, in their order, and the file FANIN_TEST_HELD.gone says
- * so; FANIN_TEST_HELD.holds, that a message is held, and all that was written before it.
+ * so; FANIN_TEST_HELD.holds, that a message is held, and all that was written before it. Until then no queue pair is
+ * given back.
  */
 #define _GNU_SOURCE
 #include "fanin.h"
@@ -96,6 +97,21 @@ static void *look(void *nothing)
         pthread_mutex_unlock(&lock);
     }
     return nothing;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+    int (*of_library)(struct ibv_qp *) = dlsym(RTLD_NEXT, __func__);
+    int waits;
+
+    do {
+        pthread_mutex_lock(&lock);
+        waits = first != NULL;
+        pthread_mutex_unlock(&lock);
+        if (waits)
+            usleep(LOOK_US);
+    } while (waits);
+    return of_library(qp);
 }
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)

@@ -92,6 +92,8 @@ RUNS = (
     Run("queues", "LANES REQUESTS=1", SOUND, "two lanes, both asleep"),
     Run("queues", "LANES SLEEPS=0", SOUND, "... awake, places used again", quick=False),
     Run("queues", "RESOLVER REQUESTS=6", SOUND, "the loop of a verbs port wakes its resolver"),
+    Run("remote", "", SOUND, "over RDMA: two queue pairs end while their results are under way, or the device is lost"),
+    Run("remote", "ENDS=3", SOUND, "... three"),
     Run("tree", "STAR2 VERSION_BIT", ASSERTION, "one version bit in place of positions"),
     Run("tree", "STAR2 SMALL_LEASE", CYCLE, "N < 2W"),
     Run("tree", "STAR2 FORGET_RESULT", CYCLE, "the result is forgotten once it is sent"),
@@ -147,6 +149,20 @@ RUNS = (
     Run("queues", "LANES REQUESTS=1 BELL_FENCE=0", LOST, "no fence before the doorbell of a lane"),
     Run("queues", "LANES REQUESTS=1 SLEEP_FENCE=0", LOST, "no fence between a lane's flag and its last look"),
     Run("queues", "RESOLVER EXCHANGE=0", LOST, "the mark of the resolver is no exchange"),
+    Run(
+        "remote",
+        "MESSAGE=0",
+        ASSERTION,
+        "a completion counts when it is found in memory, not when its message is there",
+    ),
+    Run("remote", "MARKER=0", ASSERTION, "no marker is posted before the answer to DESTROY_QP"),
+    Run("remote", "AWAIT=0", ASSERTION, "the rank does not wait for the markers"),
+    Run("remote", "COUNT=0", ASSERTION, "it counts those that it has waited for, not those that were posted"),
+    Run("remote", "TURN=0", ASSERTION, "a queue pair has the number of the one before"),
+    Run("remote", "ENDS=3 NUMBERS=2", ASSERTION, "... or that of the one before that, while a message is under way"),
+    Run("remote", "CUT=0", ASSERTION, "the queue pair stays when the device is lost"),
+    Run("remote", "DESTROY=0", ASSERTION, "it is brought into the state ERR, and not destroyed"),
+    Run("remote", "TELL_LAST=0", ASSERTION, "the loss is told before the queue pair is gone"),
 )
 
 FAILURES = {"assertion violated": ASSERTION, "acceptance cycle (": CYCLE, "invalid end state (": LOST}

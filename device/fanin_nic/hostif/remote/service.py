@@ -12,6 +12,7 @@ from fanin_nic.hostif.remote.endpoint import VerbsDevice
 from fanin_nic.hostif.remote.stream import AddressInUse, StreamListener
 from fanin_nic.hostif.remote.token import BadToken, is_token, read_token
 from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_wire import abi
 from fanin_wire.abi import Status
 
 
@@ -38,7 +39,9 @@ class RemoteService:
             raise RemoteFailed(str(error)) from error
 
     def check(self, request: np.void) -> None:
-        """Refuse a client whose record of abi.ATTACH_RDMA does not have the token."""
+        """Refuse a client whose record of abi.ATTACH_RDMA is of another version, or does not have the token."""
+        if request["version"] != abi.RDMA_VERSION:
+            raise Refused(Status["VERSION_MISMATCH"], f"a client over RDMA of version {request['version']}")
         if not is_token(self._token, request["token"].tobytes()):
             raise Refused(Status["PERMISSION_DENIED"], "a client over RDMA with a wrong token")
 

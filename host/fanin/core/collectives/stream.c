@@ -1,6 +1,8 @@
 /* The stream: requests of one rank in one job, in order. */
 #include "collectives/stream_parts.h"
 
+#define RESULTS_MS 5000 /* for which results are waited for once more, of a queue pair that is no more */
+
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
                         void (*free_request)(struct fanin_request *))
 {
@@ -13,12 +15,13 @@ enum fanin_status fanin_stream_destroy_qp(struct stream *stream)
     enum fanin_status status;
 
     if (stream->qp_destroyed)
-        return FANIN_SUCCESS;
-    status = fanin_destroy_qp(stream->context, stream->qp);
-    stream->qp_destroyed = status == FANIN_SUCCESS;
+        status = fanin_await_results(stream->context, RESULTS_MS);
+    else
+        status = fanin_destroy_qp(stream->context, stream->qp);
+    stream->qp_destroyed |= status == FANIN_SUCCESS || status == FANIN_PENDING;
     if (status == FANIN_DEVICE_LOST && !fanin_device_stands_still(stream->context))
         return FANIN_SUCCESS; /* a device that has ended writes nothing */
-    return status;
+    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
 }
 
 void fanin_stream_step(struct stream *stream)

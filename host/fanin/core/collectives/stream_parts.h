@@ -20,7 +20,8 @@ struct inquiry {
 
 /* Take completions, post what has waited for room, and let the program go on with what is posted. */
 void fanin_stream_step(struct stream *stream);
-/* FANIN_SUCCESS: the device touches no memory any more on behalf of the queue pair. Whoever calls it keeps the lock
+/* FANIN_SUCCESS: the device touches no memory any more on behalf of the queue pair. Else it may be called again: a
+ * queue pair that is no more is not destroyed twice, only its results are waited for. Whoever calls it keeps the lock
  * until fanin_stream_fail: nothing may be posted to that number, which another queue pair may have been given. */
 enum fanin_status fanin_stream_destroy_qp(struct stream *stream);
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#define FANIN_REQUEST_TIMEOUT_MS 5000 /* a living device answers in microseconds */
+#define FANIN_REQUEST_TIMEOUT_MS 5000 /* at least; a living device answers in microseconds */
 #define FANIN_SLICE_MS 100            /* the longest sleep without a look at the device's health */
 #define FANIN_REPLY_BYTES (192 * 1024) /* the longest message of a socket with the kernel's default buffer */
 #define FANIN_MAX_FDS 2
@@ -77,6 +77,8 @@ enum fanin_status fanin_control_start(struct fanin_context *context, struct cont
                                       struct fanin_message *message, size_t size, int fd);
 enum fanin_status fanin_control_wait(struct control_request *request, uint32_t timeout_ms);
 void fanin_control_end(struct control_request *request);
+/* For which a reply is waited for. */
+uint32_t fanin_request_timeout_ms(const struct fanin_context *context);
 /* Start, wait, end. FANIN_TIMEOUT: no reply. */
 enum fanin_status fanin_control_call(struct fanin_context *context, struct control_request *request,
                                      struct fanin_message *message, size_t size, int fd);

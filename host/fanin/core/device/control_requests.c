@@ -29,6 +29,8 @@ static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_M
 
     if (size >= sizeof *head)
         __atomic_store_n(&context->device_version, head->version, __ATOMIC_RELAXED);
+    if (size >= sizeof *head && context->remote)
+        fanin_remote_expect(context, head->markers);
     while (request && request->tag != head->tag)
         request = request->next;
     if (request && !request->answered) {
@@ -107,17 +109,6 @@ enum fanin_status fanin_control_start(struct fanin_context *context, struct cont
     return status;
 }
 
-/* Over RDMA a reply may overtake what the device has written before: it counts when the markers are there. */
-static enum fanin_status await_markers(struct control_request *request, uint64_t deadline)
-{
-    const struct fanin_message *reply = request->reply;
-    enum fanin_status status = FANIN_SUCCESS;
-
-    if (request->context->remote)
-        status = fanin_remote_await_markers(request->context, reply->markers, deadline);
-    return status == FANIN_SUCCESS ? reply->status : status;
-}
-
 enum fanin_status fanin_control_wait(struct control_request *request, uint32_t timeout_ms)
 {
     struct fanin_context *context = request->context;
@@ -141,7 +132,7 @@ enum fanin_status fanin_control_wait(struct control_request *request, uint32_t t
     if (!answered && fanin_device_lost(context))
         status = FANIN_DEVICE_LOST;
     pthread_mutex_unlock(&context->request_lock);
-    return answered ? await_markers(request, deadline) : status;
+    return answered ? ((const struct fanin_message *)request->reply)->status : status;
 }
 
 void fanin_control_end(struct control_request *request)
@@ -151,6 +142,15 @@ void fanin_control_end(struct control_request *request)
     pthread_mutex_unlock(&request->context->request_lock);
 }
 
+/* A device that answers late is not lost before its detection time, which may be longer. */
+uint32_t fanin_request_timeout_ms(const struct fanin_context *context)
+{
+    const struct fanin_doorbell *doorbell = (const void *)context->region;
+    uint32_t detection_ms = doorbell ? doorbell->detection_ms : 0;
+
+    return detection_ms > FANIN_REQUEST_TIMEOUT_MS ? detection_ms : FANIN_REQUEST_TIMEOUT_MS;
+}
+
 enum fanin_status fanin_control_call(struct fanin_context *context, struct control_request *request,
                                      struct fanin_message *message, size_t size, int fd)
 {
@@ -158,7 +158,7 @@ enum fanin_status fanin_control_call(struct fanin_context *context, struct contr
 
     if (status != FANIN_SUCCESS)
         return status;
-    status = fanin_control_wait(request, FANIN_REQUEST_TIMEOUT_MS);
+    status = fanin_control_wait(request, fanin_request_timeout_ms(context));
     fanin_control_end(request);
     return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
 }

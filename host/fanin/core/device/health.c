@@ -95,8 +95,8 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
 
 void fanin_lose_device(struct fanin_context *context)
 {
-    if (context->remote)
-        fanin_remote_cut(context);
+    if (context->remote && !fanin_remote_cut(context))
+        __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE); /* it may write, as one that goes on later */
     __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
 }
 

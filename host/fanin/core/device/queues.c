@@ -37,9 +37,17 @@ enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, ui
     return status;
 }
 
+/* Results are behind no reply over RDMA. In shared memory they are there before it. */
+enum fanin_status fanin_await_results(struct fanin_context *context, uint32_t timeout_ms)
+{
+    return context->remote ? fanin_remote_await_results(context, fanin_now_ms() + timeout_ms) : FANIN_SUCCESS;
+}
+
 enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp)
 {
-    return ask(context, FANIN_MSG_DESTROY_QP, &(struct fanin_queue){.qp = qp});
+    enum fanin_status status = ask(context, FANIN_MSG_DESTROY_QP, &(struct fanin_queue){.qp = qp});
+
+    return status == FANIN_SUCCESS ? fanin_await_results(context, fanin_request_timeout_ms(context)) : status;
 }
 
 /* A JOIN or LEAVE: its reply comes late, and is kept with the request. */
@@ -87,11 +95,16 @@ enum fanin_status fanin_leave_qp(struct fanin_context *context, uint32_t qp, str
 enum fanin_status fanin_await_membership(struct fanin_membership_request *request, struct fanin_join_reply *reply,
                                          uint32_t timeout_ms)
 {
+    struct fanin_context *context = request->control.context;
+    uint64_t deadline = fanin_now_ms() + timeout_ms, now;
     enum fanin_status status = fanin_control_wait(&request->control, timeout_ms);
 
-    pthread_mutex_lock(&request->control.context->request_lock); /* news may come meanwhile */
+    pthread_mutex_lock(&context->request_lock); /* news may come meanwhile */
     *reply = request->reply;
-    pthread_mutex_unlock(&request->control.context->request_lock);
+    pthread_mutex_unlock(&context->request_lock);
+    now = fanin_now_ms();
+    if (status == FANIN_SUCCESS && reply->head.type == FANIN_MSG_LEAVE)
+        status = fanin_await_results(context, deadline > now ? (uint32_t)(deadline - now) : 0);
     return status;
 }
 

@@ -28,10 +28,11 @@
 #define DEFAULT_PATIENCE_MS 5000
 #define HALF_WORD 0xffffu
 
+/* Memory that the device may reach. */
 struct kept_region {
     struct kept_region *next;
-    struct ibv_mr *region;
-    uint32_t lkey;
+    struct ibv_mr *region;         /* NULL: the device reaches it no more */
+    uint32_t lkey;                 /* the device's key */
 };
 
 struct fanin_remote {
@@ -46,6 +47,7 @@ struct fanin_remote {
     uint32_t cq_end;               /* 1 + highest completion queue that was ever made */
     uint32_t told[FANIN_MAX_CQ];   /* `consumer` of completion rings, as the device knows it */
     uint32_t markers;              /* of the device, that have come */
+    uint32_t expected;             /* that were posted before the last reply */
     struct kept_region *kept;
     pthread_mutex_t post_lock;     /* of requests */
     pthread_mutex_t take_lock;     /* of messages */
@@ -120,13 +122,19 @@ static enum fanin_status read_token(uint8_t token[FANIN_TOKEN_BYTES])
 static enum fanin_status ask_to_attach(struct fanin_context *context, struct fanin_attach_rdma_reply *reply)
 {
     struct fanin_attach_rdma message = {.head = {.type = FANIN_MSG_ATTACH_RDMA},
-                                        .endpoint = context->remote->pair.endpoint};
+                                        .endpoint = context->remote->pair.endpoint,
+                                        .version = FANIN_RDMA_VERSION};
     struct control_request request = {.reply = reply, .capacity = sizeof *reply};
     enum fanin_status status = read_token(message.token);
 
     if (status != FANIN_SUCCESS)
         return status;
     status = fanin_control_call(context, &request, &message.head, sizeof message, -1);
+    if (status == FANIN_VERSION_MISMATCH || status == FANIN_INVALID_REQUEST) { /* the latter: it knows no versions */
+        fanin_complain("the device and this library differ in the version of RDMA between them (%u here); bring the "
+                       "older one to the release of the other", FANIN_RDMA_VERSION);
+        return FANIN_VERSION_MISMATCH;
+    }
     if (status == FANIN_PERMISSION_DENIED)
         fanin_complain("the device has another token than FANIN_TOKEN_FILE; copy that of the device");
     if (status == FANIN_NO_RESOURCES)
@@ -288,7 +296,7 @@ enum fanin_status fanin_remote_attach(struct fanin_context *context)
 
     if (status == FANIN_SUCCESS)
         status = ask_to_attach(context, &reply);
-    if (status == FANIN_SUCCESS && !remote->pair.qp) /* the device has ended behind its reply */
+    if (status == FANIN_SUCCESS && fanin_rdma_is_broken(&remote->pair)) /* the device has ended behind its reply */
         status = FANIN_DEVICE_LOST;
     if (status != FANIN_SUCCESS)
         return status;
@@ -302,22 +310,43 @@ enum fanin_status fanin_remote_attach(struct fanin_context *context)
     return status == FANIN_SUCCESS ? start_thread(context) : status;
 }
 
-/* Destroyed, not brought into the state ERR: only then do verbs promise that the verbs device is done with it. */
-static void destroy_qp(struct fanin_remote *remote)
+/* Destroyed, not brought into the state ERR: only then do verbs promise that the verbs device is done with it. Returns
+ * whether it is. */
+static int destroy_qp(struct fanin_remote *remote)
 {
-    if (remote->pair.qp)
-        remote->pair.library->destroy_qp(remote->pair.qp);
-    remote->pair.qp = NULL;
+    if (remote->pair.qp && !remote->pair.library->destroy_qp(remote->pair.qp))
+        remote->pair.qp = NULL;
+    return !remote->pair.qp;
+}
+
+static int deregister(struct fanin_remote *remote, struct kept_region *kept)
+{
+    if (kept->region && !remote->pair.library->dereg_mr(kept->region))
+        kept->region = NULL;
+    return !kept->region;
+}
+
+/* Verbs promise of a region the same as of a queue pair. Returns whether none is left. */
+static int deregister_all(struct fanin_remote *remote)
+{
+    int done = 1;
+
+    pthread_mutex_lock(&remote->region_lock);
+    for (struct kept_region *kept = remote->kept; kept; kept = kept->next)
+        done &= deregister(remote, kept);
+    pthread_mutex_unlock(&remote->region_lock);
+    return done;
 }
 
 /* What has come by now counts. Who has one of the locks leaves it soon, because the queue pair has failed. In a forked
  * child the queue pair is the parent's. */
-void fanin_remote_cut(struct fanin_context *context)
+int fanin_remote_cut(struct fanin_context *context)
 {
     struct fanin_remote *remote = context->remote;
+    int done;
 
     if (remote->owner != getpid())
-        return;
+        return 1;
     pthread_mutex_lock(&remote->take_lock);
     if (remote->pair.qp)
         take_all(context);
@@ -325,10 +354,11 @@ void fanin_remote_cut(struct fanin_context *context)
     pthread_mutex_unlock(&remote->take_lock);
     pthread_mutex_lock(&remote->post_lock);
     pthread_mutex_lock(&remote->take_lock);
-    destroy_qp(remote);
+    done = destroy_qp(remote);
     pthread_mutex_unlock(&remote->take_lock);
     pthread_mutex_unlock(&remote->post_lock);
     shutdown(context->socket, SHUT_WR); /* so that a device that lives tells the ranks that wait for this one */
+    return done || deregister_all(remote);
 }
 
 /* In a forked child all this is the parent's. */
@@ -417,6 +447,12 @@ int fanin_remote_is_broken(const struct fanin_context *context)
     return fanin_rdma_is_broken(&context->remote->pair);
 }
 
+/* Replies are taken in their order, by one thread at a time. */
+void fanin_remote_expect(struct fanin_context *context, uint32_t markers)
+{
+    __atomic_store_n(&context->remote->expected, markers, __ATOMIC_RELAXED);
+}
+
 static void sleep_until_marker(struct fanin_remote *remote, uint32_t seen, uint64_t wait_ms)
 {
     struct timespec limit = {.tv_nsec = (long)wait_ms * 1000000};
@@ -424,11 +460,11 @@ static void sleep_until_marker(struct fanin_remote *remote, uint32_t seen, uint6
     syscall(SYS_futex, &remote->markers, FUTEX_WAIT, seen, &limit, NULL, 0);
 }
 
-enum fanin_status fanin_remote_await_markers(struct fanin_context *context, uint32_t markers, uint64_t deadline)
+enum fanin_status fanin_remote_await_results(struct fanin_context *context, uint64_t deadline)
 {
     struct fanin_remote *remote = context->remote;
+    uint32_t seen, markers = __atomic_load_n(&remote->expected, __ATOMIC_RELAXED);
     uint64_t now;
-    uint32_t seen;
     int lost = 0;
 
     while ((int32_t)((seen = __atomic_load_n(&remote->markers, __ATOMIC_ACQUIRE)) - markers) < 0) {
@@ -470,37 +506,39 @@ enum fanin_status fanin_remote_register(struct fanin_context *context, void *add
                                         void **region, uint32_t *rkey)
 {
     struct rdma_queue_pair *pair = &context->remote->pair;
+    struct kept_region *made;
     int rights = (access & FANIN_ACCESS_READ ? IBV_ACCESS_REMOTE_READ : 0) |
                  (access & FANIN_ACCESS_WRITE ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0);
-    struct ibv_mr *made;
 
     if (access & FANIN_ACCESS_ORDINARY) {
         fanin_complain("a device over RDMA has no ordinary traffic; use the verbs device itself");
         return FANIN_NOT_SUPPORTED;
     }
-    made = pair->library->reg_mr(pair->domain, address, length, rights);
-    if (!made) {
+    made = calloc(1, sizeof *made);
+    if (!made)
+        return FANIN_NO_RESOURCES;
+    made->region = pair->library->reg_mr(pair->domain, address, length, rights);
+    if (!made->region) {
+        free(made);
         fanin_complain("the verbs device can not register %llu bytes; raise the limit of locked memory (ulimit -l)",
                        (unsigned long long)length);
         return FANIN_NO_RESOURCES;
     }
     *region = made;
-    *rkey = made->rkey;
+    *rkey = made->region->rkey;
     return FANIN_SUCCESS;
 }
 
 void fanin_remote_keep(struct fanin_context *context, void *region, const uint32_t *lkey)
 {
     struct fanin_remote *remote = context->remote;
-    struct kept_region *kept = lkey ? calloc(1, sizeof *kept) : NULL;
+    struct kept_region *kept = region;
 
-    if (lkey && !kept)
-        return; /* it stays registered to the end */
     if (!lkey) {
-        remote->pair.library->dereg_mr(region);
+        deregister(remote, kept);
+        free(kept);
         return;
     }
-    kept->region = region;
     kept->lkey = *lkey;
     pthread_mutex_lock(&remote->region_lock);
     kept->next = remote->kept;
@@ -522,6 +560,6 @@ void fanin_remote_forget(struct fanin_context *context, uint32_t lkey)
     pthread_mutex_unlock(&remote->region_lock);
     if (!found)
         return;
-    remote->pair.library->dereg_mr(found->region);
+    deregister(remote, found);
     free(found);
 }

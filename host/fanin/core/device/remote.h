@@ -30,12 +30,14 @@ void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fa
 /* Wake the device, and ask for its beat, and whether a completion ring has overrun. */
 void fanin_remote_wake(struct fanin_context *context);
 int fanin_remote_is_broken(const struct fanin_context *context);
-/* Wait until so many markers of the device have come, and with them all that it has written before. FANIN_PENDING: not
- * by `deadline` (ms of fanin_now_ms). */
-enum fanin_status fanin_remote_await_markers(struct fanin_context *context, uint32_t markers, uint64_t deadline);
-/* Destroy our queue pair: after the return nothing that the device has posted reaches our memory. It may be called
- * again, and by several threads; each returns when that is so. */
-void fanin_remote_cut(struct fanin_context *context);
+/* A reply says how many markers the device had posted before it. */
+void fanin_remote_expect(struct fanin_context *context, uint32_t markers);
+/* Wait until these have come, and with them all that the device has written before. FANIN_PENDING: not by `deadline`
+ * (ms of fanin_now_ms). */
+enum fanin_status fanin_remote_await_results(struct fanin_context *context, uint64_t deadline);
+/* Destroy our queue pair, or else deregister all memory. Returns whether nothing that the device has posted reaches our
+ * memory any more. It may be called again, and by several threads. */
+int fanin_remote_cut(struct fanin_context *context);
 /* A queue has been made: its rings begin empty. */
 void fanin_remote_clear_cq(struct fanin_context *context, uint32_t cq);
 void fanin_remote_clear_qp(struct fanin_context *context, uint32_t qp);
