@@ -32,13 +32,14 @@ class Datagram(NamedTuple):
 
 
 class Child:
-    """A child of a job: its next position, those whose results it lacks, and what it is to send again."""
+    """A child of a job: its next position, those whose results it lacks, what it is to send again, and whether it is to
+    leave and has left."""
 
     def __init__(self) -> None:
         self.next = 0
         self.lacks: set[int] = set()
         self.asked: list[int] = []
-        self.joined = self.leaves = False
+        self.joined = self.leaves = self.has_left = False
 
 
 class Stream:
@@ -207,8 +208,8 @@ class Traffic:
         elif name in ("ABORT", "NAK"):
             child.leaves = True
         elif name == "LEAVE_ACK":
-            child.leaves = True
-            if all(each.leaves for each in stream.children):
+            child.leaves = child.has_left = True
+            if all(each.has_left for each in stream.children):  # else the job that ended keeps the next one out
                 stream.begin()
 
 

@@ -16,11 +16,13 @@ from fpga_cosim.tb.verilated import Module
 CHILDREN, SIZE, CLOCKS = 3, 256, 400
 
 
+@pytest.mark.parametrize("wants", [0, spec.FLAGS["WANTS_RESULT"]])
 @pytest.mark.parametrize(("listeners", "serves"), [(0, True), (2 * CHILDREN - 1, True), (2 * CHILDREN, False)])
-def test_most_of_those_that_listen(module: Module, listeners: int, serves: bool) -> None:
+def test_most_of_those_that_listen(module: Module, listeners: int, serves: bool, wants: int) -> None:
     """One RESULT by the group, or one to each child where the children are not most of the listeners."""
     target, job, addresses = joined(module, CHILDREN, SIZE, GROUP, listeners)
-    sent = contributions(job, addresses, 1, SIZE, flags=DATA_AND_WANTS | int(Flag.HEARS_GROUP))
+    flags = DATA_AND_WANTS & ~spec.FLAGS["WANTS_RESULT"] | wants | int(Flag.HEARS_GROUP)
+    sent = contributions(job, addresses, 1, SIZE, flags=flags)
     came, _ = streamed(target, sent, np.ones(CLOCKS, np.uint8))
     to = [frame[: len(frames.mac_of(GROUP))] for frame in came]
     assert to == ([frames.mac_of(GROUP)] if serves else [frames.mac_of(each) for each in addresses])
