@@ -165,17 +165,21 @@ def test_survivors_go_on(compiler: Compiler, run: Run, fabric: str, ranks: int, 
     assert sorted(done.stdout.splitlines()) == sorted(lines)
 
 
-@pytest.mark.parametrize("how", ["elsewhere", "late"])
 @pytest.mark.parametrize(("fabric", "dead"), [("local", 0), ("nodes", 0), ("nodes", 3)])
-def test_survivors_go_on_in_a_job_that_has_told_nothing(
-    compiler: Compiler, run: Run, fabric: str, dead: int, how: str
-) -> None:
-    """They have learned of the loss in another job of the same ranks, or it comes while they agree."""
-    done = run(fabric, 4, compiler.build(PROGRAMS / "shrink.c"), how, str(dead))
+def test_survivors_go_on_in_a_job_that_has_told_nothing(compiler: Compiler, run: Run, fabric: str, dead: int) -> None:
+    """They have learned of the loss in another job of the same ranks."""
+    done = run(fabric, 4, compiler.build(PROGRAMS / "shrink.c"), "elsewhere", str(dead))
     left = [rank for rank in range(4) if rank != dead]
     lines = [f"rank {rank}: {place} of 3, sum {sum(left)}" for place, rank in enumerate(left)]
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(lines)
+
+
+def test_an_agreement_goes_on_when_the_old_job_is_left(compiler: Compiler, run: Run) -> None:
+    """It takes nothing from the queues that the old job had."""
+    done = run("nodes", 3, compiler.build(PROGRAMS / "shrink.c"), "left")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank}: SUCCESS, sum {rank}" for rank in range(3)]
 
 
 def test_a_rank_that_misses_the_agreement_is_not_in_it(compiler: Compiler, run: Run) -> None:

@@ -56,7 +56,7 @@ void fanin_stream_post_mark(struct stream *stream)
 
 void fanin_stream_ask(struct stream *stream)
 {
-    if (!stream->asked)
+    if (!stream->asked && stream->end_of_job.status == FANIN_SUCCESS)
         stream->asked = post_mark(stream) != 0;
 }
 
@@ -67,6 +67,7 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     struct fanin_wqe wqe;
     enum fanin_status status;
     uint32_t before;
+    uint64_t last_before;
 
     if (stream->outstanding >= FANIN_SQ_DEPTH - QUESTIONS)
         return FANIN_QUEUE_FULL;
@@ -81,10 +82,12 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     wqe.seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0;
     look_for_arrival(stream, request, &wqe);
     before = stream->silent;
+    last_before = stream->last_silent;
     save_completion(stream, request, &wqe);
     status = fanin_post_owned(stream->context, stream->qp, &wqe);
     if (status != FANIN_SUCCESS) {
         stream->silent = before;
+        stream->last_silent = last_before;
         return status;
     }
     stream->cursor.mid = (stream->cursor.mid + 1) & MID_MASK;

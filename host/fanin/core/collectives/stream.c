@@ -137,11 +137,11 @@ int fanin_stream_has_told_end(struct stream *stream)
     int told;
 
     pthread_mutex_lock(&stream->lock);
-    if (stream->context)
+    if (stream->end_of_job.status == FANIN_SUCCESS && !stream->ended && stream->context) {
         fanin_stream_step(stream);
-    told = stream->end_of_job.status != FANIN_SUCCESS;
-    if (!told)
         fanin_stream_ask(stream);
+    }
+    told = stream->end_of_job.status != FANIN_SUCCESS;
     pthread_mutex_unlock(&stream->lock);
     return told;
 }

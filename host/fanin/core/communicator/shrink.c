@@ -22,7 +22,7 @@
 #include <time.h>
 
 enum {
-    WORD_MS = 500,    /* for the word of the device that a rank is lost, which the program has from another job */
+    WORD_MS = 1000,   /* for the word of the device that a rank is lost, which the program has from another job */
     GRACE_MS = 2000,  /* for ranks that another believes lost: a living rank has heard of the failure by then */
     MARGIN_MS = 5000, /* that a message between living ranks may take */
     MOST_PAIRS = 32,  /* at a time: a device has room for 64 jobs, and grants a client three quarters of them */
@@ -60,7 +60,7 @@ struct agreement {
     uint64_t deadline;           /* of this phase, as a rank that asks */
     uint64_t last;               /* deadline of finding a registrar */
     struct candidate *candidates;
-    struct fanin_communicator *lost; /* the job that has lost a member, until it has told which; held. NULL: it has */
+    struct fanin_communicator *lost; /* the job that has lost a member; held, until it has told which */
     uint8_t switch_is_lost;      /* of this rank's way: then the suspects are cut off, and none is believed dead */
     uint8_t *verdict;            /* a row: 1 for each member */
     uint8_t is_unconfirmed;      /* a device may still write to rows */
@@ -202,34 +202,16 @@ static void put_in_order(struct agreement *agreement)
                 *at++ = rank;
 }
 
-/* The device tells of the loss, perhaps late: then a registrar that is lost is left for the next one, and one that
- * collects need not wait for the lost. */
-static void hear(struct agreement *agreement)
+/* If the job does not tell of a loss soon, nobody is suspect. */
+static enum fanin_status ascertain(struct agreement *agreement)
 {
-    uint32_t registrar = agreement->order[agreement->next];
+    uint64_t patience = agreement->timeout_ms / 2 < WORD_MS ? agreement->timeout_ms / 2 : WORD_MS;
 
-    if (!agreement->lost || agreement->phase == SEEKING || agreement->phase >= TELLING ||
-        !fanin_stream_has_told_end(&agreement->lost->stream))
-        return;
+    if (!fanin_stream_has_told_end(&agreement->lost->stream) && fanin_now_ms() - agreement->begun < patience)
+        return FANIN_PENDING;
     take_failure(agreement);
     put_in_order(agreement);
     forget_lost(agreement);
-    agreement->next = 0;
-    if (agreement->phase == REPORTING && agreement->candidates[registrar].is_suspect) {
-        end_pair(agreement, &agreement->pairs[0], 0);
-        begin_phase(agreement, SEEKING);
-    }
-    if (agreement->phase == REPORTING && !agreement->pairs[0].request)
-        write_report(agreement, agreement->pairs[0].row);
-    while (agreement->phase != SEEKING && agreement->order[agreement->next] != registrar)
-        agreement->next++;
-}
-
-static enum fanin_status ascertain(struct agreement *agreement)
-{
-    if (agreement->lost && fanin_now_ms() - agreement->begun < WORD_MS)
-        return FANIN_PENDING;
-    agreement->next = 0;
     begin_phase(agreement, SEEKING);
     return FANIN_SUCCESS;
 }
@@ -473,7 +455,6 @@ static enum fanin_status step(struct fanin_communicator *communicator)
 {
     enum fanin_status status;
 
-    hear(communicator->agreement);
     switch (communicator->agreement->phase) {
     case ASCERTAINING: status = ascertain(communicator->agreement); break;
     case SEEKING: status = seek(communicator); break;
@@ -538,7 +519,6 @@ static enum fanin_status begin_agreement(struct fanin_communicator *communicator
             return FANIN_NO_RESOURCES;
     if (!agreement->order || !agreement->candidates || !agreement->verdict)
         return FANIN_NO_RESOURCES;
-    put_in_order(agreement);
     begin_phase(agreement, ASCERTAINING);
     return fanin_copy_job(communicator, &lost->job);
 }
@@ -550,8 +530,8 @@ enum fanin_status fanin_begin_shrink(struct fanin_communicator *lost, uint32_t t
     enum fanin_status status = FANIN_NO_RESOURCES;
 
     fanin_forget_complaint();
-    if (!lost->stream.context)
-        return fanin_complain("the device has been closed");
+    if (!lost->stream.context || !has_joined(lost))
+        return fanin_complain("the device has been closed, or the job has not been joined");
     communicator = fanin_new_communicator(lost->stream.context);
     if (communicator)
         status = begin_agreement(communicator, lost, timeout_ms);
