@@ -74,8 +74,8 @@ uint32_t fanin_device_version(const struct fanin_context *context);
 int fanin_device_is_lost(struct fanin_context *context);
 
 /* Whether the device was lost because it stands still. It may go on later, and write to memory of requests under
- * way; not over RDMA, where nothing of it reaches memory any more. If that can not be had from the verbs device, the
- * device counts as one that stands still. */
+ * way; not over RDMA, where nothing of it reaches memory any more. If there neither the queue pair nor the memory can
+ * be given back to the verbs device, the device counts as one that stands still. */
 int fanin_device_stands_still(const struct fanin_context *context);
 
 /* The device's status as JSON (UTF-8, no terminator). `length` is set also when `capacity` is too small. */

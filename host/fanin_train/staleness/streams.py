@@ -73,9 +73,10 @@ class Stream:
         self.posted = number
 
     def accept(self) -> None:
-        """Post requests up to the bound, as far as there is memory. Without a bound, half of the memory is enough."""
-        room = self.ended + len(self.slots) // (2 if self.bound is None else 1)
-        end = room if self.bound is None else min(self.bound, room)
+        """Post requests up to the bound, as far as there is memory. Without a bound half of the memory is enough: all
+        ranks step equally often, and the other half holds what waits to be applied."""
+        depth = len(self.slots)
+        end = self.ended + depth // 2 if self.bound is None else min(self.bound, self.ended + depth)
         while self.posted < end and not self.is_done:
             self.post(self.posted + 1)
 
