@@ -2,8 +2,8 @@
 // payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0 copies.
 // The value as it would be sent goes to a memory of its own, one clock later (see vector_unit).
 //
-// One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 6 clocks
-// later. So the first beats of two commands about one slot are at least 6 clocks apart; then all their beats are.
+// One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9 clocks
+// later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats are.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -44,7 +44,7 @@ module accumulator #(
     output wire [RING-1:0]    ring_head // place of the oldest payload
 );
 
-localparam LATENCY = 6;
+localparam LATENCY = 9;
 
 reg               runs;
 reg  [7:0]        own_op, own_dtype;

@@ -670,7 +670,7 @@ always @(posedge clk) begin
         SAVE: state <= RELEASE;
 
         // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
-        COMPLETE: if (!settled) settled <= settle == 3'd4; else begin
+        COMPLETE: if (!settled) settled <= settle == 3'd7; else begin
             is_final <= 1'b1;
             finished <= now_us;
             if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)

@@ -11,9 +11,9 @@ from fpga_cosim.tb.verilated import Module
 
 POSITIONS = 24
 # The least share of one beat a clock, by bytes of payload and children. docs/fpga.md has what was measured.
-LEAST = {(256, 2): 0.55, (256, 4): 0.62, (256, 8): 0.66}
+LEAST = {(256, 2): 0.43, (256, 4): 0.47, (256, 8): 0.49}
 LEAST |= {(size, children): 0.95 for size in (1024, 4096) for children in (2, 4, 8)}
-LONGEST = 20  # clocks from the last beat of the last contribution to the first of the first result, of 1 KiB
+LONGEST = 40  # clocks from the last beat of the last contribution to the first of the first result, of 1 KiB
 
 
 @pytest.mark.parametrize("children", [2, 4, 8])
