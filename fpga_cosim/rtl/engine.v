@@ -3,7 +3,7 @@
 //
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
 // its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, and its
-// data follow while the next headers are looked at; one that does takes 10 clocks, and 2 for each child.
+// data follow while the next headers are looked at; one that does takes 13 clocks, and 2 for each child.
 // Membership takes what it takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 `resetall
 `timescale 1ns / 1ps

@@ -60,6 +60,7 @@ assign s_axis_tready = (!has_beat || take) && !rst;
 wire [RING:0] filled = write_pointer - read_pointer;
 assign no_room = filled >= {1'b0, {RING{1'b1}}};
 
+// The bytes of a beat are its lowest ones.
 always @* begin
     count = 7'd64;
     kept = s_axis_tdata;
