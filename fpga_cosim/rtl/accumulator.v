@@ -1,9 +1,11 @@
 // Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
 // payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0 copies.
-// The value as it would be sent goes to a memory of its own, one clock later (see vector_unit).
+// The value as it would be sent goes to a memory of its own, one clock later (see vector_unit). With `divides` that is the
+// mean (see mean_unit), MEANS = 5 clocks later; and without `adds` there is no payload to compute.
 //
-// One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9 clocks
-// later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats are.
+// One beat a clock; a command follows another one without a gap, apart from one that does not divide behind one that does:
+// so their beats do not come to the memory at once. A beat that was read can be read again LATENCY = 9 clocks later. So the
+// first beats of two commands about one slot are at least 9 clocks apart; then all their beats are.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -19,6 +21,10 @@ module accumulator #(
     input  wire               command_valid,
     output wire               command_ready,
     input  wire               computes,
+    input  wire               adds,
+    input  wire               divides,
+    input  wire [63:0]        reciprocal, // of the divisor, and its shift: see reciprocal_table
+    input  wire [5:0]         shift,
     input  wire [7:0]         op,
     input  wire [7:0]         dtype,
     input  wire [ADDRESS-1:0] slot_beat,   // the first of the slot
@@ -44,20 +50,29 @@ module accumulator #(
     output wire [RING-1:0]    ring_head // place of the oldest payload
 );
 
-localparam LATENCY = 9;
+localparam LATENCY = 9, MEANS = 5;
 
-reg               runs;
+reg               runs, own_adds, own_divides;
 reg  [7:0]        own_op, own_dtype;
 reg  [ADDRESS-1:0] own_slot;
 reg  [RING:0]     left, remainder, beat;
 reg  [RING-1:0]   head; // of the ring
 
 // Beats on their way, the youngest first. The ring is read one clock before the slot: its data are made ready meanwhile.
-reg  [LATENCY:0]   flying;
+reg  [LATENCY+MEANS:0] flying;
+reg  [LATENCY:0]   divided; // which of them go through the division
 reg  [LATENCY-3:0] firsts; // which of them are the first of a command
-reg  [ADDRESS-1:0] places [0:LATENCY];
+reg  [ADDRESS-1:0] places [0:LATENCY+MEANS];
 wire [(LATENCY-2)*(ADDRESS-CHUNK)-1:0] slots;
 reg  [7:0]         op_1, dtype_1;
+reg                keeps_1;
+reg  [63:0]        own_reciprocal;
+reg  [5:0]         own_shift;
+wire [7:0]         mean_dtype;
+wire [63:0]        mean_reciprocal;
+wire [5:0]         mean_shift;
+wire               means_valid;
+wire [511:0]       means, rounded;
 integer i, j;
 genvar k;
 generate
@@ -76,8 +91,9 @@ always @* begin
 end
 
 wire last = left == {{RING{1'b0}}, 1'b1};
-assign command_ready = (!runs || last) && !(computes && collides);
-assign is_idle = !runs && flying == {(LATENCY + 1){1'b0}};
+wire gap = !divides && ((runs && own_divides) || |divided[MEANS-2:0]);
+assign command_ready = (!runs || last) && !(computes && (collides || gap));
+assign is_idle = !runs && flying == {(LATENCY + MEANS + 1){1'b0}};
 wire takes = command_valid && command_ready;
 
 assign ring_address = head + beat[RING-1:0];
@@ -87,12 +103,14 @@ assign release_beats = (runs && last ? remainder : {(RING + 1){1'b0}})
 assign ring_head = head;
 
 always @(posedge clk) begin
-    flying <= {flying[LATENCY-1:0], runs};
+    flying <= {flying[LATENCY+MEANS-1:0], runs};
+    divided <= {divided[LATENCY-1:0], runs && own_divides};
     firsts <= {firsts[LATENCY-4:0], runs && beat == {(RING + 1){1'b0}}};
     places[0] <= own_slot + {{(ADDRESS - RING - 1){1'b0}}, beat};
-    for (j = 1; j <= LATENCY; j = j + 1) places[j] <= places[j-1];
+    for (j = 1; j <= LATENCY + MEANS; j = j + 1) places[j] <= places[j-1];
     op_1 <= own_op;
     dtype_1 <= own_dtype;
+    keeps_1 <= !own_adds;
     if (runs) begin
         beat <= beat + 1'b1;
         left <= left - 1'b1;
@@ -102,6 +120,10 @@ always @(posedge clk) begin
     if (takes && computes) begin
         runs <= 1'b1;
         own_op <= op;
+        own_adds <= adds;
+        own_divides <= divides;
+        own_reciprocal <= reciprocal;
+        own_shift <= shift;
         own_dtype <= dtype;
         own_slot <= slot_beat;
         left <= slot_beats;
@@ -110,20 +132,32 @@ always @(posedge clk) begin
     end
     if (rst) begin
         runs <= 1'b0;
-        flying <= {(LATENCY + 1){1'b0}};
+        flying <= {(LATENCY + MEANS + 1){1'b0}};
+        divided <= {(LATENCY + 1){1'b0}};
         firsts <= {(LATENCY - 2){1'b0}};
         head <= {RING{1'b0}};
     end
 end
 
 vector_unit vector_unit_inst (
-    .clk(clk), .advance(1'b1), .op(op_1), .dtype(dtype_1), .a(read_data), .a_high(read_data_high), .b(ring_data),
-    .result(write_data), .result_high(write_data_high), .rounded(send_data)
+    .clk(clk), .advance(1'b1), .op(op_1), .dtype(dtype_1), .keeps(keeps_1), .a(read_data), .a_high(read_data_high),
+    .b(ring_data), .result(write_data), .result_high(write_data_high), .rounded(rounded)
 );
 assign write_enable = flying[LATENCY-1];
 assign write_address = places[LATENCY-1];
-assign send_enable = flying[LATENCY];
-assign send_address = places[LATENCY];
+
+// The divisor goes along with the beats of its command.
+delay #(.WIDTH(8 + 6 + 64), .CLOCKS(LATENCY)) divisor (
+    .clk(clk), .advance(1'b1), .data({own_dtype, own_shift, own_reciprocal}),
+    .delayed({mean_dtype, mean_shift, mean_reciprocal})
+);
+mean_unit mean_unit_inst (
+    .clk(clk), .rst(rst), .valid(divided[LATENCY-1]), .dtype(mean_dtype), .total(write_data), .total_high(write_data_high),
+    .reciprocal(mean_reciprocal), .shift(mean_shift), .means_valid(means_valid), .means(means)
+);
+assign send_enable = means_valid || (flying[LATENCY] && !divided[LATENCY]);
+assign send_address = means_valid ? places[LATENCY+MEANS] : places[LATENCY];
+assign send_data = means_valid ? means : rounded;
 
 endmodule
 

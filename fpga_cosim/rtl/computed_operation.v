@@ -49,7 +49,8 @@ always @* begin
         default: is_integer = 1'b0;
     endcase
     case (op)
-        `FANIN_OP_SUM, `FANIN_OP_PROD, `FANIN_OP_MIN, `FANIN_OP_MAX: is_computed = is_integer || (is_float && !is_pair);
+        `FANIN_OP_SUM, `FANIN_OP_MEAN, `FANIN_OP_PROD, `FANIN_OP_MIN, `FANIN_OP_MAX:
+            is_computed = is_integer || (is_float && !is_pair);
         `FANIN_OP_LAND, `FANIN_OP_LOR, `FANIN_OP_LXOR: is_computed = is_integer || is_bool;
         `FANIN_OP_BAND, `FANIN_OP_BOR, `FANIN_OP_BXOR: is_computed = is_integer;
         `FANIN_OP_MINLOC, `FANIN_OP_MAXLOC: is_computed = is_pair;

@@ -3,8 +3,9 @@
 //
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
 // its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, and its
-// data follow while the next headers are looked at; one that does takes 13 clocks, and 2 for each child.
-// Membership takes what it takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
+// data follow while the next headers are looked at; one that does takes 13 clocks, and 2 for each child; 8 more
+// for a mean, which waits for the reciprocal of its divisor and for the division. Membership takes what it takes: some
+// 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -27,6 +28,8 @@ module engine #(
     input  wire          rst,
     input  wire [39:0]   now_us,
     input  wire [31:0]   own_address,
+    input  wire [31:0]   group_address, // where all children hear what is sent once (7.4); 0: there is no group
+    input  wire [15:0]   group_size,    // devices that listen there; 0: not known
     // the oldest header, parsed
     input  wire          header_valid,
     output wire          header_pop,
@@ -61,6 +64,12 @@ module engine #(
     input  wire          accumulator_ready,
     input  wire          accumulator_is_idle,
     output wire          computes,
+    output wire          adds,    // the payload to the slot
+    output wire          divides, // the slot's data, by `divisor`
+    output wire          divisor_valid,
+    output wire [31:0]   divisor,
+    output wire          divisor_is_float,
+    input  wire          divisor_ready,
     output wire [7:0]    compute_op,
     output wire [JOBS+LEASE+CHUNK-1:0] compute_slot,
     output wire [RING:0] compute_beats,
@@ -98,6 +107,7 @@ module engine #(
 localparam [31:0] SLOTS = 32'd1 << LEASE, LARGEST_CHUNK = 32'd64 << CHUNK, SMALLEST_LEASE = 32'd4;
 localparam [7:0] TREE = 8'd1, RING_ROUTE = 8'd2, LAST_STATUS = `FANIN_STATUS_DRAINING;
 localparam [95:0] MAPPED = 96'hffff; // before an IPv4 address
+localparam [24:0] GROUP_MAC = {24'h01005e, 1'b0}; // before the lower bits of a multicast address (RFC 1112)
 
 // States of a job (10.3); REMEMBERED: a tombstone that a LEAVE or a refusal has made
 localparam [2:0] FREE = 3'd0, JOINING = 3'd1, ACTIVE = 3'd2, TOMBSTONE = 3'd3, REMEMBERED = 3'd4;
@@ -107,7 +117,7 @@ localparam [4:0] IDLE = 5'd0, DECIDE = 5'd1, RELEASE = 5'd2, ANSWER = 5'd3, EACH
     COMPLETE = 5'd7, OLDEST = 5'd8, OLDEST_LOOK = 5'd9, ABORT = 5'd10, ENDED = 5'd11, LEAVE = 5'd12, LEAVE_WALK = 5'd13,
     LEAVE_LOOK = 5'd14, CONFIG = 5'd15, CONFIG_BODY = 5'd16, CONFIG_HOPS = 5'd17, CONFIG_JOIN = 5'd18, CONFIG_ADD = 5'd19,
     ACTIVATE = 5'd20, ACTIVATED = 5'd21, SCAN_JOB = 5'd22, SCAN_CHILD = 5'd23, SCAN_LOOK = 5'd24,
-    SCAN_END = 5'd25, SCAN_NEXT = 5'd26, REMEMBER = 5'd27;
+    SCAN_END = 5'd25, SCAN_NEXT = 5'd26, REMEMBER = 5'd27, INVITE = 5'd28, SCAN_DUE = 5'd29;
 
 reg [4:0] state, after, back; // after an answer; at the end of a job's or a packet's turn
 
@@ -136,6 +146,7 @@ reg [31:0]  job_window [0:(1<<JOBS)-1];
 reg [31:0]  job_chunk [0:(1<<JOBS)-1];
 reg [127:0] job_digest [0:(1<<JOBS)-1];
 reg [39:0]  job_heard [0:(1<<JOBS)-1];
+reg [39:0]  job_invited [0:(1<<JOBS)-1]; // when its children were told last that there is a group
 reg [40:0]  job_loss [0:(1<<JOBS)-1]; // the highest bit: whether there was one
 reg [7:0]   job_status [0:(1<<JOBS)-1];
 reg [63:0]  job_bits [0:(1<<JOBS)-1];   // members that the end is about,
@@ -247,6 +258,13 @@ ram #(.WIDTH(RECORD), .ADDRESS(JOBS + LEASE)) slots (
 );
 wire [LEASE-1:0] slot_at = state == DECIDE ? p_seg[LEASE-1:0] : slot;
 
+// Whether all contributions to the position so far came from children that hear the group
+wire s_hears, hears_then;
+ram #(.WIDTH(1), .ADDRESS(JOBS + LEASE)) hearing (
+    .clk(clk), .write_enable(slot_write && state == DECIDE), .write_address({job, slot_at}), .write_data(hears_then),
+    .read_enable(1'b1), .read_address({at_job, slot_place}), .read_data(s_hears)
+);
+
 // ---- A packet about a position: item 10 of section 5, and the slot rule
 
 wire [1:0] p_class = p_flags[`FANIN_CLASS_SHIFT +: 2];
@@ -277,6 +295,7 @@ wire had_data = !replaces && s_has_data;
 wire [7:0] status_then = !replaces && s_status > known(p_status) ? s_status : known(p_status);
 wire [31:0] contributions_then = (replaces ? 32'd0 : s_contributions) + p_contributions;
 wire [63:0] wants_then = (replaces ? 64'd0 : s_wants) | (p_wants ? source_bit : 64'd0);
+assign hears_then = (replaces || s_hears) && |(p_flags & `FANIN_FLAG_HEARS_GROUP);
 wire [15:0] length_then = had_data ? s_length : p_length;
 assign first_record = {s_ticket, 40'd0, length_then, p_sid, p_mid, p_class, p_dtype, p_op, had_data || brings,
     contributions_then, status_then, wants_then, missing_then, 1'b0, 1'b0, p_position};
@@ -299,6 +318,27 @@ wire [31:0] oldest_us = |oldest_age[39:32] ? 32'hffffffff : oldest_age[31:0];
 reg  [63:0] silent, due;
 reg  [31:0] silent_address;
 wire        one_is_silent = (silent & (silent - 64'd1)) == 64'd0;
+
+// ---- The group: one packet for all children, where it reaches them and most of those that hear it want it (7.4)
+
+function [6:0] ones;
+    input [63:0] bitmap;
+    integer n;
+    begin
+        ones = 7'd0;
+        for (n = 0; n < 64; n = n + 1) ones = ones + {6'd0, bitmap[n]};
+    end
+endfunction
+
+reg  [6:0] children_count, wanting_count;
+reg        hears; // see `hears_then`
+always @(posedge clk) begin
+    children_count <= ones(own_mask);
+    wanting_count <= ones(wants);
+end
+wire may_invite = group_address != 32'd0 && children_count > 7'd1 && {8'd0, children_count, 1'b0} > group_size;
+wire most_want = {8'd0, wanting_count, 1'b0} > group_size && {wanting_count, 1'b0} > {1'b0, children_count};
+wire result_to_group = may_invite && hears && (most_want || wanting_count == 7'd0 || !has_data || status != 8'd0);
 
 // ---- CONFIG
 
@@ -331,16 +371,18 @@ assign reads_config = (state == CONFIG && accumulator_is_idle) || state == CONFI
 // ---- What is sent: the same to all of `todo`, or an answer
 
 reg  [7:0]  m_opcode, m_status;
+reg         by_group; // one packet, to the group
 reg  [31:0] m_position, m_mid, m_sid, m_token;
 reg  [15:0] m_seg, m_length;
 reg  [63:0] m_node_bitmap, m_rank_bitmap, m_body;
 wire to_child = state == EACH_PUSH;
 wire is_result = m_opcode == `FANIN_OPCODE_RESULT;
-wire with_data = is_result && wants[own_bit] && has_data && status == 8'd0;
+wire with_data = by_group ? is_result && wants != 64'd0 && has_data && status == 8'd0
+    : is_result && wants[own_bit] && has_data && status == 8'd0;
 
 assign command_push = (state == ANSWER || state == EACH_PUSH) && !command_is_full;
-assign c_mac = to_child ? child_mac : p_mac;
-assign c_address = to_child ? child_address : p_address;
+assign c_mac = !to_child ? p_mac : by_group ? {GROUP_MAC, group_address[22:0]} : child_mac;
+assign c_address = !to_child ? p_address : by_group ? group_address : child_address;
 assign c_source = to_child ? {2'd0, own_bit} : p_source;
 assign c_jid = to_child ? job_jid[job] : p_jid;
 assign c_key = to_child ? job_key[job] : p_key;
@@ -356,7 +398,7 @@ assign c_length = !is_result ? m_length : with_data ? length : 16'd0;
 assign c_status = is_result ? status : m_status;
 assign c_contributions = is_result ? contributions : 32'd0;
 assign c_token = to_child && m_opcode == `FANIN_OPCODE_CONFIG_ACK ? child_boot[31:0] : m_token;
-assign c_node_bitmap = is_result ? 64'd1 << own_bit : m_node_bitmap;
+assign c_node_bitmap = !is_result ? m_node_bitmap : by_group ? own_mask : 64'd1 << own_bit;
 assign c_rank_bitmap = m_rank_bitmap;
 assign c_from_slot = with_data;
 assign c_slot_beat = {job, slot, {CHUNK{1'b0}}};
@@ -379,19 +421,28 @@ wire is_heard = state == DECIDE && own_drop == `DROP_NONE && p_opcode != `FANIN_
 wire is_positional = is_heard && !is_wrong && slot_drop == `DROP_NONE;
 wire contributes = is_positional && p_opcode == `FANIN_OPCODE_CONTRIBUTION && |(missing_now & source_bit) && !differs
     && !is_still_sent;
-wire has_work = brings && p_length != 16'd0;
-wire taken = contributes && (!has_work || accumulator_ready); // in this clock
+wire has_work = adds || divides;
+wire may_work = accumulator_ready && (!divides || divisor_ready);
+wire taken = contributes && (!has_work || may_work); // in this clock
 wire is_last_one = missing_then == 64'd0;
 wire some_have_left = |(missing_then & own_left);
 
 reg gave; // the accumulator gives the payload back
-reg [2:0] settle; // clocks since the last contribution was taken
+reg [3:0] settle; // clocks since the last contribution was taken
+reg has_mean;     // whose data are divided
 reg settled;
 assign computes = state == DECIDE;
-assign accumulate = (contributes && has_work) || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
+assign adds = brings && p_length != 16'd0;
+assign divides = is_last_one && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && contributions_then > 32'd1
+    && (had_data || brings) && length_then != 16'd0 && status_then == 8'd0; // 7.1-13
+assign divisor = contributions_then;
+assign divisor_is_float = is_float;
+assign divisor_valid = contributes && divides;
+assign accumulate = (contributes && has_work && (!divides || divisor_ready))
+    || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
 assign compute_op = had_data ? p_op : `FANIN_OP_NONE;
 assign compute_slot = {job, p_seg[LEASE-1:0], {CHUNK{1'b0}}};
-wire [15:0] beats_of_data = (p_length + 16'd63) >> 6;
+wire [15:0] beats_of_data = (length_then + 16'd63) >> 6;
 assign compute_beats = beats_of_data[RING:0];
 assign slot_write = taken || state == SAVE || state == ACTIVATE;
 wire goes_on = taken && has_work && !is_last_one && !some_have_left; // the quick way
@@ -401,7 +452,7 @@ assign child_write = state == CONFIG_ADD;
 wire heard_again = state == CONFIG_JOIN && !config_is_wrong && is_known && key_is_right && source_joined
     && child_address == p_address;
 assign heard_write = (is_heard && source_joined) || state == CONFIG_ADD || heard_again;
-assign sent_write = state == CONFIG_ADD || (state == EACH_PUSH && !command_is_full);
+assign sent_write = state == CONFIG_ADD || (state == EACH_PUSH && !command_is_full && !by_group);
 assign is_idle = state == IDLE && !header_valid && !scan_is_due;
 
 reg [31:0] counters [0:`DROP_REASONS-1];
@@ -491,6 +542,7 @@ endtask
 
 task clear;
     begin
+        by_group <= 1'b0;
         m_status <= 8'd0;
         m_position <= 32'd0;
         m_mid <= 32'd0;
@@ -538,7 +590,7 @@ always @(posedge clk) begin
     if (command_push && c_from_slot) issued <= issued + 16'd1;
     if (slot_done) done <= done + 16'd1;
     if (is_heard) job_heard[job] <= lived_us;
-    settle <= settle + 3'd1;
+    settle <= settle + 4'd1;
     seen_us <= now_us;
     if (state == IDLE) idle_us <= now_us;
     if (now_us - idle_us <= KEEPALIVE_US) lived_us <= lived_us + (now_us - seen_us);
@@ -641,7 +693,9 @@ always @(posedge clk) begin
                         sid <= p_sid;
                         length <= length_then;
                         gave <= has_work;
-                        settle <= 3'd0;
+                        settle <= 4'd0;
+                        has_mean <= divides;
+                        hears <= hears_then;
                         settled <= 1'b0;
                         if (is_last_one) state <= COMPLETE;
                         else if (some_have_left)
@@ -662,7 +716,7 @@ always @(posedge clk) begin
             state <= todo == 64'd0 ? after : EACH_PUSH;
         end
         EACH_PUSH: if (!command_is_full) begin
-            todo <= todo & ~(64'd1 << own_bit);
+            todo <= by_group ? 64'd0 : todo & ~(64'd1 << own_bit);
             state <= EACH;
         end
 
@@ -670,12 +724,13 @@ always @(posedge clk) begin
         SAVE: state <= RELEASE;
 
         // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
-        COMPLETE: if (!settled) settled <= settle == 3'd7; else begin
+        COMPLETE: if (!settled) settled <= settle == (has_mean ? 4'd12 : 4'd7); else begin
             is_final <= 1'b1;
             finished <= now_us;
             if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)
                 abort(`FANIN_STATUS_OP_MISMATCH, 64'd0, 16'd0, 64'd0);
             else tell(`FANIN_OPCODE_RESULT, own_joined, SAVE);
+            by_group <= result_to_group;
         end
 
         // WAIT: which of the missing was silent longest
@@ -876,7 +931,15 @@ always @(posedge clk) begin
             job_state[job] <= ACTIVE;
             m_body <= {big_endian(own_window), big_endian(own_slots)};
             describe(1'b1);
-            tell(`FANIN_OPCODE_CONFIG_ACK, own_joined, RELEASE);
+            tell(`FANIN_OPCODE_CONFIG_ACK, own_joined, may_invite ? INVITE : RELEASE);
+        end
+        // The children are told that there is a group, by the group: 7.4-7, 7.4-8
+        INVITE: begin
+            clear;
+            job_invited[job] <= now_us;
+            by_group <= 1'b1;
+            m_node_bitmap <= own_mask;
+            tell(`FANIN_OPCODE_KEEPALIVE, own_mask, back == RELEASE ? RELEASE : SCAN_DUE);
         end
 
         // Silence and age of each job: 10.5. What would be due before the next scan is sent now.
@@ -906,7 +969,13 @@ always @(posedge clk) begin
         SCAN_END: begin
             if (silent != 64'd0)
                 abort(`FANIN_STATUS_PEER_LOST, silent, 16'd0, one_is_silent ? {32'd0, silent_address} : 64'd0);
-            else if (own_state == ACTIVE && due != 64'd0) tell(`FANIN_OPCODE_KEEPALIVE, due, SCAN_NEXT);
+            else if (own_state == ACTIVE && may_invite && now_us - job_invited[job] >= KEEPALIVE_US - SCAN_US)
+                state <= INVITE;
+            else state <= SCAN_DUE;
+        end
+        SCAN_DUE: begin
+            clear;
+            if (own_state == ACTIVE && due != 64'd0) tell(`FANIN_OPCODE_KEEPALIVE, due, SCAN_NEXT);
             else state <= SCAN_NEXT;
         end
         SCAN_NEXT: begin
@@ -932,7 +1001,7 @@ always @(posedge clk) begin
     end
 end
 
-wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_float, is_signed,
+wire unused = &{1'b0, hit_rest, vacant_rest, remembered_rest, hit, first_vacant, first_remembered, is_signed,
     is_small, is_bf16, is_pair, size_log2, beats_of_data};
 
 `ifdef PROPERTIES

@@ -1,5 +1,6 @@
 // A switch that aggregates: Ethernet frames in, Ethernet frames out (docs/fpga.md has a diagram). It is the top of its
-// trees, and has one lane and no group.
+// trees, and has one lane. `group_address` is its multicast group, and `group_size` how many devices listen there: see
+// engine.v.
 //
 // Addresses are those of the device; `now_us` counts microseconds from any beginning. `is_idle`: nothing is under way.
 `resetall
@@ -18,6 +19,8 @@ module switch_core #(
     input  wire         rst,
     input  wire [47:0]  own_mac,
     input  wire [31:0]  own_address,
+    input  wire [31:0]  group_address,
+    input  wire [15:0]  group_size,
     input  wire [39:0]  now_us,
     input  wire [511:0] s_axis_tdata,
     input  wire [63:0]  s_axis_tkeep,
@@ -67,8 +70,12 @@ packet_parser parser (
 );
 
 wire          reads_config, accumulate, accumulator_ready, accumulator_is_idle, computes;
+wire          adds, divides, divisor_ready, divisor_valid, divisor_is_float;
 wire [2:0]    config_beat;
 wire [7:0]    compute_op;
+wire [31:0]   divisor;
+wire [63:0]   reciprocal;
+wire [5:0]    shift;
 wire [ADDRESS-1:0] compute_slot;
 wire [RING:0] compute_beats;
 wire          command_push, commands_full, commands_empty, command_pop, slot_done, engine_is_idle, sender_is_idle;
@@ -81,21 +88,28 @@ wire          c_from_slot;
 wire [ADDRESS-1:0] c_slot_beat;
 
 engine #(.JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK), .RING(RING)) engine_inst (
-    .clk(clk), .rst(rst), .now_us(now_us), .own_address(own_address), .header_valid(header_valid),
-    .header_pop(header_pop), .header_beats(header_beats), .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address),
+    .clk(clk), .rst(rst), .now_us(now_us), .own_address(own_address), .group_address(group_address),
+    .group_size(group_size), .header_valid(header_valid), .header_pop(header_pop), .header_beats(header_beats), .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address),
     .p_opcode(p_opcode), .p_version(p_version), .p_op(p_op), .p_dtype(p_dtype), .p_flags(p_flags), .p_jid(p_jid),
     .p_key(p_key), .p_position(p_position), .p_mid(p_mid), .p_sid(p_sid), .p_seg(p_seg), .p_length(p_length),
     .p_status(p_status), .p_source(p_source), .p_contributions(p_contributions), .p_token(p_token),
     .p_node_bitmap(p_node_bitmap), .p_rank_bitmap(p_rank_bitmap), .reads_config(reads_config),
     .config_beat(config_beat), .ring_data(ring_data), .accumulate(accumulate), .accumulator_ready(accumulator_ready),
-    .accumulator_is_idle(accumulator_is_idle), .computes(computes), .compute_op(compute_op),
-    .compute_slot(compute_slot), .compute_beats(compute_beats), .command_push(command_push),
+    .accumulator_is_idle(accumulator_is_idle), .computes(computes), .adds(adds), .divides(divides),
+    .divisor_valid(divisor_valid), .divisor(divisor), .divisor_is_float(divisor_is_float),
+    .divisor_ready(divisor_ready), .compute_op(compute_op), .compute_slot(compute_slot), .compute_beats(compute_beats),
+    .command_push(command_push),
     .command_is_full(commands_full), .slot_done(slot_done), .c_mac(c_mac), .c_address(c_address), .c_opcode(c_opcode),
     .c_op(c_op), .c_dtype(c_dtype), .c_flags(c_flags), .c_jid(c_jid), .c_key(c_key), .c_position(c_position),
     .c_mid(c_mid), .c_sid(c_sid), .c_seg(c_seg), .c_length(c_length), .c_status(c_status), .c_source(c_source),
     .c_contributions(c_contributions), .c_token(c_token), .c_node_bitmap(c_node_bitmap),
     .c_rank_bitmap(c_rank_bitmap), .c_from_slot(c_from_slot), .c_slot_beat(c_slot_beat), .c_body(c_body),
     .drops(drops), .is_idle(engine_is_idle)
+);
+
+reciprocal_table reciprocal_table_inst (
+    .clk(clk), .rst(rst), .valid(divisor_valid), .divisor(divisor), .is_float(divisor_is_float), .ready(divisor_ready),
+    .reciprocal(reciprocal), .shift(shift)
 );
 
 wire [RING-1:0]    compute_ring, ring_head;
@@ -106,8 +120,9 @@ assign ring_address = reads_config ? ring_head + {{(RING - 3){1'b0}}, config_bea
 
 accumulator #(.RING(RING), .CHUNK(CHUNK), .ADDRESS(ADDRESS)) accumulator_inst (
     .clk(clk), .rst(rst), .command_valid(accumulate), .command_ready(accumulator_ready), .computes(computes),
-    .op(compute_op), .dtype(p_dtype), .slot_beat(compute_slot), .slot_beats(compute_beats), .ring_beats(header_beats),
-    .ring_address(compute_ring), .ring_data(ring_data), .release_beats(release_beats), .read_address(read_address),
+    .adds(adds), .divides(divides), .reciprocal(reciprocal), .shift(shift), .op(compute_op), .dtype(p_dtype),
+    .slot_beat(compute_slot), .slot_beats(compute_beats), .ring_beats(header_beats), .ring_address(compute_ring),
+    .ring_data(ring_data), .release_beats(release_beats), .read_address(read_address),
     .read_data(read_data), .read_data_high(read_data_high), .write_enable(write_enable), .write_address(write_address),
     .write_data(write_data), .write_data_high(write_data_high), .send_enable(rounded_enable),
     .send_address(rounded_address), .send_data(rounded_data), .is_idle(accumulator_is_idle), .ring_head(ring_head)

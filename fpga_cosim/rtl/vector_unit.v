@@ -1,12 +1,13 @@
 // One step of an operation on a whole beat: WIDTH bits of elements of one type, side by side (SPEC.md, 12-3 to 12-20,
-// 12-26 and 12-29 to 12-32). Operation 0 takes b as it is: so the first data are copied, bit for bit (12-3, 12-4).
+// 12-24, 12-26 and 12-29 to 12-32). Operation 0 takes b as it is: so the first data are copied, bit for bit (12-3, 12-4).
+// With `keeps` there is no b, and the result is a.
 //
 // A value is kept as it is computed, and f16 and bf16 are computed as f32 (12-17, 12-18): `a` and `result` then are twice
 // as wide, `a_high` and `result_high` above them. Of 64 bits of data, which are four elements, the lower two are in the
 // same 64 bits of `result`, the upper two in those of `result_high`. `rounded` is the value as it is sent.
 //
-// One beat a clock, in clocks with `advance`: `a` and `a_high` come 1 clock after op, dtype and b; `result` comes 8 clocks
-// after op, and `rounded` 9. Operation and type may change in each beat.
+// One beat a clock, in clocks with `advance`: `a` and `a_high` come 1 clock after op, dtype, keeps and b; `result` comes 8
+// clocks after op, and `rounded` 9. Operation and type may change in each beat.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -19,6 +20,7 @@ module vector_unit #(
     input  wire             advance,
     input  wire [7:0]       op,
     input  wire [7:0]       dtype,
+    input  wire             keeps,
     input  wire [WIDTH-1:0] b,
     input  wire [WIDTH-1:0] a, // one clock later
     input  wire [WIDTH-1:0] a_high,
@@ -29,7 +31,7 @@ module vector_unit #(
 
 localparam FLOATS = 7; // clocks of float32_add and of float32_multiply
 localparam [2:0] UNCHANGED = 3'd0, INTEGERS = 3'd1, EXTREMES = 3'd2, SUMS = 3'd3, PAIRS = 3'd4,
-    INTEGER_PRODUCTS = 3'd5, FLOAT_PRODUCTS = 3'd6; // whose result counts
+    INTEGER_PRODUCTS = 3'd5, FLOAT_PRODUCTS = 3'd6, KEPT = 3'd7; // whose result counts
 
 // What the beat is: it goes along with its data, from stage to stage.
 wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair;
@@ -55,11 +57,12 @@ always @(posedge clk) if (advance) begin
     is_bf16_1 <= is_bf16;
     is_float_1 <= is_float;
     {unit_2, unit_3, unit_4, unit_5} <= {unit_1, unit_2, unit_3, unit_4};
-    if (op == `FANIN_OP_NONE) unit_1 <= UNCHANGED;
+    if (keeps) unit_1 <= KEPT;
+    else if (op == `FANIN_OP_NONE) unit_1 <= UNCHANGED;
     else if (is_pair) unit_1 <= PAIRS;
     else case (op)
         `FANIN_OP_PROD: unit_1 <= is_float ? FLOAT_PRODUCTS : INTEGER_PRODUCTS;
-        `FANIN_OP_SUM: unit_1 <= is_float ? SUMS : INTEGERS;
+        `FANIN_OP_SUM, `FANIN_OP_MEAN: unit_1 <= is_float ? SUMS : INTEGERS;
         default: unit_1 <= is_float ? EXTREMES : INTEGERS;
     endcase
 end
@@ -71,7 +74,7 @@ genvar lane, part;
 generate
     for (lane = 0; lane < WIDTH / 64; lane = lane + 1) begin : lanes
         wire [63:0]  own_b = b[64*lane +: 64];
-        wire [127:0] widened, extremes_3, b_3, sums_8, float_products_8, others_8;
+        wire [127:0] widened, extremes_3, operand_3, sums_8, float_products_8, others_8;
         wire [63:0]  integers_4, products_5, pairs_3, narrowed, given_8;
         wire [127:0] a_1 = {a_high[64*lane +: 64], a[64*lane +: 64]};
         reg  [127:0] b_1, others_4, others_5, total_8; // the upper half is there for f16 and bf16
@@ -114,12 +117,14 @@ generate
                 .is_bf16(is_bf16_8), .wide(total_8[32*part +: 32]), .narrow(narrowed[16*part +: 16])
             );
         end
-        delay #(.WIDTH(128), .CLOCKS(2)) b_held (.clk(clk), .advance(advance), .data(b_1), .delayed(b_3));
+        delay #(.WIDTH(128), .CLOCKS(2)) operand (
+            .clk(clk), .advance(advance), .data(unit_1 == KEPT ? a_1 : b_1), .delayed(operand_3)
+        );
         always @(posedge clk) if (advance) begin
             case (unit_3)
                 PAIRS: others_4 <= {64'd0, pairs_3};
                 EXTREMES: others_4 <= extremes_3;
-                default: others_4 <= b_3;
+                default: others_4 <= operand_3;
             endcase
             case (unit_4)
                 INTEGERS: others_5 <= {64'd0, integers_4};

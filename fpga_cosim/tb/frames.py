@@ -17,8 +17,11 @@ TYPE_IPV4 = b"\x08\x00"
 
 
 def mac_of(address: str) -> bytes:
-    """The Ethernet address of a device in these tests."""
-    return b"\x02\x00" + ipaddress.IPv4Address(address).packed
+    """The Ethernet address of a device in these tests, or of a multicast group (RFC 1112)."""
+    ip = ipaddress.IPv4Address(address)
+    if ip.is_multicast:
+        return b"\x01\x00\x5e" + (int(ip) & 0x7FFFFF).to_bytes(3)
+    return b"\x02\x00" + ip.packed
 
 
 def frame(source: str, destination: str, port: int, data: bytes, identification: int = 0) -> bytes:

@@ -13,9 +13,14 @@ SLOTS, DATA_AND_WANTS = 8, 0x43
 PAYLOAD = frames.HEADERS + packets.HEADERS  # its place in a frame
 
 
-def joined(module: Module, children: int, chunk: int = 1024) -> tuple[RtlTarget, dict[str, int], list[str]]:
-    """A switch with a job of so many children, the fields that name it, and the addresses of the children."""
-    target = RtlTarget(children, module)
+def joined(
+    module: Module, children: int, chunk: int = 1024, group: str = "", group_size: int = 0
+) -> tuple[RtlTarget, dict[str, int], list[str]]:
+    """A switch with a job of so many children, the fields that name it, and the addresses of the children.
+
+    group, group_size: see RtlTarget.
+    """
+    target = RtlTarget(children, module, group=group, group_size=group_size)
     job = {"jid": 5, "key": 6, "lane": 0}
     for bit, address in enumerate(target.addresses):
         body = {"boot_id": 1, "slots": SLOTS, "window": SLOTS // 2, "chunk": chunk, "route": 1, "hops": 1}
@@ -23,7 +28,7 @@ def joined(module: Module, children: int, chunk: int = 1024) -> tuple[RtlTarget,
         hop = {"address": mapped, "mask": (1 << children) - 1, "bit": bit}
         data = packets.build("CONFIG", address, ADDRESS, spec.CONFIG.pack(body) + spec.HOP.pack(hop), **job, source=bit)
         answers = target.exchange_at(1_000_000 + bit, [(address, data)], traffic.PORT)
-    assert len(answers) == children
+    assert sum(each.destination in target.addresses for each in answers) == children
     return target, job, target.addresses
 
 
@@ -34,10 +39,10 @@ def contribution(job: dict[str, int], address: str, bit: int, position: int, dat
     return frames.frame(address, ADDRESS, traffic.PORT, packet)
 
 
-def contributions(job: dict[str, int], addresses: list[str], positions: int, size: int) -> list[bytes]:
+def contributions(job: dict[str, int], addresses: list[str], positions: int, size: int, **other: int) -> list[bytes]:
     """Frames of all children to so many positions, one position after the other, with `size` bytes of data each."""
     return [
-        contribution(job, address, bit, position, np.full(size // 4, 100 * bit + position, "<i4"))
+        contribution(job, address, bit, position, np.full(size // 4, 100 * bit + position, "<i4"), **other)
         for position in range(positions)
         for bit, address in enumerate(addresses)
     ]

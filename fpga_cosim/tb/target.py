@@ -22,6 +22,7 @@ from fpga_cosim.tb.tools import RTL
 from fpga_cosim.tb.verilated import Module
 
 ADDRESS, TICK_S, ROOM = "10.0.0.1", 0.05, 4096
+GROUP = "239.200.0.1"
 _REASON = re.compile(r"`define DROP_(\w+) 5'd(\d+) // (\S+)")
 
 # Registers of each job in the engine, by name, with their numpy types
@@ -53,11 +54,12 @@ class RtlTarget(Uncontrolled):
 
     module: the switch, if it is built already; it is reset.
     address: of the switch.
+    group: its multicast group; "": it has none. group_size: devices that listen there; 0: not known.
     wave: a file for the waveform, of a switch that is built here.
     room: beats that may come out for what goes in together.
     """
 
-    name, has_port, is_virtual, group = "rtl", True, True, ""
+    name, has_port, is_virtual = "rtl", True, True
     controls = frozenset({"pause"})
     agent: Agent | None = None
 
@@ -66,15 +68,19 @@ class RtlTarget(Uncontrolled):
         count: int,
         module: Module | None = None,
         address: str = ADDRESS,
+        group: str = "",
+        group_size: int = 0,
         wave: Path | None = None,
         room: int = ROOM,
     ) -> None:
-        self._room = room
+        self._room, self.group = room, group
         self.address, self.addresses = address, [f"10.0.1.{1 + number}" for number in range(count)]
         self.module = module or build(wave=wave)
         self._rest = np.zeros(1, self.module.inputs)
         self._rest["own_mac"] = int.from_bytes(frames.mac_of(address))
         self._rest["own_address"] = int(ipaddress.IPv4Address(address))
+        self._rest["group_address"] = int(ipaddress.IPv4Address(group or 0))
+        self._rest["group_size"] = group_size
         self._now = 1.0
         self._waiting: deque[Frame] = deque()
         self._spend()
@@ -101,7 +107,7 @@ class RtlTarget(Uncontrolled):
     def beats_of(self, sent: Sequence[bytes]) -> np.ndarray:
         """Frames as beats of the module, with its addresses and its time."""
         beats = frames.to_beats(sent, self.module.inputs)
-        for name in ("own_mac", "own_address", "now_us"):
+        for name in ("own_mac", "own_address", "group_address", "group_size", "now_us"):
             beats[name] = self._rest[name]
         return beats
 

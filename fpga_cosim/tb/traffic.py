@@ -14,11 +14,12 @@ from fanin_reference import packets, spec
 
 FIRST, MOST_CHILDREN, JOBS = 1, 4, 6
 CHUNK, PORT = 1024, packets.FIRST_SOURCE_PORT
-HAS_DATA, WANTS = (spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT"))
-PAIRS = [(op, dtype) for op in (1, 2, 3, 5) for dtype in (1, *range(3, 13))]  # SUM, MIN, MAX, PROD
+HAS_DATA, WANTS, HEARS = (spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT", "HEARS_GROUP"))
+PAIRS = [(op, dtype) for op in range(1, 6) for dtype in (1, *range(3, 13))]  # SUM, MIN, MAX, MEAN, PROD
 PAIRS += [(op, dtype) for op in (6, 7, 8) for dtype in (*range(3, 11), 13)]  # LAND, LOR, LXOR
 PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, BOR, BXOR
 PAIRS += [(op, dtype) for op in (12, 13) for dtype in (16, 18, 19)]  # MINLOC, MAXLOC
+RANKS = (1, 1, 1, 2, 3, 63, 150, 2**20 + 7, 2**24 + 3, 2**32 - 2)  # of whom a child brings the data
 ANSWERS = {code: name for name, code in spec.OPCODES.items()}
 LOST, CORRUPTED, ALTERED, ENDS = 0.03, 0.01, 0.04, 0.003
 
@@ -31,13 +32,14 @@ class Datagram(NamedTuple):
 
 
 class Child:
-    """A child of a job: its next position, those whose results it lacks, and what it is to send again."""
+    """A child of a job: its next position, those whose results it lacks, what it is to send again, and whether it is to
+    leave and has left."""
 
     def __init__(self) -> None:
         self.next = 0
         self.lacks: set[int] = set()
         self.asked: list[int] = []
-        self.joined = self.leaves = False
+        self.joined = self.leaves = self.has_left = False
 
 
 class Stream:
@@ -74,25 +76,32 @@ class Stream:
         op, dtype = own.choice(PAIRS)
         elements = own.choice((1, 7, 8, 9, 32, 33, 100, 127, 128, 512, 1024))
         length = min(elements * spec.TYPES[dtype][1], CHUNK)
-        brings = kind == 2 or (kind == 1 and bit == root)
+        alone = kind == 1 or own.random() < 0.1
+        brings = kind > 0 and (bit == root or not alone)
         poisoned = own.random() < 0.02 and bit == root
         at = own.randrange(len(noise) - CHUNK) ^ bit
         payload = noise[at : at + length] if brings and not poisoned else b""
         flags = kind << spec.CLASS_SHIFT | (HAS_DATA if payload else 0)
-        flags |= WANTS if (position + bit) % 5 else 0
-        fields = {"op": op if kind == 2 else 0, "dtype": dtype, "flags": flags, "contributions": int(bool(payload))}
+        flags |= WANTS if (position + bit) % own.choice((2, 5)) else 0
+        flags |= HEARS if position % 2 or (position + bit) % 5 else 0
+        fields = {
+            "op": op if kind == 2 else 0,
+            "dtype": dtype,
+            "flags": flags,
+            "contributions": own.choice(RANKS) if payload else 0,
+        }
         fields |= {"status": 3 if poisoned else 0, "node_bitmap": 1 << bit, "rank_bitmap": 1}
         return "CONTRIBUTION", self.place(position) | fields, payload
 
 
 class Traffic:
-    """Datagrams for a switch at an address, and what they have been answered.
+    """Datagrams for a switch at an address, with a multicast group or none, and what they have been answered.
 
     seed: of everything. sent: how many datagrams there were, lost ones included.
     """
 
-    def __init__(self, seed: int, device: str) -> None:
-        self.numbers, self.device, self.sent = random.Random(seed), device, 0
+    def __init__(self, seed: int, device: str, group: str = "") -> None:
+        self.numbers, self.device, self.group, self.sent = random.Random(seed), device, group, 0
         self.noise = self.numbers.randbytes(1 << 16)
         self.streams = [Stream(number, self.numbers) for number in range(JOBS)]
         self.addresses = [f"10.0.1.{FIRST + bit}" for bit in range(MOST_CHILDREN)]
@@ -181,7 +190,12 @@ class Traffic:
             return
         name, ceth = ANSWERS[data[0]], spec.CETH.unpack(data[spec.BTH.size :])
         stream = next((each for each in self.streams if (each.jid, each.key) == (ceth["jid"], ceth["key"])), None)
-        if stream is None or ceth["source"] >= stream.size or to != self.addresses[ceth["source"]]:
+        if stream is None or ceth["source"] >= stream.size:
+            return
+        if to == self.group and name == "RESULT":
+            for each in stream.children:
+                each.lacks.discard(ceth["position"])
+        if to != self.addresses[ceth["source"]]:
             return
         child = stream.children[ceth["source"]]
         if name == "RESULT":
@@ -194,8 +208,8 @@ class Traffic:
         elif name in ("ABORT", "NAK"):
             child.leaves = True
         elif name == "LEAVE_ACK":
-            child.leaves = True
-            if all(each.leaves for each in stream.children):
+            child.leaves = child.has_left = True
+            if all(each.has_left for each in stream.children):  # else the job that ended keeps the next one out
                 stream.begin()
 
 

@@ -14,16 +14,17 @@ from fanin_reference import spec
 from fanin_tools.cli.app import app
 from fanin_wire import fields
 
-LANES = 3
-# A top only, which has no group and sends nothing ahead.
+LANES, GROUP = 3, "239.0.0.1"
+NO_GROUP = "the device has no multicast group here"
+# A top only, which sends nothing ahead.
 LACKING = {f"the device has no {what}" for what in ("place below another switch", "data ahead of the result")}
-LACKING |= {"the device has no multicast group here", "the device has no limit of jobs and slots"}
+LACKING |= {"the device has no limit of jobs and slots"}
 LACKING |= {suite.NEEDS["drain"], suite.NEEDS["pause"]}
 AGEING = "the device has no time below 10 s for this: 72 s"
 
 
 def test_it_passes_in_this_process() -> None:
-    target = ReferenceTarget(suite.ADDRESSES, lanes=LANES)
+    target = ReferenceTarget(suite.ADDRESSES, lanes=LANES, group=GROUP)
     profile = Profile(lanes=LANES, middle=False, ahead=False, shares=False)
     verdicts = suite.run(target, suite.chosen([]), 2, lambda verdict: None, profile)
     assert [(each.script.name, each.text) for each in verdicts if each.outcome == suite.FAILED] == []
@@ -36,7 +37,7 @@ def test_it_passes_over_udp() -> None:
     done = CliRunner().invoke(app, ["conform", "--target", "reference", "--json"])
     entries = json.loads(done.stdout)["scripts"]
     assert [(entry["script"], entry["text"]) for entry in entries if entry["outcome"] == "failed"] == []
-    assert {entry["text"] for entry in entries if entry["outcome"] == "not run"} == LACKING | {AGEING}
+    assert {entry["text"] for entry in entries if entry["outcome"] == "not run"} == LACKING | {AGEING, NO_GROUP}
     assert done.exit_code == 0
     assert len(entries) == len(suite.chosen([]))
 

@@ -15,10 +15,11 @@ Outgoing = tuple[str, int, bytes]  # destination, lane, datagram
 
 
 class Device:
-    """address: IPv4. lanes: how many. buffer: bytes that may wait at the port. drops: packets by demand."""
+    """address: IPv4. lanes: how many. buffer: bytes that may wait at the port. group: multicast address at which the
+    children hear what is sent to all of them; "": there is none. drops: packets by demand."""
 
-    def __init__(self, address: str, lanes: int = 1, buffer: int = 1 << 20) -> None:
-        self.address, self.lanes, self.buffer = address, lanes, buffer
+    def __init__(self, address: str, lanes: int = 1, buffer: int = 1 << 20, group: str = "") -> None:
+        self.address, self.lanes, self.buffer, self.group = address, lanes, buffer, group
         self.jobs: dict[tuple[int, int], Job] = {}
         self.drops: Counter[str] = Counter()
         self.now = 0.0
@@ -35,6 +36,20 @@ class Device:
         child.sent = self.now
         alike = {"jid": job.jid, "key": job.key, "lane": job.lane, "source": bit}
         self._send(child.address, opcode, payload, {**alike, **ceth})
+
+    def to_group(self, job: Job, opcode: str, ceth: Fields = NO_FIELDS, payload: bytes = b"") -> None:
+        """One packet to all children ([7.4-2])."""
+        alike = {"jid": job.jid, "key": job.key, "lane": job.lane, "source": min(job.children), "node_bitmap": job.mask}
+        self._send(self.group, opcode, payload, {**ceth, **alike})
+
+    def may_invite(self, job: Job) -> bool:
+        """Whether there is a group, and more than one child to hear it."""
+        return bool(self.group) and len(job.children) > 1
+
+    def invite(self, job: Job) -> None:
+        """Tell the children that there is a group ([7.4-7])."""
+        job.invited = self.now
+        self.to_group(job, "KEEPALIVE")
 
     def _send(self, to: str, opcode: str, payload: bytes, ceth: dict[str, int]) -> None:
         self._out.append((to, ceth["lane"], packets.build(opcode, self.address, to, payload, **ceth)))

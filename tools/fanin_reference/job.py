@@ -43,11 +43,13 @@ class Child:
 
 @dataclass
 class Slot:
-    """position: None before the first one. data: of the children, with their bits, in the order of arrival."""
+    """position: None before the first one. hears: whether all contributions came from children that hear the group.
+    data: of the children, with their bits, in the order of arrival."""
 
     position: int | None = None
     missing: int = 0
     wants: int = 0
+    hears: bool = True
     status: int = 0
     contributions: int = 0
     head: dict[str, int] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Job:
     lane: int
     state: State
     heard: float
+    invited: float = NEVER
     mask: int = 0
     slots: int = 0
     window: int = 0

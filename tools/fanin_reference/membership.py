@@ -101,6 +101,8 @@ def _activate(device: Device, job: Job) -> None:
     job.table = [Slot() for _ in range(job.slots)]
     for bit in job.children:
         _acknowledge(device, job, bit)
+    if device.may_invite(job):
+        device.invite(job)  # [7.4-8]
 
 
 def forming(job: Job) -> dict[str, int]:

@@ -9,7 +9,9 @@ from fanin_reference.packets import Dropped, Packet
 from fanin_reference.times import DETECTION_S, JUST_SENT_S
 
 ALIKE = ("op", "dtype", "class", "mid", "sid")
-HAS_DATA, WANTS, WIDE, CLASS = (spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT", "WIDE", "class"))
+HAS_DATA, WANTS, WIDE, HEARS, CLASS = (
+    spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT", "WIDE", "HEARS_GROUP", "class")
+)
 
 
 def about(device: Device, job: Job, packet: Packet) -> None:
@@ -76,6 +78,7 @@ def _contribution(
     slot.contributions = slot.contributions + packet.contributions & 0xFFFFFFFF
     if packet.flags & WANTS:
         slot.wants |= 1 << bit
+    slot.hears &= bool(packet.flags & HEARS)
     slot.missing &= ~(1 << bit)
     if not slot.missing:
         _complete(device, job, slot)
@@ -96,6 +99,10 @@ def _complete(device: Device, job: Job, slot: Slot) -> None:
             wide = job.is_wide(head)
             slot.result = arithmetic.value(head["op"], head["dtype"], data, slot.contributions, wide)
     slot.data, slot.is_final, slot.finished = [], True, device.now
+    most_want = 2 * slot.wants.bit_count() > len(job.children)
+    if device.may_invite(job) and slot.hears and (most_want or not slot.wants or slot.result is None):
+        with_data = slot.result if slot.wants else None
+        return device.to_group(job, "RESULT", _result_fields(job, slot, with_data), with_data or b"")  # [7.4-2]
     for bit in job.children:
         _result(device, job, slot, bit)
 
@@ -109,10 +116,15 @@ def _place(job: Job, slot: Slot) -> dict[str, int]:
 def _result(device: Device, job: Job, slot: Slot, bit: int, token: int = 0) -> None:
     """RESULT to a child, with the data if it wants them and there are any ([7.2-4])."""
     with_data = slot.result if slot.wants >> bit & 1 else None
+    fields = _result_fields(job, slot, with_data) | {"node_bitmap": 1 << bit, "token": token}
+    device.to_child(job, bit, "RESULT", fields, with_data or b"")
+
+
+def _result_fields(job: Job, slot: Slot, with_data: bytes | None) -> dict[str, int]:
+    """Of a RESULT, whoever gets it."""
     flags = slot.head["class"] << spec.CLASS_SHIFT | (HAS_DATA if with_data is not None else 0)
     fields = {"op": slot.head["op"], "dtype": slot.head["dtype"], "flags": flags, "status": slot.status}
-    fields |= {"contributions": slot.contributions, "node_bitmap": 1 << bit, "token": token}
-    device.to_child(job, bit, "RESULT", _place(job, slot) | fields, with_data or b"")
+    return _place(job, slot) | fields | {"contributions": slot.contributions}
 
 
 def _probe(device: Device, job: Job, slot: Slot, packet: Packet, new: bool) -> None:

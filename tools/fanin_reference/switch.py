@@ -16,8 +16,8 @@ ENDED = ("CONTRIBUTION", "RESULT", "PROBE", "ACK", "QUERY", "KEEPALIVE")
 class Switch(Device):
     """`receive` and `tick` return what is to be sent."""
 
-    def __init__(self, address: str, lanes: int = 1, buffer: int = 1 << 20) -> None:
-        super().__init__(address, lanes, buffer)
+    def __init__(self, address: str, lanes: int = 1, buffer: int = 1 << 20, group: str = "") -> None:
+        super().__init__(address, lanes, buffer, group)
         self._ticked = self._last_nak = NEVER
 
     def receive(self, data: bytes, source: str, port: int, now: float) -> list[Outgoing]:
@@ -101,6 +101,8 @@ class Switch(Device):
             if silent:
                 membership.lost(self, job, sum(1 << bit for bit in silent))
             elif job.state == State.ACTIVE:
+                if self.may_invite(job) and self.now - job.invited >= KEEPALIVE_S - TICK_S:
+                    self.invite(job)
                 for bit in job.present:
                     if self.now - job.children[bit].sent >= KEEPALIVE_S - TICK_S:
                         self.to_child(job, bit, "KEEPALIVE")

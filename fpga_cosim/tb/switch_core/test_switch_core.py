@@ -7,7 +7,7 @@ import numpy as np
 from fanin_conform import datagram
 from fanin_reference.switch import Switch
 from fpga_cosim.tb import frames, traffic
-from fpga_cosim.tb.target import ADDRESS, RtlTarget, taken_apart
+from fpga_cosim.tb.target import ADDRESS, GROUP, RtlTarget, taken_apart
 from fpga_cosim.tb.traffic import Traffic
 from fpga_cosim.tb.verilated import Module
 
@@ -18,8 +18,8 @@ REASONS = {"5-2", "5-4", "5-5", "5-6", "5-7", "5-12", "5-15", "5-17", "5-21", "5
 
 def compare(module: Module, seed: int, count: int) -> dict[str, int]:
     """So many packets in groups of up to 8 without a gap. Returns the packets that were dropped, by demand."""
-    source = Traffic(seed, ADDRESS)
-    rtl, reference = RtlTarget(4, module), Switch(ADDRESS)
+    source = Traffic(seed, ADDRESS, GROUP)
+    rtl, reference = RtlTarget(4, module, group=GROUP), Switch(ADDRESS, group=GROUP)
     now_us = ticked_us = round(rtl.now() * 1e6)
     while source.sent < count:
         group = []
@@ -63,8 +63,8 @@ def test_same_packets(module: Module, packets: int, seed: int) -> None:
 
 def test_stops_on_both_sides(module: Module, seed: int, generator: np.random.Generator) -> None:
     """The same with a source that pauses and a sink that is seldom ready, while the time stands still."""
-    source, reference = Traffic(seed + 1, ADDRESS), Switch(ADDRESS)
-    rtl, sent, expected = RtlTarget(4, module), [], []
+    source, reference = Traffic(seed + 1, ADDRESS, GROUP), Switch(ADDRESS, group=GROUP)
+    rtl, sent, expected = RtlTarget(4, module, group=GROUP), [], []
     while source.sent < WITH_STOPS:
         if (given := source.next()) is None:
             continue

@@ -5,40 +5,50 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fanin_wire.abi import Op
 from fpga_cosim.tb import frames
 from fpga_cosim.tb.one_job import PAYLOAD, contributions, joined, streamed
 from fpga_cosim.tb.verilated import Module
 
 POSITIONS = 24
-# The least share of one beat a clock, by bytes of payload and children. docs/fpga.md has what was measured.
-LEAST = {(256, 2): 0.43, (256, 4): 0.47, (256, 8): 0.49}
-LEAST |= {(size, children): 0.95 for size in (1024, 4096) for children in (2, 4, 8)}
-LONGEST = 40  # clocks from the last beat of the last contribution to the first of the first result, of 1 KiB
+# The least share of one beat a clock, by operation, bytes of payload and children. docs/fpga.md has what was measured.
+LEAST = {
+    ("SUM", 256): {2: 0.43, 4: 0.47, 8: 0.49},
+    ("MEAN", 256): {2: 0.36, 4: 0.42, 8: 0.47},
+    ("MEAN", 1024): {2: 0.89, 4: 0.92, 8: 0.94},
+}
+LEAST_OF_OTHERS = 0.95
+# Clocks from the last beat of the last contribution to the first of the first result, of 1 KiB; then the same again
+LONGEST = {"SUM": (40, 40), "MEAN": (80, 47)}
 
 
+@pytest.mark.parametrize("op", ["SUM", "MEAN"])
 @pytest.mark.parametrize("children", [2, 4, 8])
-def test_clocks_a_packet(module: Module, children: int, size: int) -> None:
+def test_clocks_a_packet(module: Module, children: int, size: int, op: str) -> None:
     target, job, addresses = joined(module, children, size)
-    sent = contributions(job, addresses, POSITIONS, size)
+    sent = contributions(job, addresses, POSITIONS, size, op=int(Op[op]), contributions=1)
     bus = -(-len(sent[0]) // frames.BEAT)
     came, when = streamed(target, sent, np.ones(8 * bus * len(sent) + 400, np.uint8))
     assert len(came) == len(sent), "a result for each contribution"
     for number, frame in enumerate(came):
         position = number // children
         total = 100 * sum(range(children)) + children * position
-        assert frame[PAYLOAD : PAYLOAD + size] == np.full(size // 4, total, "<i4").tobytes()
+        value = total // children if op == "MEAN" else total
+        assert frame[PAYLOAD : PAYLOAD + size] == np.full(size // 4, value, "<i4").tobytes()
     per_position = (int(when[-1]) - int(when[0])) / (POSITIONS - 1 + 1 / 2) / children
     share = bus / per_position
-    print(f"{children} children, {size} B: {per_position:.1f} clocks a packet, bus {bus}: {100 * share:.0f} %")
-    assert share > LEAST[size, children]
+    print(f"{op}, {children} children, {size} B: {per_position:.1f} clocks a packet, bus {bus}: {100 * share:.0f} %")
+    assert share > LEAST.get((op, size), {}).get(children, LEAST_OF_OTHERS)
 
 
-def test_latency(module: Module) -> None:
+@pytest.mark.parametrize("op", ["SUM", "MEAN"])
+def test_latency(module: Module, op: str) -> None:
     target, job, addresses = joined(module, 2)
-    first, last = contributions(job, addresses, 1, 1024)
-    streamed(target, [first], np.ones(200, np.uint8))
-    came, when = streamed(target, [last], np.ones(300, np.uint8))
-    beats = -(-len(last) // frames.BEAT)
-    print(f"latency: {int(when[0]) - (beats - 1)} clocks")
-    assert int(when[0]) - (beats - 1) < LONGEST
-    assert len(came) == 2
+    sent = contributions(job, addresses, 2, 1024, op=int(Op[op]), contributions=1)
+    for (first, last), longest in zip((sent[:2], sent[2:]), LONGEST[op], strict=True):
+        streamed(target, [first], np.ones(200, np.uint8))
+        came, when = streamed(target, [last], np.ones(300, np.uint8))
+        clocks = int(when[0]) - (-(-len(last) // frames.BEAT) - 1)
+        print(f"latency of {op}: {clocks} clocks")
+        assert clocks < longest
+        assert len(came) == 2

@@ -21,11 +21,14 @@ WIDTHS = {"f32": (8, 23), "f16": (5, 10), "bf16": (8, 7)}  # of exponent and fra
 
 
 class Expected(NamedTuple):
-    """What must come of beats, as bytes: the value as it is kept (with an upper half for f16 and bf16), and as sent."""
+    """What must come of beats, as bytes: the value as it is kept (with an upper half for f16 and bf16), and as sent.
+
+    None: may be anything.
+    """
 
     result: np.ndarray
     result_high: np.ndarray | None
-    rounded: np.ndarray
+    rounded: np.ndarray | None
 
 
 def floats(generator: np.random.Generator, count: int, name: str) -> np.ndarray:
@@ -82,6 +85,14 @@ def copied(inputs: np.ndarray, datatype: DataType) -> tuple[np.ndarray, Expected
     return inputs, Expected(*halves(wide, len(inputs)), inputs["b"])
 
 
+def kept(inputs: np.ndarray, right: Expected) -> tuple[np.ndarray, Expected]:
+    """The same beats where no data come: the value is kept, and is not sent."""
+    inputs = inputs.copy()
+    inputs["keeps"] = 1
+    high = None if right.result_high is None else inputs["a_high"]
+    return inputs, Expected(inputs["a"], high, None)
+
+
 def test_beats(vectors: int, generator: np.random.Generator) -> None:
     module = Module("vector_unit")
     beats = max(20, vectors // 8000)
@@ -94,14 +105,16 @@ def test_beats(vectors: int, generator: np.random.Generator) -> None:
                 continue
             inputs, right = make(module, generator, beats, operation, datatype)
             inputs["op"], inputs["dtype"] = operation.code, datatype.code
-            for beat, all_of_it in ((inputs, right), copied(inputs[:2], datatype)):
+            for beat, all_of_it in ((inputs, right), copied(inputs[:2], datatype), kept(inputs[:2], right)):
                 given.append(beat)
                 expected.append(all_of_it)
     every = np.concatenate(given)
     has_high = np.concatenate([np.full(len(each.result), each.result_high is not None) for each in expected])
     high = np.concatenate([each.result if each.result_high is None else each.result_high for each in expected])
-    right_of = {"result": np.concatenate([each.result for each in expected])}
-    right_of |= {"result_high": high, "rounded": np.concatenate([each.rounded for each in expected])}
+    is_sent = np.concatenate([np.full(len(each.result), each.rounded is not None) for each in expected])
+    sent = np.concatenate([each.result if each.rounded is None else each.rounded for each in expected])
+    right_of = {"result": np.concatenate([each.result for each in expected]), "result_high": high, "rounded": sent}
+    some = {"result_high": has_high, "rounded": is_sent}
 
     order = generator.permutation(len(every))
     steps = generator.random(2 * len(every)) >= STOPPED
@@ -114,7 +127,7 @@ def test_beats(vectors: int, generator: np.random.Generator) -> None:
     for port, latency in (("result", LATENCY), ("result_high", LATENCY), ("rounded", LATENCY + 1)):
         ready = np.flatnonzero((place >= latency) & (place < len(every) - 1))
         beat = order[place[ready] - latency]
-        counts = (port != "result_high") | has_high[beat]
+        counts = some[port][beat] if port in some else np.ones(len(beat), bool)
         wrong = beat[counts & (results[port][ready] != right_of[port][beat]).any(1)]
         names = [(int(every["op"][i]), int(every["dtype"][i])) for i in wrong[:10]]
         assert not len(wrong), f"{port}: op and dtype of wrong beats: {names}"

@@ -14,14 +14,14 @@ ADDRESS = "10.0.0.1"
 
 
 class ReferenceTarget(Uncontrolled):
-    """See `target.Target`. kind: another class of switch than the sound one."""
+    """See `target.Target`. kind: another class of switch than the sound one. group: its multicast group, if any."""
 
     agent: Agent | None = None
-    name, address, has_port, is_virtual, group = "reference", ADDRESS, True, True, ""
+    name, address, has_port, is_virtual = "reference", ADDRESS, True, True
 
-    def __init__(self, count: int, kind: type[Switch] = Switch, lanes: int = 1) -> None:
-        self.addresses = [f"10.0.1.{1 + number}" for number in range(count)]
-        self._switch, self._now = kind(ADDRESS, lanes), 1.0
+    def __init__(self, count: int, kind: type[Switch] = Switch, lanes: int = 1, group: str = "") -> None:
+        self.addresses, self.group = [f"10.0.1.{1 + number}" for number in range(count)], group
+        self._switch, self._now = kind(ADDRESS, lanes, group=group), 1.0
         self._waiting: deque[Frame] = deque()
 
     def send(self, source: str, data: bytes) -> None:

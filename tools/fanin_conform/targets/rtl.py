@@ -59,5 +59,5 @@ def open_rtl(count: int, wave: Path | None = None) -> Target:
         OSError: the waveform can not be written.
     """
     with simulation("target") as target:
-        opened: Target = target.RtlTarget(count, wave=wave)
+        opened: Target = target.RtlTarget(count, group=target.GROUP, wave=wave)
     return opened

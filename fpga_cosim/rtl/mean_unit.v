@@ -1,0 +1,71 @@
+// The division of MEAN on a whole beat: WIDTH bits of elements of one type, and their upper halves of f16 and bf16, which
+// are f32 (see vector_unit). The quotients come as they are sent: f16 and bf16 rounded once, behind the division (SPEC.md,
+// 12-19 and 12-25). The divisor comes as its reciprocal and its shift (reciprocal_table.v).
+//
+// One beat a clock; `means_valid` and the means come 6 clocks after `valid`. Type and divisor may change in each beat.
+`resetall
+`timescale 1ns / 1ps
+`default_nettype none
+`include "fanin_constants.vh"
+
+module mean_unit #(
+    parameter WIDTH = 512 // a multiple of 64
+) (
+    input  wire             clk,
+    input  wire             rst,
+    input  wire             valid,
+    input  wire [7:0]       dtype,
+    input  wire [WIDTH-1:0] total,
+    input  wire [WIDTH-1:0] total_high,
+    input  wire [63:0]      reciprocal,
+    input  wire [5:0]       shift,
+    output wire             means_valid,
+    output wire [WIDTH-1:0] means
+);
+
+wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair, is_float_5, is_small_5, is_bf16_5, is_float_6;
+wire [1:0] size_log2;
+computed_operation computed_operation_inst (
+    .op(`FANIN_OP_MEAN), .dtype(dtype), .is_computed(is_computed), .is_float(is_float), .is_signed(is_signed),
+    .is_small(is_small), .is_bf16(is_bf16), .is_pair(is_pair), .size_log2(size_log2)
+);
+delay #(.WIDTH(3), .CLOCKS(5)) kind (
+    .clk(clk), .advance(1'b1), .data({is_float, is_small, is_bf16}), .delayed({is_float_5, is_small_5, is_bf16_5})
+);
+delay #(.WIDTH(1), .CLOCKS(1)) last_kind (.clk(clk), .advance(1'b1), .data(is_float_5), .delayed(is_float_6));
+
+reg [6:1] works;
+always @(posedge clk) works <= rst ? 6'd0 : {works[5:1], valid};
+assign means_valid = works[6];
+
+genvar lane, part;
+generate
+    for (lane = 0; lane < WIDTH / 64; lane = lane + 1) begin : lanes
+        wire [127:0] own = {total_high[64*lane +: 64], total[64*lane +: 64]};
+        wire [127:0] quotients;
+        wire [63:0]  integers, narrowed;
+        reg  [63:0]  floats_6;
+
+        integer_divide integer_divide_inst (
+            .clk(clk), .valid(valid && !is_float), .size_log2(size_log2), .is_signed(is_signed), .a(own[63:0]),
+            .reciprocal(reciprocal), .shift(shift), .quotient(integers)
+        );
+        for (part = 0; part < 4; part = part + 1) begin : parts
+            float32_divide float32_divide_inst (
+                .clk(clk), .valid(valid && is_float), .a(own[32*part +: 32]), .reciprocal(reciprocal[63:14]), .shift(shift),
+                .quotient(quotients[32*part +: 32])
+            );
+            float16_narrow float16_narrow_inst (
+                .is_bf16(is_bf16_5), .wide(quotients[32*part +: 32]), .narrow(narrowed[16*part +: 16])
+            );
+        end
+        always @(posedge clk) if (works[5]) floats_6 <= is_small_5 ? narrowed : quotients[63:0];
+        assign means[64*lane +: 64] = is_float_6 ? floats_6 : integers;
+    end
+endgenerate
+
+wire unused = &{1'b0, is_computed, is_pair}; // the engine asks before data come here
+
+endmodule
+
+`resetall
