@@ -4,8 +4,8 @@
 // mean (see mean_unit), MEANS = 5 clocks later; and without `adds` there is no payload to compute.
 //
 // One beat a clock; a command follows another one without a gap, apart from one that does not divide behind one that does:
-// so their beats do not come to the memory at once. A beat that was read can be read again LATENCY = 6 clocks later. So the
-// first beats of two commands about one slot are at least 6 clocks apart; then all their beats are.
+// so their beats do not come to the memory at once. A beat that was read can be read again LATENCY = 9 clocks later. So the
+// first beats of two commands about one slot are at least 9 clocks apart; then all their beats are.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -50,7 +50,7 @@ module accumulator #(
     output wire [RING-1:0]    ring_head // place of the oldest payload
 );
 
-localparam LATENCY = 6, MEANS = 5;
+localparam LATENCY = 9, MEANS = 5;
 
 reg               runs, own_adds, own_divides;
 reg  [7:0]        own_op, own_dtype;
@@ -68,9 +68,9 @@ reg  [7:0]         op_1, dtype_1;
 reg                keeps_1;
 reg  [63:0]        own_reciprocal;
 reg  [5:0]         own_shift;
-wire [7:0]         dtype_7;
-wire [63:0]        reciprocal_7;
-wire [5:0]         shift_7;
+wire [7:0]         mean_dtype;
+wire [63:0]        mean_reciprocal;
+wire [5:0]         mean_shift;
 wire               means_valid;
 wire [511:0]       means, rounded;
 integer i, j;
@@ -148,11 +148,12 @@ assign write_address = places[LATENCY-1];
 
 // The divisor goes along with the beats of its command.
 delay #(.WIDTH(8 + 6 + 64), .CLOCKS(LATENCY)) divisor (
-    .clk(clk), .advance(1'b1), .data({own_dtype, own_shift, own_reciprocal}), .delayed({dtype_7, shift_7, reciprocal_7})
+    .clk(clk), .advance(1'b1), .data({own_dtype, own_shift, own_reciprocal}),
+    .delayed({mean_dtype, mean_shift, mean_reciprocal})
 );
 mean_unit mean_unit_inst (
-    .clk(clk), .rst(rst), .valid(divided[LATENCY-1]), .dtype(dtype_7), .total(write_data), .total_high(write_data_high),
-    .reciprocal(reciprocal_7), .shift(shift_7), .means_valid(means_valid), .means(means)
+    .clk(clk), .rst(rst), .valid(divided[LATENCY-1]), .dtype(mean_dtype), .total(write_data), .total_high(write_data_high),
+    .reciprocal(mean_reciprocal), .shift(mean_shift), .means_valid(means_valid), .means(means)
 );
 assign send_enable = means_valid || (flying[LATENCY] && !divided[LATENCY]);
 assign send_address = means_valid ? places[LATENCY+MEANS] : places[LATENCY];

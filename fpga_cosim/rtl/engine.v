@@ -3,7 +3,7 @@
 //
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
 // its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, and its
-// data follow while the next headers are looked at; one that does takes 10 clocks, and 2 for each child; 8 more
+// data follow while the next headers are looked at; one that does takes 13 clocks, and 2 for each child; 8 more
 // for a mean, which waits for the reciprocal of its divisor and for the division. Membership takes what it takes: some
 // 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 `resetall
@@ -724,7 +724,7 @@ always @(posedge clk) begin
         SAVE: state <= RELEASE;
 
         // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
-        COMPLETE: if (!settled) settled <= settle == (has_mean ? 4'd9 : 4'd4); else begin
+        COMPLETE: if (!settled) settled <= settle == (has_mean ? 4'd12 : 4'd7); else begin
             is_final <= 1'b1;
             finished <= now_us;
             if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)

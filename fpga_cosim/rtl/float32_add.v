@@ -1,7 +1,7 @@
 // Sum of two IEEE 754 binary32 numbers, rounded to nearest even, with subnormals. Any NaN is the canonical one,
 // 0x7fc00000 (SPEC.md, 12-14 and 12-15).
 //
-// One sum a clock; it comes LATENCY = 4 clocks with `advance` after its operands.
+// One sum a clock; it comes LATENCY = 7 clocks with `advance` after its operands.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -14,97 +14,127 @@ module float32_add (
     output reg  [31:0] sum
 );
 
-localparam [31:0] CANONICAL_NAN = 32'h7fc00000;
+localparam [31:0] CANONICAL_NAN = 32'h7fc00000, INFINITY = 32'h7f800000;
 
-// Stage 1: the number of the greater magnitude is `larger`.
+// Stage 1: the number of the greater magnitude is the big one.
 wire a_is_big = a[30:0] >= b[30:0];
-wire [31:0] larger = a_is_big ? a : b;
-wire [30:0] smaller = a_is_big ? b[30:0] : a[30:0];
-wire [7:0] big_exponent = larger[30:23] == 8'd0 ? 8'd1 : larger[30:23];
-wire [7:0] small_exponent = smaller[30:23] == 8'd0 ? 8'd1 : smaller[30:23];
-wire big_is_special = larger[30:23] == 8'hff;
-wire opposite = a[31] ^ b[31];
-wire small_is_infinite = smaller == 31'h7f800000;
 
-reg        sign_1, subtract_1, special_1;
-reg [31:0] special_value_1;
-reg [7:0]  exponent_1, distance_1;
-reg [23:0] big_1, small_1;
+reg        sign_1, subtract_1;
+reg [30:0] big_1, small_1;
 
 always @(posedge clk) if (advance) begin
-    sign_1 <= larger[31];
-    subtract_1 <= opposite;
-    special_1 <= big_is_special;
-    special_value_1 <= larger[22:0] != 23'd0 || (opposite && small_is_infinite) ? CANONICAL_NAN : larger;
-    exponent_1 <= big_exponent;
-    distance_1 <= big_exponent - small_exponent;
-    big_1 <= {larger[30:23] != 8'd0, larger[22:0]};
-    small_1 <= {smaller[30:23] != 8'd0, smaller[22:0]};
+    sign_1 <= a_is_big ? a[31] : b[31];
+    subtract_1 <= a[31] ^ b[31];
+    big_1 <= a_is_big ? a[30:0] : b[30:0];
+    small_1 <= a_is_big ? b[30:0] : a[30:0];
 end
 
-// Stage 2: the smaller one is shifted to the place of the greater, with guard, round and sticky bit, and added.
-wire [49:0] shifted = {small_1, 26'd0} >> (distance_1 > 8'd26 ? 5'd26 : distance_1[4:0]);
-wire [26:0] aligned = {shifted[49:24], |shifted[23:0]};
-wire [27:0] difference = {1'b0, big_1, 3'b000} - {1'b0, aligned};
-wire [27:0] total = {1'b0, big_1, 3'b000} + {1'b0, aligned};
+// Stage 2: the fractions with the first ones of normal numbers, and how far the exponents are apart.
+wire [7:0] big_exponent = big_1[30:23] == 8'd0 ? 8'd1 : big_1[30:23];
+wire [7:0] small_exponent = small_1[30:23] == 8'd0 ? 8'd1 : small_1[30:23];
 
-reg        sign_2, subtract_2, special_2;
-reg [31:0] special_value_2;
-reg [7:0]  exponent_2;
-reg [27:0] total_2;
+reg        sign_2, subtract_2, infinite_2, nan_2;
+wire       infinite_6, nan_6;
+reg [7:0]  exponent_2, distance_2;
+reg [23:0] big_2, small_2;
 
 always @(posedge clk) if (advance) begin
     sign_2 <= sign_1;
     subtract_2 <= subtract_1;
-    special_2 <= special_1;
-    special_value_2 <= special_value_1;
-    exponent_2 <= exponent_1;
-    total_2 <= subtract_1 ? difference : total;
+    infinite_2 <= big_1[30:23] == 8'hff;
+    nan_2 <= big_1 > INFINITY[30:0] || (subtract_1 && small_1 == INFINITY[30:0]);
+    exponent_2 <= big_exponent;
+    distance_2 <= big_exponent - small_exponent;
+    big_2 <= {big_1[30:23] != 8'd0, big_1[22:0]};
+    small_2 <= {small_1[30:23] != 8'd0, small_1[22:0]};
+end
+delay #(.WIDTH(2), .CLOCKS(4)) special (
+    .clk(clk), .advance(advance), .data({infinite_2, nan_2}), .delayed({infinite_6, nan_6})
+);
+
+// Stage 3: the small one is shifted to the place of the big one, with guard, round and sticky bit.
+wire [49:0] shifted = {small_2, 26'd0} >> (distance_2 > 8'd26 ? 5'd26 : distance_2[4:0]);
+
+reg        sign_3, subtract_3;
+reg [7:0]  exponent_3;
+reg [23:0] big_3;
+reg [26:0] small_3;
+
+always @(posedge clk) if (advance) begin
+    sign_3 <= sign_2;
+    subtract_3 <= subtract_2;
+    exponent_3 <= exponent_2;
+    big_3 <= big_2;
+    small_3 <= {shifted[49:24], |shifted[23:0]};
 end
 
-// Stage 3: the first one goes to bit 26, unless the number is subnormal.
+// Stage 4: they are added, or the small one is subtracted: with its bits turned over, and a carry into the lowest.
+wire [28:0] total = {1'b0, big_3, 3'b000, 1'b1} + {{1'b0, small_3} ^ {28{subtract_3}}, subtract_3};
+
+reg        sign_4, subtract_4;
+reg [7:0]  exponent_4, room_4; // room: to shift to the left, until it is subnormal
+reg [27:0] total_4;
+
+always @(posedge clk) if (advance) begin
+    sign_4 <= sign_3;
+    subtract_4 <= subtract_3;
+    exponent_4 <= exponent_3;
+    room_4 <= exponent_3 - 8'd1;
+    total_4 <= total[28:1];
+end
+
+// Stage 5: how far to shift it so that the first one goes to bit 26, unless the number is subnormal.
 reg [4:0] zeros;
 integer i;
 
 always @* begin
     zeros = 5'd27;
     for (i = 0; i < 27; i = i + 1) begin
-        if (total_2[i]) zeros = 5'd26 - i[4:0];
+        if (total_4[i]) zeros = 5'd26 - i[4:0];
     end
 end
 
-wire [7:0] room = exponent_2 - 8'd1;
-wire [4:0] left = {3'd0, zeros} > room ? room[4:0] : zeros;
-wire [26:0] normal = total_2[26:0] << left;
-
-reg        sign_3, special_3;
-reg [31:0] special_value_3;
-reg [8:0]  exponent_3;
-reg [25:0] number_3; // without the first one, which is the exponent's
+reg        sign_5;
+reg [7:0]  exponent_5;
+reg [27:0] total_5;
+reg [4:0]  left_5;
 
 always @(posedge clk) if (advance) begin
     // x - x is +0; a sum of zeros of one sign has that sign.
-    sign_3 <= sign_2 && !(subtract_2 && total_2 == 28'd0);
-    special_3 <= special_2;
-    special_value_3 <= special_value_2;
-    if (total_2[27]) begin
-        number_3 <= {total_2[26:2], total_2[1] | total_2[0]};
-        exponent_3 <= {1'b0, exponent_2} + 9'd1;
+    sign_5 <= sign_4 && !(subtract_4 && total_4 == 28'd0);
+    exponent_5 <= exponent_4;
+    total_5 <= total_4;
+    left_5 <= {3'd0, zeros} > room_4 ? room_4[4:0] : zeros;
+end
+
+// Stage 6: the shift.
+wire [26:0] normal = total_5[26:0] << left_5;
+
+reg        sign_6;
+reg [8:0]  exponent_6;
+reg [25:0] number_6; // without the first one, which is the exponent's
+
+always @(posedge clk) if (advance) begin
+    sign_6 <= sign_5;
+    if (total_5[27]) begin
+        number_6 <= {total_5[26:2], total_5[1] | total_5[0]};
+        exponent_6 <= {1'b0, exponent_5} + 9'd1;
     end else begin
-        number_3 <= normal[25:0];
-        exponent_3 <= normal[26] ? {1'b0, exponent_2 - {3'd0, left}} : 9'd0;
+        number_6 <= normal[25:0];
+        exponent_6 <= normal[26] ? {1'b0, exponent_5 - {3'd0, left_5}} : 9'd0;
     end
 end
 
-// Stage 4: rounding. A carry out of the fraction goes into the exponent, also from subnormal to normal, and to infinity.
-wire round_up = number_3[2] && (number_3[1] || number_3[0] || number_3[3]);
-wire [30:0] rounded = {exponent_3[7:0], number_3[25:3]} + {30'd0, round_up};
+// Stage 7: rounding. A carry out of the fraction goes into the exponent, also from subnormal to normal, and to infinity.
+wire round_up = number_6[2] && (number_6[1] || number_6[0] || number_6[3]);
+wire [30:0] rounded = {exponent_6[7:0], number_6[25:3]} + {30'd0, round_up};
 
 always @(posedge clk) if (advance) begin
-    if (special_3) sum <= special_value_3;
-    else if (exponent_3 >= 9'd255) sum <= {sign_3, 31'h7f800000};
-    else sum <= {sign_3, rounded};
+    if (nan_6) sum <= CANONICAL_NAN;
+    else sum <= {sign_6, infinite_6 || exponent_6 >= 9'd255 ? INFINITY[30:0] : rounded};
 end
+
+wire unused = total[0];
 
 endmodule
 

@@ -6,7 +6,7 @@
 // MOST beats are stored; `header_beats` says how many are. The reader gives beats back by `release_beats`, in order.
 //
 // One beat a clock, also of frames one behind the other; one clock more where the last beat of the payload lies wholly
-// within one beat of the frame. A header comes 4 clocks after the last beat. Without room the stream stands still.
+// within one beat of the frame. A header comes 11 clocks after the last beat. Without room the stream stands still.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -39,34 +39,51 @@ module frame_receiver #(
 
 localparam [31:0] RIGHT = 32'h2144df1c; // the CRC over a frame with its ICRC
 
-reg  [511:0] first_beat, second_beat, data;
+reg          has_beat, is_last; // the beat that was taken last, with zeros for the bytes that it does not have
+reg  [511:0] data;
+reg  [6:0]   bytes;
+reg  [511:0] first_beat, second_beat;
 reg  [143:0] held; // the last 18 bytes of the beat before
 reg  [143:0] tail; // what is still to be written
 reg          is_tail;
 reg  [9:0]   beat;  // of the frame, 1023 at most
 reg  [RING:0] write_pointer, read_pointer, stored;
-reg  [6:0]   bytes;
+reg  [511:0] kept;
+reg  [6:0]   count;
 integer i;
 
 wire no_room, headers_full, verdicts_empty, verdicts_full, headers_empty;
-wire take = s_axis_tvalid && s_axis_tready;
+wire take = has_beat && !is_tail && !no_room && !headers_full;
 wire is_first = beat == 10'd0;
 
-assign s_axis_tready = !is_tail && !no_room && !headers_full && !rst;
+assign s_axis_tready = (!has_beat || take) && !rst;
 wire [RING:0] filled = write_pointer - read_pointer;
 assign no_room = filled >= {1'b0, {RING{1'b1}}};
 
+// The bytes of a beat are its lowest ones.
 always @* begin
-    bytes = 7'd0;
-    data = s_axis_tdata;
-    for (i = 0; i < 64; i = i + 1) begin
-        bytes = bytes + {6'd0, s_axis_tkeep[i]};
-        if (!s_axis_tkeep[i]) data[8*i +: 8] = 8'd0;
+    count = 7'd64;
+    kept = s_axis_tdata;
+    for (i = 63; i >= 0; i = i - 1) begin
+        if (!s_axis_tkeep[i]) begin
+            count = i[6:0];
+            kept[8*i +: 8] = 8'd0;
+        end
     end
 end
 
+always @(posedge clk) begin
+    if (s_axis_tready) begin
+        has_beat <= s_axis_tvalid;
+        is_last <= s_axis_tlast;
+        data <= kept;
+        bytes <= count;
+    end
+    if (rst) has_beat <= 1'b0;
+end
+
 // Beat m of the frame completes beat m - 2 of the payload; what is behind its byte 46 begins the next.
-wire leaves_tail = s_axis_tlast && !is_first && bytes > 7'd50; // 46, and the ICRC
+wire leaves_tail = is_last && !is_first && bytes > 7'd50; // 46, and the ICRC
 wire wants_write = is_tail || (take && beat >= 10'd2);
 wire write = wants_write && stored < MOST[RING:0];
 wire [511:0] written = is_tail ? {368'd0, tail} : {data[367:0], held};
@@ -86,7 +103,7 @@ always @(posedge clk) begin
         held <= data[511:368];
         tail <= data[511:368];
         if (beat != 10'd1023) beat <= beat + 10'd1;
-        if (s_axis_tlast) begin
+        if (is_last) begin
             beat <= 10'd0;
             is_tail <= leaves_tail;
             if (!leaves_tail) stored <= {(RING + 1){1'b0}};
@@ -113,25 +130,25 @@ wire [511:0] head_high = is_first ? 512'd0 : beat == 10'd1 ? data : second_beat;
 wire [15:0] frame_bytes = {beat, 6'd0} + {9'd0, bytes};
 
 fifo #(.WIDTH(1024 + 16 + RING + 1), .ADDRESS(2)) headers (
-    .clk(clk), .rst(rst), .push(take && s_axis_tlast), .data({stored_at_end, frame_bytes, head_high, head_low}),
+    .clk(clk), .rst(rst), .push(take && is_last), .data({stored_at_end, frame_bytes, head_high, head_low}),
     .pop(header_pop), .first({header_beats, header_frame_bytes, header}), .is_empty(headers_empty), .is_full(headers_full)
 );
 
-// The CRC comes three clocks after the last beat.
+// The CRC comes nine clocks after the last beat.
 wire [31:0] crc;
-reg  [2:0]  ended;
-always @(posedge clk) ended <= rst ? 3'd0 : {ended[1:0], take && s_axis_tlast};
+reg  [8:0]  ended;
+always @(posedge clk) ended <= rst ? 9'd0 : {ended[7:0], take && is_last};
 
 icrc icrc_inst (
-    .clk(clk), .advance(1'b1), .is_valid(take), .is_first(is_first), .is_last(s_axis_tlast), .bytes(bytes), .data(data),
+    .clk(clk), .advance(1'b1), .is_valid(take), .is_first(is_first), .bytes(bytes), .data(data),
     .crc(crc)
 );
 fifo #(.WIDTH(1), .ADDRESS(3)) verdicts (
-    .clk(clk), .rst(rst), .push(ended[2]), .data(crc == RIGHT), .pop(header_pop), .first(header_icrc_is_right),
+    .clk(clk), .rst(rst), .push(ended[8]), .data(crc == RIGHT), .pop(header_pop), .first(header_icrc_is_right),
     .is_empty(verdicts_empty), .is_full(verdicts_full)
 );
 assign header_valid = !headers_empty && !verdicts_empty;
-assign is_idle = headers_empty && is_first && !is_tail && ended == 3'd0;
+assign is_idle = headers_empty && !has_beat && is_first && !is_tail && ended == 9'd0;
 
 wire unused = verdicts_full; // there are no more verdicts than headers
 

@@ -5,7 +5,7 @@
 // `slot_done` says for one clock that the frame of a command with `from_slot` needs the slot memory no more.
 //
 // One beat a clock in and out, frames one behind the other; one clock more where the ICRC lies across two beats. The
-// first beat comes 4 clocks after its command.
+// first beat comes 10 clocks after its command.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -59,6 +59,7 @@ module frame_sender #(
 
 localparam HEADERS = 110;
 localparam [15:0] SOURCE_PORT = 16'hc000;
+localparam ICRC_CLOCKS = 9;
 
 wire advance = !m_axis_tvalid || m_axis_tready;
 
@@ -126,24 +127,23 @@ always @* begin
     bytes = is_last ? {covered[5:0] == 6'd0, covered[5:0]} : 7'd64;
 end
 
-reg          valid_0, valid_1, valid_2, valid_3, first_0, last_0, last_1, last_2, last_3, tail_0, tail_1, tail_2, tail_3;
-reg  [6:0]   bytes_0, bytes_1, bytes_2, bytes_3;
-reg  [511:0] data_0, data_1, data_2, data_3;
+reg          first_0, last_0, tail_0;
+reg  [6:0]   bytes_0;
+reg  [511:0] data_0;
+reg  [ICRC_CLOCKS:0] valid; // beats on their way, the youngest first
+wire         last_9, tail_9;
+wire [6:0]   bytes_9;
+wire [511:0] data_9;
 
 always @(posedge clk) begin
     if (advance) begin
         held <= payload[511:144];
-        valid_0 <= command_valid;
         first_0 <= beat == 10'd0;
         last_0 <= is_last && !is_tail;
         tail_0 <= is_tail;
         bytes_0 <= bytes;
         data_0 <= raw;
-        {valid_1, valid_2, valid_3} <= {valid_0, valid_1, valid_2};
-        {last_1, last_2, last_3} <= {last_0, last_1, last_2};
-        {tail_1, tail_2, tail_3} <= {tail_0, tail_1, tail_2};
-        {bytes_1, bytes_2, bytes_3} <= {bytes_0, bytes_1, bytes_2};
-        {data_1, data_2, data_3} <= {data_0, data_1, data_2};
+        valid <= {valid[ICRC_CLOCKS-1:0], command_valid};
         if (command_valid) begin
             is_tail <= is_last && straddles && !is_tail;
             if (ends) beat <= 10'd0;
@@ -151,7 +151,8 @@ always @(posedge clk) begin
         end
     end
     if (rst) begin
-        {valid_0, valid_1, valid_2, valid_3, is_tail} <= 5'd0;
+        valid <= {(ICRC_CLOCKS + 1){1'b0}};
+        is_tail <= 1'b0;
         beat <= 10'd0;
     end
 end
@@ -159,18 +160,21 @@ end
 wire [31:0] crc;
 reg  [15:0] second_half;
 icrc icrc_inst (
-    .clk(clk), .advance(advance), .is_valid(valid_0 && !tail_0), .is_first(first_0), .is_last(last_0), .bytes(bytes_0),
-    .data(data_0), .crc(crc)
+    .clk(clk), .advance(advance), .is_valid(valid[0] && !tail_0), .is_first(first_0), .bytes(bytes_0), .data(data_0),
+    .crc(crc)
+);
+delay #(.WIDTH(512 + 7 + 2), .CLOCKS(ICRC_CLOCKS)) beats (
+    .clk(clk), .advance(advance), .data({data_0, bytes_0, last_0, tail_0}), .delayed({data_9, bytes_9, last_9, tail_9})
 );
 always @(posedge clk) if (advance) second_half <= crc[31:16];
 
-wire [511:0] placed = {480'd0, crc} << {bytes_3[5:0], 3'd0};
-wire [7:0]   kept = {1'b0, bytes_3} + (last_3 ? 8'd4 : 8'd0);
-assign m_axis_tvalid = valid_3;
-assign m_axis_tdata = tail_3 ? {496'd0, second_half} : last_3 ? data_3 | placed : data_3;
-assign m_axis_tlast = tail_3 || (last_3 && bytes_3 != 7'd62);
-assign m_axis_tkeep = tail_3 ? 64'd3 : kept >= 8'd64 ? {64{1'b1}} : (64'd1 << kept[5:0]) - 64'd1;
-assign is_idle = !command_valid && !valid_0 && !valid_1 && !valid_2 && !valid_3;
+wire [511:0] placed = {480'd0, crc} << {bytes_9[5:0], 3'd0};
+wire [7:0]   kept = {1'b0, bytes_9} + (last_9 ? 8'd4 : 8'd0);
+assign m_axis_tvalid = valid[ICRC_CLOCKS];
+assign m_axis_tdata = tail_9 ? {496'd0, second_half} : last_9 ? data_9 | placed : data_9;
+assign m_axis_tlast = tail_9 || (last_9 && bytes_9 != 7'd62);
+assign m_axis_tkeep = tail_9 ? 64'd3 : kept >= 8'd64 ? {64{1'b1}} : (64'd1 << kept[5:0]) - 64'd1;
+assign is_idle = !command_valid && valid == {(ICRC_CLOCKS + 1){1'b0}};
 
 endmodule
 

@@ -6,8 +6,8 @@
 // as wide, `a_high` and `result_high` above them. Of 64 bits of data, which are four elements, the lower two are in the
 // same 64 bits of `result`, the upper two in those of `result_high`. `rounded` is the value as it is sent.
 //
-// One beat a clock, in clocks with `advance`: `a` and `a_high` come 1 clock after op, dtype, keeps and b; `result` comes 5 clocks
-// after op, and `rounded` 6. Operation and type may change in each beat.
+// One beat a clock, in clocks with `advance`: `a` and `a_high` come 1 clock after op, dtype, keeps and b; `result` comes 8
+// clocks after op, and `rounded` 9. Operation and type may change in each beat.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -29,7 +29,7 @@ module vector_unit #(
     output wire [WIDTH-1:0] rounded
 );
 
-localparam FLOATS = 4; // clocks of float32_add and of float32_multiply
+localparam FLOATS = 7; // clocks of float32_add and of float32_multiply
 localparam [2:0] UNCHANGED = 3'd0, INTEGERS = 3'd1, EXTREMES = 3'd2, SUMS = 3'd3, PAIRS = 3'd4,
     INTEGER_PRODUCTS = 3'd5, FLOAT_PRODUCTS = 3'd6, KEPT = 3'd7; // whose result counts
 
@@ -45,8 +45,9 @@ reg  [7:0] op_1;
 reg  [1:0] size_log2_1;
 reg  [2:0] unit_1;
 reg        is_signed_1, is_small_1, is_bf16_1, is_float_1;
-wire [2:0] unit_5;
-wire       is_small_5, is_bf16_5;
+reg  [2:0] unit_2, unit_3, unit_4, unit_5;
+wire [2:0] unit_8;
+wire       is_small_8, is_bf16_8;
 
 always @(posedge clk) if (advance) begin
     op_1 <= op;
@@ -55,6 +56,7 @@ always @(posedge clk) if (advance) begin
     is_small_1 <= is_small;
     is_bf16_1 <= is_bf16;
     is_float_1 <= is_float;
+    {unit_2, unit_3, unit_4, unit_5} <= {unit_1, unit_2, unit_3, unit_4};
     if (keeps) unit_1 <= KEPT;
     else if (op == `FANIN_OP_NONE) unit_1 <= UNCHANGED;
     else if (is_pair) unit_1 <= PAIRS;
@@ -65,18 +67,18 @@ always @(posedge clk) if (advance) begin
     endcase
 end
 delay #(.WIDTH(5), .CLOCKS(FLOATS)) kind (
-    .clk(clk), .advance(advance), .data({unit_1, is_small_1, is_bf16_1}), .delayed({unit_5, is_small_5, is_bf16_5})
+    .clk(clk), .advance(advance), .data({unit_1, is_small_1, is_bf16_1}), .delayed({unit_8, is_small_8, is_bf16_8})
 );
 
 genvar lane, part;
 generate
     for (lane = 0; lane < WIDTH / 64; lane = lane + 1) begin : lanes
         wire [63:0]  own_b = b[64*lane +: 64];
-        wire [127:0] widened, extremes, sums, products, others_5, total_5;
-        wire [63:0]  integers, integer_products, pairs, narrowed, given_5;
+        wire [127:0] widened, extremes_3, operand_3, sums_8, float_products_8, others_8;
+        wire [63:0]  integers_4, products_5, pairs_3, narrowed, given_8;
         wire [127:0] a_1 = {a_high[64*lane +: 64], a[64*lane +: 64]};
-        reg  [127:0] b_1, others_1; // the upper half is there for f16 and bf16
-        reg  [63:0]  given_1, rounded_6; // b as it came
+        reg  [127:0] b_1, others_4, others_5, total_8; // the upper half is there for f16 and bf16
+        reg  [63:0]  given_1, rounded_9; // b as it came
 
         // Stage 1: the data in the form in which they are computed
         always @(posedge clk) if (advance) begin
@@ -84,60 +86,72 @@ generate
             given_1 <= own_b;
         end
 
-        // Stages 2 to 5; what takes less time is held back.
+        // Stages 2 to 8; what takes less time is held back.
         integer_unit integer_unit_inst (
-            .op(op_1), .size_log2(size_log2_1), .is_signed(is_signed_1), .a(a_1[63:0]), .b(b_1[63:0]), .result(integers)
+            .clk(clk), .advance(advance), .op(op_1), .size_log2(size_log2_1), .is_signed(is_signed_1), .a(a_1[63:0]),
+            .b(b_1[63:0]), .result(integers_4)
         );
         integer_multiply integer_multiply_inst (
-            .size_log2(size_log2_1), .a(a_1[63:0]), .b(b_1[63:0]), .product(integer_products)
+            .clk(clk), .advance(advance), .size_log2(size_log2_1), .a(a_1[63:0]), .b(b_1[63:0]), .product(products_5)
         );
         pair_extreme pair_extreme_inst (
-            .is_maximum(op_1 == `FANIN_OP_MAXLOC), .is_float(is_float_1), .is_short(size_log2_1 == 2'd1), .a(a_1[63:0]),
-            .b(b_1[63:0]), .extreme(pairs)
+            .clk(clk), .advance(advance), .is_maximum(op_1 == `FANIN_OP_MAXLOC), .is_float(is_float_1),
+            .is_short(size_log2_1 == 2'd1), .a(a_1[63:0]), .b(b_1[63:0]), .extreme(pairs_3)
         );
         for (part = 0; part < 4; part = part + 1) begin : parts
             float16_widen float16_widen_inst (
                 .is_bf16(is_bf16), .narrow(own_b[16*part +: 16]), .wide(widened[32*part +: 32])
             );
             float_extreme float_extreme_inst (
-                .is_maximum(op_1 == `FANIN_OP_MAX), .a(a_1[32*part +: 32]), .b(b_1[32*part +: 32]),
-                .extreme(extremes[32*part +: 32])
+                .clk(clk), .advance(advance), .is_maximum(op_1 == `FANIN_OP_MAX), .a(a_1[32*part +: 32]),
+                .b(b_1[32*part +: 32]), .extreme(extremes_3[32*part +: 32])
             );
             float32_add float32_add_inst (
-                .clk(clk), .advance(advance), .a(a_1[32*part +: 32]), .b(b_1[32*part +: 32]), .sum(sums[32*part +: 32])
+                .clk(clk), .advance(advance), .a(a_1[32*part +: 32]), .b(b_1[32*part +: 32]), .sum(sums_8[32*part +: 32])
             );
             float32_multiply float32_multiply_inst (
                 .clk(clk), .advance(advance), .a(a_1[32*part +: 32]), .b(b_1[32*part +: 32]),
-                .product(products[32*part +: 32])
+                .product(float_products_8[32*part +: 32])
             );
             float16_narrow float16_narrow_inst (
-                .is_bf16(is_bf16_5), .wide(total_5[32*part +: 32]), .narrow(narrowed[16*part +: 16])
+                .is_bf16(is_bf16_8), .wide(total_8[32*part +: 32]), .narrow(narrowed[16*part +: 16])
             );
         end
-        always @* begin
-            case (unit_1)
-                INTEGERS: others_1 = {64'd0, integers};
-                INTEGER_PRODUCTS: others_1 = {64'd0, integer_products};
-                PAIRS: others_1 = {64'd0, pairs};
-                EXTREMES: others_1 = extremes;
-                KEPT: others_1 = a_1;
-                default: others_1 = b_1;
+        delay #(.WIDTH(128), .CLOCKS(2)) operand (
+            .clk(clk), .advance(advance), .data(unit_1 == KEPT ? a_1 : b_1), .delayed(operand_3)
+        );
+        always @(posedge clk) if (advance) begin
+            case (unit_3)
+                PAIRS: others_4 <= {64'd0, pairs_3};
+                EXTREMES: others_4 <= extremes_3;
+                default: others_4 <= operand_3;
+            endcase
+            case (unit_4)
+                INTEGERS: others_5 <= {64'd0, integers_4};
+                default: others_5 <= others_4;
             endcase
         end
-        delay #(.WIDTH(128), .CLOCKS(FLOATS)) others (
-            .clk(clk), .advance(advance), .data(others_1), .delayed(others_5)
+        wire [127:0] chosen_5 = unit_5 == INTEGER_PRODUCTS ? {64'd0, products_5} : others_5;
+        delay #(.WIDTH(128), .CLOCKS(FLOATS - 4)) others (
+            .clk(clk), .advance(advance), .data(chosen_5), .delayed(others_8)
         );
         delay #(.WIDTH(64), .CLOCKS(FLOATS)) given (
-            .clk(clk), .advance(advance), .data(given_1), .delayed(given_5)
+            .clk(clk), .advance(advance), .data(given_1), .delayed(given_8)
         );
-        assign total_5 = unit_5 == SUMS ? sums : unit_5 == FLOAT_PRODUCTS ? products : others_5;
-        assign result[64*lane +: 64] = total_5[63:0];
-        assign result_high[64*lane +: 64] = total_5[127:64];
+        always @* begin
+            case (unit_8)
+                SUMS: total_8 = sums_8;
+                FLOAT_PRODUCTS: total_8 = float_products_8;
+                default: total_8 = others_8;
+            endcase
+        end
+        assign result[64*lane +: 64] = total_8[63:0];
+        assign result_high[64*lane +: 64] = total_8[127:64];
 
-        // Stage 6: the only data keep their bits, also those of a NaN.
+        // Stage 9: the only data keep their bits, also those of a NaN.
         always @(posedge clk) if (advance)
-            rounded_6 <= unit_5 == UNCHANGED ? given_5 : is_small_5 ? narrowed : total_5[63:0];
-        assign rounded[64*lane +: 64] = rounded_6;
+            rounded_9 <= unit_8 == UNCHANGED ? given_8 : is_small_8 ? narrowed : total_8[63:0];
+        assign rounded[64*lane +: 64] = rounded_9;
     end
 endgenerate
 

@@ -309,6 +309,13 @@ WRONG_LINES = (
         "",
     ),
     WrongLine(
+        "a LEAVE that names nobody names a device above",
+        "4-28",
+        "membership",
+        "Named(1 << bit, address=about.address)",
+        "about._replace(bits=1 << bit)",
+    ),
+    WrongLine(
         "a job ends when one has left",
         "10.4-3",
         "membership",

@@ -132,7 +132,7 @@ def leave(device: Device, job: Job, packet: Packet) -> None:
     job.left |= 1 << bit
     if job.state != State.TOMBSTONE and packet.status and first:
         about = named(packet)
-        abort(device, job, packet.status, about if about.bits else about._replace(bits=1 << bit))
+        abort(device, job, packet.status, about if about.bits else Named(1 << bit, address=about.address))  # [4-28]
     elif job.mask & ~job.left == 0:
         free(device, job)
     elif any(not slot.is_final and slot.missing >> bit & 1 for slot in job.table):

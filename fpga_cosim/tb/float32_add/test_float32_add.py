@@ -8,7 +8,7 @@ from fanin_wire.operations import operation_by_name
 from fpga_cosim.tb.floats import operands
 from fpga_cosim.tb.verilated import Module, pipelined
 
-LATENCY = 4
+LATENCY = 7
 
 
 def test_sums(vectors: int, generator: np.random.Generator) -> None:

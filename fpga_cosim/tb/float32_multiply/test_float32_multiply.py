@@ -8,7 +8,7 @@ from fanin_wire.operations import operation_by_name
 from fpga_cosim.tb.floats import operands
 from fpga_cosim.tb.verilated import Module, pipelined
 
-LATENCY, SIGN_AND_FRACTION = 4, np.uint32(0x807FFFFF)
+LATENCY, SIGN_AND_FRACTION = 7, np.uint32(0x807FFFFF)
 
 
 def check(module: Module, a: np.ndarray, b: np.ndarray) -> None:

@@ -8,7 +8,9 @@ import pytest
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name
 from fpga_cosim.tb.floats import operands
-from fpga_cosim.tb.verilated import Module
+from fpga_cosim.tb.verilated import Module, pipelined
+
+LATENCY = 2
 
 
 @pytest.mark.parametrize(("name", "exponent", "fraction"), [("f32", 8, 23), ("f16", 5, 10), ("bf16", 8, 7)])
@@ -18,7 +20,7 @@ def test_extremes(vectors: int, generator: np.random.Generator, name: str, expon
     a, b = operands(generator, vectors, exponent, fraction)
     for is_maximum, operation in enumerate(("MIN", "MAX")):
         inputs = np.zeros(len(a), module.inputs)
-        inputs["is_maximum"], inputs["a"], inputs["b"] = is_maximum, a, b
+        inputs["is_maximum"], inputs["a"], inputs["b"], inputs["advance"] = is_maximum, a, b, 1
         rows = np.stack([a, b]).view(datatype.numpy)
         expected = operation_by_name(operation).oracle(rows, datatype).view(a.dtype)
-        assert (module.run(inputs)["extreme"] == expected).all()
+        assert (pipelined(module, inputs, LATENCY)["extreme"] == expected).all()

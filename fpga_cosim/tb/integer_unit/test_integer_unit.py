@@ -6,8 +6,9 @@ import numpy as np
 
 from fanin_wire.datatypes import DATATYPES, Family
 from fanin_wire.operations import OPERATIONS
-from fpga_cosim.tb.verilated import Module
+from fpga_cosim.tb.verilated import Module, pipelined
 
+LATENCY = 3
 NOT_COMPUTED = {"PROD"}  # integer_multiply does
 
 
@@ -29,11 +30,12 @@ def test_operations(vectors: int, generator: np.random.Generator) -> None:
             a, b = words(generator, count), words(generator, count)
             b[: count // 4] = a[: count // 4]
             inputs = np.zeros(count, module.inputs)
+            inputs["advance"] = 1
             inputs["op"], inputs["size_log2"] = operation.code, datatype.itemsize.bit_length() - 1
             inputs["is_signed"], inputs["a"], inputs["b"] = datatype.numpy.kind == "i", a, b
             rows = np.stack([a, b]).view(np.uint8 if datatype.family == Family.BOOL else datatype.numpy)
             # MEAN travels as SUM: the partial is not divided
             expected = operation.partial(rows.view(datatype.numpy), datatype).view(np.uint64)
-            assert (module.run(inputs)["result"] == expected).all(), (operation.name, datatype.name)
+            assert (pipelined(module, inputs, LATENCY)["result"] == expected).all(), (operation.name, datatype.name)
             tried += 1
     assert tried == 8 * 10 + 3

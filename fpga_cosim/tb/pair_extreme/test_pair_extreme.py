@@ -8,9 +8,9 @@ import pytest
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name
 from fpga_cosim.tb.floats import special_values
-from fpga_cosim.tb.verilated import Module
+from fpga_cosim.tb.verilated import Module, pipelined
 
-SIZE = 8  # bytes
+SIZE, LATENCY = 8, 2  # bytes, clocks
 EDGES = {
     "i16_i32": np.array([-32768, -1, 0, 1, 32767], "<i2"),
     "i32_i32": np.array([-(2**31), -1, 0, 1, 2**31 - 1], "<i4"),
@@ -34,8 +34,8 @@ def test_pairs(vectors: int, generator: np.random.Generator, name: str, operatio
     inputs = np.zeros(vectors, module.inputs)
     inputs["a"], inputs["b"] = raw.view("<u8")
     inputs["is_maximum"], inputs["is_float"] = operation == "MAXLOC", name == "f32_i32"
-    inputs["is_short"] = name == "i16_i32"
+    inputs["is_short"], inputs["advance"] = name == "i16_i32", 1
     expected = operation_by_name(operation).partial(pairs, datatype).view("<u8")
-    extreme = module.run(inputs)["extreme"]
+    extreme = pipelined(module, inputs, LATENCY)["extreme"]
     wrong = np.flatnonzero(extreme != expected)
     assert not len(wrong), [f"{inputs['a'][i]:016x} {inputs['b'][i]:016x}: {extreme[i]:016x}" for i in wrong[:10]]

@@ -16,7 +16,7 @@ from fpga_cosim.tb.verilated import Module
 
 PROFILE = read((ROOT / "fpga_cosim/profile.toml").read_text())
 F32 = datatype_by_name("f32")
-LATENCY, STOPPED = 5, 0.25
+LATENCY, STOPPED = 8, 0.25
 WIDTHS = {"f32": (8, 23), "f16": (5, 10), "bf16": (8, 7)}  # of exponent and fraction
 
 

@@ -98,6 +98,14 @@ def names_are_counted_anew(tester: Tester) -> None:
         tester.expect(*told, again if code == Opcode.ABORT else job.to(1, Opcode.LEAVE_ACK), clause="4-24")
 
 
+@script("4-28", "11-3")
+def a_leave_that_names_nobody(tester: Tester) -> None:
+    """It is about the child itself, whatever its seg says."""
+    job = Job(tester)
+    job.send(Opcode.LEAVE, 1, status=int(Status["TIMEOUT"]), seg=2)
+    tester.expect(job.aborted(0, "TIMEOUT", 1), job.to(1, Opcode.LEAVE_ACK), clause="4-28")
+
+
 @script("4-20", "4-25")
 def the_address_of_a_lost_device(tester: Tester) -> None:
     """It is passed on as it is with PEER_LOST, and not with another status."""

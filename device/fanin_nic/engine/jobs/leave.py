@@ -206,8 +206,9 @@ def on_leave(e, job, header, source):
     if header.status and not had_left:
         scope = scope_from_peer(job, header)
         named = U64(header.node_bitmap)
+        if named == ZERO:  # the sender alone; then `seg` is not looked at
+            scope, named = scope_below(job), bit_of(header.source)
         job.offered_slots = 0  # the slots that the sender could lease are not known
-        named = bit_of(header.source) if named == ZERO else named
         abort_naming(e, job, header.status, scope, named, lost_device_in(header))
     abort_if_member_left(e, job)
     progress_leave(e, job)
