@@ -25,7 +25,7 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.cluster.sending_node import GPUS, plan_of
 from tests.cluster.test_handoff import PLANS, data_of, random_failures, random_plan
-from tests.e2e.fabrics import Bench, Statuses, statuses, undisturbed
+from tests.e2e.fabrics import Bench, Statuses, eventually, statuses, undisturbed
 from tests.fabric.fixtures import own_state_folder
 from tests.ordinary.sides import sockets
 
@@ -173,6 +173,8 @@ def test_tables_that_can_not_be_had(running: Running, monkeypatch: pytest.Monkey
         ends = [threads.submit(Streams, plan, jobs, devices, **place) for place in places]
     assert {type(each.exception()) for each in ends} == {NoResources}
     assert len(connected) == len(places)
-    found = statuses(running)
-    jids = {job["jid"] for device in found.values() for job in device["jobs"]}
-    assert not jids & {job.jid for job in jobs}, "while the errors still hold what they came from"
+
+    def held() -> set[int]:
+        return {job["jid"] for device in statuses(running).values() for job in device["jobs"]}
+
+    eventually(held, {job.jid for job in jobs}.isdisjoint)  # while the errors still hold what they came from

@@ -40,7 +40,7 @@ COMMANDS = [
     "ib_atomic_lat",
     "ib_atomic_lat --use_old_post_send",
 ]
-ROW = re.compile(r"^ *\d+ +(\d+) +[\d.]+ +([\d.]+)", re.M)
+ROW = re.compile(r"^ *\d+ +(\d+) +[\d.]+ +[\d.]+", re.M)
 ITERATIONS = 100  # where a command does not say how many
 
 
@@ -58,7 +58,7 @@ def test_program_ends_well(programs: Programs, command: str) -> None:
     rows = ROW.findall(client.stdout)
     expected = int(option("-n", line)) * int(option("-q", line) or 1)
     assert rows
-    assert all(int(iterations) == expected and float(speed) > 0 for iterations, speed in rows)
+    assert all(int(iterations) == expected for iterations in rows)
 
 
 def test_without_a_kernel_there_is_no_rdma_cm(programs: Programs) -> None:
