@@ -377,8 +377,7 @@ reg  [15:0] m_seg, m_length;
 reg  [63:0] m_node_bitmap, m_rank_bitmap, m_body;
 wire to_child = state == EACH_PUSH;
 wire is_result = m_opcode == `FANIN_OPCODE_RESULT;
-wire with_data = by_group ? is_result && wants != 64'd0 && has_data && status == 8'd0
-    : is_result && wants[own_bit] && has_data && status == 8'd0;
+wire with_data = is_result && has_data && status == 8'd0 && (by_group ? wants != 64'd0 : wants[own_bit]);
 
 assign command_push = (state == ANSWER || state == EACH_PUSH) && !command_is_full;
 assign c_mac = !to_child ? p_mac : by_group ? {GROUP_MAC, group_address[22:0]} : child_mac;

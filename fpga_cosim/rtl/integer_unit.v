@@ -98,7 +98,8 @@ end
 
 // Stage 3: what the operation takes of it
 wire [71:0] total = {high_2[36:1], low_2};
-wire [7:0]  not_less = of_last({total[71], total[62], total[53], total[44], total[35], total[26], total[17], total[8]}, size_2);
+wire [7:0]  ninths = {total[71], total[62], total[53], total[44], total[35], total[26], total[17], total[8]};
+wire [7:0]  not_less = of_last(ninths, size_2);
 wire [7:0]  keep_a = not_less ^ {8{op_2 == `FANIN_OP_MIN}};
 integer i;
 

@@ -89,8 +89,8 @@ wire [ADDRESS-1:0] c_slot_beat;
 
 engine #(.JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK), .RING(RING)) engine_inst (
     .clk(clk), .rst(rst), .now_us(now_us), .own_address(own_address), .group_address(group_address),
-    .group_size(group_size), .header_valid(header_valid), .header_pop(header_pop), .header_beats(header_beats), .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address),
-    .p_opcode(p_opcode), .p_version(p_version), .p_op(p_op), .p_dtype(p_dtype), .p_flags(p_flags), .p_jid(p_jid),
+    .group_size(group_size), .header_valid(header_valid), .header_pop(header_pop), .header_beats(header_beats),
+    .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address), .p_opcode(p_opcode), .p_version(p_version), .p_op(p_op), .p_dtype(p_dtype), .p_flags(p_flags), .p_jid(p_jid),
     .p_key(p_key), .p_position(p_position), .p_mid(p_mid), .p_sid(p_sid), .p_seg(p_seg), .p_length(p_length),
     .p_status(p_status), .p_source(p_source), .p_contributions(p_contributions), .p_token(p_token),
     .p_node_bitmap(p_node_bitmap), .p_rank_bitmap(p_rank_bitmap), .reads_config(reads_config),

@@ -1,8 +1,8 @@
 """A job of one rank whose results are held up: `python -m tests.e2e.held_job ADDRESS HELD WHAT`.
 
 As tests/e2e/held_rank.py, with the calls of `fanin.h`. WHAT is `end`: for the first line of its input the rank ends the
-job and says "late", since the results have not come in the time of that call. For the next one it leaves the job, and
-says what became of that.
+job, and says "late" if the results have not come in the time of that call. For the next one it leaves the job, and says
+what became of that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(address: str, held: str) -> None:
     say("posted")
     step()
     library().fanin_end_job(communicator[0], int(Status["ABORTED"]))
-    say("late")
+    say("late" if library().fanin_await_results(context.handle, 0) == Status["PENDING"] else "not late")
     step()
     say(Status(library().fanin_leave(communicator[0], round(1000 * SECONDS))).name)
 

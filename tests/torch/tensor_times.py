@@ -69,7 +69,7 @@ def one_round(pd: PD) -> list[Sample]:
 def table(pd: PD) -> str:
     """Medians of the rounds."""
     lines = [
-        "| memory | tensors | bytes of each | microseconds for each | regions |",
+        "| memory | tensors | bytes of each | microseconds each | regions |",
         "| --- | --- | --- | --- | --- |",
     ]
     for samples in zip(*(one_round(pd) for _ in range(ROUNDS)), strict=True):

@@ -62,7 +62,7 @@ def read_request(data: bytes) -> np.void:
     if dtype is None:
         raise Refused(Status["NOT_SUPPORTED"], f"message type {head['type']}")
     if len(data) != dtype.itemsize:
-        status = "VERSION_MISMATCH" if dtype == abi.ATTACH_RDMA else "INVALID_REQUEST"
+        status = "VERSION_MISMATCH" if dtype == abi.ATTACH_RDMA else "INVALID_REQUEST"  # it was shorter in version 1
         raise Refused(Status[status], f"{len(data)} bytes instead of {dtype.itemsize}")
     record = np.zeros(1, dtype)
     record.view("u1")[:] = np.frombuffer(data, "u1")

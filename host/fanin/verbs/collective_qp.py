@@ -215,7 +215,10 @@ class CollectiveQP(Resource):
         _on_pyverbs.discard(self)
         status = self._queue.destroy()
         if status == Status["PENDING"]:
-            raise Timeout(f"queue pair {self.qp_num} is destroyed, but results that it has under way have not come")
+            raise Timeout(
+                f"queue pair {self.qp_num} is destroyed, but results that it has under way have not come",
+                remedy="Do not use the memory of its requests again before the context is closed.",
+            )
         if status != Status["DEVICE_LOST"]:
             check(status, f"can not destroy queue pair {self.qp_num}")
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanin_train.staleness.streams import DONE, Arrival, Streams
+from fanin_train.staleness.streams import DONE, Streams
 
 NODES, COUNT = 3, 4
 
@@ -79,11 +80,13 @@ def send(streams: Streams, number: int) -> None:
     streams.send(number)
 
 
-def numbers(arrivals: list[Arrival], source: int) -> list[int]:
-    """Of the gradients of a source, each of which holds its number."""
-    found = [each for each in arrivals if each.source == source]
-    assert all(cast(np.ndarray, each.gradient).tolist() == [each.number] * COUNT for each in found)
-    return [each.number for each in found]
+def taken(streams: Streams, source: int) -> Iterator[int]:
+    """The numbers of what comes from a source, each a gradient that holds its number."""
+    for each in streams.arrivals():
+        assert each.source == source
+        assert each.gradient is not None
+        assert each.gradient.tolist() == [each.number] * COUNT
+        yield each.number
 
 
 def test_a_receiver_that_is_far_behind_in_a_stream_gets_all_of_it() -> None:
@@ -92,26 +95,24 @@ def test_a_receiver_that_is_far_behind_in_a_stream_gets_all_of_it() -> None:
     receiver, source, other = Devices().streams(window=2, base=(6, 3, 6))
     for each in (receiver, source, other):
         each.accept(9)
-    taken: list[int] = []
+    found: list[int] = []
     for number in range(4, 12):
         if number == 10:  # the receivers look for the first time
-            taken += [one for each in receiver.arrivals() for one in numbers([each], 1)]
+            found += taken(receiver, 1)
             list(other.arrivals())
         send(source, number)
-    taken += [one for each in receiver.arrivals() for one in numbers([each], 1)]
-    assert taken == list(range(4, 12))
+    found += taken(receiver, 1)
+    assert found == list(range(4, 12))
 
 
 def test_a_node_that_computes_no_more_gets_everything_until_all_are_done() -> None:
     receiver, source, other = Devices().streams(window=1, base=(0, 0, 0))
     receiver.accept(None)
     other.accept(None)
-    found: list[Arrival] = []
     for number in range(1, 10):
         send(source, number)
-        found += receiver.arrivals()
+        assert list(taken(receiver, 1)) == [number]
         assert len(list(other.arrivals())) == 1
-        assert numbers(found[-1:], 1) == [number]
     source.send(10, DONE)
     (last,) = receiver.arrivals()
     assert (last.source, last.number, last.gradient) == (1, 10, None)
@@ -126,19 +127,17 @@ def test_every_message_comes_once_and_whole(window: int, base: int, ahead: int, 
     finished = base + ahead
     other.accept(None)
     receiver.accept(finished)
-    sent, taken = base, list[int]()
+    sent, found = base, list[int]()
     for act in script.draw(st.lists(st.sampled_from(["send", "look", "finish"]), max_size=60)):
         list(other.arrivals())
         if act == "look":
-            for each in receiver.arrivals():
-                taken += numbers([each], 1)
-        elif act == "finish" and taken and finished < taken[-1] + window:
+            found += taken(receiver, 1)
+        elif act == "finish" and found and finished < found[-1] + window:
             finished += 1
             receiver.accept(finished)
-        elif act == "send" and sent < min(finished + window, (taken or [base])[-1] + 2 * window + 2):
+        elif act == "send" and sent < min(finished + window, (found or [base])[-1] + 2 * window + 2):
             sent += 1
             send(source, sent)
     list(other.arrivals())
-    for each in receiver.arrivals():
-        taken += numbers([each], 1)
-    assert taken == list(range(base + 1, sent + 1))
+    found += taken(receiver, 1)
+    assert found == list(range(base + 1, sent + 1))

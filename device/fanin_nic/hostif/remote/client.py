@@ -61,7 +61,7 @@ class RemoteClient(Client):
         return self.endpoint.markers
 
     def mark_end_of_results(self) -> None:
-        """Nothing orders its connection with its queue pair. So a reply counts when the markers have come."""
+        """Nothing orders its connection with its queue pair. So the client waits for the marker, too."""
         self.endpoint.post_marker()
 
     @property

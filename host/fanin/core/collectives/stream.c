@@ -1,8 +1,6 @@
 /* The stream: requests of one rank in one job, in order. */
 #include "collectives/stream_parts.h"
 
-#define RESULTS_MS 5000 /* for which results are waited for once more, of a queue pair that is no more */
-
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
                         void (*free_request)(struct fanin_request *))
 {
@@ -15,7 +13,7 @@ enum fanin_status fanin_stream_destroy_qp(struct stream *stream)
     enum fanin_status status;
 
     if (stream->qp_destroyed)
-        status = fanin_await_results(stream->context, RESULTS_MS);
+        status = fanin_await_results(stream->context, fanin_request_timeout_ms(stream->context));
     else
         status = fanin_destroy_qp(stream->context, stream->qp);
     stream->qp_destroyed |= status == FANIN_SUCCESS || status == FANIN_PENDING;
@@ -132,7 +130,7 @@ int fanin_stream_is_drained(struct stream *stream)
     return drained;
 }
 
-int fanin_stream_has_told_end(struct stream *stream)
+int fanin_stream_knows_end(struct stream *stream)
 {
     int told;
 

@@ -62,7 +62,7 @@ int fanin_stream_has_backlog(struct stream *stream);
 /* Whether nothing is under way. If the device has not told, it will, for a later call. */
 int fanin_stream_is_drained(struct stream *stream);
 /* Whether the job is known to have ended. If not, the device is asked, and a later call knows. It disturbs nobody. */
-int fanin_stream_has_told_end(struct stream *stream);
+int fanin_stream_knows_end(struct stream *stream);
 /* What has become of the requests that have ended for the program only. FANIN_PENDING: some are still under way. A
  * failure is told once. */
 enum fanin_status fanin_stream_settled(struct stream *stream);

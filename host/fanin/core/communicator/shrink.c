@@ -1,7 +1,7 @@
 /* The survivors of a job that has lost a member agree on the members of the next one.
  *
  * The program may have learned of the loss in another job of the same ranks, while nothing went on in this one. So the
- * agreement begins by asking the device, for a moment: it hears of a loss for all jobs at about the same time.
+ * agreement begins by asking the device, for a moment: it notices a loss in all jobs at about the same time.
  *
  * Each rank may have received a different report of the failure. A failure is named by bits, which get coarser with
  * the distance: ranks of the same node learn which process is dead, other nodes learn its node, and nodes beyond a
@@ -22,7 +22,7 @@
 #include <time.h>
 
 enum {
-    WORD_MS = 1000,   /* for the word of the device that a rank is lost, which the program has from another job */
+    NOTICE_MS = 1000, /* until the device notices the loss in this job, of which the program has learned in another */
     GRACE_MS = 2000,  /* for ranks that another believes lost: a living rank has heard of the failure by then */
     MARGIN_MS = 5000, /* that a message between living ranks may take */
     MOST_PAIRS = 32,  /* at a time: a device has room for 64 jobs, and grants a client three quarters of them */
@@ -205,9 +205,9 @@ static void put_in_order(struct agreement *agreement)
 /* If the job does not tell of a loss soon, nobody is suspect. */
 static enum fanin_status ascertain(struct agreement *agreement)
 {
-    uint64_t patience = agreement->timeout_ms / 2 < WORD_MS ? agreement->timeout_ms / 2 : WORD_MS;
+    uint64_t patience = agreement->timeout_ms / 2 < NOTICE_MS ? agreement->timeout_ms / 2 : NOTICE_MS;
 
-    if (!fanin_stream_has_told_end(&agreement->lost->stream) && fanin_now_ms() - agreement->begun < patience)
+    if (!fanin_stream_knows_end(&agreement->lost->stream) && fanin_now_ms() - agreement->begun < patience)
         return FANIN_PENDING;
     take_failure(agreement);
     put_in_order(agreement);

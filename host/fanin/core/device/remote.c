@@ -32,7 +32,7 @@
 struct kept_region {
     struct kept_region *next;
     struct ibv_mr *region;         /* NULL: the device reaches it no more */
-    uint32_t lkey;                 /* the device's key */
+    uint32_t lkey;                 /* the device's key; 0: it has refused the region, which could not be given back */
 };
 
 struct fanin_remote {
@@ -534,12 +534,11 @@ void fanin_remote_keep(struct fanin_context *context, void *region, const uint32
     struct fanin_remote *remote = context->remote;
     struct kept_region *kept = region;
 
-    if (!lkey) {
-        deregister(remote, kept);
+    if (!lkey && deregister(remote, kept)) {
         free(kept);
         return;
     }
-    kept->lkey = *lkey;
+    kept->lkey = lkey ? *lkey : 0;
     pthread_mutex_lock(&remote->region_lock);
     kept->next = remote->kept;
     remote->kept = kept;
@@ -554,12 +553,11 @@ void fanin_remote_forget(struct fanin_context *context, uint32_t lkey)
     pthread_mutex_lock(&remote->region_lock);
     for (struct kept_region **link = &remote->kept; (found = *link); link = &found->next)
         if (found->lkey == lkey) {
-            *link = found->next;
+            if (deregister(remote, found)) {
+                *link = found->next;
+                free(found);
+            }
             break;
         }
     pthread_mutex_unlock(&remote->region_lock);
-    if (!found)
-        return;
-    deregister(remote, found);
-    free(found);
 }
