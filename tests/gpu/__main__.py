@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,24 +40,22 @@ def output_of(command: list[str]) -> str:
     return done.stdout
 
 
-def train(name: str, stale_max: int, bits: int) -> list[bool]:
-    """Whether each rank ended at the parameters of synchronous training, to the last bit."""
+def training() -> str:
+    """Bounded staleness with models on the GPU."""
+    name = BENCH.up(Shape(RANKS, 2)).fabric.name
     with tempfile.TemporaryDirectory() as folder:
-        options = {"last": STEPS, "stale_max": stale_max, "bits": bits, "device": "cuda"}
+        options: dict[str, Any] = {"last": STEPS, "bounds": [0, 1], "bits": [32, 16], "device": "cuda"}
         fanin = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
         command = [*fanin, "run", "--name", name, "-n", str(RANKS), "--slots", "16", "--prefix", "--"]
         output_of([*command, sys.executable, "-m", "tests.training.staleness.torch_rank", folder, json.dumps(options)])
-        found = [np.load(path) for path in Path(folder).glob("*.npz")]
+        found = [dict(np.load(path)) for path in Path(folder).glob("*.npz")]
         assert len(found) == RANKS
-        return [each["parameters"].tobytes() == each["expected"].tobytes() for each in found]
-
-
-def training() -> str:
-    """Bounded staleness with a model on the GPU."""
-    running = BENCH.up(Shape(RANKS, 2))
-    for bits in (32, 16):
-        assert all(train(running.fabric.name, 0, bits)), f"{bits} bits: other parameters than of synchronous training"
-        assert not any(train(running.fabric.name, 1, bits)), "with a bound of 1 it can not be synchronous training"
+    for each in found:
+        for bits in options["bits"]:
+            expected = each[f"{bits} expected"].tobytes()
+            same = each[f"{bits} at 0"].tobytes() == expected
+            assert same, f"{bits} bits: other parameters than of synchronous training"
+            assert each[f"{bits} at 1"].tobytes() != expected, "with a bound of 1 it can not be synchronous training"
     return (
         f"{RANKS} ranks, {STEPS} steps: parameters of 32 and of 16 bits on the GPU equal those of synchronous training"
     )

@@ -1,10 +1,11 @@
-"""A rank of a test over devices: it trains a model of PyTorch, and the same one without Fanin, and writes both.
+"""A rank of a test over devices: it trains models of PyTorch, and the same ones without Fanin, and writes both.
 
-    python -m tests.training.staleness.torch_rank FOLDER '{"last": 6, "stale_max": 0, "bits": 32, "device": "cpu"}'
+    python -m tests.training.staleness.torch_rank FOLDER '{"last": 6, "bounds": [0], "bits": [32], "device": "cpu"}'
 
-With 16 bits, or on "cuda", the optimiser has the parameters in float32 in the memory of the host.
+One model for each number of bits and each bound, one after the other. With 16 bits, or on "cuda", the optimiser has the
+parameters in float32 in the memory of the host.
 
-Each rank writes FOLDER/RANK.npz.
+Each rank writes FOLDER/RANK.npz: "BITS at BOUND" for each model, and "BITS expected".
 """
 
 from __future__ import annotations
@@ -61,26 +62,34 @@ def assert_given(model: StaleDataParallel) -> None:
     assert torch.equal(of_module, torch.from_numpy(model.flat.values).to(of_module))
 
 
+def train(model: nn.Module, communicator: fanin.Communicator, stale_max: int, last: int) -> np.ndarray:
+    """The parameters after training with Fanin."""
+    parallel = StaleDataParallel(model, communicator, Adam(0.01), stale_max, "fixed")
+    for number in range(1, last + 1):
+        if number == 2:
+            parallel.checkpoint()
+            assert_given(parallel)
+        if number % 2:
+            parallel.zero_grad()  # of a program that has it from its time without Fanin: it takes the gradients away
+        loss_of(parallel, communicator.rank, number).backward()
+        parallel.step()
+    parallel.finish()
+    assert_given(parallel)
+    return np.array(parallel.flat.values)
+
+
 def main(folder: Path, options: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    kind = options.get("bits", 32), options.get("device", "cpu")
+    device, last = options.get("device", "cpu"), options["last"]
+    found: dict[str, Any] = {}
     with fanin.Communicator() as communicator:
-        model = StaleDataParallel(
-            make_model(*kind, communicator.rank), communicator, Adam(0.01), options["stale_max"], "fixed"
-        )
-        for number in range(1, options["last"] + 1):
-            if number == 2:
-                model.checkpoint()
-                assert_given(model)
-            if number % 2:
-                model.zero_grad()  # of a program that has it from its time without Fanin: it takes the gradients away
-            loss_of(model, communicator.rank, number).backward()
-            model.step()
-        model.finish()
-        expected = synchronous(make_model(*kind), communicator.size, options["last"])
-        assert_given(model)
-        np.savez(folder / f"{communicator.rank}.npz", parameters=model.flat.values, expected=expected)
+        for bits in options["bits"]:
+            for bound in options["bounds"]:
+                model = make_model(bits, device, communicator.rank)
+                found[f"{bits} at {bound}"] = train(model, communicator, bound, last)
+            found[f"{bits} expected"] = synchronous(make_model(bits, device), communicator.size, last)
+        np.savez(folder / f"{communicator.rank}.npz", **found)
 
 
 if __name__ == "__main__":
