@@ -1,5 +1,6 @@
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 make ... chooses the interpreter;
-# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS, ARM_FLAGS, BENCH_FLAGS, FORMAL_FLAGS and SOAK_FLAGS are passed on.
+# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS, ARM_FLAGS, BENCH_FLAGS, CORUNDUM_FLAGS, FORMAL_FLAGS and SOAK_FLAGS
+# are passed on.
 
 PYTHON ?= python3
 PYTEST_FLAGS ?=
@@ -9,6 +10,7 @@ MINUTES ?= 10
 KILLS ?= 100
 SOAK_FLAGS ?=
 FORMAL_FLAGS ?=
+CORUNDUM_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -50,7 +52,7 @@ help:
 	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
 	@echo "make formal  a proof, by induction, of the rules of slots in the Verilog (a minute; FORMAL_FLAGS=faults breaks the Verilog, it must fail)"
 	@echo "make synthesis  cells, levels and clocks of the Verilog on FPGAs, against the table in fpga_cosim/syn (minutes)"
-	@echo "make corundum  the switch in Verilog in corundum's own testbench, beside its NIC and its driver (minutes; fetches corundum)"
+	@echo "make corundum  the switch in Verilog in corundum's own testbench, beside its NIC (20 minutes; fetches corundum; CORUNDUM_FLAGS=children: 4)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
 	@echo "make ucc     libsharp_coll for UCC: UCC's own tests with it, and 10,000 collectives (fetches and builds UCC)"
@@ -185,7 +187,7 @@ formal: $(VENV)/.synthesised
 corundum: .bench/corundum/.installed | .bench/corundum/source
 	@command -v iverilog >/dev/null || { \
 	  echo "fanin: NOT_SUPPORTED: this machine lacks Icarus Verilog; install it (Debian: iverilog)"; exit 1; }
-	@$(CORUNDUM_BIN)/python -m fpga_cosim.corundum.testbench .bench/corundum/source
+	@$(CORUNDUM_BIN)/python -m fpga_cosim.corundum.testbench .bench/corundum/source $(CORUNDUM_FLAGS)
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

@@ -586,16 +586,16 @@ module mqnic_app_block #(
 
 initial begin
     if (APP_ID != 32'hfa010001) begin
-        $display("fanin: BAD_PARAMETER: APP_ID is %h; this application is fa010001 (%m)", APP_ID);
+        $display("fanin: NOT_SUPPORTED: APP_ID is %h; this application is fa010001 (%m)", APP_ID);
         $finish;
     end
     if (AXIS_DATA_WIDTH != 512) begin
-        $display("fanin: BAD_PARAMETER: AXIS_DATA_WIDTH is %0d; the switch has a bus of 512 bits (%m)",
+        $display("fanin: NOT_SUPPORTED: AXIS_DATA_WIDTH is %0d; the switch has a bus of 512 bits (%m)",
             AXIS_DATA_WIDTH);
         $finish;
     end
     if (AXIL_APP_CTRL_DATA_WIDTH != 32) begin
-        $display("fanin: BAD_PARAMETER: AXIL_APP_CTRL_DATA_WIDTH is %0d; the switch's registers have 32 bits (%m)",
+        $display("fanin: NOT_SUPPORTED: AXIL_APP_CTRL_DATA_WIDTH is %0d; the switch's registers have 32 bits (%m)",
             AXIL_APP_CTRL_DATA_WIDTH);
         $finish;
     end

@@ -14,9 +14,9 @@
 `define REGISTER_GROUP_SIZE 8'h20 // setting: how many devices listen there, 16 bits
 `define REGISTER_RECEIVED 8'h40 // frames for it that came through the queue before it
 `define REGISTER_SENT 8'h44 // frames that it sent
-`define REGISTER_OVERFLOWS 8'h48 // frames for it that found no room before it
-`define REGISTER_BAD_FRAMES 8'h4c // frames for it that the MAC marked as bad
-`define REGISTER_DROPS 8'h80 // packets that it dropped: a word for each number of drop_reasons.vh
+`define REGISTER_OVERFLOWS 8'h48 // frames for it that found no room before it; 0 after a reset of the receiving clock
+`define REGISTER_BAD_FRAMES 8'h4c // frames for it that the MAC marked as bad; likewise
+`define REGISTER_DROPS 8'h80 // packets that it dropped: a word for each number of drop_reasons.vh; 0 when it begins to run
 
 `define REGISTER_IDENTITY_VALUE 32'h464e494e
 

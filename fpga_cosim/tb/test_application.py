@@ -26,7 +26,7 @@ def test_a_wrong_parameter_is_refused(parameter: str, tmp_path: Path) -> None:
     """Where the simulation begins, by name."""
     run(*ICARUS, f"-P{NAME}.{parameter}", "-o", tmp_path / "simulation", BLOCK)
     name = parameter.partition("=")[0]
-    assert f"fanin: BAD_PARAMETER: {name} is" in run("vvp", "-n", tmp_path / "simulation")
+    assert f"fanin: NOT_SUPPORTED: {name} is" in run("vvp", "-n", tmp_path / "simulation")
 
 
 def test_two_ports() -> None:
