@@ -1,5 +1,6 @@
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 make ... chooses the interpreter;
-# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS, ARM_FLAGS, BENCH_FLAGS, FORMAL_FLAGS and SOAK_FLAGS are passed on.
+# PYTEST_FLAGS, DEMO_FLAGS, MATRIX_FLAGS, ARM_FLAGS, BENCH_FLAGS, CORUNDUM_FLAGS, FORMAL_FLAGS and SOAK_FLAGS
+# are passed on.
 
 PYTHON ?= python3
 PYTEST_FLAGS ?=
@@ -9,6 +10,7 @@ MINUTES ?= 10
 KILLS ?= 100
 SOAK_FLAGS ?=
 FORMAL_FLAGS ?=
+CORUNDUM_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -20,11 +22,13 @@ BENCH_FLAGS ?=
 ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 NCCL_TAG := v2.30.7-1
 UCC_TAG := v1.8.0
+CORUNDUM_COMMIT := 1ca0151b97af85aa5dd306d74b6bcec65904d2ce
+CORUNDUM_BIN := .bench/corundum/environment/bin
 TORCH ?= torch==2.13.0+cpu
 TORCHFT := torchft==0.2.0
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis peers mpi4py-suite nccl ucc torch torch-suite torch-bench training gpu bench soak clean
+.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis corundum peers mpi4py-suite nccl ucc torch torch-suite torch-bench training gpu bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -48,6 +52,7 @@ help:
 	@echo "make cosim-mutants  the switch in Verilog broken in one place at a time: its tests must notice (half an hour)"
 	@echo "make formal  a proof, by induction, of the rules of slots in the Verilog (a minute; FORMAL_FLAGS=faults breaks the Verilog, it must fail)"
 	@echo "make synthesis  cells, levels and clocks of the Verilog on FPGAs, against the table in fpga_cosim/syn (minutes)"
+	@echo "make corundum  the switch in Verilog in corundum's own testbench, beside its NIC (20 minutes; fetches corundum; CORUNDUM_FLAGS=children: 4)"
 	@echo "make peers   Open MPI and MPICH, each in an environment in .bench, and the tests of mpi4py: for make test and make bench"
 	@echo "make nccl    the tables, arguments and layouts of the plugin for NCCL against NCCL's headers, and 10,000 collectives (fetches NCCL)"
 	@echo "make ucc     libsharp_coll for UCC: UCC's own tests with it, and 10,000 collectives (fetches and builds UCC)"
@@ -160,6 +165,29 @@ synthesis: $(VENV)/.synthesised
 
 formal: $(VENV)/.synthesised
 	@$(BIN)/python -m fpga_cosim.formal.formal $(FORMAL_FLAGS)
+
+.bench/corundum/source:
+	@echo "== fetching corundum into .bench/corundum"
+	@git init --quiet $@.part
+	@git -C $@.part fetch --quiet --depth 1 https://github.com/corundum/corundum $(CORUNDUM_COMMIT) \
+	  && git -C $@.part checkout --quiet FETCH_HEAD || { rm -rf $@.part; \
+	  echo "fanin: NOT_SUPPORTED: corundum can not be fetched here; put a clone of it, at $(CORUNDUM_COMMIT), into $@"; exit 1; }
+	@mv $@.part $@
+
+# Versions as in corundum's tox.ini (docs/dependencies.md).
+.bench/corundum/.installed: $(VENV)/.made pyproject.toml $(CORE)
+	@echo "== installing cocotb and fanin into .bench/corundum"
+	@$(PYTHON) -m venv .bench/corundum/environment
+	@$(CORUNDUM_BIN)/python -m pip --disable-pip-version-check --quiet install cocotb==1.7.2 cocotb-bus==0.2.1 \
+	  cocotb-test==0.2.4 cocotbext-axi==0.1.24 cocotbext-eth==0.1.22 cocotbext-pcie==0.2.14 \
+	  || { echo "fanin: NOT_SUPPORTED: cocotb can not be installed here; it needs a C++ compiler and Python.h"; exit 1; }
+	@$(CORUNDUM_BIN)/python -m pip --disable-pip-version-check --quiet install --editable .
+	@touch $@
+
+corundum: .bench/corundum/.installed | .bench/corundum/source
+	@command -v iverilog >/dev/null || { \
+	  echo "fanin: NOT_SUPPORTED: this machine lacks Icarus Verilog; install it (Debian: iverilog)"; exit 1; }
+	@$(CORUNDUM_BIN)/python -m fpga_cosim.corundum.testbench .bench/corundum/source $(CORUNDUM_FLAGS)
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .

@@ -50,10 +50,11 @@ def to_beats(frames: Iterable[bytes], dtype: np.dtype) -> np.ndarray:
     return np.concatenate(every) if every else np.zeros(0, dtype)
 
 
-def from_beats(beats: np.ndarray) -> Sequence[bytes]:
-    """The frames of an AXI-Stream. tkeep must be full in all beats but the last, and there without a gap."""
+def from_beats(beats: np.ndarray, stream: str = "m_axis") -> Sequence[bytes]:
+    """The frames of an AXI-Stream of this name. tkeep must be full in all beats but the last, and have no gap there."""
     frames, begin = [], 0
-    is_last, keeps, data = beats["m_axis_tlast"] != 0, beats["m_axis_tkeep"], beats["m_axis_tdata"]
+    is_last, keeps, data = (beats[f"{stream}_{field}"] for field in ("tlast", "tkeep", "tdata"))
+    is_last = is_last != 0
     assert np.all(keeps[~is_last] == 2**BEAT - 1), "tkeep of a beat in between has gaps"
     assert len(beats) == 0 or is_last[-1], "the last frame has no end"
     for end in np.flatnonzero(is_last):

@@ -10,6 +10,7 @@ from fpga_cosim.tb.target import ADDRESS, RtlTarget
 from fpga_cosim.tb.verilated import Module
 
 SLOTS, DATA_AND_WANTS = 8, 0x43
+JOB = {"jid": 5, "key": 6, "lane": 0}
 PAYLOAD = frames.HEADERS + packets.HEADERS  # its place in a frame
 
 
@@ -21,15 +22,19 @@ def joined(
     group, group_size: see RtlTarget.
     """
     target = RtlTarget(children, module, group=group, group_size=group_size)
-    job = {"jid": 5, "key": 6, "lane": 0}
     for bit, address in enumerate(target.addresses):
-        body = {"boot_id": 1, "slots": SLOTS, "window": SLOTS // 2, "chunk": chunk, "route": 1, "hops": 1}
-        mapped = 0xFFFF << 32 | int.from_bytes(bytes(map(int, ADDRESS.split("."))))
-        hop = {"address": mapped, "mask": (1 << children) - 1, "bit": bit}
-        data = packets.build("CONFIG", address, ADDRESS, spec.CONFIG.pack(body) + spec.HOP.pack(hop), **job, source=bit)
-        answers = target.exchange_at(1_000_000 + bit, [(address, data)], traffic.PORT)
+        answers = target.exchange_frames(1_000_000 + bit, [config(address, bit, children, chunk)])
     assert sum(each.destination in target.addresses for each in answers) == children
-    return target, job, target.addresses
+    return target, JOB, target.addresses
+
+
+def config(address: str, bit: int, children: int, chunk: int = 1024) -> bytes:
+    """The frame with which a child joins."""
+    body = {"boot_id": 1, "slots": SLOTS, "window": SLOTS // 2, "chunk": chunk, "route": 1, "hops": 1}
+    mapped = 0xFFFF << 32 | int.from_bytes(bytes(map(int, ADDRESS.split("."))))
+    hop = {"address": mapped, "mask": (1 << children) - 1, "bit": bit}
+    packet = packets.build("CONFIG", address, ADDRESS, spec.CONFIG.pack(body) + spec.HOP.pack(hop), **JOB, source=bit)
+    return frames.frame(address, ADDRESS, traffic.PORT, packet)
 
 
 def contribution(job: dict[str, int], address: str, bit: int, position: int, data: np.ndarray, **other: int) -> bytes:

@@ -22,7 +22,7 @@ import numpy as np
 
 from fpga_cosim.tb.tools import BUILD, FORMAL, OWN_BUILD, RTL, environment, run, verilator_root
 
-# Ports that the harness drives itself
+# Ports that the harness drives itself: a clock, and a stream in this clock
 CLOCK, RESET, IDLE = "clk", "rst", "is_idle"
 HALF_PERIOD_PS = 2000  # of a waveform: 250 MHz
 HANDSHAKE = ("s_axis_tvalid", "s_axis_tready", "m_axis_tvalid", "m_axis_tready")
@@ -181,6 +181,10 @@ def _moves(ports: np.dtype, form: str) -> str:
     )
 
 
+def _is_stream(ports: set[str]) -> bool:
+    return {CLOCK, *HANDSHAKE} <= ports
+
+
 def _digest(*words: str) -> str:
     """What a library is made of: this file, all sources of the RTL, and words that say how it is built."""
     made_of = [path.read_bytes() for path in (Path(__file__), *sorted(RTL.glob("*.v*")), *sorted(FORMAL.glob("*.vh")))]
@@ -274,7 +278,7 @@ class Module:
         header = (folder / "Vdut.h").read_text()
         ports = [(direction, port, _type(kind, words)) for direction, kind, port, _, _, words in _PORT.findall(header)]
         names = {port for _, port, _ in ports}
-        own = (CLOCK, RESET, *(HANDSHAKE if set(HANDSHAKE) <= names else ()))
+        own = (CLOCK, RESET, *(HANDSHAKE if _is_stream(names) else ()))
         self.inputs, self.outputs = (
             np.dtype([(port, kind) for direction, port, kind in ports if direction == wanted and port not in own])
             for wanted in ("IN", "OUT")
@@ -287,7 +291,7 @@ class Module:
 
     def _compile(self, folder: Path, library: Path, names: set[str]) -> None:
         """The library of what Verilator has made in a folder, of a module with these ports."""
-        is_stream = set(HANDSHAKE) <= names
+        is_stream = _is_stream(names)
         sizes = {"in_size": self.inputs.itemsize, "out_size": self.outputs.itemsize}
         code = WRAPPER.format(
             put=_moves(self.inputs, "memcpy(&dut->{name}, from + {offset}, {size});"),

@@ -1,0 +1,134 @@
+"""Children of a switch that shares its port with corundum, inside of corundum's testbench: cocotb runs this module.
+
+Frames come and go at a model of a MAC. The host is corundum's model of its driver, which also writes and reads the
+registers of the switch, through PCIe and the application's AXI-Lite.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+import cocotb
+import numpy as np
+from cocotb.triggers import Timer
+from test_mqnic_core_pcie_us import TB, mqnic
+
+from fpga_cosim.corundum.testbench import APPLICATION
+from fpga_cosim.tb import frames
+from fpga_cosim.tb.conversation import conversation
+from fpga_cosim.tb.registers import REGISTERS, settings
+from fpga_cosim.tb.target import ADDRESS, reasons
+
+MAC, ADDRESS_NUMBER = frames.mac_of(ADDRESS), int(ipaddress.IPv4Address(ADDRESS))
+OTHERS, SEED = 24, 20261128  # frames of the NIC on each way
+POLLS, POLL_NS = 400, 500
+
+
+class Port:
+    """The first port: what its MAC is given, and what it sends; the host behind it."""
+
+    def __init__(self, dut) -> None:
+        self.bench = TB(dut, msix_count=2 ** len(dut.core_pcie_inst.irq_index))
+        self.sent: list[bytes] = []  # by the MAC
+
+    async def begin(self) -> None:
+        """Bring the NIC up, as corundum's own test does."""
+        await self.bench.init()
+        await self.bench.driver.init_pcie_dev(self.bench.rc.find_device(self.bench.dev.functions[0].pcie_id))
+        self.host = self.bench.driver.interfaces[0]
+        self.registers = self.bench.driver.app_hw_regs
+        await self.host.open()
+        scheduler = self.host.sched_blocks[0].schedulers[0]
+        await scheduler.rb.write_dword(mqnic.MQNIC_RB_SCHED_RR_REG_CTRL, 1)
+        for queue in range(len(self.host.txq)):
+            await scheduler.hw_regs.write_dword(4 * queue, 3)
+        await self.bench.driver.hw_regs.read_dword(0)
+        cocotb.start_soon(self._collect())
+
+    async def _collect(self) -> None:
+        while True:
+            self.sent.append(bytes((await self.bench.port_mac[0].tx.recv()).data))
+
+    async def receive(self, every: list[bytes]) -> None:
+        """Let the MAC receive frames, one behind the other."""
+        for frame in every:
+            await self.bench.port_mac[0].rx.send(frame)
+
+    async def transmit(self, every: list[bytes]) -> None:
+        """Let the host send frames."""
+        for frame in every:
+            await self.host.start_xmit(frame, 0)
+
+    async def read(self, name: str, word: int = 0) -> int:
+        """A register of the switch."""
+        return await self.registers.read_dword(REGISTERS[name] + 4 * word)
+
+    async def write(self, name: str, value: int) -> None:
+        """The same."""
+        await self.registers.write_dword(REGISTERS[name], value)
+
+    async def until(self, name: str, value: int) -> None:
+        """Wait for a value of a register."""
+        for _ in range(POLLS):
+            if await self.read(name) == value:
+                return
+            await Timer(POLL_NS, "ns")
+        raise AssertionError(f"{name} is {await self.read(name)}, not {value}")
+
+
+async def delivered(port: Port, count: int) -> list:
+    """So many packets that the host has received."""
+    return [await port.host.recv() for _ in range(count)]
+
+
+@cocotb.test()
+async def children_beside_a_nic(dut) -> None:
+    """Off, on, off: children get the bits of the switch in plain Python, and the NIC's frames pass with time stamps."""
+    numbers = np.random.default_rng(SEED)
+    talk = conversation(numbers)
+    received, sent = (
+        [bytes([first] * 12) + numbers.bytes(int(size)) for size in numbers.integers(48, 1500, OTHERS)]
+        for first in (8, 10)
+    )
+    port = Port(dut)
+    await port.begin()
+    assert port.bench.driver.app_id == APPLICATION
+    assert (await port.read("IDENTITY")).to_bytes(4, "big") == b"FNIN"
+
+    await port.receive(talk.sent[:2])  # off: for the host
+    assert [bytes(packet.data) for packet in await delivered(port, 2)] == talk.sent[:2]
+
+    wanted = settings(MAC, ADDRESS_NUMBER)
+    for name, value in wanted.items():
+        await port.write(name, value)
+    await port.write("CONTROL", 1)
+    await port.until("STATUS", 1)
+    await port.write("ADDRESS", 0)  # has no effect while it runs
+    assert {name: await port.read(name) for name in wanted} == wanted
+
+    mixed = [frame for pair in zip(talk.sent, received, strict=False) for frame in pair]
+    mixed += talk.sent[len(received) :] + received[len(talk.sent) :]
+    transmitting = cocotb.start_soon(port.transmit(sent))
+    await port.receive(mixed)
+    packets = await delivered(port, len(received))
+    await transmitting
+    await port.until("SENT", len(talk.answers))
+    for _ in range(POLLS):
+        if len(port.sent) < len(talk.answers) + len(sent):
+            await Timer(POLL_NS, "ns")
+
+    assert [bytes(packet.data) for packet in packets] == received
+    stamps = [(packet.timestamp_s, packet.timestamp_ns) for packet in packets]
+    assert stamps == sorted(set(stamps)), "time stamps of what the NIC received"
+    assert stamps[0] > (0, 0)
+    assert [frame for frame in port.sent if frame[:1] == b"\x0a"] == sent
+    assert talk.is_answered_by([frame for frame in port.sent if frame[:1] != b"\x0a"])
+    assert await port.read("RECEIVED") == len(talk.sent)
+    assert (await port.read("OVERFLOWS"), await port.read("BAD_FRAMES")) == (0, 0)
+    drops = {clause: await port.read("DROPS", number) for number, clause in reasons().items()}
+    assert {clause: count for clause, count in drops.items() if count} == dict(talk.drops)
+
+    await port.write("CONTROL", 0)
+    await port.until("STATUS", 0)
+    await port.receive(talk.sent[:2])
+    assert [bytes(packet.data) for packet in await delivered(port, 2)] == talk.sent[:2]

@@ -1,0 +1,49 @@
+"""What is seen in the other clock are values that were there, whole, in their order, and the last one in time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fpga_cosim.tb.clocks import HALVES, M, S, TwoClocks
+from fpga_cosim.tb.verilated import Module
+
+WIDTH, STEPS, PERIODS = 64, 4000, 4  # periods of each side in which a value crosses; two may be on their way
+
+
+@pytest.fixture(scope="module")
+def crossing() -> Module:
+    """A value of 64 bits."""
+    return Module("clock_crossing", {"WIDTH": WIDTH})
+
+
+@pytest.mark.parametrize("halves", HALVES)
+def test_values_stay_whole(crossing: Module, halves: tuple[int, int], generator: np.random.Generator) -> None:
+    """A new value with each clock, all bits of it random."""
+    clocks = TwoClocks(crossing, halves)
+    given, seen = [0], []
+    for _ in range(STEPS):
+        rising, falling = clocks.step()
+        if M in rising:
+            seen.append(int(clocks.after["m_value"]))
+        if S in falling:
+            given.append(int(generator.integers(1 << 63)))
+            clocks.inputs["s_value"] = given[-1]
+    places = [given.index(value) for value in seen]
+    assert places == sorted(places)
+    assert len(set(places)) > STEPS / (4 * PERIODS * sum(halves))
+
+
+@pytest.mark.parametrize("halves", HALVES)
+@pytest.mark.parametrize("ports", [("s_rst",), ("m_rst",), ("s_rst", "m_rst")])
+def test_a_value_comes_after_a_reset(crossing: Module, halves: tuple[int, int], ports: tuple[str, ...]) -> None:
+    """Of one side or both, at any place of the handshake."""
+    for delay in range(2 * sum(halves)):
+        clocks = TwoClocks(crossing, halves)
+        for value in (1, 2):
+            clocks.inputs["s_value"] = value
+            for _ in range(4 * PERIODS * sum(halves) + delay):
+                clocks.step()
+            assert clocks.after["m_value"] == value
+            clocks.reset(*ports)
+            assert clocks.after["m_value"] == value

@@ -1,0 +1,202 @@
+"""A switch and a NIC share a port: frames of both pass, children get their results, and the host sees and sets."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import deque
+
+import numpy as np
+import pytest
+
+from fpga_cosim.tb import frames
+from fpga_cosim.tb.axi_lite import OKAY, Host
+from fpga_cosim.tb.clocks import Clocks
+from fpga_cosim.tb.conversation import conversation
+from fpga_cosim.tb.registers import REGISTERS, settings
+from fpga_cosim.tb.target import ADDRESS, reasons
+from fpga_cosim.tb.verilated import Module
+
+RX, TX, HALVES = "rx_clk", "tx_clk", {"rx_clk": 2, "tx_clk": 3}
+RX_USER, TX_USER, QUEUE = 97, 17, 6
+MAC, ADDRESS_NUMBER = frames.mac_of(ADDRESS), int(ipaddress.IPv4Address(ADDRESS))
+FIELDS = ("tdata", "tkeep", "tlast")
+POLLS, BEFORE_THE_END, QUIET = 200, 1500, 400  # the last two in clocks
+OTHERS = 30  # frames of the NIC on each way
+
+
+class Port(Clocks):
+    """The module between a NIC and a MAC that give frames without a pause; the MAC takes those of others when it likes.
+
+    received, sent: beats that have come to the NIC and to the MAC. takes: how likely the MAC takes a beat.
+    """
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        super().__init__(Module("switch_port", {"RX_USER": RX_USER, "TX_USER": TX_USER, "QUEUE": QUEUE}), HALVES)
+        self._generator, self.takes = generator, 0.8
+        self._dtype = np.dtype([("s_axis_tdata", "u1", 64), ("s_axis_tkeep", "u8"), ("s_axis_tlast", "u1")])
+        self._waiting: dict[str, deque[np.ndarray]] = {"rx": deque(), "tx": deque()}
+        self._came: dict[str, list[np.void]] = {"rx": [], "tx": []}
+        self.inputs["m_axis_rx_tready"] = 1
+        self.reset("rx_rst", "tx_rst")
+        self.host = Host(self.inputs, self.clock, generator)
+
+    def put(self, way: str, sent: list[bytes]) -> None:
+        """Frames that the MAC has received ("rx"), or that the NIC sends ("tx")."""
+        beats = frames.to_beats(sent, self._dtype)
+        self._waiting[way].extend(np.split(beats, len(beats)) if len(beats) else [])
+
+    def clock(self) -> np.void:
+        """A clock of the switch; the outputs before its edge."""
+        rising, falling = self.step()
+        for way, clock in (("rx", RX), ("tx", TX)):
+            if clock in rising:
+                self._rise(way)
+            if clock in falling:
+                self._fall(way)
+        return self.after
+
+    def _rise(self, way: str) -> None:
+        if self.inputs[f"s_axis_{way}_tvalid"][0] and self.before[f"s_axis_{way}_tready"]:
+            self._waiting[way].popleft()
+            self.inputs[f"s_axis_{way}_tvalid"] = 0
+        if self.before[f"m_axis_{way}_tvalid"] and self.inputs[f"m_axis_{way}_tready"][0]:
+            self._came[way].append(self.before)
+
+    def _fall(self, way: str) -> None:
+        if self._waiting[way]:
+            beat = self._waiting[way][0]
+            for field in FIELDS:
+                self.inputs[f"s_axis_{way}_{field}"] = beat[f"s_axis_{field}"]
+            self.inputs[f"s_axis_{way}_tuser"] = 0
+            self.inputs[f"s_axis_{way}_tvalid"] = 1
+        if way == "tx":
+            self.inputs["m_axis_tx_tready"] = self._generator.random() < self.takes
+
+    def run(self) -> None:
+        """Until nothing waits outside, and nothing has come for a while."""
+        quiet, before = 0, None
+        while quiet < QUIET:
+            self.clock()
+            now = [len(each) for each in (*self._waiting.values(), *self._came.values())]
+            quiet, before = (quiet + 1, now) if now == before else (0, now)
+
+    def came(self, way: str) -> list[bytes]:
+        """The frames that have come to the NIC ("rx") or to the MAC ("tx") since the last call."""
+        beats = np.array(self._came[way], self.after.dtype)
+        self._came[way].clear()
+        return list(frames.from_beats(beats, f"m_axis_{way}"))
+
+    def read(self, name: str) -> int:
+        """A register."""
+        return self.host.read(REGISTERS[name])
+
+    def turn(self, on: bool) -> None:
+        """Turn the switch on or off, and wait until it is."""
+        assert self.host.write(REGISTERS["CONTROL"], int(on)) == OKAY
+        assert any(self.read("STATUS") == on for _ in range(POLLS))
+
+    def start(self) -> None:
+        """With its settings."""
+        for name, value in settings(MAC, ADDRESS_NUMBER).items():
+            assert self.host.write(REGISTERS[name], value) == OKAY
+        self.turn(True)
+        self.run()  # until the receiving side knows it
+
+
+@pytest.fixture
+def port(generator: np.random.Generator) -> Port:
+    """Turned off."""
+    return Port(generator)
+
+
+def others(generator: np.random.Generator, first: int, count: int = OTHERS) -> list[bytes]:
+    """Frames that have nothing to do with the switch; the bytes of their Ethernet addresses are `first`."""
+    return [bytes([first] * 12) + generator.bytes(int(size)) for size in generator.integers(48, 1500, count)]
+
+
+def mixed(generator: np.random.Generator, one: list[bytes], other: list[bytes]) -> list[bytes]:
+    """Both, each in its order."""
+    places = generator.permutation(len(one) + len(other)) < len(one)
+    sources = {True: iter(one), False: iter(other)}
+    return [next(sources[bool(place)]) for place in places]
+
+
+def test_children_beside_a_nic(port: Port, generator: np.random.Generator) -> None:
+    """Children get what the switch in plain Python sends, while frames of the NIC pass both ways."""
+    port.start()
+    talk, received, sent = conversation(generator), others(generator, 8), others(generator, 10)
+    port.put("rx", mixed(generator, talk.sent, received))
+    port.put("tx", sent)
+    port.run()
+    came = port.came("tx")
+    assert port.came("rx") == received
+    assert [frame for frame in came if frame[:1] == b"\x0a"] == sent
+    assert talk.is_answered_by([frame for frame in came if frame[:1] != b"\x0a"])
+    assert port.read("RECEIVED") == len(talk.sent)
+    assert port.read("SENT") == len(talk.answers)
+    assert (port.read("OVERFLOWS"), port.read("BAD_FRAMES")) == (0, 0)
+    drops = {clause: port.host.read(REGISTERS["DROPS"] + 4 * number) for number, clause in reasons().items()}
+    assert {clause: count for clause, count in drops.items() if count} == talk.drops
+
+
+def test_turned_off_and_on(port: Port, generator: np.random.Generator) -> None:
+    """Before and after, frames for the switch pass to the NIC. On again, it has forgotten its jobs."""
+    talk = conversation(generator, positions=3)
+    for _ in range(2):
+        port.put("rx", talk.sent)
+        port.run()
+        assert (port.came("rx"), port.came("tx")) == (talk.sent, [])
+        port.start()
+        port.put("rx", talk.sent)
+        port.run()
+        assert port.came("rx") == []
+        assert talk.is_answered_by(port.came("tx"))
+        port.turn(False)
+        port.run()
+
+
+def test_turned_off_at_once(port: Port, generator: np.random.Generator) -> None:
+    """What has come by then is answered; nothing is left half sent."""
+    port.start()
+    talk = conversation(generator)
+    port.put("rx", talk.sent)
+    for _ in range(BEFORE_THE_END):
+        port.clock()
+    port.turn(False)
+    port.run()
+    passed, answers = port.came("rx"), port.came("tx")
+    assert talk.sent[len(talk.sent) - len(passed) :] == passed
+    assert 0 < len(passed) < len(talk.sent)
+    assert port.read("RECEIVED") == len(talk.sent) - len(passed)
+    assert port.read("SENT") == len(answers)
+
+
+def test_a_mac_that_does_not_send(port: Port, generator: np.random.Generator) -> None:
+    """The switch is pushed back, frames for it are dropped whole, and each is counted; others pass."""
+    port.start()
+    talk, received = conversation(generator, positions=40), others(generator, 8)
+    port.takes = 0
+    port.put("rx", mixed(generator, talk.sent, received))
+    port.run()
+    assert port.came("rx") == received
+    overflows = port.read("OVERFLOWS")
+    assert 0 < overflows < len(talk.sent)
+    port.takes = 1
+    port.run()
+    answers = port.came("tx")
+    assert port.read("RECEIVED") == len(talk.sent) - overflows
+    assert port.read("SENT") == len(answers)
+    assert set(talk.answers) >= {(".".join(map(str, frame[30:34])), frame[frames.HEADERS :]) for frame in answers[:4]}
+
+
+def test_bad_frames(port: Port, generator: np.random.Generator) -> None:
+    """The MAC marks one in its last beat; the switch does not see it."""
+    port.start()
+    frame = conversation(generator).sent[0]
+    port.put("rx", [frame])
+    while not port.inputs["s_axis_rx_tlast"][0]:
+        port.clock()
+    port.inputs["s_axis_rx_tuser"] = np.eye(1, port.inputs["s_axis_rx_tuser"].shape[1], dtype=np.uint8)
+    port.run()
+    assert (port.read("RECEIVED"), port.read("BAD_FRAMES")) == (0, 1)
+    assert port.came("tx") == []
