@@ -180,7 +180,7 @@ formal: $(VENV)/.synthesised
 	@$(PYTHON) -m venv .bench/corundum/environment
 	@$(CORUNDUM_BIN)/python -m pip --disable-pip-version-check --quiet install cocotb==1.7.2 cocotb-bus==0.2.1 \
 	  cocotb-test==0.2.4 cocotbext-axi==0.1.24 cocotbext-eth==0.1.22 cocotbext-pcie==0.2.14 \
-	  || { echo "fanin: NOT_SUPPORTED: cocotb can not be installed here; it needs a C++ compiler and Python.h"; exit 1; }
+	  || { echo "fanin: NOT_SUPPORTED: cocotb can not be installed here; it needs Python 3.11, Python.h and a C++ compiler (PYTHON=)"; exit 1; }
 	@$(CORUNDUM_BIN)/python -m pip --disable-pip-version-check --quiet install --editable .
 	@touch $@
 

@@ -6,20 +6,15 @@ registers of the switch, through PCIe and the application's AXI-Lite.
 
 from __future__ import annotations
 
-import ipaddress
-
 import cocotb
 import numpy as np
 from cocotb.triggers import Timer
 from test_mqnic_core_pcie_us import TB, mqnic
 
 from fpga_cosim.corundum.testbench import APPLICATION
-from fpga_cosim.tb import frames
-from fpga_cosim.tb.conversation import conversation
-from fpga_cosim.tb.registers import REGISTERS, settings
-from fpga_cosim.tb.target import ADDRESS, reasons
+from fpga_cosim.tb.conversation import RECEIVED, TRANSMITTED, conversation, others, parted
+from fpga_cosim.tb.registers import REGISTERS, drop_counters, own_settings
 
-MAC, ADDRESS_NUMBER = frames.mac_of(ADDRESS), int(ipaddress.IPv4Address(ADDRESS))
 OTHERS, SEED = 24, 20261128  # frames of the NIC on each way
 POLLS, POLL_NS = 400, 500
 
@@ -54,17 +49,21 @@ class Port:
         for frame in every:
             await self.bench.port_mac[0].rx.send(frame)
 
+    async def delivered(self, count: int) -> list:
+        """So many packets that the host has received."""
+        return [await self.host.recv() for _ in range(count)]
+
     async def transmit(self, every: list[bytes]) -> None:
         """Let the host send frames."""
         for frame in every:
             await self.host.start_xmit(frame, 0)
 
-    async def read(self, name: str, word: int = 0) -> int:
+    async def read(self, name: str) -> int:
         """A register of the switch."""
-        return await self.registers.read_dword(REGISTERS[name] + 4 * word)
+        return await self.registers.read_dword(REGISTERS[name])
 
     async def write(self, name: str, value: int) -> None:
-        """The same."""
+        """Write a register of the switch."""
         await self.registers.write_dword(REGISTERS[name], value)
 
     async def until(self, name: str, value: int) -> None:
@@ -76,29 +75,21 @@ class Port:
         raise AssertionError(f"{name} is {await self.read(name)}, not {value}")
 
 
-async def delivered(port: Port, count: int) -> list:
-    """So many packets that the host has received."""
-    return [await port.host.recv() for _ in range(count)]
-
-
 @cocotb.test()
 async def children_beside_a_nic(dut) -> None:
     """Off, on, off: children get the bits of the switch in plain Python, and the NIC's frames pass with time stamps."""
     numbers = np.random.default_rng(SEED)
     talk = conversation(numbers)
-    received, sent = (
-        [bytes([first] * 12) + numbers.bytes(int(size)) for size in numbers.integers(48, 1500, OTHERS)]
-        for first in (8, 10)
-    )
+    received, sent = (others(numbers, way, OTHERS) for way in (RECEIVED, TRANSMITTED))
     port = Port(dut)
     await port.begin()
     assert port.bench.driver.app_id == APPLICATION
     assert (await port.read("IDENTITY")).to_bytes(4, "big") == b"FNIN"
 
     await port.receive(talk.sent[:2])  # off: for the host
-    assert [bytes(packet.data) for packet in await delivered(port, 2)] == talk.sent[:2]
+    assert [bytes(packet.data) for packet in await port.delivered(2)] == talk.sent[:2]
 
-    wanted = settings(MAC, ADDRESS_NUMBER)
+    wanted = own_settings()
     for name, value in wanted.items():
         await port.write(name, value)
     await port.write("CONTROL", 1)
@@ -110,7 +101,7 @@ async def children_beside_a_nic(dut) -> None:
     mixed += talk.sent[len(received) :] + received[len(talk.sent) :]
     transmitting = cocotb.start_soon(port.transmit(sent))
     await port.receive(mixed)
-    packets = await delivered(port, len(received))
+    packets = await port.delivered(len(received))
     await transmitting
     await port.until("SENT", len(talk.answers))
     for _ in range(POLLS):
@@ -121,14 +112,15 @@ async def children_beside_a_nic(dut) -> None:
     stamps = [(packet.timestamp_s, packet.timestamp_ns) for packet in packets]
     assert stamps == sorted(set(stamps)), "time stamps of what the NIC received"
     assert stamps[0] > (0, 0)
-    assert [frame for frame in port.sent if frame[:1] == b"\x0a"] == sent
-    assert talk.is_answered_by([frame for frame in port.sent if frame[:1] != b"\x0a"])
+    passed, answers = parted(port.sent)
+    assert passed == sent
+    assert talk.is_answered_by(answers)
     assert await port.read("RECEIVED") == len(talk.sent)
     assert (await port.read("OVERFLOWS"), await port.read("BAD_FRAMES")) == (0, 0)
-    drops = {clause: await port.read("DROPS", number) for number, clause in reasons().items()}
+    drops = {clause: await port.registers.read_dword(address) for clause, address in drop_counters().items()}
     assert {clause: count for clause, count in drops.items() if count} == dict(talk.drops)
 
     await port.write("CONTROL", 0)
     await port.until("STATUS", 0)
     await port.receive(talk.sent[:2])
-    assert [bytes(packet.data) for packet in await delivered(port, 2)] == talk.sent[:2]
+    assert [bytes(packet.data) for packet in await port.delivered(2)] == talk.sent[:2]

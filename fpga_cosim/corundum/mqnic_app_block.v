@@ -2,8 +2,8 @@
 // everything else goes to where corundum's template of an application lets it go.
 //
 // Parameters and ports are those of corundum's mqnic_app_block, and so are their names (see NOTICE). The application's
-// AXI-Lite has the switch's registers: register_map.vh. Statistics, DMA and memories are not used. The tag of the switch's
-// frames is 0: corundum's transmit engine disregards completions without the highest bit of the tag.
+// AXI-Lite has the switch's registers: register_map.vh. Statistics, DMA and memories are not used. The tag of the
+// switch's frames is 0: corundum's transmit engine disregards completions without the highest bit of the tag.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -592,6 +592,10 @@ initial begin
     if (AXIS_DATA_WIDTH != 512) begin
         $display("fanin: NOT_SUPPORTED: AXIS_DATA_WIDTH is %0d; the switch has a bus of 512 bits (%m)",
             AXIS_DATA_WIDTH);
+        $finish;
+    end
+    if (APP_AXIS_DIRECT_ENABLE == 0) begin
+        $display("fanin: NOT_SUPPORTED: APP_AXIS_DIRECT_ENABLE is 0; the switch is in the direct path (%m)");
         $finish;
     end
     if (AXIL_APP_CTRL_DATA_WIDTH != 32) begin

@@ -1,8 +1,10 @@
-// A value of one clock, seen in another: `m_value` is what `s_value` was some clocks before, and never a mixture of two.
+// A value of one clock, seen in another: `m_value` is what `s_value` was some clocks before, and never a mixture of
+// two.
 //
 // The source holds a value and turns its request. When the request has come, the destination takes the value and turns
 // its acknowledgement, which lets the source take the next: a value for about three clocks of each side. What does not
-// stay so long may never be seen. A reset of one side alone repeats a value; it must last six clocks of the slower side.
+// stay so long may never be seen. A reset of one side alone repeats a value; it must last six clocks of the slower
+// side.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -25,14 +27,12 @@ reg             request, acknowledge;
 
 always @(posedge s_clk) begin
     acknowledge_seen <= {acknowledge_seen[0], acknowledge};
-    if (acknowledge_seen[1] == request) begin
-        held <= s_value;
-        request <= !request;
-    end
-    if (s_rst) begin
-        held <= {WIDTH{1'b0}};
+    if (s_rst) begin // `held` stays: the destination may be about to take it
         request <= 1'b0;
         acknowledge_seen <= 2'd0;
+    end else if (acknowledge_seen[1] == request) begin
+        held <= s_value;
+        request <= !request;
     end
 end
 

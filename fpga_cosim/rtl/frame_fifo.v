@@ -1,12 +1,13 @@
-// A queue of frames from one clock to another, in 2**ADDRESS beats. A frame comes out when all of it is in, without a gap.
+// A queue of frames from one clock to another, in 2**ADDRESS beats. A frame comes out when all of it is in, without a
+// gap.
 //
-// A frame with `s_bad` in its last beat is dropped. What happens without room depends on DROPS: 1: the stream never waits,
-// and the whole frame is dropped, as behind a MAC. 0: the stream waits; a frame must fit.
-// `s_overflow` and `s_bad_frame`: a frame has been dropped, for want of room or as a bad one.
+// A frame with `s_bad` in its last beat is dropped. What happens without room depends on DROPS: 1: the stream never
+// waits, and the whole frame is dropped, as behind a MAC. 0: the stream waits; a frame must fit. `s_overflow` and
+// `s_bad_frame`: a frame has been dropped, for want of room or as a bad one.
 //
-// A reset of one side empties the queue, on both sides. What has begun to come out ends with the next beat, so that those
-// behind see a frame, if a wrong one; of what has begun to go in, nothing remains. It must last eight clocks of the
-// slower side.
+// A reset of one side empties the queue, on both sides. What has begun to come out ends with the next beat, so that
+// those behind see a frame, if a wrong one; of what has begun to go in, nothing remains. It must last eight clocks of
+// the slower side.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

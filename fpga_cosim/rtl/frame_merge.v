@@ -1,5 +1,5 @@
-// Puts the frames of NIC and switch behind each other, for a MAC to send: in turns, if both wait. Combinational: there is
-// no clock between. The `tuser` of the NIC's frames stays with them; that of the switch's is 0.
+// Puts the frames of NIC and switch behind each other, for a MAC to send: in turns, if both wait. Combinational: there
+// is no clock between. The `tuser` of the NIC's frames stays with them; that of the switch's is 0.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -31,14 +31,13 @@ module frame_merge #(
     output wire [USER-1:0] m_axis_tuser
 );
 
-reg is_decided, decision; // who has a frame under way: 1: the switch
-reg was_switch;           // who had the last
-wire of_switch = is_decided ? decision : switch_axis_tvalid && !(nic_axis_tvalid && was_switch);
+reg is_decided; // a frame is under way
+reg was_switch; // who has it, or had the last: 1: the switch
+wire of_switch = is_decided ? was_switch : switch_axis_tvalid && !(nic_axis_tvalid && was_switch);
 
 always @(posedge clk) begin
     if (m_axis_tvalid) begin
         is_decided <= !(m_axis_tlast && m_axis_tready);
-        decision <= of_switch;
         was_switch <= of_switch;
     end
     if (rst) begin

@@ -1,5 +1,5 @@
-// The switch beside a NIC, between its MAC and it: both share the port. Frames for the switch leave the stream that the MAC
-// receives, what the switch sends joins the stream that the MAC sends, and everything else passes.
+// The switch beside a NIC, between its MAC and it: both share the port. Frames for the switch leave the stream that the
+// MAC receives, what the switch sends joins the stream that the MAC sends, and everything else passes.
 //
 //   MAC ==> frame_select =======================================================> NIC      rx_clk
 //                `==> frame_fifo ==> switch_core ==> frame_fifo ==.                         clk, in between
@@ -147,7 +147,7 @@ localparam [31:0] CLOCK = PERIOD_NUM, MICROSECOND = 1000 * PERIOD_DENOM;
 assign in_tready = core_tready || !runs;
 
 always @(posedge clk) begin
-    runs <= is_on || (runs && !(is_idle && !in_tvalid));
+    runs <= runs ? is_on || !is_idle || in_tvalid : is_on && (!in_tvalid || in_tlast); // it begins with a whole frame
     received <= received + {31'd0, in_tvalid && in_tready && in_tlast};
     sent <= sent + {31'd0, out_tvalid && out_tready && out_tlast};
     if (phase + CLOCK >= MICROSECOND) begin
@@ -185,12 +185,12 @@ switch_registers #(.ADDRESS(REGISTER_ADDRESS)) switch_registers_inst (
 // Sent, in tx_clk
 wire [511:0] ready_tdata;
 wire [63:0]  ready_tkeep;
-wire         ready_tlast, ready_tvalid, ready_tready, never_overflow, never_bad;
+wire         ready_tlast, ready_tvalid, ready_tready, is_cut, never_bad;
 frame_fifo #(.ADDRESS(CHUNK + 3), .DROPS(0)) behind_switch (
     .s_clk(clk), .s_rst(rst), .s_axis_tdata(out_tdata), .s_axis_tkeep(out_tkeep), .s_axis_tlast(out_tlast),
     .s_axis_tvalid(out_tvalid), .s_axis_tready(out_tready), .s_bad(1'b0),
-    .s_overflow(never_overflow), .s_bad_frame(never_bad), .m_clk(tx_clk), .m_rst(tx_rst), .m_axis_tdata(ready_tdata), .m_axis_tkeep(ready_tkeep),
-    .m_axis_tlast(ready_tlast), .m_axis_tvalid(ready_tvalid), .m_axis_tready(ready_tready)
+    .s_overflow(is_cut), .s_bad_frame(never_bad), .m_clk(tx_clk), .m_rst(tx_rst), .m_axis_tdata(ready_tdata),
+    .m_axis_tkeep(ready_tkeep), .m_axis_tlast(ready_tlast), .m_axis_tvalid(ready_tvalid), .m_axis_tready(ready_tready)
 );
 
 frame_merge #(.USER(TX_USER)) frame_merge_inst (
@@ -202,7 +202,7 @@ frame_merge #(.USER(TX_USER)) frame_merge_inst (
     .m_axis_tvalid(m_axis_tx_tvalid), .m_axis_tready(m_axis_tx_tready), .m_axis_tuser(m_axis_tx_tuser)
 );
 
-wire unused = &{1'b0, chosen_tuser, never_overflow, never_bad};
+wire unused = &{1'b0, chosen_tuser, is_cut, never_bad};
 
 endmodule
 

@@ -1,5 +1,5 @@
-// The switch's settings and counters on AXI-Lite: register_map.vh. A write of a part of a word, to a register that can only
-// be read, or to a setting while the switch runs changes nothing and is answered with SLVERR.
+// The switch's settings and counters on AXI-Lite: register_map.vh. A write of a part of a word, to a register that can
+// only be read, or to a setting while the switch runs changes nothing and is answered with SLVERR.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -35,13 +35,16 @@ class Clocks:
         self.before, self.after = self.after, self._module.run(self.inputs)[0]
         return rising, changed - rising
 
-    def reset(self, *ports: str) -> None:
-        """A reset by these ports, and as long again without."""
+    def reset(self, *ports: str) -> list[np.void]:
+        """A reset by these ports, and as long again without. Returns the outputs after each step."""
+        seen = []
         for level in (1, 0):
             for port in ports:
                 self.inputs[port] = level
             for _ in range(2 * RESET_PERIODS * max(self._halves.values())):
                 self.step()
+                seen.append(self.after)
+        return seen
 
 
 S, M = "s_clk", "m_clk"

@@ -20,6 +20,7 @@ KINDS = (
     (11, 10, "<u8"),
 )  # SUM, MAX, MEAN, BXOR
 NOW_S = 1.0
+RECEIVED, TRANSMITTED = 0x08, 0x0A  # the bytes of the Ethernet addresses in frames that a NIC receives, and sends
 
 
 class Conversation(NamedTuple):
@@ -57,6 +58,17 @@ def conversation(generator: np.random.Generator, children: int = 3, positions: i
         said = switch.receive(frame[frames.HEADERS :], source, traffic.PORT, NOW_S)
         answers += [(to, data) for to, _, data in said]
     return Conversation(sent, answers, switch.drops)
+
+
+def others(generator: np.random.Generator, way: int, count: int) -> list[bytes]:
+    """Frames of a NIC, RECEIVED or TRANSMITTED, that have nothing to do with the switch."""
+    return [bytes([way] * 12) + generator.bytes(int(size)) for size in generator.integers(48, 1500, count)]
+
+
+def parted(came: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """What a MAC sends: the frames of the NIC, and those of the switch."""
+    nic = [frame for frame in came if frame[0] == TRANSMITTED]
+    return nic, [frame for frame in came if frame[0] != TRANSMITTED]
 
 
 def _data(generator: np.random.Generator, kind: str, words: int) -> np.ndarray:

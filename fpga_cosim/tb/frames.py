@@ -35,7 +35,10 @@ def frame(source: str, destination: str, port: int, data: bytes, identification:
     return mac_of(destination) + mac_of(source) + TYPE_IPV4 + bytes(ip) + udp + data
 
 
-def to_beats(frames: Iterable[bytes], dtype: np.dtype) -> np.ndarray:
+BEATS = np.dtype([("s_axis_tdata", "u1", BEAT), ("s_axis_tkeep", "u8"), ("s_axis_tlast", "u1")])
+
+
+def to_beats(frames: Iterable[bytes], dtype: np.dtype = BEATS) -> np.ndarray:
     """Frames one behind the other, as records of an AXI-Stream; what is behind the end of a frame is any bytes."""
     every = []
     for each in frames:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 
+from fpga_cosim.tb import frames
+from fpga_cosim.tb.target import ADDRESS, reasons
 from fpga_cosim.tb.tools import RTL
 
 REGISTERS = {
@@ -16,3 +19,13 @@ def settings(mac: bytes, address: int, group: int = 0, group_size: int = 0) -> d
     """The settings of a switch by register; addresses of IPv4 are numbers."""
     high, low = int.from_bytes(mac[:2]), int.from_bytes(mac[2:])
     return {"MAC_HIGH": high, "MAC_LOW": low, "ADDRESS": address, "GROUP": group, "GROUP_SIZE": group_size}
+
+
+def own_settings() -> dict[str, int]:
+    """Those of the switch of the tests, which has no group."""
+    return settings(frames.mac_of(ADDRESS), int(ipaddress.IPv4Address(ADDRESS)))
+
+
+def drop_counters() -> dict[str, int]:
+    """The address of the counter of each demand by which packets are dropped."""
+    return {clause: REGISTERS["DROPS"] + 4 * number for number, clause in reasons().items()}

@@ -20,7 +20,7 @@ def test_no_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    "parameter", ["APP_ID=305397761", "AXIS_DATA_WIDTH=256", "AXIL_APP_CTRL_DATA_WIDTH=64"], ids=lambda each: each
+    "parameter", ["APP_ID=305397761", "AXIS_DATA_WIDTH=256", "APP_AXIS_DIRECT_ENABLE=0", "AXIL_APP_CTRL_DATA_WIDTH=64"]
 )
 def test_a_wrong_parameter_is_refused(parameter: str, tmp_path: Path) -> None:
     """Where the simulation begins, by name."""

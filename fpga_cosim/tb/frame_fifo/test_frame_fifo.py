@@ -145,6 +145,21 @@ def test_a_reset_of_the_sink(halves: tuple[int, int], generator: np.random.Gener
 
 
 @pytest.mark.parametrize("halves", HALVES)
+@pytest.mark.parametrize("port", ["s_rst", "m_rst"])
+def test_a_reset_of_an_empty_queue(halves: tuple[int, int], port: str, generator: np.random.Generator) -> None:
+    """Nothing comes out, at whatever place of the handshake it falls, and then all is as before."""
+    bench = Bench(module(drops=False), halves, generator)
+    for delay in range(4 * sum(halves)):
+        sent = [any_frame(generator, 3)]
+        bench.forget()
+        bench.put(sent[0])
+        assert bench.finish() == sent
+        bench.run(delay, 1, 1)
+        bench.inputs["m_axis_tready"] = 1
+        assert not any(each["m_axis_tvalid"] for each in bench.reset(port))
+
+
+@pytest.mark.parametrize("halves", HALVES)
 @pytest.mark.parametrize("taken", [0, 1, 3])
 def test_a_reset_of_the_source(halves: tuple[int, int], taken: int, generator: np.random.Generator) -> None:
     """The frame that has begun to come out ends with the next beat; the one behind it is gone."""

@@ -25,8 +25,7 @@ class Side:
         self.name, self.number, self._generator = SIDES[number], number, generator
         sizes = generator.integers(1, 300, FRAMES)
         self.sent = [bytes([number]) + generator.bytes(size) for size in sizes]
-        dtype = np.dtype([("s_axis_tdata", "u1", 64), ("s_axis_tkeep", "u8"), ("s_axis_tlast", "u1")])
-        self.beats = frames.to_beats(self.sent, dtype)
+        self.beats = frames.to_beats(self.sent)
         self.users = generator.integers(0, 1 << USER, len(self.beats), np.uint32)
         self.place, self.offers = 0, False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import deque
 
 import numpy as np
@@ -11,17 +10,18 @@ import pytest
 from fpga_cosim.tb import frames
 from fpga_cosim.tb.axi_lite import OKAY, Host
 from fpga_cosim.tb.clocks import Clocks
-from fpga_cosim.tb.conversation import conversation
-from fpga_cosim.tb.registers import REGISTERS, settings
-from fpga_cosim.tb.target import ADDRESS, reasons
+from fpga_cosim.tb.conversation import RECEIVED, TRANSMITTED, conversation, others, parted
+from fpga_cosim.tb.one_job import JOB, contribution
+from fpga_cosim.tb.registers import REGISTERS, drop_counters, own_settings
 from fpga_cosim.tb.verilated import Module
 
 RX, TX, HALVES = "rx_clk", "tx_clk", {"rx_clk": 2, "tx_clk": 3}
 RX_USER, TX_USER, QUEUE = 97, 17, 6
-MAC, ADDRESS_NUMBER = frames.mac_of(ADDRESS), int(ipaddress.IPv4Address(ADDRESS))
-FIELDS = ("tdata", "tkeep", "tlast")
+WAYS, FIELDS = ("rx", "tx"), ("tdata", "tkeep", "tlast")
+UNKNOWN_JOB = {"5-12", "5-13"}  # without and with a NAK
 POLLS, BEFORE_THE_END, QUIET = 200, 1500, 400  # the last two in clocks
 OTHERS = 30  # frames of the NIC on each way
+RESET = 100  # clocks
 
 
 class Port(Clocks):
@@ -33,7 +33,6 @@ class Port(Clocks):
     def __init__(self, generator: np.random.Generator) -> None:
         super().__init__(Module("switch_port", {"RX_USER": RX_USER, "TX_USER": TX_USER, "QUEUE": QUEUE}), HALVES)
         self._generator, self.takes = generator, 0.8
-        self._dtype = np.dtype([("s_axis_tdata", "u1", 64), ("s_axis_tkeep", "u8"), ("s_axis_tlast", "u1")])
         self._waiting: dict[str, deque[np.ndarray]] = {"rx": deque(), "tx": deque()}
         self._came: dict[str, list[np.void]] = {"rx": [], "tx": []}
         self.inputs["m_axis_rx_tready"] = 1
@@ -42,13 +41,13 @@ class Port(Clocks):
 
     def put(self, way: str, sent: list[bytes]) -> None:
         """Frames that the MAC has received ("rx"), or that the NIC sends ("tx")."""
-        beats = frames.to_beats(sent, self._dtype)
+        beats = frames.to_beats(sent)
         self._waiting[way].extend(np.split(beats, len(beats)) if len(beats) else [])
 
     def clock(self) -> np.void:
         """A clock of the switch; the outputs before its edge."""
         rising, falling = self.step()
-        for way, clock in (("rx", RX), ("tx", TX)):
+        for way, clock in zip(WAYS, (RX, TX), strict=True):
             if clock in rising:
                 self._rise(way)
             if clock in falling:
@@ -72,6 +71,19 @@ class Port(Clocks):
         if way == "tx":
             self.inputs["m_axis_tx_tready"] = self._generator.random() < self.takes
 
+    def reset_in_traffic(self, *ports: str) -> None:
+        """What is beyond a clock that is reset is reset, too; the others go on."""
+        for level in (1, 0):
+            for port in ports:
+                self.inputs[port] = level
+            for _ in range(RESET):
+                self.clock()
+                for way in WAYS:
+                    if f"{way}_rst" in ports:
+                        self.inputs[f"s_axis_{way}_tvalid"] = 0
+                        self._waiting[way].clear()
+                        self._came[way].clear()
+
     def run(self) -> None:
         """Until nothing waits outside, and nothing has come for a while."""
         quiet, before = 0, None
@@ -90,6 +102,11 @@ class Port(Clocks):
         """A register."""
         return self.host.read(REGISTERS[name])
 
+    def drops(self) -> dict[str, int]:
+        """The counters of drops that are not 0, by demand."""
+        counts = {clause: self.host.read(address) for clause, address in drop_counters().items()}
+        return {clause: count for clause, count in counts.items() if count}
+
     def turn(self, on: bool) -> None:
         """Turn the switch on or off, and wait until it is."""
         assert self.host.write(REGISTERS["CONTROL"], int(on)) == OKAY
@@ -97,7 +114,7 @@ class Port(Clocks):
 
     def start(self) -> None:
         """With its settings."""
-        for name, value in settings(MAC, ADDRESS_NUMBER).items():
+        for name, value in own_settings().items():
             assert self.host.write(REGISTERS[name], value) == OKAY
         self.turn(True)
         self.run()  # until the receiving side knows it
@@ -107,11 +124,6 @@ class Port(Clocks):
 def port(generator: np.random.Generator) -> Port:
     """Turned off."""
     return Port(generator)
-
-
-def others(generator: np.random.Generator, first: int, count: int = OTHERS) -> list[bytes]:
-    """Frames that have nothing to do with the switch; the bytes of their Ethernet addresses are `first`."""
-    return [bytes([first] * 12) + generator.bytes(int(size)) for size in generator.integers(48, 1500, count)]
 
 
 def mixed(generator: np.random.Generator, one: list[bytes], other: list[bytes]) -> list[bytes]:
@@ -124,19 +136,22 @@ def mixed(generator: np.random.Generator, one: list[bytes], other: list[bytes]) 
 def test_children_beside_a_nic(port: Port, generator: np.random.Generator) -> None:
     """Children get what the switch in plain Python sends, while frames of the NIC pass both ways."""
     port.start()
-    talk, received, sent = conversation(generator), others(generator, 8), others(generator, 10)
+    talk, received, sent = (
+        conversation(generator),
+        others(generator, RECEIVED, OTHERS),
+        others(generator, TRANSMITTED, OTHERS),
+    )
     port.put("rx", mixed(generator, talk.sent, received))
     port.put("tx", sent)
     port.run()
-    came = port.came("tx")
+    passed, answers = parted(port.came("tx"))
     assert port.came("rx") == received
-    assert [frame for frame in came if frame[:1] == b"\x0a"] == sent
-    assert talk.is_answered_by([frame for frame in came if frame[:1] != b"\x0a"])
+    assert passed == sent
+    assert talk.is_answered_by(answers)
     assert port.read("RECEIVED") == len(talk.sent)
     assert port.read("SENT") == len(talk.answers)
     assert (port.read("OVERFLOWS"), port.read("BAD_FRAMES")) == (0, 0)
-    drops = {clause: port.host.read(REGISTERS["DROPS"] + 4 * number) for number, clause in reasons().items()}
-    assert {clause: count for clause, count in drops.items() if count} == talk.drops
+    assert port.drops() == talk.drops
 
 
 def test_turned_off_and_on(port: Port, generator: np.random.Generator) -> None:
@@ -171,10 +186,50 @@ def test_turned_off_at_once(port: Port, generator: np.random.Generator) -> None:
     assert port.read("SENT") == len(answers)
 
 
+@pytest.mark.parametrize("late", range(0, 60, 3))
+def test_on_again_in_the_middle_of_a_frame(port: Port, generator: np.random.Generator, late: int) -> None:
+    """A frame that was for the switch before may still come: it is thrown away whole, or answered."""
+    port.start()
+    port.put("rx", [contribution(JOB, "10.0.1.1", 0, 0, np.zeros(256, "<f4"), op=1, dtype=1)] * 20)
+    for _ in range(BEFORE_THE_END // 10):
+        port.clock()
+    assert port.host.write(REGISTERS["CONTROL"], 0) == OKAY
+    for _ in range(late):
+        port.clock()
+    assert port.host.write(REGISTERS["CONTROL"], 1) == OKAY
+    port.run()
+    assert set(port.drops()) <= UNKNOWN_JOB
+
+
+@pytest.mark.parametrize("reset", [("rx_rst",), ("tx_rst",), ("rx_rst", "tx_rst")])
+def test_a_reset_in_traffic(port: Port, generator: np.random.Generator, reset: tuple[str, ...]) -> None:
+    """Nothing comes out of it but frames that went in, the last of which may be cut. Then all is as it was."""
+    port.start()
+    talk, sent = conversation(generator), others(generator, TRANSMITTED, OTHERS)
+    port.put("rx", talk.sent)
+    port.put("tx", sent)
+    for _ in range(BEFORE_THE_END):
+        port.clock()
+    port.reset_in_traffic(*reset)
+    port.run()
+    for way in WAYS:
+        port.came(way)
+    port.turn(False)
+    port.start()
+    again, received = conversation(generator), others(generator, RECEIVED, OTHERS)
+    port.put("rx", mixed(generator, again.sent, received))
+    port.put("tx", sent)
+    port.run()
+    passed, answers = parted(port.came("tx"))
+    assert port.came("rx") == received
+    assert passed == sent
+    assert again.is_answered_by(answers)
+
+
 def test_a_mac_that_does_not_send(port: Port, generator: np.random.Generator) -> None:
     """The switch is pushed back, frames for it are dropped whole, and each is counted; others pass."""
     port.start()
-    talk, received = conversation(generator, positions=40), others(generator, 8)
+    talk, received = conversation(generator, positions=40), others(generator, RECEIVED, OTHERS)
     port.takes = 0
     port.put("rx", mixed(generator, talk.sent, received))
     port.run()

@@ -8,14 +8,14 @@ import pytest
 from fanin_wire.fields import WIRE_VERSION
 from fpga_cosim.tb.axi_lite import OKAY, SLVERR, Host
 from fpga_cosim.tb.registers import REGISTERS, settings
+from fpga_cosim.tb.target import reasons
 from fpga_cosim.tb.verilated import Module
 
 SETTINGS = {"MAC_HIGH": 16, "MAC_LOW": 32, "ADDRESS": 32, "GROUP": 32, "GROUP_SIZE": 16}
 COUNTERS = {"RECEIVED": "received", "SENT": "sent", "OVERFLOWS": "overflows", "BAD_FRAMES": "bad_frames"}
-REASONS = 20
 
 
-class Rig(Host):
+class SwitchHost(Host):
     """The host, and the settings as the switch sees them."""
 
     def __init__(self, module: Module, generator: np.random.Generator) -> None:
@@ -31,12 +31,12 @@ class Rig(Host):
 
 
 @pytest.fixture
-def host(generator: np.random.Generator) -> Rig:
+def host(generator: np.random.Generator) -> SwitchHost:
     """After a reset."""
-    return Rig(Module("switch_registers", {"ADDRESS": 24}), generator)
+    return SwitchHost(Module("switch_registers", {"ADDRESS": 24}), generator)
 
 
-def test_settings(host: Rig, generator: np.random.Generator) -> None:
+def test_settings(host: SwitchHost, generator: np.random.Generator) -> None:
     """They are 0, can be written and read, and can not be written while the switch is on or runs."""
     assert host.settings() == dict.fromkeys(SETTINGS, 0)
     for _ in range(20):
@@ -54,18 +54,18 @@ def test_settings(host: Rig, generator: np.random.Generator) -> None:
         host.inputs["runs"] = 0
 
 
-def test_counters(host: Rig, generator: np.random.Generator) -> None:
+def test_counters(host: SwitchHost, generator: np.random.Generator) -> None:
     """Each is at its place, as the drops of each reason are."""
     for name in COUNTERS.values():
         host.inputs[name] = int(generator.integers(1 << 32))
-    drops = generator.integers(0, 1 << 32, REASONS, np.uint32)
+    drops = generator.integers(0, 1 << 32, max(reasons()) + 1, np.uint32)
     host.inputs["drops"] = drops.view(np.uint8)
     for name, port in COUNTERS.items():
         assert host.read(REGISTERS[name]) == host.inputs[port][0]
-    assert [host.read(REGISTERS["DROPS"] + 4 * reason) for reason in range(REASONS)] == drops.tolist()
+    assert [host.read(REGISTERS["DROPS"] + 4 * reason) for reason in range(len(drops))] == drops.tolist()
 
 
-def test_what_is_no_setting(host: Rig) -> None:
+def test_what_is_no_setting(host: SwitchHost) -> None:
     """Identity, version, and addresses that read as 0. A write to them is refused, as that of a part of a word is."""
     assert host.read(REGISTERS["IDENTITY"]).to_bytes(4) == b"FNIN"
     assert host.read(REGISTERS["VERSION"]) == WIRE_VERSION
