@@ -2,10 +2,10 @@
 // the accumulator is told what to compute, and commands for packets go out. The switch is the top of its tree.
 //
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
-// its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, and its
-// data follow while the next headers are looked at; one that does takes 13 clocks, and 2 for each child; 8 more
-// for a mean, which waits for the reciprocal of its divisor and for the division. Membership takes what it takes: some
-// 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
+// its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, one that does
+// 7, and 2 for each child; a mean waits for the reciprocal of its divisor in addition. Data follow while the next headers
+// are looked at: a command for a result goes out before its data are there, and the queue behind it holds it back
+// (switch_core.v). Membership takes what it takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -427,9 +427,7 @@ wire is_last_one = missing_then == 64'd0;
 wire some_have_left = |(missing_then & own_left);
 
 reg gave; // the accumulator gives the payload back
-reg [3:0] settle; // clocks since the last contribution was taken
-reg has_mean;     // whose data are divided
-reg settled;
+reg is_counted; // who wants the result
 assign computes = state == DECIDE;
 assign adds = brings && p_length != 16'd0;
 assign divides = is_last_one && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && contributions_then > 32'd1
@@ -589,7 +587,6 @@ always @(posedge clk) begin
     if (command_push && c_from_slot) issued <= issued + 16'd1;
     if (slot_done) done <= done + 16'd1;
     if (is_heard) job_heard[job] <= lived_us;
-    settle <= settle + 4'd1;
     seen_us <= now_us;
     if (state == IDLE) idle_us <= now_us;
     if (now_us - idle_us <= KEEPALIVE_US) lived_us <= lived_us + (now_us - seen_us);
@@ -692,10 +689,8 @@ always @(posedge clk) begin
                         sid <= p_sid;
                         length <= length_then;
                         gave <= has_work;
-                        settle <= 4'd0;
-                        has_mean <= divides;
                         hears <= hears_then;
-                        settled <= 1'b0;
+                        is_counted <= 1'b0;
                         if (is_last_one) state <= COMPLETE;
                         else if (some_have_left)
                             abort(`FANIN_STATUS_ABORTED, missing_then & own_left, 16'd0, 64'd0);
@@ -722,8 +717,8 @@ always @(posedge clk) begin
         // The record of the slot, with the number of the last command that reads its data
         SAVE: state <= RELEASE;
 
-        // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
-        COMPLETE: if (!settled) settled <= settle == (has_mean ? 4'd12 : 4'd7); else begin
+        // All are in: 7.1-13, 7.1-20
+        COMPLETE: if (!is_counted) is_counted <= 1'b1; else begin
             is_final <= 1'b1;
             finished <= now_us;
             if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)
