@@ -5,7 +5,7 @@
 //
 // One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9 clocks
 // later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats are. In the
-// memory of what is sent a beat can be read SENT + 1 = 15 clocks after it was read here, divided or not: so beats come
+// memory of what is sent a beat can be read SENT + 1 = 17 clocks after it was read here, divided or not: so beats come
 // there in order.
 `resetall
 `timescale 1ns / 1ps
@@ -51,7 +51,7 @@ module accumulator #(
     output wire [RING-1:0]    ring_head // place of the oldest payload
 );
 
-localparam LATENCY = 9, SENT = 14;
+localparam LATENCY = 9, SENT = 16;
 
 reg               runs, own_adds, own_divides;
 reg  [7:0]        own_op, own_dtype;
@@ -155,7 +155,7 @@ mean_unit mean_unit_inst (
     .clk(clk), .rst(rst), .valid(divided[LATENCY-1]), .dtype(mean_dtype), .total(write_data), .total_high(write_data_high),
     .reciprocal(mean_reciprocal), .shift(mean_shift), .means_valid(means_valid), .means(means)
 );
-delay #(.WIDTH(512), .CLOCKS(SENT - LATENCY)) undivided (
+delay #(.WIDTH(512), .CLOCKS(SENT - LATENCY - 1)) undivided (
     .clk(clk), .advance(1'b1), .data(rounded), .delayed(rounded_then)
 );
 assign send_enable = flying[SENT];

@@ -38,7 +38,7 @@ module switch_core #(
 
 localparam ADDRESS = JOBS + LEASE + CHUNK;
 localparam COMMANDS = 4; // 2**COMMANDS packets wait at most to be sent
-localparam SETTLE = 12; // until the first beat of a result can be read, when its command comes; the others follow behind it
+localparam SETTLE = 14; // until the first beat of a result can be read, when its command comes; the others follow behind it
 
 wire          header_valid, header_pop, icrc_is_right, receiver_is_idle;
 wire [1023:0] header;
@@ -79,7 +79,8 @@ wire [63:0]   reciprocal;
 wire [5:0]    shift;
 wire [ADDRESS-1:0] compute_slot;
 wire [RING:0] compute_beats;
-wire          command_push, commands_full, commands_empty, command_settled, command_pop, slot_done, engine_is_idle, sender_is_idle;
+wire          command_push, commands_full, commands_empty, command_settled, command_pop, slot_done;
+wire          engine_is_idle, sender_is_idle;
 wire [47:0]   c_mac;
 wire [31:0]   c_address, c_jid, c_key, c_position, c_mid, c_sid, c_contributions, c_token;
 wire [7:0]    c_opcode, c_op, c_dtype, c_flags, c_status, c_source;
