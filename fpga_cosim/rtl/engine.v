@@ -293,7 +293,9 @@ wire [63:0] missing_now = replaces ? own_mask : s_missing;
 wire [63:0] missing_then = missing_now & ~source_bit;
 wire had_data = !replaces && s_has_data;
 wire [7:0] status_then = !replaces && s_status > known(p_status) ? s_status : known(p_status);
-wire [31:0] contributions_then = (replaces ? 32'd0 : s_contributions) + p_contributions;
+wire [31:0] contributions_sum = s_contributions + p_contributions;
+wire [31:0] contributions_then = replaces ? p_contributions : contributions_sum;
+wire of_several = replaces ? |p_contributions[31:1] : |contributions_sum[31:1];
 wire [63:0] wants_then = (replaces ? 64'd0 : s_wants) | (p_wants ? source_bit : 64'd0);
 assign hears_then = (replaces || s_hears) && |(p_flags & `FANIN_FLAG_HEARS_GROUP);
 wire [15:0] length_then = had_data ? s_length : p_length;
@@ -430,7 +432,7 @@ reg gave; // the accumulator gives the payload back
 reg is_counted; // who wants the result
 assign computes = state == DECIDE;
 assign adds = brings && p_length != 16'd0;
-assign divides = is_last_one && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && contributions_then > 32'd1
+assign divides = is_last_one && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && of_several
     && (had_data || brings) && length_then != 16'd0 && status_then == 8'd0; // 7.1-13
 assign divisor = contributions_then;
 assign divisor_is_float = is_float;

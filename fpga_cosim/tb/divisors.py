@@ -8,7 +8,7 @@ LARGEST = 2**32 - 1
 
 
 def reciprocal_of(divisor: int) -> tuple[int, int]:
-    """(2**(64 + shift) - 1) / divisor, rounded down and without its first bit, and the shift: the bits of the divisor."""
+    """(2**(64 + shift) - 1) / divisor, rounded down and without its first bit, and the shift: the divisor's bits."""
     shift = divisor.bit_length()
     return ((1 << 64 + shift) - 1) // divisor - (1 << 64), shift
 
