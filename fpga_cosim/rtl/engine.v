@@ -455,6 +455,7 @@ assign sent_write = state == CONFIG_ADD || (state == EACH_PUSH && !command_is_fu
 assign is_idle = state == IDLE && !header_valid && !scan_is_due;
 
 reg [31:0] counters [0:`DROP_REASONS-1];
+reg [4:0]  dropped; // why a packet was, one clock ago
 generate
     for (i = 0; i < `DROP_REASONS; i = i + 1) begin : reasons
         assign drops[32*i +: 32] = counters[i];
@@ -466,7 +467,7 @@ endgenerate
 task drop;
     input [4:0] reason;
     begin
-        counters[reason] <= counters[reason] + 32'd1;
+        dropped <= reason;
         state <= RELEASE;
     end
 endtask
@@ -589,6 +590,8 @@ always @(posedge clk) begin
     if (command_push && c_from_slot) issued <= issued + 16'd1;
     if (slot_done) done <= done + 16'd1;
     if (is_heard) job_heard[job] <= lived_us;
+    dropped <= `DROP_NONE;
+    if (dropped != `DROP_NONE) counters[dropped] <= counters[dropped] + 32'd1;
     seen_us <= now_us;
     if (state == IDLE) idle_us <= now_us;
     if (now_us - idle_us <= KEEPALIVE_US) lived_us <= lived_us + (now_us - seen_us);
@@ -989,6 +992,7 @@ always @(posedge clk) begin
         issued <= 16'd0;
         done <= 16'd0;
         has_nak <= 1'b0;
+        dropped <= `DROP_NONE;
         last_scan <= now_us;
         seen_us <= now_us;
         idle_us <= now_us;
