@@ -318,8 +318,7 @@ reg         is_first;
 wire [39:0] child_age = lived_us - child_heard;
 wire [31:0] oldest_us = |oldest_age[39:32] ? 32'hffffffff : oldest_age[31:0];
 reg  [63:0] silent, due;
-reg  [31:0] silent_address;
-wire        one_is_silent = (silent & (silent - 64'd1)) == 64'd0;
+reg  [31:0] silent_address; // of one that is silent alone; else 0
 
 // ---- The group: one packet for all children, where it reaches them and most of those that hear it want it (7.4)
 
@@ -959,15 +958,14 @@ always @(posedge clk) begin
         SCAN_LOOK: begin
             if (child_age > DETECTION_US) begin
                 silent[own_bit] <= 1'b1;
-                silent_address <= child_address;
+                silent_address <= silent == 64'd0 ? child_address : 32'd0;
             end
             if (now_us - child_sent >= KEEPALIVE_US - SCAN_US) due[own_bit] <= 1'b1;
             todo <= next_rest;
             state <= SCAN_CHILD;
         end
         SCAN_END: begin
-            if (silent != 64'd0)
-                abort(`FANIN_STATUS_PEER_LOST, silent, 16'd0, one_is_silent ? {32'd0, silent_address} : 64'd0);
+            if (silent != 64'd0) abort(`FANIN_STATUS_PEER_LOST, silent, 16'd0, {32'd0, silent_address});
             else if (own_state == ACTIVE && may_invite && now_us - job_invited[job] >= KEEPALIVE_US - SCAN_US)
                 state <= INVITE;
             else state <= SCAN_DUE;
