@@ -2,9 +2,9 @@
 
     python -m fpga_cosim.syn.synthesis [--write] [PART_OF_A_NAME ...]
 
-A design is a module with parameters on a family of FPGAs. yosys maps it to the cells of the family: as one piece, or
-each module alone for a row with `by_module`. nextpnr places and routes it for a row with `mhz`. A figure that is more
-than 10 % worse than the table's is an error. --write puts what was found into the table.
+A design is a module with parameters on a family of FPGAs. yosys maps it to the cells of the family; for a row with
+`mhz` nextpnr places and routes it. A figure that is more than 10 % worse than the table's is an error. --write puts
+what was found into the table.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ CELLS = {
     },
 }
 SYNTHESIS = {
-    "xcup": "synth_xilinx -family xcup {flatten} -noiopad -noclkbuf -top {module}",
+    "xcup": "synth_xilinx -family xcup -flatten -noiopad -noclkbuf -top {module}",
     "ecp5": "synth_ecp5 -top {module} -json {netlist}",
 }
 # What ends a path
 ENDS = {"xcup": "t:FD* t:RAM* t:SRL* t:DSP*", "ecp5": "t:TRELLIS_FF t:DP16KD t:TRELLIS_DPR16X4"}
 ROUTE = ("--85k", "--package", "CABGA756", "--speed", "6", "--seed", "1", "--timing-allow-fail")
-GIVEN = ("module", "family", "parameters", "by_module")
+GIVEN = ("module", "family", "parameters")
 FIGURES = (*CELLS["xcup"], "levels", "mhz")
 
 
@@ -77,11 +77,10 @@ def synthesise(design: Mapping[str, Any]) -> dict[str, float]:
     path = BUILD / f"{module}.{family}.path.txt"
     sources = " ".join(relative(each) for each in sorted((ROOT / "fpga_cosim/rtl").glob("*.v")))
     parameters = " ".join(f"-chparam {name} {value}" for name, value in design.get("parameters", {}).items())
-    flatten = "" if design.get("by_module") else "-flatten"
     script = [
         f"read_verilog -defer -Ifpga_cosim/rtl {sources}",
         f"hierarchy -check -top {module} {parameters}",
-        SYNTHESIS[family].format(module=module, netlist=relative(netlist), flatten=flatten),
+        SYNTHESIS[family].format(module=module, netlist=relative(netlist)),
         "flatten",
         f"tee -q -o {relative(counts)} stat -json",
         f"delete {ENDS[family]}",
@@ -136,7 +135,6 @@ def render(designs: list[dict[str, Any]]) -> str:
         parameters = ", ".join(f"{name} = {value}" for name, value in design.get("parameters", {}).items())
         lines = [f'module = "{design["module"]}"', f'family = "{design["family"]}"']
         lines += [f"parameters = {{ {parameters} }}"] if parameters else []
-        lines += ["by_module = true"] if design.get("by_module") else []
         rows.append("\n".join(["[[design]]", *lines, *(f"{key} = {design[key]}" for key in FIGURES if key in design)]))
     return "\n".join([head, "\n\n".join(rows), ""])
 
