@@ -32,8 +32,8 @@ RTL = ROOT / "fpga_cosim/rtl"
 BUILD = OWN_BUILD.parent / "formal"
 MODULES = ("engine", "slot_rule", "ram", "lowest_bit", "computed_operation")
 INDUCTION = 2  # clocks
-COVERS = 20  # the last contribution of two children, its results, and a packet after it would take 19
-FAULT = 12  # clocks until the first result of that contribution
+COVERS = 13  # the last contribution of two children, its results, and a packet after it take 12
+FAULT = 12
 
 
 class Fault(NamedTuple):

@@ -1,11 +1,12 @@
 // Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
 // payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0 copies.
-// The value as it would be sent goes to a memory of its own, one clock later (see vector_unit). With `divides` that is the
-// mean (see mean_unit), MEANS = 5 clocks later; and without `adds` there is no payload to compute.
+// The value as it is sent goes to a memory of its own (see vector_unit). With `divides` that is the mean (see mean_unit); and
+// without `adds` there is no payload to compute.
 //
-// One beat a clock; a command follows another one without a gap, apart from one that does not divide behind one that does:
-// so their beats do not come to the memory at once. A beat that was read can be read again LATENCY = 9 clocks later. So the
-// first beats of two commands about one slot are at least 9 clocks apart; then all their beats are.
+// One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9 clocks
+// later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats are. In the
+// memory of what is sent a beat can be read SENT + 1 = 17 clocks after it was read here, divided or not: so beats come
+// there in order.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -50,7 +51,7 @@ module accumulator #(
     output wire [RING-1:0]    ring_head // place of the oldest payload
 );
 
-localparam LATENCY = 9, MEANS = 5;
+localparam LATENCY = 9, SENT = 16;
 
 reg               runs, own_adds, own_divides;
 reg  [7:0]        own_op, own_dtype;
@@ -59,10 +60,10 @@ reg  [RING:0]     left, remainder, beat;
 reg  [RING-1:0]   head; // of the ring
 
 // Beats on their way, the youngest first. The ring is read one clock before the slot: its data are made ready meanwhile.
-reg  [LATENCY+MEANS:0] flying;
-reg  [LATENCY:0]   divided; // which of them go through the division
-reg  [LATENCY-3:0] firsts; // which of them are the first of a command
-reg  [ADDRESS-1:0] places [0:LATENCY+MEANS];
+reg  [SENT:0]      flying;
+reg  [LATENCY-1:0] divided; // which of them go through the division
+reg  [LATENCY-3:0] firsts;  // which of them are the first of a command
+reg  [ADDRESS-1:0] places [0:SENT];
 wire [(LATENCY-2)*(ADDRESS-CHUNK)-1:0] slots;
 reg  [7:0]         op_1, dtype_1;
 reg                keeps_1;
@@ -72,7 +73,7 @@ wire [7:0]         mean_dtype;
 wire [63:0]        mean_reciprocal;
 wire [5:0]         mean_shift;
 wire               means_valid;
-wire [511:0]       means, rounded;
+wire [511:0]       means, rounded, rounded_then;
 integer i, j;
 genvar k;
 generate
@@ -91,9 +92,8 @@ always @* begin
 end
 
 wire last = left == {{RING{1'b0}}, 1'b1};
-wire gap = !divides && ((runs && own_divides) || |divided[MEANS-2:0]);
-assign command_ready = (!runs || last) && !(computes && (collides || gap));
-assign is_idle = !runs && flying == {(LATENCY + MEANS + 1){1'b0}};
+assign command_ready = (!runs || last) && !(computes && collides);
+assign is_idle = !runs && flying == {(SENT + 1){1'b0}};
 wire takes = command_valid && command_ready;
 
 assign ring_address = head + beat[RING-1:0];
@@ -103,11 +103,11 @@ assign release_beats = (runs && last ? remainder : {(RING + 1){1'b0}})
 assign ring_head = head;
 
 always @(posedge clk) begin
-    flying <= {flying[LATENCY+MEANS-1:0], runs};
-    divided <= {divided[LATENCY-1:0], runs && own_divides};
+    flying <= {flying[SENT-1:0], runs};
+    divided <= {divided[LATENCY-2:0], runs && own_divides};
     firsts <= {firsts[LATENCY-4:0], runs && beat == {(RING + 1){1'b0}}};
     places[0] <= own_slot + {{(ADDRESS - RING - 1){1'b0}}, beat};
-    for (j = 1; j <= LATENCY + MEANS; j = j + 1) places[j] <= places[j-1];
+    for (j = 1; j <= SENT; j = j + 1) places[j] <= places[j-1];
     op_1 <= own_op;
     dtype_1 <= own_dtype;
     keeps_1 <= !own_adds;
@@ -132,8 +132,8 @@ always @(posedge clk) begin
     end
     if (rst) begin
         runs <= 1'b0;
-        flying <= {(LATENCY + MEANS + 1){1'b0}};
-        divided <= {(LATENCY + 1){1'b0}};
+        flying <= {(SENT + 1){1'b0}};
+        divided <= {LATENCY{1'b0}};
         firsts <= {(LATENCY - 2){1'b0}};
         head <= {RING{1'b0}};
     end
@@ -155,9 +155,12 @@ mean_unit mean_unit_inst (
     .clk(clk), .rst(rst), .valid(divided[LATENCY-1]), .dtype(mean_dtype), .total(write_data), .total_high(write_data_high),
     .reciprocal(mean_reciprocal), .shift(mean_shift), .means_valid(means_valid), .means(means)
 );
-assign send_enable = means_valid || (flying[LATENCY] && !divided[LATENCY]);
-assign send_address = means_valid ? places[LATENCY+MEANS] : places[LATENCY];
-assign send_data = means_valid ? means : rounded;
+delay #(.WIDTH(512), .CLOCKS(SENT - LATENCY - 1)) undivided (
+    .clk(clk), .advance(1'b1), .data(rounded), .delayed(rounded_then)
+);
+assign send_enable = flying[SENT];
+assign send_address = places[SENT];
+assign send_data = means_valid ? means : rounded_then;
 
 endmodule
 

@@ -2,10 +2,10 @@
 // the accumulator is told what to compute, and commands for packets go out. The switch is the top of its tree.
 //
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
-// its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, and its
-// data follow while the next headers are looked at; one that does takes 13 clocks, and 2 for each child; 8 more
-// for a mean, which waits for the reciprocal of its divisor and for the division. Membership takes what it takes: some
-// 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
+// its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, one that does
+// 7, and 2 for each child; a mean waits for the reciprocal of its divisor in addition. Data follow while the next headers
+// are looked at: a command for a result goes out before its data are there, and the queue behind it holds it back
+// (switch_core.v). Membership takes what it takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -293,7 +293,9 @@ wire [63:0] missing_now = replaces ? own_mask : s_missing;
 wire [63:0] missing_then = missing_now & ~source_bit;
 wire had_data = !replaces && s_has_data;
 wire [7:0] status_then = !replaces && s_status > known(p_status) ? s_status : known(p_status);
-wire [31:0] contributions_then = (replaces ? 32'd0 : s_contributions) + p_contributions;
+wire [31:0] contributions_sum = s_contributions + p_contributions;
+wire [31:0] contributions_then = replaces ? p_contributions : contributions_sum;
+wire of_several = replaces ? |p_contributions[31:1] : |contributions_sum[31:1];
 wire [63:0] wants_then = (replaces ? 64'd0 : s_wants) | (p_wants ? source_bit : 64'd0);
 assign hears_then = (replaces || s_hears) && |(p_flags & `FANIN_FLAG_HEARS_GROUP);
 wire [15:0] length_then = had_data ? s_length : p_length;
@@ -316,8 +318,7 @@ reg         is_first;
 wire [39:0] child_age = lived_us - child_heard;
 wire [31:0] oldest_us = |oldest_age[39:32] ? 32'hffffffff : oldest_age[31:0];
 reg  [63:0] silent, due;
-reg  [31:0] silent_address;
-wire        one_is_silent = (silent & (silent - 64'd1)) == 64'd0;
+reg  [31:0] silent_address; // of one that is silent alone; else 0
 
 // ---- The group: one packet for all children, where it reaches them and most of those that hear it want it (7.4)
 
@@ -427,12 +428,10 @@ wire is_last_one = missing_then == 64'd0;
 wire some_have_left = |(missing_then & own_left);
 
 reg gave; // the accumulator gives the payload back
-reg [3:0] settle; // clocks since the last contribution was taken
-reg has_mean;     // whose data are divided
-reg settled;
+reg is_counted; // who wants the result
 assign computes = state == DECIDE;
 assign adds = brings && p_length != 16'd0;
-assign divides = is_last_one && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && contributions_then > 32'd1
+assign divides = is_last_one && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && of_several
     && (had_data || brings) && length_then != 16'd0 && status_then == 8'd0; // 7.1-13
 assign divisor = contributions_then;
 assign divisor_is_float = is_float;
@@ -455,6 +454,7 @@ assign sent_write = state == CONFIG_ADD || (state == EACH_PUSH && !command_is_fu
 assign is_idle = state == IDLE && !header_valid && !scan_is_due;
 
 reg [31:0] counters [0:`DROP_REASONS-1];
+reg [4:0]  dropped; // why a packet was, one clock ago
 generate
     for (i = 0; i < `DROP_REASONS; i = i + 1) begin : reasons
         assign drops[32*i +: 32] = counters[i];
@@ -466,7 +466,7 @@ endgenerate
 task drop;
     input [4:0] reason;
     begin
-        counters[reason] <= counters[reason] + 32'd1;
+        dropped <= reason;
         state <= RELEASE;
     end
 endtask
@@ -589,7 +589,8 @@ always @(posedge clk) begin
     if (command_push && c_from_slot) issued <= issued + 16'd1;
     if (slot_done) done <= done + 16'd1;
     if (is_heard) job_heard[job] <= lived_us;
-    settle <= settle + 4'd1;
+    dropped <= `DROP_NONE;
+    if (dropped != `DROP_NONE) counters[dropped] <= counters[dropped] + 32'd1;
     seen_us <= now_us;
     if (state == IDLE) idle_us <= now_us;
     if (now_us - idle_us <= KEEPALIVE_US) lived_us <= lived_us + (now_us - seen_us);
@@ -692,10 +693,8 @@ always @(posedge clk) begin
                         sid <= p_sid;
                         length <= length_then;
                         gave <= has_work;
-                        settle <= 4'd0;
-                        has_mean <= divides;
                         hears <= hears_then;
-                        settled <= 1'b0;
+                        is_counted <= 1'b0;
                         if (is_last_one) state <= COMPLETE;
                         else if (some_have_left)
                             abort(`FANIN_STATUS_ABORTED, missing_then & own_left, 16'd0, 64'd0);
@@ -722,8 +721,8 @@ always @(posedge clk) begin
         // The record of the slot, with the number of the last command that reads its data
         SAVE: state <= RELEASE;
 
-        // All are in: 7.1-13, 7.1-20. The sender reads beat after beat behind the accumulator, which is far enough ahead.
-        COMPLETE: if (!settled) settled <= settle == (has_mean ? 4'd12 : 4'd7); else begin
+        // All are in: 7.1-13, 7.1-20
+        COMPLETE: if (!is_counted) is_counted <= 1'b1; else begin
             is_final <= 1'b1;
             finished <= now_us;
             if (contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0)
@@ -959,15 +958,14 @@ always @(posedge clk) begin
         SCAN_LOOK: begin
             if (child_age > DETECTION_US) begin
                 silent[own_bit] <= 1'b1;
-                silent_address <= child_address;
+                silent_address <= silent == 64'd0 ? child_address : 32'd0;
             end
             if (now_us - child_sent >= KEEPALIVE_US - SCAN_US) due[own_bit] <= 1'b1;
             todo <= next_rest;
             state <= SCAN_CHILD;
         end
         SCAN_END: begin
-            if (silent != 64'd0)
-                abort(`FANIN_STATUS_PEER_LOST, silent, 16'd0, one_is_silent ? {32'd0, silent_address} : 64'd0);
+            if (silent != 64'd0) abort(`FANIN_STATUS_PEER_LOST, silent, 16'd0, {32'd0, silent_address});
             else if (own_state == ACTIVE && may_invite && now_us - job_invited[job] >= KEEPALIVE_US - SCAN_US)
                 state <= INVITE;
             else state <= SCAN_DUE;
@@ -992,6 +990,7 @@ always @(posedge clk) begin
         issued <= 16'd0;
         done <= 16'd0;
         has_nak <= 1'b0;
+        dropped <= `DROP_NONE;
         last_scan <= now_us;
         seen_us <= now_us;
         idle_us <= now_us;

@@ -1,11 +1,11 @@
 // Quotient of an IEEE 754 binary32 number and a whole number of 2 to 2**32 that is an f32, too: rounded to nearest even,
 // with subnormals. Any NaN is the canonical one, 0x7fc00000 (SPEC.md, 12-14, 12-15 and 12-25). The divisor comes as its
-// shift and the upper bits of its reciprocal (reciprocal_table.v): 2**50 + `reciprocal` is 2**(50+shift) / divisor, down to
-// a whole number.
+// shift and the upper bits of its reciprocal (reciprocal_table.v): 2**50 + `reciprocal` + 1 is 2**(50+shift) / divisor, up
+// to a whole number.
 //
-// One quotient a clock; it comes 5 clocks after operands with `valid`. The product is exact enough: let n and d be the 24
+// One quotient a clock; it comes 6 clocks after operands with `valid`. The product is exact enough: let n and d be the 24
 // bits of dividend and divisor. n * 2**(shift+1) / divisor is a multiple of 1 / d: it is whole, or more than 2**-24 away
-// from the whole numbers. n * (2**50 + reciprocal + 1) / 2**49 is more than that, by less than 2**-24. So its whole part
+// from the whole numbers. n * (2**50 + reciprocal + 1) / 2**49 is that, or more by less than 2**-24. So its whole part
 // is right, and the quotient is exact where the 24 bits behind the point are zeros.
 `resetall
 `timescale 1ns / 1ps
@@ -22,8 +22,8 @@ module float32_divide (
 
 localparam [31:0] CANONICAL_NAN = 32'h7fc00000;
 
-reg [4:1] works; // stages with data
-always @(posedge clk) works <= {works[3:1], valid};
+reg [5:1] works; // stages with data
+always @(posedge clk) works <= {works[4:1], valid};
 
 // Stage 1: the first one of the dividend goes to bit 23, also of a subnormal.
 reg [4:0] zeros;
@@ -50,10 +50,10 @@ always @(posedge clk) if (valid) begin
     exponent_1 <= (is_normal ? {2'd0, a[30:23]} + 10'd1 : 10'd2 - {5'd0, zeros}) - {4'd0, shift};
 end
 
-// Stages 2 and 3: the product, in three parts
-reg        sign_2, special_2, nan_2, sign_3, special_3, nan_3;
-reg [41:0] low_2, middle_2, high_2;
-reg [74:0] product_3;
+// Stages 2 to 4: the product, in three parts, and their sum from the lower part on. Its lowest bits do not count.
+reg        sign_2, special_2, nan_2, sign_3, special_3, nan_3, sign_4, special_4, nan_4;
+reg [41:0] low_2, middle_2, middle_3, high_2, high_3;
+reg [74:0] product_4;
 reg signed [9:0] exponent_2, exponent_3;
 
 always @(posedge clk) if (works[1]) begin
@@ -64,40 +64,56 @@ always @(posedge clk) if (works[1]) begin
 end
 always @(posedge clk) if (works[2]) begin
     {sign_3, special_3, nan_3, exponent_3} <= {sign_2, special_2, nan_2, exponent_2};
-    product_3 <= {33'd0, low_2} + {16'd0, middle_2, 17'd0} + {high_2[40:0], 34'd0};
+    {high_3, middle_3} <= {high_2, middle_2 + {17'd0, low_2[41:17]}};
 end
 
-// Stage 4: the first one goes to bit 25, or to where a subnormal has it. What falls out is kept as one sticky bit.
-wire is_high = product_3[74];
-wire [25:0] number = is_high ? product_3[74:49] : product_3[73:48];
-wire signed [9:0] exponent = is_high ? exponent_3 : exponent_3 - 10'sd1;
-wire is_subnormal = exponent < 10'sd1;
-wire signed [9:0] down = 10'sd1 - exponent;
-wire [4:0] distance = !is_subnormal ? 5'd0 : down > 10'sd26 ? 5'd26 : down[4:0];
-wire [51:0] shifted = {number, 26'd0} >> distance;
+// Where a number of 26 bits goes, and its exponent: a subnormal one is shifted to the right by the distance.
+function [12:0] placed;
+    input signed [9:0] exponent;
+    reg   signed [9:0] down;
+    begin
+        down = 10'sd1 - exponent;
+        placed = down < 10'sd1 ? {5'd0, exponent[7:0]} : {down > 10'sd26 ? 5'd26 : down[4:0], 8'd0};
+    end
+endfunction
 
-reg        sign_4, special_4, nan_4, guard_4, sticky_4;
-reg [7:0]  exponent_4;
-reg [22:0] fraction_4;
-
+// The product begins with bit 74, or with bit 73: then the exponent is one less.
+reg [12:0] place_high_4, place_4;
 always @(posedge clk) if (works[3]) begin
     {sign_4, special_4, nan_4} <= {sign_3, special_3, nan_3};
-    exponent_4 <= is_subnormal ? 8'd0 : exponent[7:0];
-    fraction_4 <= shifted[50:28];
-    guard_4 <= shifted[27];
-    sticky_4 <= |shifted[26:0] || |product_3[47:25] || (is_high && product_3[48]);
+    product_4 <= {high_3[40:0] + {16'd0, middle_3[41:17]}, middle_3[16:0], 17'd0};
+    place_high_4 <= placed(exponent_3);
+    place_4 <= placed(exponent_3 - 10'sd1);
 end
 
-// Stage 5: rounding. A carry out of the fraction goes into the exponent.
-wire round_up = guard_4 && (sticky_4 || fraction_4[0]);
+// Stage 5: the first one goes to bit 25, or to where a subnormal has it. What falls out is kept as one sticky bit.
+wire is_high = product_4[74];
+wire [25:0] number = is_high ? product_4[74:49] : product_4[73:48];
+wire [4:0]  distance = is_high ? place_high_4[12:8] : place_4[12:8];
+wire [51:0] shifted = {number, 26'd0} >> distance;
+
+reg        sign_5, special_5, nan_5, guard_5, sticky_5;
+reg [7:0]  exponent_5;
+reg [22:0] fraction_5;
 
 always @(posedge clk) if (works[4]) begin
-    if (nan_4) quotient <= CANONICAL_NAN;
-    else if (special_4) quotient <= {sign_4, 31'h7f800000};
-    else quotient <= {sign_4, {exponent_4, fraction_4} + {30'd0, round_up}};
+    {sign_5, special_5, nan_5} <= {sign_4, special_4, nan_4};
+    exponent_5 <= is_high ? place_high_4[7:0] : place_4[7:0];
+    fraction_5 <= shifted[50:28];
+    guard_5 <= shifted[27];
+    sticky_5 <= |shifted[26:0] || |product_4[47:25] || (is_high && product_4[48]);
 end
 
-wire unused = &{1'b0, high_2[41], shifted[51], product_3[24:0], exponent[9:8], down[9:5]};
+// Stage 6: rounding. A carry out of the fraction goes into the exponent.
+wire round_up = guard_5 && (sticky_5 || fraction_5[0]);
+
+always @(posedge clk) if (works[5]) begin
+    if (nan_5) quotient <= CANONICAL_NAN;
+    else if (special_5) quotient <= {sign_5, 31'h7f800000};
+    else quotient <= {sign_5, {exponent_5, fraction_5} + {30'd0, round_up}};
+end
+
+wire unused = &{1'b0, low_2[16:0], high_3[41], shifted[51], product_4[24:0]};
 
 endmodule
 

@@ -57,32 +57,25 @@ module frame_sender #(
     output wire          is_idle
 );
 
-localparam HEADERS = 110;
+localparam [15:0] HEADERS = 110, ETHERNET = 14, IP = 20;
+localparam [15:0] UP = 3; // added before the lowest two bits are cleared
 localparam [15:0] SOURCE_PORT = 16'hc000;
-localparam ICRC_CLOCKS = 9;
+localparam ICRC_CLOCKS = 9, CHECKSUM_CLOCKS = 3;
 
 wire advance = !m_axis_tvalid || m_axis_tready;
 
-// Lengths
-wire [15:0] padded = (length + 16'd3) & 16'hfffc;
+// Lengths: each is `length` and a constant, so that none waits for another one. A payload is padded to a multiple of 4.
 wire [1:0]  padcount = 2'd0 - length[1:0];
-wire [15:0] covered = HEADERS[15:0] + padded;                   // bytes of the frame without the ICRC
-wire [15:0] filled = HEADERS[15:0] + length;                    // and without padding
-wire [15:0] total_length = covered + `FANIN_ICRC_BYTES - 16'd14; // of IPv4
-wire [9:0]  last_beat = covered[15:6] - {9'd0, covered[5:0] == 6'd0};
-
-// Headers, in the order of the wire: the first byte is the highest.
-reg [19:0] checksum;
-always @* begin
-    checksum = 20'h04500 + {4'd0, total_length} + 20'h04000 + 20'h04011 + {4'd0, own_address[31:16]}
-        + {4'd0, own_address[15:0]} + {4'd0, address[31:16]} + {4'd0, address[15:0]};
-    checksum = {4'd0, checksum[15:0]} + {16'd0, checksum[19:16]};
-    checksum = {4'd0, checksum[15:0]} + {16'd0, checksum[19:16]};
-end
+wire [15:0] filled = length + HEADERS; // bytes of the frame without padding and ICRC
+wire [15:0] covered = ((length + (HEADERS + UP - 16'd2)) & ~16'd3) | 16'd2; // with padding: 110, 114, 118, ...
+wire [9:0]  last_beat = covered[15:6];
+wire [15:0] total_length = (length + (HEADERS - ETHERNET + `FANIN_ICRC_BYTES + UP)) & ~16'd3; // of IPv4
+wire [15:0] udp_length = (length + (HEADERS - ETHERNET - IP + `FANIN_ICRC_BYTES + UP)) & ~16'd3;
+// Headers, in the order of the wire: the first byte is the highest. The checksum of IPv4 follows: no ICRC covers it.
 wire [8*14-1:0] ethernet = {mac, own_mac, 16'h0800};
-wire [8*20-1:0] ip = {16'h4500, total_length, 16'd0, 16'h4000, 16'h4011, ~checksum[15:0], own_address, address};
+wire [8*20-1:0] ip = {16'h4500, total_length, 16'd0, 16'h4000, 16'h4011, 16'd0, own_address, address};
 wire [15:0] port = `FANIN_UDP_PORT;
-wire [8*8-1:0] udp = {SOURCE_PORT, port, total_length - 16'd20, 16'd0};
+wire [8*8-1:0] udp = {SOURCE_PORT, port, udp_length, 16'd0};
 wire [23:0] qpn = `FANIN_COLLECTIVE_QPN;
 wire [15:0] pkey = `FANIN_DEFAULT_PKEY;
 wire [8*12-1:0] bth = {opcode, 2'd0, padcount, 4'd0, pkey, 8'd0, qpn, 32'd0};
@@ -124,7 +117,7 @@ always @* begin
     for (k = 0; k < 64; k = k + 1) begin
         if ({beat, 6'd0} + k[15:0] >= filled) raw[8*k +: 8] = 8'd0;
     end
-    bytes = is_last ? {covered[5:0] == 6'd0, covered[5:0]} : 7'd64;
+    bytes = is_last ? {1'b0, covered[5:0]} : 7'd64;
 end
 
 reg          first_0, last_0, tail_0;
@@ -163,8 +156,31 @@ icrc icrc_inst (
     .clk(clk), .advance(advance), .is_valid(valid[0] && !tail_0), .is_first(first_0), .bytes(bytes_0), .data(data_0),
     .crc(crc)
 );
-delay #(.WIDTH(512 + 7 + 2), .CLOCKS(ICRC_CLOCKS)) beats (
-    .clk(clk), .advance(advance), .data({data_0, bytes_0, last_0, tail_0}), .delayed({data_9, bytes_9, last_9, tail_9})
+
+// The checksum of IPv4, while its beat waits for the ICRC: the sum of its words, the carries added twice
+localparam [18:0] FIXED = 19'h04500 + 19'h04000 + 19'h04011;
+reg  [18:0] addresses_0, sum_1;
+reg  [15:0] length_0, checksum_3;
+reg  [16:0] sum_2;
+wire        first_3, last_3, tail_3;
+wire [6:0]  bytes_3;
+wire [511:0] data_3, whole_3;
+always @(posedge clk) if (advance) begin
+    addresses_0 <= (FIXED + {3'd0, own_address[31:16]} + {3'd0, own_address[15:0]})
+        + ({3'd0, address[31:16]} + {3'd0, address[15:0]});
+    length_0 <= total_length;
+    sum_1 <= addresses_0 + {3'd0, length_0};
+    sum_2 <= {1'b0, sum_1[15:0]} + {14'd0, sum_1[18:16]};
+    checksum_3 <= ~(sum_2[15:0] + {15'd0, sum_2[16]});
+end
+delay #(.WIDTH(512 + 7 + 3), .CLOCKS(CHECKSUM_CLOCKS)) without (
+    .clk(clk), .advance(advance), .data({data_0, bytes_0, first_0, last_0, tail_0}),
+    .delayed({data_3, bytes_3, first_3, last_3, tail_3})
+);
+assign whole_3 = first_3 ? {data_3[511:208], checksum_3[7:0], checksum_3[15:8], data_3[191:0]} : data_3;
+delay #(.WIDTH(512 + 7 + 2), .CLOCKS(ICRC_CLOCKS - CHECKSUM_CLOCKS)) beats (
+    .clk(clk), .advance(advance), .data({whole_3, bytes_3, last_3, tail_3}),
+    .delayed({data_9, bytes_9, last_9, tail_9})
 );
 always @(posedge clk) if (advance) second_half <= crc[31:16];
 
@@ -173,7 +189,7 @@ wire [7:0]   kept = {1'b0, bytes_9} + (last_9 ? 8'd4 : 8'd0);
 assign m_axis_tvalid = valid[ICRC_CLOCKS];
 assign m_axis_tdata = tail_9 ? {496'd0, second_half} : last_9 ? data_9 | placed : data_9;
 assign m_axis_tlast = tail_9 || (last_9 && bytes_9 != 7'd62);
-assign m_axis_tkeep = tail_9 ? 64'd3 : kept >= 8'd64 ? {64{1'b1}} : (64'd1 << kept[5:0]) - 64'd1;
+assign m_axis_tkeep = tail_9 ? 64'd3 : kept >= 8'd64 ? {64{1'b1}} : ~({64{1'b1}} << kept[5:0]);
 assign is_idle = !command_valid && valid == {(ICRC_CLOCKS + 1){1'b0}};
 
 endmodule

@@ -6,17 +6,20 @@
 module lowest_bit (
     input  wire [63:0] bitmap,
     output reg  [5:0]  lowest,
-    output wire [63:0] rest
+    output reg  [63:0] rest
 );
 
+// Bits that have a lower one. Each step doubles how far it looks, so that no bit waits for all those below it.
 integer i;
 always @* begin
+    rest = bitmap << 1;
+    for (i = 1; i < 64; i = 2 * i) rest = rest | (rest << i);
+    rest = rest & bitmap;
     lowest = 6'd0;
-    for (i = 63; i >= 0; i = i - 1) begin
-        if (bitmap[i]) lowest = i[5:0];
+    for (i = 0; i < 64; i = i + 1) begin
+        if (bitmap[i] && !rest[i]) lowest = lowest | i[5:0];
     end
 end
-assign rest = bitmap & (bitmap - 64'd1);
 
 endmodule
 

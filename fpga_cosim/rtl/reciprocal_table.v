@@ -1,11 +1,11 @@
 // The reciprocal of a number of ranks: MEAN multiplies by it, and gets the quotients of a division (SPEC.md, 12-25).
 //
-// With 2**(shift-1) < d <= 2**shift, the quotient 2**(64+shift) / d, rounded up, is 2**64 + `reciprocal`. For each whole n
-// below 2**64, n / d rounded down is n * (2**64 + reciprocal) / 2**(64+shift) rounded down: Granlund and Montgomery,
-// "Division by Invariant Integers using Multiplication", 1994, theorem 4.2. For floats, d is `divisor` as f32.
+// With 2**(shift-1) <= d < 2**shift, 2**64 + `reciprocal` is (2**(64+shift) - 1) / d, rounded down. Its upper bits are
+// (2**(N+shift) - 1) / d, rounded down, for each N below 64, too; and one more is 2**(N+shift) / d, rounded up. For floats,
+// d is `divisor` as f32.
 //
 // `valid` stays high, with the same divisor of 2 or more, until `ready`, and falls before the next one. A divisor that
-// came before is ready 3 clocks later, another one 36: the reciprocals of 2**ENTRIES divisors are kept, by their low bits.
+// came before is ready 3 clocks later, another one 37: the reciprocals of 2**ENTRIES divisors are kept, by their low bits.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -20,80 +20,98 @@ module reciprocal_table #(
     input  wire        is_float,
     output wire        ready,
     output reg  [63:0] reciprocal,
-    output wire [5:0]  shift
+    output reg  [5:0]  shift
 );
 
-localparam [2:0] IDLE = 3'd0, READ = 3'd1, LOOK = 3'd2, DIVIDE = 3'd3, ROUND = 3'd4, READY = 3'd5;
+localparam [2:0] IDLE = 3'd0, READ = 3'd1, LOOK = 3'd2, BEGIN = 3'd3, DIVIDE = 3'd4, KEEP = 3'd5, READY = 3'd6;
 
 reg [2:0]  state;
 reg [4:0]  step;
-reg [32:0] d, remainder; // what is left of 2**shift * 2**step, less than d
+reg [32:0] asked; // the divisor, and above it whether it is rounded
+reg [32:0] d;
 reg [(1<<ENTRIES)-1:0] known;
 
 // The divisor as f32: 24 bits from the first one on, rounded to nearest even.
-reg [5:0]  bits; // how many it has, from the first one on
-reg [3:0]  excess;
-reg [32:0] below, as_float;
+reg  [3:0]  excess; // bits more than 24: 0 to 8
+wire [32:0] dropped = ~({33{1'b1}} << excess);
+wire        is_odd = excess != 4'd0 && asked[{2'd0, excess}];
+wire [32:0] nearest = ({1'b0, asked[31:0]} + (dropped >> 1) + {32'd0, is_odd}) & ~dropped;
 integer i;
-always @* begin
-    bits = 6'd0;
-    for (i = 0; i < 32; i = i + 1) begin
-        if (divisor[i]) bits = i[5:0] + 6'd1;
-    end
-    excess = bits > 6'd24 ? bits[3:0] - 4'd8 : 4'd0; // 1 to 8
-    below = (33'd1 << excess) >> 1;
-    as_float = {1'b0, divisor} + (below == 33'd0 ? 33'd0 : below - {32'd0, !divisor[{1'b0, excess}]});
-    as_float = (as_float >> excess) << excess;
-end
 
-reg [5:0] places; // of d - 1
+// The first one of d: all bits from it on, and its place
+reg  [32:0] below;
+wire [32:0] first = below & ~(below >> 1);
+reg  [5:0]  bits;
 integer k;
 always @* begin
-    places = 6'd1;
-    for (k = 1; k < 33; k = k + 1) begin
-        if (d > 33'd1 << k) places = k[5:0] + 6'd1;
+    below = d | (d >> 1);
+    below = below | (below >> 2);
+    below = below | (below >> 4);
+    below = below | (below >> 8);
+    below = below | (below >> 16);
+    below = below | (below >> 32);
+    bits = 6'd0;
+    for (k = 0; k < 33; k = k + 1) begin
+        if (first[k]) bits = bits | (k[5:0] + 6'd1);
     end
 end
-assign shift = places;
 
-// Two bits of the quotient a clock
-wire [33:0] once = {remainder, 1'b0};
-wire        first = once >= {1'b0, d};
-wire [32:0] left = first ? once[32:0] - d : once[32:0];
-wire [33:0] twice = {left, 1'b0};
-wire        second = twice >= {1'b0, d};
+// Two bits of the quotient a clock. All bits of the dividend are ones.
+reg  [32:0] remainder; // less than d
+reg  [34:0] triple;    // of d
+wire [34:0] four = {remainder, 2'b11};
+wire [35:0] less_one = {1'b0, four} - {3'd0, d};
+wire [35:0] less_two = {1'b0, four} - {2'd0, d, 1'b0};
+wire [35:0] less_three = {1'b0, four} - {1'b0, triple};
+wire [1:0]  digit = !less_three[35] ? 2'd3 : !less_two[35] ? 2'd2 : {1'b0, !less_one[35]};
 
-wire [32:0] kept_d;
+wire [32:0] kept_asked;
 wire [63:0] kept;
-ram #(.WIDTH(97), .ADDRESS(ENTRIES)) entries (
-    .clk(clk), .write_enable(state == ROUND), .write_address(d[ENTRIES-1:0]),
-    .write_data({d, reciprocal + {63'd0, remainder != 33'd0}}),
-    .read_enable(1'b1), .read_address(d[ENTRIES-1:0]), .read_data({kept_d, kept})
+wire [5:0]  kept_shift;
+ram #(.WIDTH(33 + 6 + 64), .ADDRESS(ENTRIES)) entries (
+    .clk(clk), .write_enable(state == KEEP), .write_address(asked[ENTRIES-1:0]), .write_data({asked, shift, reciprocal}),
+    .read_enable(1'b1), .read_address(asked[ENTRIES-1:0]), .read_data({kept_asked, kept_shift, kept})
 );
 assign ready = state == READY;
 
 always @(posedge clk) begin
     case (state)
         IDLE: begin
-            d <= is_float ? as_float : {1'b0, divisor};
+            asked <= {is_float && divisor[31:24] != 8'd0, divisor};
             if (valid) state <= READ;
         end
-        READ: state <= LOOK;
+        READ: begin
+            excess <= 4'd0;
+            for (i = 0; i < 8; i = i + 1) begin
+                if (asked[32] && asked[24 + i]) excess <= i[3:0] + 4'd1;
+            end
+            state <= LOOK;
+        end
         LOOK: begin
+            d <= nearest;
+            {shift, reciprocal} <= {kept_shift, kept};
+            state <= known[asked[ENTRIES-1:0]] && kept_asked == asked ? READY : BEGIN;
+        end
+        BEGIN: begin
             step <= 5'd0;
-            remainder <= (33'd1 << shift) - d; // the first one of the quotient is that of 2**64
-            reciprocal <= kept;
-            state <= known[d[ENTRIES-1:0]] && kept_d == d ? READY : DIVIDE;
+            shift <= bits;
+            remainder <= below & ~d; // the first one of the quotient is that of 2**64
+            triple <= {2'd0, d} + {1'b0, d, 1'b0};
+            state <= DIVIDE;
         end
         DIVIDE: begin
             step <= step + 5'd1;
-            remainder <= second ? twice[32:0] - d : twice[32:0];
-            reciprocal <= {reciprocal[61:0], first, second};
-            if (step == 5'd31) state <= ROUND;
+            case (digit)
+                2'd3: remainder <= less_three[32:0];
+                2'd2: remainder <= less_two[32:0];
+                2'd1: remainder <= less_one[32:0];
+                default: remainder <= four[32:0];
+            endcase
+            reciprocal <= {reciprocal[61:0], digit};
+            if (step == 5'd31) state <= KEEP;
         end
-        ROUND: begin
-            reciprocal <= reciprocal + {63'd0, remainder != 33'd0};
-            known[d[ENTRIES-1:0]] <= 1'b1;
+        KEEP: begin
+            known[asked[ENTRIES-1:0]] <= 1'b1;
             state <= READY;
         end
         default: if (!valid) state <= IDLE;
@@ -103,6 +121,8 @@ always @(posedge clk) begin
         known <= {(1 << ENTRIES){1'b0}};
     end
 end
+
+wire unused = &{1'b0, less_one[34:33], less_two[34:33], less_three[34:33]}; // zeros of a digit that fits
 
 endmodule
 

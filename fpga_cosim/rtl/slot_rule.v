@@ -39,7 +39,10 @@ module slot_rule (
 
 wire [31:0] distance = position - slot_position;
 wire is_current = distance == 32'd0 && !slot_is_fresh;
-assign replaces = distance == slots;
+
+// Whether slot_position + slots is position, without an adder: the carries that position needs are those that there are.
+wire [30:0] carries = (slot_position[30:0] & slots[30:0]) | ((slot_position[30:0] | slots[30:0]) & ~position[30:0]);
+assign replaces = (slot_position ^ slots ^ position) == {carries, 1'b0};
 
 always @* begin
     if (distance[31]) drop = `DROP_STALE;
@@ -48,7 +51,8 @@ always @* begin
     else drop = `DROP_NONE;
 end
 
-wire other_place = op != slot_op || dtype != slot_dtype || contributor_class != slot_class || mid != slot_mid || sid != slot_sid;
+wire other_place = op != slot_op || dtype != slot_dtype || contributor_class != slot_class || mid != slot_mid
+    || sid != slot_sid;
 wire other_data = slot_has_data && (contributor_class == `FANIN_CLASS_ONE || length != slot_length);
 assign differs = (!replaces && (other_place || (brings && other_data))) || (brings && is_wide);
 

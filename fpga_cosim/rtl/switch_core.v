@@ -38,6 +38,7 @@ module switch_core #(
 
 localparam ADDRESS = JOBS + LEASE + CHUNK;
 localparam COMMANDS = 4; // 2**COMMANDS packets wait at most to be sent
+localparam SETTLE = 14; // until the first beat of a result can be read, when its command comes; the others follow behind it
 
 wire          header_valid, header_pop, icrc_is_right, receiver_is_idle;
 wire [1023:0] header;
@@ -78,7 +79,8 @@ wire [63:0]   reciprocal;
 wire [5:0]    shift;
 wire [ADDRESS-1:0] compute_slot;
 wire [RING:0] compute_beats;
-wire          command_push, commands_full, commands_empty, command_pop, slot_done, engine_is_idle, sender_is_idle;
+wire          command_push, commands_full, commands_empty, command_settled, command_pop, slot_done;
+wire          engine_is_idle, sender_is_idle;
 wire [47:0]   c_mac;
 wire [31:0]   c_address, c_jid, c_key, c_position, c_mid, c_sid, c_contributions, c_token;
 wire [7:0]    c_opcode, c_op, c_dtype, c_flags, c_status, c_source;
@@ -144,11 +146,12 @@ ram #(.WIDTH(512), .ADDRESS(ADDRESS)) slots_to_send (
 
 localparam COMMAND = 48 + 32 * 8 + 8 * 6 + 16 * 2 + 64 * 3 + 1 + ADDRESS;
 wire [COMMAND-1:0] command;
-fifo #(.WIDTH(COMMAND), .ADDRESS(COMMANDS)) commands (
+settling_fifo #(.WIDTH(COMMAND), .ADDRESS(COMMANDS), .SETTLE(SETTLE)) commands (
     .clk(clk), .rst(rst), .push(command_push), .data({c_mac, c_address, c_jid, c_key, c_position, c_mid, c_sid,
         c_contributions, c_token, c_opcode, c_op, c_dtype, c_flags, c_status, c_source, c_seg, c_length, c_node_bitmap,
         c_rank_bitmap, c_body, c_from_slot, c_slot_beat}),
-    .pop(command_pop), .first(command), .is_empty(commands_empty), .is_full(commands_full)
+    .pop(command_pop), .first(command), .is_settled(command_settled), .is_empty(commands_empty),
+    .is_full(commands_full)
 );
 wire [47:0] f_mac;
 wire [31:0] f_address, f_jid, f_key, f_position, f_mid, f_sid, f_contributions, f_token;
@@ -161,7 +164,7 @@ assign {f_mac, f_address, f_jid, f_key, f_position, f_mid, f_sid, f_contribution
     f_flags, f_status, f_source, f_seg, f_length, f_node_bitmap, f_rank_bitmap, f_body, f_from_slot, f_slot_beat} = command;
 
 frame_sender #(.ADDRESS(ADDRESS)) sender (
-    .clk(clk), .rst(rst), .own_mac(own_mac), .own_address(own_address), .command_valid(!commands_empty),
+    .clk(clk), .rst(rst), .own_mac(own_mac), .own_address(own_address), .command_valid(command_settled),
     .command_pop(command_pop), .mac(f_mac), .address(f_address), .opcode(f_opcode), .op(f_op), .dtype(f_dtype),
     .flags(f_flags), .jid(f_jid), .key(f_key), .position(f_position), .mid(f_mid), .sid(f_sid), .seg(f_seg),
     .length(f_length), .status(f_status), .source(f_source), .contributions(f_contributions), .token(f_token),

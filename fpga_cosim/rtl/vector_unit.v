@@ -7,7 +7,7 @@
 // same 64 bits of `result`, the upper two in those of `result_high`. `rounded` is the value as it is sent.
 //
 // One beat a clock, in clocks with `advance`: `a` and `a_high` come 1 clock after op, dtype, keeps and b; `result` comes 8
-// clocks after op, and `rounded` 9. Operation and type may change in each beat.
+// clocks after op, and `rounded` 10. Operation and type may change in each beat.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -46,8 +46,8 @@ reg  [1:0] size_log2_1;
 reg  [2:0] unit_1;
 reg        is_signed_1, is_small_1, is_bf16_1, is_float_1;
 reg  [2:0] unit_2, unit_3, unit_4, unit_5;
-wire [2:0] unit_8;
-wire       is_small_8, is_bf16_8;
+wire [2:0] unit_8, unit_10;
+wire       is_small_8, is_bf16_8, is_small_10;
 
 always @(posedge clk) if (advance) begin
     op_1 <= op;
@@ -69,16 +69,19 @@ end
 delay #(.WIDTH(5), .CLOCKS(FLOATS)) kind (
     .clk(clk), .advance(advance), .data({unit_1, is_small_1, is_bf16_1}), .delayed({unit_8, is_small_8, is_bf16_8})
 );
+delay #(.WIDTH(4), .CLOCKS(2)) last_kind (
+    .clk(clk), .advance(advance), .data({unit_8, is_small_8}), .delayed({unit_10, is_small_10})
+);
 
 genvar lane, part;
 generate
     for (lane = 0; lane < WIDTH / 64; lane = lane + 1) begin : lanes
         wire [63:0]  own_b = b[64*lane +: 64];
         wire [127:0] widened, extremes_3, operand_3, sums_8, float_products_8, others_8;
-        wire [63:0]  integers_4, products_5, pairs_3, narrowed, given_8;
+        wire [63:0]  integers_4, products_5, pairs_3, narrowed_10, total_10, given_10;
         wire [127:0] a_1 = {a_high[64*lane +: 64], a[64*lane +: 64]};
         reg  [127:0] b_1, others_4, others_5, total_8; // the upper half is there for f16 and bf16
-        reg  [63:0]  given_1, rounded_9; // b as it came
+        reg  [63:0]  given_1; // b as it came
 
         // Stage 1: the data in the form in which they are computed
         always @(posedge clk) if (advance) begin
@@ -114,7 +117,8 @@ generate
                 .product(float_products_8[32*part +: 32])
             );
             float16_narrow float16_narrow_inst (
-                .is_bf16(is_bf16_8), .wide(total_8[32*part +: 32]), .narrow(narrowed[16*part +: 16])
+                .clk(clk), .advance(advance), .is_bf16(is_bf16_8), .wide(total_8[32*part +: 32]),
+                .narrow(narrowed_10[16*part +: 16])
             );
         end
         delay #(.WIDTH(128), .CLOCKS(2)) operand (
@@ -135,8 +139,8 @@ generate
         delay #(.WIDTH(128), .CLOCKS(FLOATS - 4)) others (
             .clk(clk), .advance(advance), .data(chosen_5), .delayed(others_8)
         );
-        delay #(.WIDTH(64), .CLOCKS(FLOATS)) given (
-            .clk(clk), .advance(advance), .data(given_1), .delayed(given_8)
+        delay #(.WIDTH(64), .CLOCKS(FLOATS + 2)) given (
+            .clk(clk), .advance(advance), .data(given_1), .delayed(given_10)
         );
         always @* begin
             case (unit_8)
@@ -148,10 +152,11 @@ generate
         assign result[64*lane +: 64] = total_8[63:0];
         assign result_high[64*lane +: 64] = total_8[127:64];
 
-        // Stage 9: the only data keep their bits, also those of a NaN.
-        always @(posedge clk) if (advance)
-            rounded_9 <= unit_8 == UNCHANGED ? given_8 : is_small_8 ? narrowed : total_8[63:0];
-        assign rounded[64*lane +: 64] = rounded_9;
+        // Stages 9 and 10: the only data keep their bits, also those of a NaN.
+        delay #(.WIDTH(64), .CLOCKS(2)) total (
+            .clk(clk), .advance(advance), .data(total_8[63:0]), .delayed(total_10)
+        );
+        assign rounded[64*lane +: 64] = unit_10 == UNCHANGED ? given_10 : is_small_10 ? narrowed_10 : total_10;
     end
 endgenerate
 

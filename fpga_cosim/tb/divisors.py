@@ -8,9 +8,9 @@ LARGEST = 2**32 - 1
 
 
 def reciprocal_of(divisor: int) -> tuple[int, int]:
-    """2**(64 + shift) / divisor, rounded up and without its first bit, and the shift: the bits of divisor - 1."""
-    shift = (divisor - 1).bit_length()
-    return -(-(1 << 64 + shift) // divisor) - (1 << 64), shift
+    """(2**(64 + shift) - 1) / divisor, rounded down and without its first bit, and the shift: the divisor's bits."""
+    shift = divisor.bit_length()
+    return ((1 << 64 + shift) - 1) // divisor - (1 << 64), shift
 
 
 def as_f32(divisor: int) -> int:

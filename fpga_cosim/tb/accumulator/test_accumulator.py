@@ -115,4 +115,4 @@ def test_commands(generator: np.random.Generator) -> None:
     assert released == expected_head
     assert output["ring_head"] == expected_head % (1 << RING)
     work = sum(each.beats if each.kind != "none" else 1 for each in commands)
-    assert clocks < 1.7 * work, f"{clocks} clocks for {work} beats"
+    assert clocks < 1.55 * work, f"{clocks} clocks for {work} beats"

@@ -8,7 +8,9 @@ import pytest
 from fanin_wire import arithmetic
 from fanin_wire.datatypes import datatype_by_name
 from fpga_cosim.tb.floats import operands
-from fpga_cosim.tb.verilated import Module
+from fpga_cosim.tb.verilated import Module, pipelined
+
+LATENCY = 2
 
 
 def ties(name: str) -> np.ndarray:
@@ -28,8 +30,8 @@ def test_roundings(vectors: int, generator: np.random.Generator, name: str) -> N
     module, datatype = Module("float16_narrow"), datatype_by_name(name)
     numbers = np.concatenate([ties(name), *operands(generator, vectors)])
     inputs = np.zeros(len(numbers), module.inputs)
-    inputs["is_bf16"], inputs["wide"] = name == "bf16", numbers
+    inputs["advance"], inputs["is_bf16"], inputs["wide"] = 1, name == "bf16", numbers
     expected = arithmetic.narrow(numbers.view(np.float32), datatype).view(np.uint16)
-    rounded = module.run(inputs)["narrow"]
+    rounded = pipelined(module, inputs, LATENCY)["narrow"]
     wrong = np.flatnonzero(rounded != expected)
     assert not len(wrong), [f"{numbers[i]:08x}: {rounded[i]:04x}, not {expected[i]:04x}" for i in wrong[:10]]

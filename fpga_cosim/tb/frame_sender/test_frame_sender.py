@@ -14,7 +14,8 @@ from fpga_cosim.tb import frames
 from fpga_cosim.tb.verilated import Module
 
 OWN, PEER = "10.0.0.1", "10.0.1.7"
-PEERS = (PEER, "172.31.1.7", "254.255.253.252")  # with them the checksum of IPv4 has no carry, one, and two
+# With these the checksum of IPv4 has no carry, one, two, and with 4 bytes of payload one that makes another one.
+PEERS = (PEER, "172.31.1.7", "254.255.253.252", "192.168.111.221")
 FIELDS = ("op", "dtype", "flags", "jid", "key", "position", "mid", "sid", "seg", "status", "source", "contributions")
 FIELDS += ("token", "node_bitmap", "rank_bitmap")
 

@@ -10,7 +10,7 @@ from fanin_wire.datatypes import DATATYPES, DataType, Family
 from fpga_cosim.tb.divisors import divisors, reciprocal_of
 from fpga_cosim.tb.verilated import Module, pipelined
 
-LATENCY, INTEGERS = 6, [each for each in DATATYPES if each.family == Family.INTEGER]
+LATENCY, INTEGERS = 8, [each for each in DATATYPES if each.family == Family.INTEGER]
 
 
 def words(generator: np.random.Generator, count: int, divisor: int, datatype: DataType) -> np.ndarray:

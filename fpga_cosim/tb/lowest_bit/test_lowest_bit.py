@@ -1,4 +1,4 @@
-"""The lowest bit of random bitmaps, and what is left."""
+"""The lowest bit of bitmaps with one or two, and of random ones, and what is left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def test_bitmaps(generator: np.random.Generator) -> None:
     inputs = np.zeros(4000, module.inputs)
     inputs["bitmap"] = generator.integers(0, 1 << 64, len(inputs), np.uint64)
     inputs["bitmap"] &= np.uint64((1 << 64) - 1) << generator.integers(0, 64, len(inputs), np.uint64)
-    inputs["bitmap"][:65] = [0, *(1 << bit for bit in range(64))]
+    few = [0, *(1 << high | 1 << low for high in range(64) for low in range(high + 1))]
+    inputs["bitmap"][: len(few)] = few
     for bitmap, output in zip(inputs["bitmap"].tolist(), module.run(inputs), strict=True):
         lowest = bitmap & -bitmap
         assert (output["lowest"], output["rest"]) == (max(lowest.bit_length() - 1, 0), bitmap & ~lowest)

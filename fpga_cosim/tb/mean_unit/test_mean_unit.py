@@ -14,7 +14,7 @@ from fpga_cosim.tb.tools import ROOT
 from fpga_cosim.tb.verilated import Module
 
 PROFILE = read((ROOT / "fpga_cosim/profile.toml").read_text())
-MEAN, LATENCY, PAUSED = operation_by_name("MEAN"), 6, 0.25
+MEAN, LATENCY, PAUSED = operation_by_name("MEAN"), 8, 0.25
 
 
 def beat(
