@@ -31,6 +31,11 @@ FOLDER = Path(__file__).parent
 RTL = ROOT / "fpga_cosim/rtl"
 BUILD = OWN_BUILD.parent / "formal"
 MODULES = ("engine", "slot_rule", "ram", "lowest_bit", "computed_operation")
+# Conditions that the rules do not need
+FREE = (
+    *("key_is_right", "is_strange", "is_unknown", "differs", "is_computed"),
+    *("nak_is_recent", "had_loss", "was_just_sent"),
+)
 INDUCTION = 2  # clocks
 COVERS = 13  # the last contribution of two children, its results, and a packet after it take 12
 FAULT = 12
@@ -68,7 +73,7 @@ def formula(label: str, fault: Fault | None = None) -> Path:
         "proc; flatten; opt_clean",
         # One job alone, without silence. Other conditions may hold or not, in every clock.
         "cd engine; connect -set job 1'0; connect -set at_job 1'0; connect -set scan_is_due 1'0",
-        "cutpoint w:key_is_right w:is_strange w:is_unknown w:differs w:may_nak w:no_loss w:is_computed; cd",
+        f"cutpoint {' '.join(f'w:{each}' for each in FREE)}; cd",
         "delete -output engine/w:*; opt -purge",  # only what the properties need is left
         "memory -nordff -nomap",
         # What is kept of children may be anything; slot_properties.vh has the memory of slots.

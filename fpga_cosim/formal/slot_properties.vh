@@ -149,7 +149,8 @@ wire f_kept_is_right = k_position == f_position && k_fresh == f_fresh && k_final
 
 wire f_tells = state == EACH || state == EACH_PUSH;
 wire f_finishes = state == COMPLETE || state == SAVE || (f_tells && m_opcode == `FANIN_OPCODE_RESULT);
-wire f_works = f_finishes && slot == f_slot;
+wire f_looks = f_finishes || state == RESEND;
+wire f_works = f_looks && slot == f_slot;
 wire f_works_right = position == f_position && missing == 64'd0 && wants == f_wants && has_data == f_has_data
     && f_is_final && !f_fresh && (is_final || state == COMPLETE) && m_position == position;
 wire f_has_ended = state == ENDED || (f_tells && m_opcode == `FANIN_OPCODE_ABORT);
@@ -160,10 +161,11 @@ wire f_steps = own_slots == 32'd4
     && (state != DECIDE || f_is_read == (p_seg[LEASE-1:0] == f_slot)) && (state != DECIDE || f_given == f_kept)
     && (state != ANSWER || (after == RELEASE && m_opcode != `FANIN_OPCODE_RESULT))
     && (!f_tells || after == (m_opcode == `FANIN_OPCODE_RESULT ? SAVE : m_opcode == `FANIN_OPCODE_ABORT ? ENDED : RELEASE))
-    && (!f_finishes || (own_state == ACTIVE && m_seg == {{(16 - LEASE){1'b0}}, slot}))
+    && (!f_looks || (own_state == ACTIVE && m_seg == {{(16 - LEASE){1'b0}}, slot}))
     && (state != SAVE || m_opcode == `FANIN_OPCODE_RESULT)
     && (own_state != ACTIVE || state == ABORT || (!f_has_ended && (f_bits & ~own_mask) == 64'd0
-        && !(f_fresh && (f_ahead != 16'd0 || !f_is_final)) && (f_works ? f_works_right : f_kept_is_right)));
+        && !(f_fresh && (f_ahead != 16'd0 || !f_is_final))
+        && (!f_works || f_works_right) && ((f_works && f_finishes) || f_kept_is_right)));
 
 // It begins between two packets. It is limited to an active job of four slots, and to contributions and probes; no
 // silence is looked for.

@@ -114,10 +114,10 @@ localparam [2:0] FREE = 3'd0, JOINING = 3'd1, ACTIVE = 3'd2, TOMBSTONE = 3'd3, R
 
 // States of the engine
 localparam [4:0] IDLE = 5'd0, DECIDE = 5'd1, RELEASE = 5'd2, ANSWER = 5'd3, EACH = 5'd4, EACH_PUSH = 5'd5, SAVE = 5'd6,
-    COMPLETE = 5'd7, OLDEST = 5'd8, OLDEST_LOOK = 5'd9, ABORT = 5'd10, ENDED = 5'd11, LEAVE = 5'd12, LEAVE_WALK = 5'd13,
-    LEAVE_LOOK = 5'd14, CONFIG = 5'd15, CONFIG_BODY = 5'd16, CONFIG_HOPS = 5'd17, CONFIG_JOIN = 5'd18, CONFIG_ADD = 5'd19,
-    ACTIVATE = 5'd20, ACTIVATED = 5'd21, SCAN_JOB = 5'd22, SCAN_CHILD = 5'd23, SCAN_LOOK = 5'd24,
-    SCAN_END = 5'd25, SCAN_NEXT = 5'd26, REMEMBER = 5'd27, INVITE = 5'd28, SCAN_DUE = 5'd29;
+    COMPLETE = 5'd7, RESEND = 5'd8, OLDEST = 5'd9, OLDEST_LOOK = 5'd10, ABORT = 5'd11, ENDED = 5'd12, LEAVE = 5'd13,
+    LEAVE_WALK = 5'd14, LEAVE_LOOK = 5'd15, CONFIG = 5'd16, CONFIG_BODY = 5'd17, CONFIG_HOPS = 5'd18, CONFIG_JOIN = 5'd19,
+    CONFIG_ADD = 5'd20, ACTIVATE = 5'd21, ACTIVATED = 5'd22, SCAN_JOB = 5'd23, SCAN_CHILD = 5'd24, SCAN_LOOK = 5'd25,
+    SCAN_END = 5'd26, SCAN_DUE = 5'd27, SCAN_NEXT = 5'd28, REMEMBER = 5'd29, INVITE = 5'd30;
 
 reg [4:0] state, after, back; // after an answer; at the end of a job's or a packet's turn
 
@@ -176,7 +176,7 @@ lowest_bit lowest_remembered (
 
 wire [2:0]  own_state = job_state[job];
 wire [63:0] own_mask = job_mask[job], own_joined = job_joined[job], own_left = job_left[job];
-wire [31:0] own_slots = job_slots[job], own_window = job_window[job];
+wire [31:0] own_slots = job_slots[job], own_window = job_window[job], own_chunk = job_chunk[job];
 wire        key_is_right = job_key[job] == p_key;
 wire        is_known = found && !(own_state == REMEMBERED && !key_is_right);
 wire [JOBS-1:0] entry = found ? job : |vacant ? first_vacant[JOBS-1:0] : first_remembered[JOBS-1:0];
@@ -271,7 +271,7 @@ wire [1:0] p_class = p_flags[`FANIN_CLASS_SHIFT +: 2];
 wire p_has_data = |(p_flags & `FANIN_FLAG_HAS_DATA);
 wire p_wants = |(p_flags & `FANIN_FLAG_WANTS_RESULT);
 wire brings = p_has_data && p_status == 8'd0;
-wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair, replaces, differs;
+wire is_computed, is_float, is_signed, is_small, is_bf16, is_pair, accepts, replaces, differs;
 wire [1:0] size_log2;
 wire [4:0] slot_drop;
 computed_operation computed_operation_inst (
@@ -283,10 +283,11 @@ slot_rule slot_rule_inst (
     .sid(p_sid), .length(p_length), .brings(brings), .is_wide(|(p_flags & `FANIN_FLAG_WIDE)),
     .slot_position(s_position), .slot_is_final(s_final), .slot_is_fresh(s_fresh), .slot_op(s_op), .slot_dtype(s_dtype),
     .slot_class(s_class), .slot_mid(s_mid), .slot_sid(s_sid), .slot_length(s_length), .slot_has_data(s_has_data),
-    .drop(slot_drop), .replaces(replaces), .differs(differs)
+    .accepts(accepts), .drop(slot_drop), .replaces(replaces), .differs(differs)
 );
-wire is_wrong = own_state != ACTIVE || {16'd0, p_seg} != (p_position & (own_slots - 32'd1))
-    || {16'd0, p_length} > job_chunk[job] || p_class > `FANIN_CLASS_ALL || (p_class == `FANIN_CLASS_NONE && p_has_data)
+wire [LEASE-1:0] slot_mask = own_slots[LEASE-1:0] - 1'b1;
+wire is_wrong = own_state != ACTIVE || p_seg != {{(16 - LEASE){1'b0}}, p_position[LEASE-1:0] & slot_mask}
+    || {1'b0, p_length} > own_chunk[16:0] || p_class > `FANIN_CLASS_ALL || (p_class == `FANIN_CLASS_NONE && p_has_data)
     || (p_has_data && p_class == `FANIN_CLASS_ALL && !is_computed);
 
 wire [63:0] missing_now = replaces ? own_mask : s_missing;
@@ -295,7 +296,9 @@ wire had_data = !replaces && s_has_data;
 wire [7:0] status_then = !replaces && s_status > known(p_status) ? s_status : known(p_status);
 wire [31:0] contributions_sum = s_contributions + p_contributions;
 wire [31:0] contributions_then = replaces ? p_contributions : contributions_sum;
-wire of_several = replaces ? |p_contributions[31:1] : |contributions_sum[31:1];
+// Whether the sum is more than 1, without an adder: if it is not, each bit but the lowest is cancelled by the carry below it.
+wire [30:0] carries = {s_contributions[30:1] | p_contributions[30:1], s_contributions[0] & p_contributions[0]};
+wire of_several = replaces ? |p_contributions[31:1] : (s_contributions[31:1] ^ p_contributions[31:1]) != carries;
 wire [63:0] wants_then = (replaces ? 64'd0 : s_wants) | (p_wants ? source_bit : 64'd0);
 assign hears_then = (replaces || s_hears) && |(p_flags & `FANIN_FLAG_HEARS_GROUP);
 wire [15:0] length_then = had_data ? s_length : p_length;
@@ -305,13 +308,18 @@ assign first_record = {s_ticket, 40'd0, length_then, p_sid, p_mid, p_class, p_dt
 wire [15:0] age = issued - s_ticket, outstanding = issued - done;
 wire is_still_sent = replaces && !s_fresh && age < outstanding;
 
-// ---- The time
+// ---- The time: what comes of a difference of times is a register, since the path of its carries is long
 
 reg  [39:0] last_scan, last_nak;
-reg         has_nak;
-wire scan_is_due = now_us - last_scan >= SCAN_US;
-wire no_loss = !job_loss[job][40] || now_us - job_loss[job][39:0] > DETECTION_US;
-wire may_nak = !has_nak || now_us - last_nak >= NAK_US;
+reg         scan_is_due, nak_is_recent;
+reg         is_aged, was_invited, had_loss; // the job, one clock ago
+reg         was_just_sent; // the slot's result, one clock ago
+always @(posedge clk) begin
+    is_aged <= lived_us - job_heard[job] > AGEING_US;
+    was_invited <= now_us - job_invited[job] < KEEPALIVE_US - SCAN_US;
+    had_loss <= job_loss[job][40] && now_us - job_loss[job][39:0] <= DETECTION_US;
+    was_just_sent <= now_us - s_finished <= JUST_SENT_US;
+end
 reg  [39:0] oldest_age;
 reg  [5:0]  oldest;
 reg         is_first;
@@ -418,7 +426,7 @@ wire is_strange = source_joined ? child_address != p_address : !is_leave;
 reg [4:0] own_drop; // p_drop, one clock later: its path is long
 wire is_heard = state == DECIDE && own_drop == `DROP_NONE && p_opcode != `FANIN_OPCODE_CONFIG && !is_unknown && key_is_right
     && (own_state != TOMBSTONE || is_leave) && (goes_up || goes_both) && !is_strange && |(own_mask & source_bit);
-wire is_positional = is_heard && !is_wrong && slot_drop == `DROP_NONE;
+wire is_positional = is_heard && !is_wrong && accepts;
 wire contributes = is_positional && p_opcode == `FANIN_OPCODE_CONTRIBUTION && |(missing_now & source_bit) && !differs
     && !is_still_sent;
 wire has_work = adds || divides;
@@ -451,7 +459,7 @@ wire heard_again = state == CONFIG_JOIN && !config_is_wrong && is_known && key_i
     && child_address == p_address;
 assign heard_write = (is_heard && source_joined) || state == CONFIG_ADD || heard_again;
 assign sent_write = state == CONFIG_ADD || (state == EACH_PUSH && !command_is_full && !by_group);
-assign is_idle = state == IDLE && !header_valid && !scan_is_due;
+assign is_idle = state == IDLE && !header_valid && !scan_is_due && seen_us == now_us;
 
 reg [31:0] counters [0:`DROP_REASONS-1];
 reg [4:0]  dropped; // why a packet was, one clock ago
@@ -592,6 +600,8 @@ always @(posedge clk) begin
     dropped <= `DROP_NONE;
     if (dropped != `DROP_NONE) counters[dropped] <= counters[dropped] + 32'd1;
     seen_us <= now_us;
+    scan_is_due <= now_us - last_scan >= SCAN_US;
+    if (now_us - last_nak >= NAK_US) nak_is_recent <= 1'b0;
     if (state == IDLE) idle_us <= now_us;
     if (now_us - idle_us <= KEEPALIVE_US) lived_us <= lived_us + (now_us - seen_us);
 
@@ -605,6 +615,7 @@ always @(posedge clk) begin
             own_drop <= p_drop;
             if (scan_is_due) begin // before any packet: else whoever sends without a pause stops the time
                 last_scan <= now_us;
+                scan_is_due <= 1'b0;
                 job <= {JOBS{1'b0}};
                 back <= SCAN_NEXT;
                 state <= SCAN_JOB;
@@ -623,11 +634,12 @@ always @(posedge clk) begin
                     answer(`FANIN_OPCODE_LEAVE_ACK, 8'd0);
                     if (p_status != 8'd0 && !found) after <= REMEMBER;
                 end else if (asks || (p_opcode == `FANIN_OPCODE_KEEPALIVE && p_node_bitmap == 64'd0)) begin
-                    if (may_nak) begin
+                    if (nak_is_recent) drop(`DROP_NAK_LIMIT);
+                    else begin
                         last_nak <= now_us;
-                        has_nak <= 1'b1;
+                        nak_is_recent <= 1'b1;
                         answer(`FANIN_OPCODE_NAK, `FANIN_STATUS_NOT_CONFIGURED);
-                    end else drop(`DROP_NAK_LIMIT);
+                    end
                 end else drop(`DROP_UNKNOWN_JOB);
             end else if (!key_is_right) begin
                 if (is_leave) answer(`FANIN_OPCODE_LEAVE_ACK, 8'd0);
@@ -660,21 +672,18 @@ always @(posedge clk) begin
                     place;
                     load_slot;
                     if (is_wrong) drop(`DROP_POSITION);
-                    else if (slot_drop != `DROP_NONE) drop(slot_drop);
+                    else if (!accepts) drop(slot_drop);
                     else if (p_opcode == `FANIN_OPCODE_PROBE) begin // 8-16 to 8-21
                         m_token <= p_token;
                         if (|(missing_now & source_bit)) begin
                             job_loss[job] <= {1'b1, now_us};
                             tell(`FANIN_OPCODE_NEED, source_bit, RELEASE);
-                        end else if (s_final && !(no_loss && now_us - s_finished <= JUST_SENT_US)) begin
-                            job_loss[job] <= {1'b1, now_us};
-                            tell(`FANIN_OPCODE_RESULT, source_bit, SAVE);
                         end else begin
                             oldest_age <= 40'd0;
                             oldest <= 6'd0;
                             is_first <= 1'b1;
                             todo <= s_missing;
-                            state <= OLDEST;
+                            state <= s_final ? RESEND : OLDEST;
                         end
                     end else if ((missing_now & source_bit) == 64'd0) begin // 7.1-2
                         if (s_final) tell(`FANIN_OPCODE_RESULT, source_bit, SAVE);
@@ -730,6 +739,13 @@ always @(posedge clk) begin
             else tell(`FANIN_OPCODE_RESULT, own_joined, SAVE);
             by_group <= result_to_group;
         end
+
+        // A result that was asked for goes out again, unless it may still be on its way: 8-18
+        RESEND: if (!had_loss && was_just_sent) state <= OLDEST;
+            else begin
+                job_loss[job] <= {1'b1, now_us};
+                tell(`FANIN_OPCODE_RESULT, source_bit, SAVE);
+            end
 
         // WAIT: which of the missing was silent longest
         OLDEST: begin
@@ -885,7 +901,7 @@ always @(posedge clk) begin
             else if (own_state == TOMBSTONE || own_state == REMEMBERED) answer_that_it_ended;
             else begin
                 job_heard[job] <= lived_us;
-                if (config_digest != job_digest[job] || config_chunk != job_chunk[job] || config_mask != own_mask
+                if (config_digest != job_digest[job] || config_chunk != own_chunk || config_mask != own_mask
                     || config_route != TREE || config_flags != 8'd0 || config_lane != 8'd0) begin
                     abort(`FANIN_STATUS_MEMBERS_MISMATCH, source_bit, 16'd0, 64'd0);
                     if (!source_joined) begin // it is told as well
@@ -944,12 +960,8 @@ always @(posedge clk) begin
         SCAN_JOB: begin
             silent <= 64'd0;
             due <= 64'd0;
-            todo <= own_joined & ~own_left;
-            if (own_state == FREE) state <= SCAN_NEXT;
-            else if (lived_us - job_heard[job] > AGEING_US) begin
-                back <= SCAN_JOB; // whoever has not left
-                state <= ENDED;
-            end else state <= own_state == JOINING || own_state == ACTIVE ? SCAN_CHILD : SCAN_NEXT;
+            todo <= own_state == JOINING || own_state == ACTIVE ? own_joined & ~own_left : 64'd0;
+            state <= own_state == FREE ? SCAN_NEXT : SCAN_CHILD;
         end
         SCAN_CHILD: begin
             own_bit <= next;
@@ -965,9 +977,11 @@ always @(posedge clk) begin
             state <= SCAN_CHILD;
         end
         SCAN_END: begin
-            if (silent != 64'd0) abort(`FANIN_STATUS_PEER_LOST, silent, 16'd0, {32'd0, silent_address});
-            else if (own_state == ACTIVE && may_invite && now_us - job_invited[job] >= KEEPALIVE_US - SCAN_US)
-                state <= INVITE;
+            if (is_aged) begin
+                back <= SCAN_JOB; // whoever has not left
+                state <= ENDED;
+            end else if (silent != 64'd0) abort(`FANIN_STATUS_PEER_LOST, silent, 16'd0, {32'd0, silent_address});
+            else if (own_state == ACTIVE && may_invite && !was_invited) state <= INVITE;
             else state <= SCAN_DUE;
         end
         SCAN_DUE: begin
@@ -989,7 +1003,8 @@ always @(posedge clk) begin
         state <= IDLE;
         issued <= 16'd0;
         done <= 16'd0;
-        has_nak <= 1'b0;
+        nak_is_recent <= 1'b0;
+        scan_is_due <= 1'b0;
         dropped <= `DROP_NONE;
         last_scan <= now_us;
         seen_us <= now_us;

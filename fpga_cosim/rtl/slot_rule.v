@@ -32,23 +32,26 @@ module slot_rule (
     input  wire [15:0] slot_length,
     input  wire        slot_has_data,
     // the verdict
+    output wire        accepts, // no reason to drop: known earlier than the reason
     output reg  [4:0]  drop,
     output wire        replaces,
     output wire        differs
 );
 
-wire [31:0] distance = position - slot_position;
-wire is_current = distance == 32'd0 && !slot_is_fresh;
+wire is_behind = $signed(position - slot_position) < 32'sd0;
+wire is_current = position == slot_position && !slot_is_fresh;
 
 // Whether slot_position + slots is position, without an adder: the carries that position needs are those that there are.
 wire [30:0] carries = (slot_position[30:0] & slots[30:0]) | ((slot_position[30:0] | slots[30:0]) & ~position[30:0]);
 assign replaces = (slot_position ^ slots ^ position) == {carries, 1'b0};
 
+assign accepts = is_current || (replaces && slot_is_final);
+
 always @* begin
-    if (distance[31]) drop = `DROP_STALE;
-    else if (!is_current && !replaces) drop = `DROP_VIOLATION;
-    else if (replaces && !slot_is_final) drop = `DROP_OPEN;
-    else drop = `DROP_NONE;
+    if (accepts) drop = `DROP_NONE;
+    else if (replaces) drop = `DROP_OPEN;
+    else if (is_behind) drop = `DROP_STALE;
+    else drop = `DROP_VIOLATION;
 end
 
 wire other_place = op != slot_op || dtype != slot_dtype || contributor_class != slot_class || mid != slot_mid

@@ -45,5 +45,6 @@ def test_verdicts(generator: np.random.Generator) -> None:
     for given, output in zip(inputs, module.run(inputs), strict=True):
         expected = verdict(given)
         assert (names.get(int(output["drop"]), ""), output["replaces"], output["differs"]) == expected, given
+        assert output["accepts"] == (not expected[0])
         seen.add(expected)
     assert len(seen) == 10  # all that there are
