@@ -1,12 +1,12 @@
 // Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
-// payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0 copies.
-// The value as it is sent goes to a memory of its own (see vector_unit). With `divides` that is the mean (see mean_unit); and
-// without `adds` there is no payload to compute.
+// payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0
+// copies. The value as it is sent goes to a memory of its own (see vector_unit). With `divides` that is the mean (see
+// mean_unit); and without `adds` there is no payload to compute.
 //
-// One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9 clocks
-// later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats are. In the
-// memory of what is sent a beat can be read SENT + 1 = 17 clocks after it was read here, divided or not: so beats come
-// there in order.
+// One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9
+// clocks later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats
+// are. In the memory of what is sent a beat can be read SENT + 1 = 17 clocks after it was read here, divided or not:
+// so beats come there in order.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,11 +1,12 @@
-// The switch's decisions, packet by packet: jobs, children, slots (SPEC.md, sections 5 to 8, 10 and 11). Headers come in,
-// the accumulator is told what to compute, and commands for packets go out. The switch is the top of its tree.
+// The switch's decisions, packet by packet: jobs, children, slots (SPEC.md, sections 5 to 8, 10 and 11). Headers come
+// in, the accumulator is told what to compute, and commands for packets go out. The switch is the top of its tree.
 //
-// A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is known of
-// its children and slots lies in block RAM. A contribution that does not complete its position takes 2 clocks, one that does
-// 7, and 2 for each child; a mean waits for the reciprocal of its divisor in addition. Data follow while the next headers
-// are looked at: a command for a result goes out before its data are there, and the queue behind it holds it back
-// (switch_core.v). Membership takes what it takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
+// A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is
+// known of its children and slots lies in block RAM. A contribution that does not complete its position takes 2
+// clocks, one that does 7, and 2 for each child; a mean waits for the reciprocal of its divisor in addition. Data
+// follow while the next headers are looked at: a command for a result goes out before its data are there, and the
+// queue behind it holds it back (switch_core.v). Membership takes what it takes: some 10 to 100 clocks. Time is
+// `now_us`, microseconds from any beginning.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -296,7 +297,8 @@ wire had_data = !replaces && s_has_data;
 wire [7:0] status_then = !replaces && s_status > known(p_status) ? s_status : known(p_status);
 wire [31:0] contributions_sum = s_contributions + p_contributions;
 wire [31:0] contributions_then = replaces ? p_contributions : contributions_sum;
-// Whether the sum is more than 1, without an adder: if it is not, each bit but the lowest is cancelled by the carry below it.
+// Whether the sum is more than 1, without an adder: if it is not, each bit but the lowest is cancelled by the carry
+// below it.
 wire [30:0] carries = {s_contributions[30:1] | p_contributions[30:1], s_contributions[0] & p_contributions[0]};
 wire of_several = replaces ? |p_contributions[31:1] : (s_contributions[31:1] ^ p_contributions[31:1]) != carries;
 wire [63:0] wants_then = (replaces ? 64'd0 : s_wants) | (p_wants ? source_bit : 64'd0);

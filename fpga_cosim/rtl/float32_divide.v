@@ -1,12 +1,12 @@
-// Quotient of an IEEE 754 binary32 number and a whole number of 2 to 2**32 that is an f32, too: rounded to nearest even,
-// with subnormals. Any NaN is the canonical one, 0x7fc00000 (SPEC.md, 12-14, 12-15 and 12-25). The divisor comes as its
-// shift and the upper bits of its reciprocal (reciprocal_table.v): 2**50 + `reciprocal` + 1 is 2**(50+shift) / divisor, up
-// to a whole number.
+// Quotient of an IEEE 754 binary32 number and a whole number of 2 to 2**32 that is an f32, too: rounded to nearest
+// even, with subnormals. Any NaN is the canonical one, 0x7fc00000 (SPEC.md, 12-14, 12-15 and 12-25). The divisor comes
+// as its shift and the upper bits of its reciprocal (reciprocal_table.v): 2**50 + `reciprocal` + 1 is 2**(50+shift) /
+// divisor, up to a whole number.
 //
-// One quotient a clock; it comes 6 clocks after operands with `valid`. The product is exact enough: let n and d be the 24
-// bits of dividend and divisor. n * 2**(shift+1) / divisor is a multiple of 1 / d: it is whole, or more than 2**-24 away
-// from the whole numbers. n * (2**50 + reciprocal + 1) / 2**49 is that, or more by less than 2**-24. So its whole part
-// is right, and the quotient is exact where the 24 bits behind the point are zeros.
+// One quotient a clock; it comes 6 clocks after operands with `valid`. The product is exact enough: let n and d be the
+// 24 bits of dividend and divisor. n * 2**(shift+1) / divisor is a multiple of 1 / d: it is whole, or more than 2**-24
+// away from the whole numbers. n * (2**50 + reciprocal + 1) / 2**49 is that, or more by less than 2**-24. So its whole
+// part is right, and the quotient is exact where the 24 bits behind the point are zeros.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,12 +1,12 @@
 // Registers of the switch on AXI-Lite: words of 32 bits, at these bytes. Settings can be written only while the switch
-// does not run. Counters wrap around.
+// does not run: turned off, it runs on until the MAC has taken what it has begun. Counters wrap around.
 `ifndef REGISTER_MAP_VH
 `define REGISTER_MAP_VH
 
 `define REGISTER_IDENTITY 8'h00 // "FNIN"; can only be read
 `define REGISTER_VERSION 8'h04 // of the protocol; can only be read
 `define REGISTER_CONTROL 8'h08 // bit 0: the switch is to run
-`define REGISTER_STATUS 8'h0c // bit 0: it runs; can only be read. Off, it runs on until the MAC has taken all that it has begun
+`define REGISTER_STATUS 8'h0c // bit 0: it runs; can only be read
 `define REGISTER_MAC_HIGH 8'h10 // setting: Ethernet address of the switch, its first two bytes
 `define REGISTER_MAC_LOW 8'h14 // setting: the other four
 `define REGISTER_ADDRESS 8'h18 // setting: IPv4 address of the switch

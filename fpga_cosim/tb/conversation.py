@@ -19,7 +19,7 @@ KINDS = (
     (4, 1, "<f4"),
     (11, 10, "<u8"),
 )  # SUM, MAX, MEAN, BXOR
-NOW_S = 1.0
+CHILDREN, NOW_S = 3, 1.0
 RECEIVED, TRANSMITTED = 0x08, 0x0A  # the bytes of the Ethernet addresses in frames that a NIC receives, and sends
 
 
@@ -37,14 +37,14 @@ class Conversation(NamedTuple):
         return traffic.normal(seen) == traffic.normal(self.answers)
 
 
-def conversation(generator: np.random.Generator, children: int = 3, positions: int = 12) -> Conversation:
+def conversation(generator: np.random.Generator, positions: int = 12) -> Conversation:
     """Children join and contribute to so many positions, in any order for each. One contribution to each position comes
     twice, and one comes damaged before it comes."""
-    addresses = [f"10.0.1.{1 + bit}" for bit in range(children)]
-    sent = [config(address, bit, children) for bit, address in enumerate(addresses)]
+    addresses = [f"10.0.1.{1 + bit}" for bit in range(CHILDREN)]
+    sent = [config(address, bit, CHILDREN) for bit, address in enumerate(addresses)]
     for position in range(positions):
         op, dtype, kind = KINDS[position % len(KINDS)]
-        words, bits = int(generator.integers(1, 129)), generator.permutation(children)
+        words, bits = int(generator.integers(1, 129)), generator.permutation(CHILDREN)
         given = [
             contribution(JOB, addresses[bit], int(bit), position, _data(generator, kind, words), op=op, dtype=dtype)
             for bit in bits

@@ -72,10 +72,9 @@ def test_collectives(running: Running, route: str) -> None:
     switch = [("switch", "switch")] if route == "tree" else []
     for host, name in [("host0", "nic0"), ("host2", OVER_SOCKETS), *switch]:
         sent = sum(link["tx_bytes"] for link in found[name]["links"].values())
-        by_sockets = bytes_of_sockets(running, host)  # a resolver sends a few that are empty
-        is_by_sockets = by_sockets > sent / 2  # a super-packet has headers once
-        assert is_by_sockets == (name == OVER_SOCKETS), (name, sent, by_sockets)
-        assert is_by_sockets or by_sockets < sent / 100, (name, sent, by_sockets)
+        by_sockets = bytes_of_sockets(running, host)
+        # a super-packet has headers once; a resolver sends a few datagrams that are empty
+        assert by_sockets > sent / 2 if name == OVER_SOCKETS else by_sockets < sent / 100, (name, sent, by_sockets)
 
 
 def test_results_go_to_the_group(running: Running) -> None:

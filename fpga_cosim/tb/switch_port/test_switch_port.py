@@ -19,7 +19,8 @@ RX, TX, HALVES = "rx_clk", "tx_clk", {"rx_clk": 2, "tx_clk": 3}
 RX_USER, TX_USER, QUEUE = 97, 17, 6
 WAYS, FIELDS = ("rx", "tx"), ("tdata", "tkeep", "tlast")
 UNKNOWN_JOB = {"5-12", "5-13"}  # without and with a NAK
-POLLS, BEFORE_THE_END, QUIET = 200, 1500, 400  # the last two in clocks
+POLLS = 200
+BEGUN, BEFORE_THE_END, QUIET = 150, 1500, 400  # clocks
 OTHERS = 30  # frames of the NIC on each way
 RESET = 100  # clocks
 
@@ -136,11 +137,8 @@ def mixed(generator: np.random.Generator, one: list[bytes], other: list[bytes]) 
 def test_children_beside_a_nic(port: Port, generator: np.random.Generator) -> None:
     """Children get what the switch in plain Python sends, while frames of the NIC pass both ways."""
     port.start()
-    talk, received, sent = (
-        conversation(generator),
-        others(generator, RECEIVED, OTHERS),
-        others(generator, TRANSMITTED, OTHERS),
-    )
+    talk = conversation(generator)
+    received, sent = (others(generator, way, OTHERS) for way in (RECEIVED, TRANSMITTED))
     port.put("rx", mixed(generator, talk.sent, received))
     port.put("tx", sent)
     port.run()
@@ -191,7 +189,7 @@ def test_on_again_in_the_middle_of_a_frame(port: Port, generator: np.random.Gene
     """A frame that was for the switch before may still come: it is thrown away whole, or answered."""
     port.start()
     port.put("rx", [contribution(JOB, "10.0.1.1", 0, 0, np.zeros(256, "<f4"), op=1, dtype=1)] * 20)
-    for _ in range(BEFORE_THE_END // 10):
+    for _ in range(BEGUN):
         port.clock()
     assert port.host.write(REGISTERS["CONTROL"], 0) == OKAY
     for _ in range(late):
@@ -203,7 +201,7 @@ def test_on_again_in_the_middle_of_a_frame(port: Port, generator: np.random.Gene
 
 @pytest.mark.parametrize("reset", [("rx_rst",), ("tx_rst",), ("rx_rst", "tx_rst")])
 def test_a_reset_in_traffic(port: Port, generator: np.random.Generator, reset: tuple[str, ...]) -> None:
-    """Nothing comes out of it but frames that went in, the last of which may be cut. Then all is as it was."""
+    """Of the clock of one way of the port, or of both. Then frames of both pass whole, and the switch answers."""
     port.start()
     talk, sent = conversation(generator), others(generator, TRANSMITTED, OTHERS)
     port.put("rx", talk.sent)
@@ -217,13 +215,27 @@ def test_a_reset_in_traffic(port: Port, generator: np.random.Generator, reset: t
     port.turn(False)
     port.start()
     again, received = conversation(generator), others(generator, RECEIVED, OTHERS)
-    port.put("rx", mixed(generator, again.sent, received))
+    port.put("rx", received + again.sent)  # first for the NIC: what was cut was for the switch
     port.put("tx", sent)
     port.run()
     passed, answers = parted(port.came("tx"))
     assert port.came("rx") == received
     assert passed == sent
     assert again.is_answered_by(answers)
+
+
+def test_a_reset_of_a_mac_that_does_not_send(port: Port, generator: np.random.Generator) -> None:
+    """Nothing comes of what waits for it."""
+    port.start()
+    talk = conversation(generator, positions=1)
+    port.takes = 0
+    port.put("rx", talk.sent)
+    port.run()
+    assert port.read("SENT") == len(talk.answers)
+    port.takes = 1
+    port.reset_in_traffic("tx_rst")
+    port.run()
+    assert port.came("tx") == []
 
 
 def test_a_mac_that_does_not_send(port: Port, generator: np.random.Generator) -> None:
