@@ -1,7 +1,8 @@
 // Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
 // payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0
 // copies. The value as it is sent goes to a memory of its own (see vector_unit). With `divides` that is the mean (see
-// mean_unit); and without `adds` there is no payload to compute.
+// mean_unit); and without `adds` there is no payload to compute. With `stores` the payload goes into a buffer unchanged;
+// with `recalls` a buffer is computed in the place of a payload. What is stored can be recalled two clocks later.
 //
 // One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9
 // clocks later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats
@@ -24,6 +25,9 @@ module accumulator #(
     input  wire               computes,
     input  wire               adds,
     input  wire               divides,
+    input  wire               stores,
+    input  wire               recalls,
+    input  wire [ADDRESS-1:0] early_beat,  // the first of the buffer
     input  wire [63:0]        reciprocal, // of the divisor, and its shift: see reciprocal_table
     input  wire [5:0]         shift,
     input  wire [7:0]         op,
@@ -34,7 +38,13 @@ module accumulator #(
     // the ring
     output wire [RING-1:0]    ring_address,
     input  wire [511:0]       ring_data, // one clock later
-    output wire [RING:0]      release_beats,
+    output wire [RING:0]      release_beats, // one clock after a command that only gives them back
+    // the buffers
+    output wire [ADDRESS-1:0] early_read_address,
+    input  wire [511:0]       early_data, // one clock later
+    output reg                early_write_enable,
+    output reg  [ADDRESS-1:0] early_write_address,
+    output wire [511:0]       early_write_data,
     // the slot memory
     output wire [ADDRESS-1:0] read_address,
     input  wire [511:0]       read_data, // one clock later
@@ -53,9 +63,9 @@ module accumulator #(
 
 localparam LATENCY = 9, SENT = 16;
 
-reg               runs, own_adds, own_divides;
+reg               runs, gives_back, own_adds, own_divides, own_stores, own_recalls;
 reg  [7:0]        own_op, own_dtype;
-reg  [ADDRESS-1:0] own_slot;
+reg  [ADDRESS-1:0] own_slot, own_early;
 reg  [RING:0]     left, remainder, beat;
 reg  [RING-1:0]   head; // of the ring
 
@@ -66,7 +76,7 @@ reg  [LATENCY-3:0] firsts;  // which of them are the first of a command
 reg  [ADDRESS-1:0] places [0:SENT];
 wire [(LATENCY-2)*(ADDRESS-CHUNK)-1:0] slots;
 reg  [7:0]         op_1, dtype_1;
-reg                keeps_1;
+reg                keeps_1, recalls_1;
 reg  [63:0]        own_reciprocal;
 reg  [5:0]         own_shift;
 wire [7:0]         mean_dtype;
@@ -83,55 +93,66 @@ generate
 endgenerate
 
 // Two clocks pass before a command that is taken now reads the place that the youngest beat on its way was read from.
-reg collides;
+wire works = runs && !own_stores; // on the slot
+reg  collides;
 always @* begin
-    collides = runs && beat == {(RING + 1){1'b0}} && slot_beat[ADDRESS-1:CHUNK] == own_slot[ADDRESS-1:CHUNK];
+    collides = works && beat == {(RING + 1){1'b0}} && slot_beat[ADDRESS-1:CHUNK] == own_slot[ADDRESS-1:CHUNK];
     for (i = 0; i < LATENCY - 2; i = i + 1) begin
         if (firsts[i] && slot_beat[ADDRESS-1:CHUNK] == slots[(ADDRESS-CHUNK)*i +: ADDRESS-CHUNK]) collides = 1'b1;
     end
 end
 
 wire last = left == {{RING{1'b0}}, 1'b1};
-assign command_ready = (!runs || last) && !(computes && collides);
-assign is_idle = !runs && flying == {(SENT + 1){1'b0}};
+assign command_ready = (!runs || last) && !(computes && !stores && collides);
+assign is_idle = !runs && !gives_back && !early_write_enable && flying == {(SENT + 1){1'b0}};
 wire takes = command_valid && command_ready;
 
 assign ring_address = head + beat[RING-1:0];
 assign read_address = places[0];
-assign release_beats = (runs && last ? remainder : {(RING + 1){1'b0}})
-    + (takes && !computes ? ring_beats : {(RING + 1){1'b0}});
+assign early_read_address = own_early + {{(ADDRESS - RING - 1){1'b0}}, beat};
+assign early_write_data = ring_data;
+assign release_beats = (runs && last) || gives_back ? remainder : {(RING + 1){1'b0}};
 assign ring_head = head;
 
 always @(posedge clk) begin
-    flying <= {flying[SENT-1:0], runs};
-    divided <= {divided[LATENCY-2:0], runs && own_divides};
-    firsts <= {firsts[LATENCY-4:0], runs && beat == {(RING + 1){1'b0}}};
+    flying <= {flying[SENT-1:0], works};
+    divided <= {divided[LATENCY-2:0], works && own_divides};
+    firsts <= {firsts[LATENCY-4:0], works && beat == {(RING + 1){1'b0}}};
+    early_write_enable <= runs && own_stores;
+    early_write_address <= early_read_address;
     places[0] <= own_slot + {{(ADDRESS - RING - 1){1'b0}}, beat};
     for (j = 1; j <= SENT; j = j + 1) places[j] <= places[j-1];
     op_1 <= own_op;
     dtype_1 <= own_dtype;
     keeps_1 <= !own_adds;
+    recalls_1 <= own_recalls;
     if (runs) begin
         beat <= beat + 1'b1;
         left <= left - 1'b1;
         if (last) runs <= 1'b0;
     end
     head <= head + release_beats[RING-1:0];
+    gives_back <= takes && !computes;
+    if (takes) remainder <= ring_beats;
     if (takes && computes) begin
         runs <= 1'b1;
         own_op <= op;
         own_adds <= adds;
         own_divides <= divides;
+        own_stores <= stores;
+        own_recalls <= recalls;
+        own_early <= early_beat;
         own_reciprocal <= reciprocal;
         own_shift <= shift;
         own_dtype <= dtype;
         own_slot <= slot_beat;
         left <= slot_beats;
-        remainder <= ring_beats;
         beat <= {(RING + 1){1'b0}};
     end
     if (rst) begin
         runs <= 1'b0;
+        gives_back <= 1'b0;
+        early_write_enable <= 1'b0;
         flying <= {(SENT + 1){1'b0}};
         divided <= {LATENCY{1'b0}};
         firsts <= {(LATENCY - 2){1'b0}};
@@ -141,7 +162,7 @@ end
 
 vector_unit vector_unit_inst (
     .clk(clk), .advance(1'b1), .op(op_1), .dtype(dtype_1), .keeps(keeps_1), .a(read_data), .a_high(read_data_high),
-    .b(ring_data), .result(write_data), .result_high(write_data_high), .rounded(rounded)
+    .b(recalls_1 ? early_data : ring_data), .result(write_data), .result_high(write_data_high), .rounded(rounded)
 );
 assign write_enable = flying[LATENCY-1];
 assign write_address = places[LATENCY-1];

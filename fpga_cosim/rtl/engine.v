@@ -3,8 +3,8 @@
 //
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is
 // known of its children and slots lies in block RAM. A contribution that does not complete its position takes 2
-// clocks, one that does 7, and 2 for each child; a mean waits for the reciprocal of its divisor in addition. Data
-// follow while the next headers are looked at: a command for a result goes out before its data are there, and the
+// clocks, one that does 7, and 2 for each child; a mean waits for the reciprocal of its divisor in addition. In a
+// reproducible job what comes before its turn is stored, and recalled in 2 clocks when its turn has come. Data follow while the next headers are looked at: a command for a result goes out before its data are there, and the
 // queue behind it holds it back (switch_core.v). Membership takes what it takes: some 10 to 100 clocks. Time is
 // `now_us`, microseconds from any beginning.
 `resetall
@@ -18,6 +18,7 @@ module engine #(
     parameter LEASE = 5,
     parameter CHUNK = 4,
     parameter RING = 7,
+    parameter REPRODUCIBLE = 1, // whether a job may demand the order of the bits (12-6)
     parameter [39:0] DETECTION_US = 40'd5000000, // times of section 14
     parameter [39:0] KEEPALIVE_US = 40'd500000,
     parameter [39:0] AGEING_US = 40'd60000000,
@@ -66,6 +67,9 @@ module engine #(
     input  wire          accumulator_is_idle,
     output wire          computes,
     output wire          adds,    // the payload to the slot
+    output wire          stores,  // the payload before its turn, in the buffer at `early_beat`;
+    output wire          recalls, // this buffer instead of a payload
+    output wire [JOBS+LEASE+CHUNK-1:0] early_beat,
     output wire          divides, // the slot's data, by `divisor`
     output wire          divisor_valid,
     output wire [31:0]   divisor,
@@ -114,18 +118,28 @@ localparam [24:0] GROUP_MAC = {24'h01005e, 1'b0}; // before the lower bits of a 
 localparam [2:0] FREE = 3'd0, JOINING = 3'd1, ACTIVE = 3'd2, TOMBSTONE = 3'd3, REMEMBERED = 3'd4;
 
 // States of the engine
-localparam [4:0] IDLE = 5'd0, DECIDE = 5'd1, RELEASE = 5'd2, ANSWER = 5'd3, EACH = 5'd4, EACH_PUSH = 5'd5, SAVE = 5'd6,
-    COMPLETE = 5'd7, RESEND = 5'd8, OLDEST = 5'd9, OLDEST_LOOK = 5'd10, ABORT = 5'd11, ENDED = 5'd12, LEAVE = 5'd13,
-    LEAVE_WALK = 5'd14, LEAVE_LOOK = 5'd15, CONFIG = 5'd16, CONFIG_BODY = 5'd17, CONFIG_HOPS = 5'd18, CONFIG_JOIN = 5'd19,
-    CONFIG_ADD = 5'd20, ACTIVATE = 5'd21, ACTIVATED = 5'd22, SCAN_JOB = 5'd23, SCAN_CHILD = 5'd24, SCAN_LOOK = 5'd25,
-    SCAN_END = 5'd26, SCAN_DUE = 5'd27, SCAN_NEXT = 5'd28, REMEMBER = 5'd29, INVITE = 5'd30;
+localparam [5:0] IDLE = 6'd0, DECIDE = 6'd1, RELEASE = 6'd2, ANSWER = 6'd3, EACH = 6'd4, EACH_PUSH = 6'd5, SAVE = 6'd6,
+    COMPLETE = 6'd7, RESEND = 6'd8, OLDEST = 6'd9, OLDEST_LOOK = 6'd10, ABORT = 6'd11, ENDED = 6'd12, FOLD = 6'd13,
+    FOLD_NEXT = 6'd14, LEAVE = 6'd15, LEAVE_WALK = 6'd16, LEAVE_LOOK = 6'd17, CONFIG = 6'd18, CONFIG_BODY = 6'd19,
+    CONFIG_HOPS = 6'd20, CONFIG_JOIN = 6'd21, CONFIG_ADD = 6'd22, ACTIVATE = 6'd23, ACTIVATED = 6'd24, SCAN_JOB = 6'd25,
+    SCAN_CHILD = 6'd26, SCAN_LOOK = 6'd27, SCAN_END = 6'd28, SCAN_DUE = 6'd29, SCAN_NEXT = 6'd30, REMEMBER = 6'd31,
+    INVITE = 6'd32;
 
-reg [4:0] state, after, back; // after an answer; at the end of a job's or a packet's turn
+reg [5:0] state, after, back; // after an answer; at the end of a job's or a packet's turn
 
 // A status as this device knows it (11-6)
 function [7:0] known;
     input [7:0] status;
     known = status > LAST_STATUS ? `FANIN_STATUS_ABORTED : status;
+endfunction
+
+function [6:0] ones;
+    input [63:0] bitmap;
+    integer n;
+    begin
+        ones = 7'd0;
+        for (n = 0; n < 64; n = n + 1) ones = ones + {6'd0, bitmap[n]};
+    end
 endfunction
 
 // A number as the bytes of a body, the first byte lowest
@@ -154,6 +168,7 @@ reg [63:0]  job_bits [0:(1<<JOBS)-1];   // members that the end is about,
 reg [15:0]  job_above [0:(1<<JOBS)-1];  // whose children they are,
 reg [63:0]  job_lost [0:(1<<JOBS)-1];   // and the lost device's address
 reg [32:0]  job_refused [0:(1<<JOBS)-1]; // the highest bit: whether a key was refused
+reg         job_in_order [0:(1<<JOBS)-1]; // whether it folds in the order of the bits: 12-6
 
 wire [(1<<JOBS)-1:0] hits, vacant, remembered;
 genvar i;
@@ -178,6 +193,7 @@ lowest_bit lowest_remembered (
 wire [2:0]  own_state = job_state[job];
 wire [63:0] own_mask = job_mask[job], own_joined = job_joined[job], own_left = job_left[job];
 wire [31:0] own_slots = job_slots[job], own_window = job_window[job], own_chunk = job_chunk[job];
+wire        in_order = REPRODUCIBLE != 0 && job_in_order[job];
 wire        key_is_right = job_key[job] == p_key;
 wire        is_known = found && !(own_state == REMEMBERED && !key_is_right);
 wire [JOBS-1:0] entry = found ? job : |vacant ? first_vacant[JOBS-1:0] : first_remembered[JOBS-1:0];
@@ -199,8 +215,8 @@ reg  [5:0]  own_bit; // the one whose turn it is
 lowest_bit lowest_todo (.bitmap(todo), .lowest(next), .rest(next_rest));
 
 wire [JOBS-1:0] at_job = state == IDLE ? hit[JOBS-1:0] : job;
-wire goes_through = state == EACH || state == OLDEST || state == SCAN_CHILD;
-wire [JOBS+5:0] child = {at_job, goes_through ? next : state == EACH_PUSH ? own_bit : p_source[5:0]};
+wire goes_through = state == EACH || state == FOLD || state == OLDEST || state == SCAN_CHILD;
+wire [JOBS+5:0] child = {at_job, goes_through ? next : state == EACH_PUSH || state == FOLD_NEXT ? own_bit : p_source[5:0]};
 wire        child_write, heard_write, sent_write;
 reg  [63:0] config_boot;
 wire [47:0] child_mac;
@@ -220,6 +236,27 @@ ram #(.WIDTH(40), .ADDRESS(JOBS + 6)) sent (
     .clk(clk), .write_enable(sent_write), .write_address({job, state == EACH_PUSH ? own_bit : p_source[5:0]}),
     .write_data(now_us), .read_enable(1'b1), .read_address(child), .read_data(child_sent)
 );
+
+// Which buffer of a slot has the data of a child before its turn. The first child needs none: it is never too early.
+wire [63:0] below_source = ~(~64'd0 << p_source[5:0]);
+wire [LEASE-1:0] child_buffer;
+generate
+    if (REPRODUCIBLE != 0) begin : buffers
+        wire [6:0] buffer = ones(own_mask & below_source) - 7'd1;
+        wire [5:0] child_order;
+        ram #(.WIDTH(6), .ADDRESS(JOBS + 6)) orders (
+            .clk(clk), .write_enable(child_write), .write_address(child), .write_data(buffer[5:0]),
+            .read_enable(1'b1), .read_address(child), .read_data(child_order)
+        );
+        // A job of N slots has 2**LEASE / N buffers in each: slots take the lower bits of a place, buffers the upper ones.
+        for (i = 0; i < LEASE; i = i + 1) begin : bits
+            assign child_buffer[LEASE-1-i] = child_order[i];
+        end
+        wire unused = &{1'b0, buffer, child_order};
+    end else begin : no_buffers
+        assign child_buffer = {LEASE{1'b0}};
+    end
+endgenerate
 
 // ---- Slots: the record that is read, and the one that is worked on
 
@@ -252,12 +289,13 @@ wire [RECORD-1:0] record = state == ACTIVATE
        1'b0, is_final, position};
 wire [RECORD-1:0] first_record; // of the packet in DECIDE
 ram #(.WIDTH(RECORD), .ADDRESS(JOBS + LEASE)) slots (
-    .clk(clk), .write_enable(slot_write), .write_address({job, walks ? walk[LEASE-1:0] : slot_at}),
+    .clk(clk), .write_enable(slot_write), .write_address(slot_written),
     .write_data(state == DECIDE ? first_record : record), .read_enable(1'b1), .read_address({at_job, slot_place}),
     .read_data({s_ticket, s_finished, s_length, s_sid, s_mid, s_class, s_dtype, s_op, s_has_data, s_contributions,
         s_status, s_wants, s_missing, s_fresh, s_final, s_position})
 );
 wire [LEASE-1:0] slot_at = state == DECIDE ? p_seg[LEASE-1:0] : slot;
+wire [JOBS+LEASE-1:0] slot_written = {job, walks ? walk[LEASE-1:0] : slot_at};
 
 // Whether all contributions to the position so far came from children that hear the group
 wire s_hears, hears_then;
@@ -265,6 +303,26 @@ ram #(.WIDTH(1), .ADDRESS(JOBS + LEASE)) hearing (
     .clk(clk), .write_enable(slot_write && state == DECIDE), .write_address({job, slot_at}), .write_data(hears_then),
     .read_enable(1'b1), .read_address({at_job, slot_place}), .read_data(s_hears)
 );
+
+// Children whose data wait for their turn, and whether the slot has a sum of those before. A slot that is FINAL has none
+// that waits.
+reg  [63:0] early;
+reg         has_sum;
+wire        s_has_sum, has_sum_then, early_write;
+wire [63:0] s_early, early_then;
+generate
+    if (REPRODUCIBLE != 0) begin : early_data
+        ram #(.WIDTH(65), .ADDRESS(JOBS + LEASE)) turns (
+            .clk(clk), .write_enable(early_write), .write_address(slot_written),
+            .write_data(state == ACTIVATE ? 65'd0 : state == DECIDE ? {has_sum_then, early_then} : {has_sum, early}),
+            .read_enable(1'b1), .read_address({at_job, slot_place}), .read_data({s_has_sum, s_early})
+        );
+    end else begin : no_early_data
+        assign s_early = 64'd0;
+        assign s_has_sum = s_has_data;
+        wire unused = early_write;
+    end
+endgenerate
 
 // ---- A packet about a position: item 10 of section 5, and the slot rule
 
@@ -306,6 +364,12 @@ assign hears_then = (replaces || s_hears) && |(p_flags & `FANIN_FLAG_HEARS_GROUP
 wire [15:0] length_then = had_data ? s_length : p_length;
 assign first_record = {s_ticket, 40'd0, length_then, p_sid, p_mid, p_class, p_dtype, p_op, had_data || brings,
     contributions_then, status_then, wants_then, missing_then, 1'b0, 1'b0, p_position};
+// Data are too early while a child with a lower bit is missing (12-8). A position of one contributor has no order.
+wire is_early = in_order && p_class == `FANIN_CLASS_ALL && |(missing_now & below_source);
+wire has_early = in_order && |s_early;
+wire had_sum = !replaces && s_has_sum;
+assign has_sum_then = had_sum || (brings && !is_early);
+assign early_then = s_early | (adds && is_early ? source_bit : 64'd0);
 // The result of the position before may still be on its way out of the slot.
 wire [15:0] age = issued - s_ticket, outstanding = issued - done;
 wire is_still_sent = replaces && !s_fresh && age < outstanding;
@@ -331,15 +395,6 @@ reg  [63:0] silent, due;
 reg  [31:0] silent_address; // of one that is silent alone; else 0
 
 // ---- The group: one packet for all children, where it reaches them and most of those that hear it want it (7.4)
-
-function [6:0] ones;
-    input [63:0] bitmap;
-    integer n;
-    begin
-        ones = 7'd0;
-        for (n = 0; n < 64; n = n + 1) ones = ones + {6'd0, bitmap[n]};
-    end
-endfunction
 
 reg  [6:0] children_count, wanting_count;
 reg        hears; // see `hears_then`
@@ -376,6 +431,21 @@ wire [31:0] body_slots = config_wire[511 - `FANIN_CONFIG_SLOTS_OFFSET -: 32];
 wire [7:0] body_route = config_wire[511 - `FANIN_CONFIG_ROUTE_OFFSET -: 8];
 wire [15:0] body_bytes = `FANIN_CONFIG_BYTES + {3'd0, body_hops, 5'd0};
 wire [63:0] joined_then = own_joined | source_bit;
+wire config_in_order = REPRODUCIBLE != 0 && |(config_flags & `FANIN_JOB_REPRODUCIBLE_RUN);
+wire config_is_other = |(config_flags & ~(REPRODUCIBLE != 0 ? `FANIN_JOB_REPRODUCIBLE_RUN : 8'd0)); // than what there is
+
+// Slots that a job gets. One in order has a buffer in each for every child but the first.
+function [31:0] lease_of;
+    input       is_in_order;
+    input [6:0] count;
+    integer n;
+    begin
+        lease_of = SLOTS;
+        for (n = 0; n < LEASE; n = n + 1) if (is_in_order && count > (7'd1 << n) + 7'd1) lease_of = SLOTS >> (n + 1);
+    end
+endfunction
+wire [31:0] config_lease = lease_of(config_in_order, ones(config_mask));
+wire has_lease = config_lease >= SMALLEST_LEASE;
 assign config_beat = beat;
 assign reads_config = (state == CONFIG && accumulator_is_idle) || state == CONFIG_BODY || state == CONFIG_HOPS;
 
@@ -438,22 +508,29 @@ wire is_last_one = missing_then == 64'd0;
 wire some_have_left = |(missing_then & own_left);
 
 reg gave; // the accumulator gives the payload back
+reg fold_divides; // the data that are recalled are the last ones of a mean
 reg is_counted; // who wants the result
-assign computes = state == DECIDE;
-assign adds = brings && p_length != 16'd0;
-assign divides = is_last_one && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && of_several
+wire folds = REPRODUCIBLE != 0 && state == FOLD_NEXT;
+assign computes = state == DECIDE || folds;
+assign adds = folds || (brings && p_length != 16'd0);
+assign stores = !folds && is_early;
+assign recalls = folds;
+assign early_beat = {job, p_seg[LEASE-1:0] | child_buffer, {CHUNK{1'b0}}};
+wire divides_now = is_last_one && !has_early && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && of_several
     && (had_data || brings) && length_then != 16'd0 && status_then == 8'd0; // 7.1-13
-assign divisor = contributions_then;
+assign divides = folds ? fold_divides : divides_now;
+assign divisor = folds ? contributions : contributions_then;
 assign divisor_is_float = is_float;
-assign divisor_valid = contributes && divides;
-assign accumulate = (contributes && has_work && (!divides || divisor_ready))
+assign divisor_valid = (contributes || folds) && divides;
+assign accumulate = ((contributes || folds) && has_work && (!divides || divisor_ready))
     || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
-assign compute_op = had_data ? p_op : `FANIN_OP_NONE;
+assign compute_op = (folds ? has_sum : had_sum) ? p_op : `FANIN_OP_NONE;
 assign compute_slot = {job, p_seg[LEASE-1:0], {CHUNK{1'b0}}};
-wire [15:0] beats_of_data = (length_then + 16'd63) >> 6;
+wire [15:0] beats_of_data = ((folds ? length : length_then) + 16'd63) >> 6;
 assign compute_beats = beats_of_data[RING:0];
 assign slot_write = taken || state == SAVE || state == ACTIVATE;
-wire goes_on = taken && has_work && !is_last_one && !some_have_left; // the quick way
+assign early_write = taken || state == FOLD || state == ACTIVATE;
+wire goes_on = taken && has_work && !is_last_one && !some_have_left && !has_early; // the quick way
 assign header_pop = goes_on
     || (state == RELEASE && (gave || header_beats == {(RING + 1){1'b0}} || accumulator_ready));
 assign child_write = state == CONFIG_ADD;
@@ -515,7 +592,7 @@ endtask
 task tell;
     input [7:0]  opcode;
     input [63:0] bits;
-    input [4:0]  then;
+    input [5:0]  then;
     begin
         m_opcode <= opcode;
         todo <= bits;
@@ -706,9 +783,13 @@ always @(posedge clk) begin
                         gave <= has_work;
                         hears <= hears_then;
                         is_counted <= 1'b0;
-                        if (is_last_one) state <= COMPLETE;
-                        else if (some_have_left)
+                        has_sum <= has_sum_then;
+                        early <= early_then;
+                        todo <= missing_then | early_then;
+                        if (some_have_left)
                             abort(`FANIN_STATUS_ABORTED, missing_then & own_left, 16'd0, 64'd0);
+                        else if (has_early) state <= FOLD;
+                        else if (is_last_one) state <= COMPLETE;
                         else state <= goes_on ? IDLE : RELEASE;
                     end
                 end
@@ -731,6 +812,20 @@ always @(posedge clk) begin
 
         // The record of the slot, with the number of the last command that reads its data
         SAVE: state <= RELEASE;
+
+        // Data that came before their turn: the lowest of those that wait and of those that are missing is the next one.
+        FOLD: begin
+            own_bit <= next;
+            fold_divides <= next_rest == 64'd0 && op == `FANIN_OP_MEAN && |contributions[31:1] && status == 8'd0;
+            if (early[next]) state <= FOLD_NEXT;
+            else state <= missing == 64'd0 ? COMPLETE : RELEASE;
+        end
+        FOLD_NEXT: if (may_work) begin
+            early[own_bit] <= 1'b0;
+            has_sum <= 1'b1;
+            todo <= next_rest;
+            state <= FOLD;
+        end
 
         // All are in: 7.1-13, 7.1-20
         COMPLETE: if (!is_counted) is_counted <= 1'b1; else begin
@@ -875,10 +970,10 @@ always @(posedge clk) begin
             if (config_is_wrong || (!is_known && config_route != TREE)) drop(`DROP_CONFIG);
             else if (!is_known) begin
                 if (config_lane != 8'd0) refuse(`FANIN_STATUS_TOO_FEW_LANES);
-                else if (config_hops > 8'd1 || config_flags != 8'd0) refuse(`FANIN_STATUS_NOT_SUPPORTED);
-                else if (config_slots < SMALLEST_LEASE || config_chunk > LARGEST_CHUNK || !has_entry) begin
+                else if (config_hops > 8'd1 || config_is_other) refuse(`FANIN_STATUS_NOT_SUPPORTED);
+                else if (config_slots < SMALLEST_LEASE || config_chunk > LARGEST_CHUNK || !has_lease || !has_entry) begin
                     refuse(`FANIN_STATUS_NO_RESOURCES);
-                    m_body[31:0] <= has_entry && config_chunk <= LARGEST_CHUNK ? big_endian(SLOTS) : 32'd0;
+                    m_body[31:0] <= has_entry && has_lease && config_chunk <= LARGEST_CHUNK ? big_endian(config_lease) : 32'd0;
                 end else begin
                     job <= entry;
                     job_state[entry] <= JOINING;
@@ -887,7 +982,8 @@ always @(posedge clk) begin
                     job_mask[entry] <= config_mask;
                     job_joined[entry] <= 64'd0;
                     job_left[entry] <= 64'd0;
-                    job_slots[entry] <= SLOTS;
+                    job_slots[entry] <= config_lease;
+                    job_in_order[entry] <= config_in_order;
                     job_window[entry] <= config_window;
                     job_chunk[entry] <= config_chunk;
                     job_digest[entry] <= config_digest;
@@ -904,7 +1000,7 @@ always @(posedge clk) begin
             else begin
                 job_heard[job] <= lived_us;
                 if (config_digest != job_digest[job] || config_chunk != own_chunk || config_mask != own_mask
-                    || config_route != TREE || config_flags != 8'd0 || config_lane != 8'd0) begin
+                    || config_route != TREE || config_is_other || config_in_order != in_order || config_lane != 8'd0) begin
                     abort(`FANIN_STATUS_MEMBERS_MISMATCH, source_bit, 16'd0, 64'd0);
                     if (!source_joined) begin // it is told as well
                         answer(`FANIN_OPCODE_ABORT, `FANIN_STATUS_MEMBERS_MISMATCH);

@@ -13,7 +13,8 @@ module switch_core #(
     parameter JOBS = 4,  // 2**JOBS jobs
     parameter LEASE = 5, // of 2**LEASE slots
     parameter CHUNK = 4, // of 2**CHUNK beats: 1 KiB
-    parameter RING = CHUNK + 3 // 2**RING beats of payloads wait at most: eight payloads
+    parameter RING = CHUNK + 3, // 2**RING beats of payloads wait at most: eight payloads
+    parameter REPRODUCIBLE = 1 // whether a job may demand the order of the bits: takes as much memory again as the slots' sums
 ) (
     input  wire         clk,
     input  wire         rst,
@@ -71,13 +72,13 @@ packet_parser parser (
 );
 
 wire          reads_config, accumulate, accumulator_ready, accumulator_is_idle, computes;
-wire          adds, divides, divisor_ready, divisor_valid, divisor_is_float;
+wire          adds, stores, recalls, divides, divisor_ready, divisor_valid, divisor_is_float;
 wire [2:0]    config_beat;
 wire [7:0]    compute_op;
 wire [31:0]   divisor;
 wire [63:0]   reciprocal;
 wire [5:0]    shift;
-wire [ADDRESS-1:0] compute_slot;
+wire [ADDRESS-1:0] compute_slot, early_beat;
 wire [RING:0] compute_beats;
 wire          command_push, commands_full, commands_empty, command_settled, command_pop, slot_done;
 wire          engine_is_idle, sender_is_idle;
@@ -89,7 +90,9 @@ wire [63:0]   c_node_bitmap, c_rank_bitmap, c_body;
 wire          c_from_slot;
 wire [ADDRESS-1:0] c_slot_beat;
 
-engine #(.JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK), .RING(RING)) engine_inst (
+engine #(
+    .JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK), .RING(RING), .REPRODUCIBLE(REPRODUCIBLE)
+) engine_inst (
     .clk(clk), .rst(rst), .now_us(now_us), .own_address(own_address), .group_address(group_address),
     .group_size(group_size), .header_valid(header_valid), .header_pop(header_pop), .header_beats(header_beats),
     .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address), .p_opcode(p_opcode), .p_version(p_version), .p_op(p_op), .p_dtype(p_dtype), .p_flags(p_flags), .p_jid(p_jid),
@@ -97,8 +100,8 @@ engine #(.JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK), .RING(RING)) engine_inst (
     .p_status(p_status), .p_source(p_source), .p_contributions(p_contributions), .p_token(p_token),
     .p_node_bitmap(p_node_bitmap), .p_rank_bitmap(p_rank_bitmap), .reads_config(reads_config),
     .config_beat(config_beat), .ring_data(ring_data), .accumulate(accumulate), .accumulator_ready(accumulator_ready),
-    .accumulator_is_idle(accumulator_is_idle), .computes(computes), .adds(adds), .divides(divides),
-    .divisor_valid(divisor_valid), .divisor(divisor), .divisor_is_float(divisor_is_float),
+    .accumulator_is_idle(accumulator_is_idle), .computes(computes), .adds(adds), .stores(stores),
+    .recalls(recalls), .early_beat(early_beat), .divides(divides), .divisor_valid(divisor_valid), .divisor(divisor), .divisor_is_float(divisor_is_float),
     .divisor_ready(divisor_ready), .compute_op(compute_op), .compute_slot(compute_slot), .compute_beats(compute_beats),
     .command_push(command_push),
     .command_is_full(commands_full), .slot_done(slot_done), .c_mac(c_mac), .c_address(c_address), .c_opcode(c_opcode),
@@ -117,14 +120,20 @@ reciprocal_table reciprocal_table_inst (
 wire [RING-1:0]    compute_ring, ring_head;
 wire [ADDRESS-1:0] read_address, write_address, rounded_address, send_address;
 wire               write_enable, rounded_enable, send_read;
+wire [ADDRESS-1:0] early_read, early_written;
+wire               early_write;
+wire [511:0]       early_data, early_write_data;
 wire [511:0]       read_data, read_data_high, write_data, write_data_high, rounded_data, send_data;
 assign ring_address = reads_config ? ring_head + {{(RING - 3){1'b0}}, config_beat} : compute_ring;
 
 accumulator #(.RING(RING), .CHUNK(CHUNK), .ADDRESS(ADDRESS)) accumulator_inst (
     .clk(clk), .rst(rst), .command_valid(accumulate), .command_ready(accumulator_ready), .computes(computes),
-    .adds(adds), .divides(divides), .reciprocal(reciprocal), .shift(shift), .op(compute_op), .dtype(p_dtype),
-    .slot_beat(compute_slot), .slot_beats(compute_beats), .ring_beats(header_beats), .ring_address(compute_ring),
-    .ring_data(ring_data), .release_beats(release_beats), .read_address(read_address),
+    .adds(adds), .divides(divides), .stores(stores), .recalls(recalls), .early_beat(early_beat),
+    .reciprocal(reciprocal), .shift(shift), .op(compute_op), .dtype(p_dtype), .slot_beat(compute_slot),
+    .slot_beats(compute_beats), .ring_beats(recalls ? {(RING + 1){1'b0}} : header_beats), .ring_address(compute_ring),
+    .ring_data(ring_data), .release_beats(release_beats), .early_read_address(early_read), .early_data(early_data),
+    .early_write_enable(early_write), .early_write_address(early_written), .early_write_data(early_write_data),
+    .read_address(read_address),
     .read_data(read_data), .read_data_high(read_data_high), .write_enable(write_enable), .write_address(write_address),
     .write_data(write_data), .write_data_high(write_data_high), .send_enable(rounded_enable),
     .send_address(rounded_address), .send_data(rounded_data), .is_idle(accumulator_is_idle), .ring_head(ring_head)
@@ -143,6 +152,19 @@ ram #(.WIDTH(512), .ADDRESS(ADDRESS)) slots_to_send (
     .clk(clk), .write_enable(rounded_enable), .write_address(rounded_address), .write_data(rounded_data),
     .read_enable(send_read), .read_address(send_address), .read_data(send_data)
 );
+
+// Contributions that came before their turn, as they came
+generate
+    if (REPRODUCIBLE != 0) begin : early
+        ram #(.WIDTH(512), .ADDRESS(ADDRESS)) buffers (
+            .clk(clk), .write_enable(early_write), .write_address(early_written), .write_data(early_write_data),
+            .read_enable(1'b1), .read_address(early_read), .read_data(early_data)
+        );
+    end else begin : no_buffers
+        assign early_data = 512'd0;
+        wire unused = &{1'b0, early_read, early_written, early_write, early_write_data};
+    end
+endgenerate
 
 localparam COMMAND = 48 + 32 * 8 + 8 * 6 + 16 * 2 + 64 * 3 + 1 + ADDRESS;
 wire [COMMAND-1:0] command;

@@ -24,7 +24,8 @@ module switch_port #(
     parameter QUEUE = 9, // 2**QUEUE beats wait before the switch: 32 KiB
     parameter JOBS = 4,  // see switch_core.v
     parameter LEASE = 5,
-    parameter CHUNK = 4
+    parameter CHUNK = 4,
+    parameter REPRODUCIBLE = 1
 ) (
     input  wire               clk,
     input  wire               rst,
@@ -163,7 +164,7 @@ always @(posedge clk) begin
     end
 end
 
-switch_core #(.JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK)) switch_core_inst (
+switch_core #(.JOBS(JOBS), .LEASE(LEASE), .CHUNK(CHUNK), .REPRODUCIBLE(REPRODUCIBLE)) switch_core_inst (
     .clk(clk), .rst(!runs), .own_mac(own_mac), .own_address(own_address), .group_address(group_address),
     .group_size(group_size), .now_us(now_us), .s_axis_tdata(in_tdata), .s_axis_tkeep(in_tkeep),
     .s_axis_tlast(in_tlast), .s_axis_tvalid(in_tvalid), .s_axis_tready(core_tready), .m_axis_tdata(out_tdata),

@@ -21,7 +21,8 @@ PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, 
 PAIRS += [(op, dtype) for op in (12, 13) for dtype in (16, 18, 19)]  # MINLOC, MAXLOC
 RANKS = (1, 1, 1, 2, 3, 63, 150, 2**20 + 7, 2**24 + 3, 2**32 - 2)  # of whom a child brings the data
 ANSWERS = {code: name for name, code in spec.OPCODES.items()}
-LOST, CORRUPTED, ALTERED, ENDS = 0.03, 0.01, 0.04, 0.003
+LOST, CORRUPTED, ALTERED, ENDS, OTHER = 0.03, 0.01, 0.04, 0.003, 0.005
+IN_ORDER, WITH_BUFFERS = 2, 8  # flag of CONFIG; slots that a job with it gets for so many children
 
 
 class Datagram(NamedTuple):
@@ -53,13 +54,15 @@ class Stream:
     def begin(self) -> None:
         """A new incarnation."""
         self.key = self.numbers.getrandbits(32)
-        self.slots = self.numbers.choice((4, 8, 32))
+        self.slots = self.numbers.choice((4, 8, 8, 32))
+        self.flags = self.numbers.choice((0, IN_ORDER)) if self.slots <= WITH_BUFFERS else 0
         self.children = [Child() for _ in range(self.size)]
 
     def config(self, bit: int, device: str) -> tuple[str, dict[str, int], bytes]:
         """CONFIG of a child."""
         body = {"boot_id": self.jid, "digest_high": self.key, "slots": self.slots, "window": self.slots // 2}
-        body |= {"chunk": CHUNK, "route": 1, "hops": 1}
+        is_other = self.slots <= WITH_BUFFERS and self.numbers.random() < OTHER
+        body |= {"chunk": CHUNK, "route": 1, "hops": 1, "flags": self.flags ^ IN_ORDER if is_other else self.flags}
         address = 0xFFFF << 32 | int.from_bytes(bytes(map(int, device.split("."))))
         hop = {"address": address, "mask": (1 << self.size) - 1, "bit": bit}
         return "CONFIG", {"token": self.jid}, spec.CONFIG.pack(body) + spec.HOP.pack(hop)
