@@ -36,6 +36,7 @@ FREE = (
     *("key_is_right", "is_strange", "is_unknown", "differs", "is_computed"),
     *("nak_is_recent", "had_loss", "was_just_sent"),
 )
+MEMORIES = ("children", "heard", "sent", "slots", "buffers.orders", "early_data.turns")
 INDUCTION = 2  # clocks
 COVERS = 13  # the last contribution of two children, its results, and a packet after it take 12
 FAULT = 12
@@ -77,7 +78,7 @@ def formula(label: str, fault: Fault | None = None) -> Path:
         "delete -output engine/w:*; opt -purge",  # only what the properties need is left
         "memory -nordff -nomap",
         # What is kept of children may be anything; slot_properties.vh has the memory of slots.
-        *(f"delete engine/c:{each}.memory" for each in ("children", "heard", "sent", "slots")),
+        *(f"delete engine/c:{each}.memory" for each in MEMORIES),
         "setundef -undriven -anyseq; memory_map; opt -purge; async2sync; dffunmap; opt_clean",
         f"write_smt2 -wires {relative(made)}",
     ]

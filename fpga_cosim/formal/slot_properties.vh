@@ -5,7 +5,7 @@
 // engine do not keep. The simulation looks at both (tb/engine/test_slot_properties.py). The solver (`make formal`) chooses
 // slot and packets: it assumes that nothing is breached, and shows that nothing is broken.
 
-localparam RULES = 9, CONTRACTS = 3;
+localparam RULES = 12, CONTRACTS = 3;
 localparam MOST_UNSENT = 16'd32; // commands that read a slot: in the queue, and with the sender
 
 `ifdef FORMAL
@@ -19,6 +19,8 @@ localparam [LEASE-1:0] f_slot = {LEASE{1'b0}};
 reg [31:0] f_position;
 reg [63:0] f_bits, f_wants; // children whose contributions are in; all of them in a slot that has served no position
 reg        f_fresh, f_has_data;
+reg [63:0] f_early; // children whose data wait for their turn,
+reg        f_has_sum; // and whether there is a sum of others
 reg [15:0] f_unsent; // commands that read a slot and are not done,
 reg [15:0] f_ahead;  // those of them up to the last one that reads this slot
 
@@ -27,7 +29,10 @@ wire f_exists = {{(32 - LEASE){1'b0}}, f_slot} < own_slots;
 wire f_meets = state == DECIDE && f_own && own_state == ACTIVE && f_exists && p_seg[LEASE-1:0] == f_slot;
 wire f_opens = slot_write && state == ACTIVATE && f_own && walk[LEASE-1:0] == f_slot;
 wire f_takes = slot_write && state == DECIDE && f_own && p_seg[LEASE-1:0] == f_slot;
-wire f_adds = accumulate && computes && accumulator_ready && compute_slot == {{JOBS{1'b0}}, f_slot, {CHUNK{1'b0}}};
+wire f_works_on = accumulate && computes && accumulator_ready && compute_slot == {{JOBS{1'b0}}, f_slot, {CHUNK{1'b0}}};
+wire f_stores = f_works_on && adds && stores;
+wire f_recalls = f_works_on && recalls;
+wire f_adds = f_works_on && !f_stores && !f_recalls;
 wire f_result = command_push && c_opcode == `FANIN_OPCODE_RESULT && f_own && c_seg == {{(16 - LEASE){1'b0}}, f_slot};
 wire f_reads = command_push && c_from_slot && c_slot_beat == {{JOBS{1'b0}}, f_slot, {CHUNK{1'b0}}};
 
@@ -42,12 +47,19 @@ always @(posedge clk) begin
         f_wants <= 64'd0;
         f_fresh <= 1'b1;
         f_has_data <= 1'b0;
+        f_early <= 64'd0;
+        f_has_sum <= 1'b0;
     end else if (f_takes) begin
         f_position <= p_position;
         f_bits <= (f_is_next ? 64'd0 : f_bits) | source_bit;
         f_wants <= (f_is_next ? 64'd0 : f_wants) | (p_wants ? source_bit : 64'd0);
         f_fresh <= 1'b0;
         f_has_data <= (!f_is_next && f_has_data) || brings;
+        f_early <= (f_is_next ? 64'd0 : f_early) | (f_stores ? source_bit : 64'd0);
+        f_has_sum <= (!f_is_next && f_has_sum) || (brings && !stores);
+    end else if (f_recalls) begin
+        f_early <= f_early & ~(64'd1 << own_bit);
+        f_has_sum <= 1'b1;
     end
     f_unsent <= f_unsent_then;
     if (f_reads) f_ahead <= f_unsent_then;
@@ -81,11 +93,11 @@ wire [CONTRACTS-1:0] f_breached = {
 wire [15:0] f_ticket = s_ticket - done; // how many commands must be done before the slot may take its next position
 wire f_record_is_right = s_position == f_position && s_fresh == f_fresh && s_final == f_is_final
     && s_missing == (own_mask & ~f_bits) && s_wants == f_wants
-    && s_has_data == f_has_data && !(f_fresh && f_ahead != 16'd0) && (f_ahead == 16'd0 || (f_ticket >= f_ahead && f_ticket <= f_unsent))
+    && s_has_data == f_has_data && s_early == f_early && s_has_sum == f_has_sum && !(f_fresh && f_ahead != 16'd0) && (f_ahead == 16'd0 || (f_ticket >= f_ahead && f_ticket <= f_unsent))
     && (f_position & (own_slots - 32'd1)) == {{(32 - LEASE){1'b0}}, f_slot};
 
 // No result before all are in, and it is that of the position (7.1-13),
-wire f_is_early = f_result && !(f_is_final && !f_fresh && c_position == f_position);
+wire f_is_premature = f_result && !(f_is_final && !f_fresh && c_position == f_position);
 // with data only of those who brought some.
 wire f_is_empty = f_reads && !(f_result && f_has_data);
 // A slot is overwritten only when it is FINAL, by its next position (6-36, 6-37),
@@ -96,16 +108,24 @@ wire f_is_mixed = (f_takes || f_adds) && f_is_next
 // A duplicate adds nothing (7.1-2), nor does a stranger,
 wire f_is_repeated = (f_takes || f_adds) && !f_is_next && |(source_bit & (f_bits | ~own_mask));
 // and nothing is added that is not recorded.
-wire f_is_unrecorded = f_adds && !(f_takes && own_state == ACTIVE);
+wire f_is_unrecorded = (f_adds || f_stores) && !(f_takes && own_state == ACTIVE);
+// What a child brings is added or stored.
+wire f_is_missed = f_takes && brings && p_length != 16'd0 && !(f_adds || f_stores);
 // Data are added to data, and copied where there are none.
-wire f_is_lost = f_adds && !f_is_next && compute_op != (f_has_data ? p_op : `FANIN_OP_NONE);
+wire f_is_lost = (f_recalls || (f_adds && !f_is_next)) && compute_op != (f_has_sum ? p_op : `FANIN_OP_NONE);
+// In a job in the order of the bits data are added when no child with a lower bit is missing or waits (12-6),
+wire [63:0] f_before = f_is_next ? own_mask : (own_mask & ~f_bits) | f_early;
+wire f_is_disordered = in_order && ((f_adds && brings && p_class == `FANIN_CLASS_ALL && |(f_before & below_source))
+    || (f_recalls && |((f_before & ~(~64'd0 << own_bit)) | (~f_early & (64'd1 << own_bit)))));
+// and a result has the data of all.
+wire f_is_partial = f_result && f_early != 64'd0;
 // What a packet finds recorded of the slot is what has happened to it: a duplicate leaves all as it was.
 wire f_is_changed = f_meets && !f_record_is_right;
 // A job begins with slots that have served no position, and that nobody reads.
 wire f_is_used = state == ACTIVATED && f_own && f_exists && !(f_fresh && f_ahead == 16'd0);
 
-wire [RULES-1:0] f_broken = {f_is_early, f_is_empty, f_is_overwritten, f_is_mixed, f_is_repeated, f_is_unrecorded,
-    f_is_lost, f_is_changed, f_is_used};
+wire [RULES-1:0] f_broken = {f_is_premature, f_is_empty, f_is_overwritten, f_is_mixed, f_is_repeated, f_is_unrecorded,
+    f_is_missed, f_is_lost, f_is_disordered, f_is_partial, f_is_changed, f_is_used};
 
 `ifndef FORMAL
 
@@ -123,12 +143,16 @@ wire f_unused = &{1'b0, f_was_broken, f_was_breached};
 
 reg              f_is_read;
 reg [RECORD-1:0] f_kept, f_given;
+reg [64:0]         f_kept_turns, f_given_turns;
 wire f_writes = slot_write && {job, walks ? walk[LEASE-1:0] : slot_at} == {{JOBS{1'b0}}, f_slot};
 always @(posedge clk) begin
     f_is_read <= {at_job, slot_place} == {{JOBS{1'b0}}, f_slot};
     f_given <= f_kept;
     if (f_writes) f_kept <= state == DECIDE ? first_record : record;
+    f_given_turns <= f_kept_turns;
+    if (early_write && slot_written == {{JOBS{1'b0}}, f_slot}) f_kept_turns <= turns_then;
 end
+always @* if (f_is_read) assume ({s_has_sum, s_early} == f_given_turns);
 always @* if (f_is_read) assume ({s_ticket, s_finished, s_length, s_sid, s_mid, s_class, s_dtype, s_op, s_has_data,
     s_contributions, s_status, s_wants, s_missing, s_fresh, s_final, s_position} == f_given);
 
@@ -148,11 +172,17 @@ wire f_kept_is_right = k_position == f_position && k_fresh == f_fresh && k_final
     && (f_ahead == 16'd0 || (f_kept_ahead >= f_ahead && f_kept_ahead <= f_unsent));
 
 wire f_tells = state == EACH || state == EACH_PUSH;
-wire f_finishes = state == COMPLETE || state == SAVE || (f_tells && m_opcode == `FANIN_OPCODE_RESULT);
+wire f_folds = state == FOLD || state == FOLD_NEXT;
+wire f_finishes = state == COMPLETE || state == SAVE || (f_folds && missing == 64'd0) || (f_tells && m_opcode == `FANIN_OPCODE_RESULT);
 wire f_looks = f_finishes || state == RESEND;
 wire f_works = f_looks && slot == f_slot;
 wire f_works_right = position == f_position && missing == 64'd0 && wants == f_wants && has_data == f_has_data
-    && f_is_final && !f_fresh && (is_final || state == COMPLETE) && m_position == position;
+    && f_is_final && !f_fresh && (is_final || state == COMPLETE || f_folds) && m_position == position
+    && (f_folds || f_early == 64'd0);
+wire f_folds_right = position == f_position && position == p_position && missing == (own_mask & ~f_bits) && !f_fresh
+    && early == f_early && has_sum == f_has_sum && todo == (early | missing)
+    && (state == FOLD || own_bit == next);
+wire [63:0] f_missing = own_mask & ~f_bits, f_due = ~f_missing & (f_missing - 64'd1); // all before the first of the missing
 wire f_has_ended = state == ENDED || (f_tells && m_opcode == `FANIN_OPCODE_ABORT);
 wire f_steps = own_slots == 32'd4
     && f_unsent == outstanding && f_ahead <= f_unsent
@@ -163,8 +193,12 @@ wire f_steps = own_slots == 32'd4
     && (!f_tells || after == (m_opcode == `FANIN_OPCODE_RESULT ? SAVE : m_opcode == `FANIN_OPCODE_ABORT ? ENDED : RELEASE))
     && (!f_looks || (own_state == ACTIVE && m_seg == {{(16 - LEASE){1'b0}}, slot}))
     && (state != SAVE || m_opcode == `FANIN_OPCODE_RESULT)
+    && (state != DECIDE || f_given_turns == f_kept_turns)
+    && (!f_folds || (own_state == ACTIVE && in_order && slot == p_seg[LEASE-1:0]))
     && (own_state != ACTIVE || state == ABORT || (!f_has_ended && (f_bits & ~own_mask) == 64'd0
-        && !(f_fresh && (f_ahead != 16'd0 || !f_is_final))
+        && !(f_fresh && (f_ahead != 16'd0 || !f_is_final)) && (in_order || f_early == 64'd0)
+        && (f_folds && slot == f_slot ? f_folds_right
+            : f_kept_turns == {f_has_sum, f_early} && (f_early & f_due) == 64'd0)
         && (!f_works || f_works_right) && ((f_works && f_finishes) || f_kept_is_right)));
 
 // It begins between two packets. It is limited to an active job of four slots, and to contributions and probes; no
@@ -177,13 +211,16 @@ always @* begin
     assume (p_opcode == `FANIN_OPCODE_CONTRIBUTION || p_opcode == `FANIN_OPCODE_PROBE);
     if (f_begins) assume (state == IDLE && !f_waits && own_state == ACTIVE && f_steps);
 
-    early: assert (!f_is_early);
+    premature: assert (!f_is_premature);
     empty: assert (!f_is_empty);
     overwritten: assert (!f_is_overwritten);
     mixed: assert (!f_is_mixed);
     repeated: assert (!f_is_repeated);
     unrecorded: assert (!f_is_unrecorded);
+    missed: assert (!f_is_missed);
     lost: assert (!f_is_lost);
+    disordered: assert (!f_is_disordered);
+    partial: assert (!f_is_partial);
     changed: assert (!f_is_changed);
     used: assert (!f_is_used);
 `ifndef FAULT

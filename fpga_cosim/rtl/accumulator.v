@@ -103,7 +103,7 @@ always @* begin
 end
 
 wire last = left == {{RING{1'b0}}, 1'b1};
-assign command_ready = (!runs || last) && !(computes && !stores && collides);
+assign command_ready = (!runs || last) && !(computes && collides);
 assign is_idle = !runs && !gives_back && !early_write_enable && flying == {(SENT + 1){1'b0}};
 wire takes = command_valid && command_ready;
 

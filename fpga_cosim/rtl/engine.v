@@ -240,9 +240,10 @@ ram #(.WIDTH(40), .ADDRESS(JOBS + 6)) sent (
 // Which buffer of a slot has the data of a child before its turn. The first child needs none: it is never too early.
 wire [63:0] below_source = ~(~64'd0 << p_source[5:0]);
 wire [LEASE-1:0] child_buffer;
+reg  [6:0]       members; // of the job that a CONFIG is about; then, those before its sender
 generate
     if (REPRODUCIBLE != 0) begin : buffers
-        wire [6:0] buffer = ones(own_mask & below_source) - 7'd1;
+        wire [6:0] buffer = members - 7'd1;
         wire [5:0] child_order;
         ram #(.WIDTH(6), .ADDRESS(JOBS + 6)) orders (
             .clk(clk), .write_enable(child_write), .write_address(child), .write_data(buffer[5:0]),
@@ -310,17 +311,18 @@ reg  [63:0] early;
 reg         has_sum;
 wire        s_has_sum, has_sum_then, early_write;
 wire [63:0] s_early, early_then;
+wire [64:0] turns_then = state == ACTIVATE ? 65'd0 : state == DECIDE ? {has_sum_then, early_then} : {has_sum, early};
 generate
     if (REPRODUCIBLE != 0) begin : early_data
         ram #(.WIDTH(65), .ADDRESS(JOBS + LEASE)) turns (
             .clk(clk), .write_enable(early_write), .write_address(slot_written),
-            .write_data(state == ACTIVATE ? 65'd0 : state == DECIDE ? {has_sum_then, early_then} : {has_sum, early}),
+            .write_data(turns_then),
             .read_enable(1'b1), .read_address({at_job, slot_place}), .read_data({s_has_sum, s_early})
         );
     end else begin : no_early_data
         assign s_early = 64'd0;
         assign s_has_sum = s_has_data;
-        wire unused = early_write;
+        wire unused = &{1'b0, early_write, turns_then};
     end
 endgenerate
 
@@ -349,8 +351,12 @@ wire is_wrong = own_state != ACTIVE || p_seg != {{(16 - LEASE){1'b0}}, p_positio
     || {1'b0, p_length} > own_chunk[16:0] || p_class > `FANIN_CLASS_ALL || (p_class == `FANIN_CLASS_NONE && p_has_data)
     || (p_has_data && p_class == `FANIN_CLASS_ALL && !is_computed);
 
-wire [63:0] missing_now = replaces ? own_mask : s_missing;
-wire [63:0] missing_then = missing_now & ~source_bit;
+wire [63:0] missing_then = (replaces ? own_mask : s_missing) & ~source_bit;
+// What is asked of all bits is asked of both masks at once, since `replaces` comes late.
+wire is_missing = replaces || |(s_missing & source_bit); // of a child of the job
+wire is_last_one = replaces ? (own_mask & ~source_bit) == 64'd0 : (s_missing & ~source_bit) == 64'd0;
+wire some_have_left = replaces ? |(own_mask & ~source_bit & own_left) : |(s_missing & ~source_bit & own_left);
+wire is_behind_others = replaces ? |(own_mask & below_source) : |(s_missing & below_source);
 wire had_data = !replaces && s_has_data;
 wire [7:0] status_then = !replaces && s_status > known(p_status) ? s_status : known(p_status);
 wire [31:0] contributions_sum = s_contributions + p_contributions;
@@ -365,7 +371,7 @@ wire [15:0] length_then = had_data ? s_length : p_length;
 assign first_record = {s_ticket, 40'd0, length_then, p_sid, p_mid, p_class, p_dtype, p_op, had_data || brings,
     contributions_then, status_then, wants_then, missing_then, 1'b0, 1'b0, p_position};
 // Data are too early while a child with a lower bit is missing (12-8). A position of one contributor has no order.
-wire is_early = in_order && p_class == `FANIN_CLASS_ALL && |(missing_now & below_source);
+wire is_early = in_order && p_class == `FANIN_CLASS_ALL && is_behind_others;
 wire has_early = in_order && |s_early;
 wire had_sum = !replaces && s_has_sum;
 assign has_sum_then = had_sum || (brings && !is_early);
@@ -444,8 +450,9 @@ function [31:0] lease_of;
         for (n = 0; n < LEASE; n = n + 1) if (is_in_order && count > (7'd1 << n) + 7'd1) lease_of = SLOTS >> (n + 1);
     end
 endfunction
-wire [31:0] config_lease = lease_of(config_in_order, ones(config_mask));
+wire [31:0] config_lease = lease_of(config_in_order, members);
 wire has_lease = config_lease >= SMALLEST_LEASE;
+always @(posedge clk) members <= ones(is_counted ? config_mask & below_source : config_mask);
 assign config_beat = beat;
 assign reads_config = (state == CONFIG && accumulator_is_idle) || state == CONFIG_BODY || state == CONFIG_HOPS;
 
@@ -499,18 +506,15 @@ reg [4:0] own_drop; // p_drop, one clock later: its path is long
 wire is_heard = state == DECIDE && own_drop == `DROP_NONE && p_opcode != `FANIN_OPCODE_CONFIG && !is_unknown && key_is_right
     && (own_state != TOMBSTONE || is_leave) && (goes_up || goes_both) && !is_strange && |(own_mask & source_bit);
 wire is_positional = is_heard && !is_wrong && accepts;
-wire contributes = is_positional && p_opcode == `FANIN_OPCODE_CONTRIBUTION && |(missing_now & source_bit) && !differs
+wire contributes = is_positional && p_opcode == `FANIN_OPCODE_CONTRIBUTION && is_missing && !differs
     && !is_still_sent;
 wire has_work = adds || divides;
 wire may_work = accumulator_ready && (!divides || divisor_ready);
 wire taken = contributes && (!has_work || may_work); // in this clock
-wire is_last_one = missing_then == 64'd0;
-wire some_have_left = |(missing_then & own_left);
 
 reg gave; // the accumulator gives the payload back
-reg fold_divides; // the data that are recalled are the last ones of a mean
-reg is_counted; // who wants the result
-wire folds = REPRODUCIBLE != 0 && state == FOLD_NEXT;
+reg is_counted; // who wants the result, or the members of a job
+wire folds = REPRODUCIBLE != 0 && state == FOLD_NEXT && early[own_bit];
 assign computes = state == DECIDE || folds;
 assign adds = folds || (brings && p_length != 16'd0);
 assign stores = !folds && is_early;
@@ -518,7 +522,9 @@ assign recalls = folds;
 assign early_beat = {job, p_seg[LEASE-1:0] | child_buffer, {CHUNK{1'b0}}};
 wire divides_now = is_last_one && !has_early && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && of_several
     && (had_data || brings) && length_then != 16'd0 && status_then == 8'd0; // 7.1-13
-assign divides = folds ? fold_divides : divides_now;
+wire [63:0] todo_then = todo & ~(64'd1 << own_bit);
+wire divides_recalled = todo_then == 64'd0 && op == `FANIN_OP_MEAN && |contributions[31:1] && status == 8'd0;
+assign divides = folds ? divides_recalled : divides_now;
 assign divisor = folds ? contributions : contributions_then;
 assign divisor_is_float = is_float;
 assign divisor_valid = (contributes || folds) && divides;
@@ -529,7 +535,7 @@ assign compute_slot = {job, p_seg[LEASE-1:0], {CHUNK{1'b0}}};
 wire [15:0] beats_of_data = ((folds ? length : length_then) + 16'd63) >> 6;
 assign compute_beats = beats_of_data[RING:0];
 assign slot_write = taken || state == SAVE || state == ACTIVATE;
-assign early_write = taken || state == FOLD || state == ACTIVATE;
+assign early_write = taken || state == FOLD_NEXT || state == ACTIVATE;
 wire goes_on = taken && has_work && !is_last_one && !some_have_left && !has_early; // the quick way
 assign header_pop = goes_on
     || (state == RELEASE && (gave || header_beats == {(RING + 1){1'b0}} || accumulator_ready));
@@ -754,7 +760,7 @@ always @(posedge clk) begin
                     else if (!accepts) drop(slot_drop);
                     else if (p_opcode == `FANIN_OPCODE_PROBE) begin // 8-16 to 8-21
                         m_token <= p_token;
-                        if (|(missing_now & source_bit)) begin
+                        if (is_missing) begin
                             job_loss[job] <= {1'b1, now_us};
                             tell(`FANIN_OPCODE_NEED, source_bit, RELEASE);
                         end else begin
@@ -764,7 +770,7 @@ always @(posedge clk) begin
                             todo <= s_missing;
                             state <= s_final ? RESEND : OLDEST;
                         end
-                    end else if ((missing_now & source_bit) == 64'd0) begin // 7.1-2
+                    end else if (!is_missing) begin // 7.1-2
                         if (s_final) tell(`FANIN_OPCODE_RESULT, source_bit, SAVE);
                         else state <= RELEASE;
                     end else if (differs) abort(`FANIN_STATUS_OP_MISMATCH, source_bit, 16'd0, 64'd0);
@@ -806,7 +812,7 @@ always @(posedge clk) begin
             state <= todo == 64'd0 ? after : EACH_PUSH;
         end
         EACH_PUSH: if (!command_is_full) begin
-            todo <= by_group ? 64'd0 : todo & ~(64'd1 << own_bit);
+            todo <= by_group ? 64'd0 : todo_then;
             state <= EACH;
         end
 
@@ -816,14 +822,13 @@ always @(posedge clk) begin
         // Data that came before their turn: the lowest of those that wait and of those that are missing is the next one.
         FOLD: begin
             own_bit <= next;
-            fold_divides <= next_rest == 64'd0 && op == `FANIN_OP_MEAN && |contributions[31:1] && status == 8'd0;
-            if (early[next]) state <= FOLD_NEXT;
-            else state <= missing == 64'd0 ? COMPLETE : RELEASE;
+            state <= FOLD_NEXT;
         end
-        FOLD_NEXT: if (may_work) begin
+        FOLD_NEXT: if (!folds) state <= missing == 64'd0 ? COMPLETE : RELEASE;
+        else if (may_work) begin
             early[own_bit] <= 1'b0;
             has_sum <= 1'b1;
-            todo <= next_rest;
+            todo <= todo_then;
             state <= FOLD;
         end
 
@@ -934,6 +939,7 @@ always @(posedge clk) begin
         // Section 10.1: the body, and the entries of the path two by two
         CONFIG: if (accumulator_is_idle) begin
             beat <= 3'd1;
+            is_counted <= 1'b0;
             state <= CONFIG_BODY;
         end
         CONFIG_BODY: begin
@@ -966,7 +972,7 @@ always @(posedge clk) begin
                 || ({4'd0, hop} + 8'd1 < config_hops && odd_is_wrong);
             if ({4'd0, hop} + 8'd2 >= config_hops) state <= CONFIG_JOIN;
         end
-        CONFIG_JOIN: begin
+        CONFIG_JOIN: if (!is_counted) is_counted <= 1'b1; else begin
             if (config_is_wrong || (!is_known && config_route != TREE)) drop(`DROP_CONFIG);
             else if (!is_known) begin
                 if (config_lane != 8'd0) refuse(`FANIN_STATUS_TOO_FEW_LANES);

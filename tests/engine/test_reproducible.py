@@ -71,13 +71,16 @@ def test_ring_that_has_no_bit_left_for_its_previous_node_is_refused() -> None:
     assert rig.answer()[0] == Status.INVALID_REQUEST
 
 
-def test_child_that_brings_nothing_before_its_turn_is_a_mismatch() -> None:
-    rig = SwitchRig(2, join=False)
-    for bit in range(2):
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
+@pytest.mark.parametrize("absent", range(4))
+def test_child_that_brings_nothing_is_passed_over(order: tuple[int, ...], absent: int) -> None:
+    rig = SwitchRig(4, join=False)
+    for bit in range(4):
         rig.join(bit, flags=RUN, slots=4, window=2)
-    rig.contribute(1, 0, VALUES[1], seg=0)
-    sent = rig.contribute(0, 0, None, seg=0, dtype=DType.F32)
-    assert {packet.ceth["status"] for packet in sent} == {Status.OP_MISMATCH}
+    values = dict(zip((bit for bit in range(4) if bit != absent), VALUES, strict=True))
+    for bit in order:
+        sent = rig.contribute(bit, 0, values.get(bit), seg=0, dtype=DType.F32)
+    assert {packet.payload for packet in sent} == {IN_ORDER.tobytes()}
 
 
 def test_members_must_agree_on_how_they_compute() -> None:

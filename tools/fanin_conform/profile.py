@@ -15,7 +15,7 @@ from fanin_wire.settings import InvalidSetting, Settings, convert
 SERVICES = ("RC", "UC", "UD")
 TYPES = tuple(each.name for each in DATATYPES)
 NAMES = tuple(each.name for each in OPERATIONS)
-FEATURES = {1: "wide", 2: "reproducible", 4: "reproducible"}  # by flag of CONFIG
+FEATURES = {"wide": 1 | 4, "reproducible": 2 | 4}  # the flags of CONFIG that need them
 
 
 class LeftOut(Exception):
@@ -62,8 +62,8 @@ class Profile(Settings, frozen=True):
 
     def require_flags(self, flags: int) -> None:
         """Raises LeftOut if the device has no jobs with these flags of CONFIG."""
-        for flag, feature in FEATURES.items():
-            if flags & flag and not getattr(self, feature):
+        for feature, needing in FEATURES.items():
+            if flags & needing and not getattr(self, feature):
                 raise LeftOut(f"{feature} jobs")
 
     def require_children(self, children: int) -> None:

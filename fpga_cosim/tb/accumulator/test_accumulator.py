@@ -1,6 +1,6 @@
 """Commands one behind the other on few slots: each sees what those before it have written, and gives its beats back.
 
-Some divide: then the mean is what is sent.
+Some divide: then the mean is what is sent. Some payloads go into a buffer, and are computed when they are recalled.
 """
 
 from __future__ import annotations
@@ -24,23 +24,32 @@ TYPES = {0: DType["I32"], 1: DType["F16"], 2: DType["I32"]}  # of the slots
 
 
 class Command(NamedTuple):
-    """kind: sum, copy, keep (what the slot has), or none (the payload is given back). ranks: the divisor; 1: none."""
+    """kind: sum, copy, keep (what the slot has), store (into a buffer), or none (the payload is given back). ranks: the
+    divisor; 1: none. buffer: the one that is stored, or recalled; None: the data are the payload."""
 
     kind: str
     slot: int
     beats: int
     ring_beats: int
     ranks: int
+    buffer: int | None
 
 
 class Slots:
-    """The memories of the slots: what is computed, its upper half for f16, and what is sent."""
+    """The memories of the slots: what is computed, its upper half for f16, what is sent, and the buffers."""
 
     def __init__(self) -> None:
-        self.low, self.high, self.sent = (np.zeros((len(TYPES) << CHUNK, BYTES), np.uint8) for _ in range(3))
+        self.low, self.high, self.sent, self.early = (np.zeros((len(TYPES) << CHUNK, BYTES), np.uint8) for _ in range(4))
 
     def take(self, command: Command, data: np.ndarray) -> None:
-        """Data are copied or summed into a slot, or what it has is kept; then it is divided, if there is a divisor."""
+        """Data are copied or summed into a slot, or what it has is kept; then it is divided, if there is a divisor. Or
+        they are stored."""
+        if command.buffer is not None:
+            buffer = self.early[command.buffer << CHUNK :][: command.beats]
+            if command.kind == "store":
+                buffer[:] = data
+                return
+            data = buffer
         at = slice(command.slot << CHUNK, (command.slot << CHUNK) + len(data))
         if TYPES[command.slot] == DType["F16"]:
             value = arithmetic.widen(data.reshape(-1).view("<f2"), F16)
@@ -62,25 +71,35 @@ class Slots:
 
 
 def test_commands(generator: np.random.Generator) -> None:
-    """Memory and ring answer one clock after the address. Sums, copies, means of i32 and f16, payloads given back."""
+    """Memory and ring answer one clock after the address. Sums, copies, means of i32 and f16, payloads given back, and
+    what was stored in a buffer by another command than the last one."""
     module = Module("accumulator")
     ring = generator.integers(0, 256, (1 << RING, BYTES), np.uint8)
     memory, model, expected_head = Slots(), Slots(), 0
     commands: list[Command] = []
+    last_stored: int | None = None
     for _ in range(600):
         kind, slot = str(generator.choice(["sum", "sum", "copy", "none"])), int(generator.choice(list(TYPES)))
         beats = int(generator.choice([1, 1, 2, 5, 16]))
         ranks = int(generator.choice([1, 1, 2, 3, 100]))
         if ranks > 1 and generator.random() < 0.2:
             kind = "keep"
-        kept = 0 if kind == "keep" else beats
-        commands.append(Command(kind, slot, beats, kept + int(generator.integers(0, 2)), ranks))
+        buffer, draw, others = None, generator.random(), [each for each in TYPES if each != last_stored]
+        last_stored = None
+        if draw < 0.2:
+            kind, ranks, buffer = "store", 1, int(generator.choice(list(TYPES)))
+            last_stored = buffer
+        elif draw < 0.4 and kind in ("sum", "copy"):
+            buffer = int(generator.choice(others))
+        of_ring = 0 if kind == "keep" or (buffer is not None and kind != "store") else beats
+        commands.append(Command(kind, slot, beats, of_ring + int(generator.integers(0, 2)), ranks, buffer))
     inputs, place, released, read = np.zeros(1, module.inputs), 0, 0, ring[0]
-    asked = asked_high = np.zeros(BYTES, np.uint8)
+    asked = asked_high = asked_early = np.zeros(BYTES, np.uint8)
     clocks = sent = 0
     while True:
         clocks += 1
         inputs["ring_data"], inputs["read_data"], inputs["read_data_high"] = read, asked, asked_high
+        inputs["early_data"] = asked_early
         offered = place < len(commands) and generator.random() < 0.9
         inputs["command_valid"] = offered
         if offered:
@@ -88,12 +107,18 @@ def test_commands(generator: np.random.Generator) -> None:
             inputs["computes"], inputs["slot_beat"] = command.kind != "none", command.slot << CHUNK
             inputs["op"], inputs["dtype"] = int(Op["SUM"]) if command.kind == "sum" else 0, int(TYPES[command.slot])
             inputs["adds"], inputs["divides"] = command.kind != "keep", command.ranks > 1
+            inputs["stores"] = command.kind == "store"
+            inputs["recalls"] = command.buffer is not None and command.kind != "store"
+            inputs["early_beat"] = (command.buffer or 0) << CHUNK
             inputs["reciprocal"], inputs["shift"] = reciprocal_of(max(2, command.ranks))
             inputs["slot_beats"], inputs["ring_beats"] = command.beats, command.ring_beats
         output = module.run(inputs)[0]
         read = ring[output["ring_address"]]
         asked, asked_high = (half[output["read_address"] % len(half)].copy() for half in (memory.low, memory.high))
+        asked_early = memory.early[output["early_read_address"] % len(memory.early)].copy()
         released += int(output["release_beats"])
+        if output["early_write_enable"]:
+            memory.early[output["early_write_address"]] = output["early_write_data"]
         if output["write_enable"]:
             memory.low[output["write_address"]] = output["write_data"]
             memory.high[output["write_address"]] = output["write_data_high"]
@@ -111,7 +136,8 @@ def test_commands(generator: np.random.Generator) -> None:
     assert (memory.low == model.low).all()
     assert (memory.high[1 << CHUNK : 2 << CHUNK] == model.high[1 << CHUNK : 2 << CHUNK]).all()
     assert (memory.sent == model.sent).all()
-    assert sent == sum(each.beats for each in commands if each.kind != "none")
+    assert (memory.early == model.early).all()
+    assert sent == sum(each.beats for each in commands if each.kind not in ("none", "store"))
     assert released == expected_head
     assert output["ring_head"] == expected_head % (1 << RING)
     work = sum(each.beats if each.kind != "none" else 1 for each in commands)

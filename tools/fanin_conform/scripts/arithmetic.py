@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -94,17 +95,49 @@ def joined(tester: Tester, flags: int, size: int = RANKS) -> Job:
     return job
 
 
+def in_each_order(tester: Tester, job: Job) -> None:
+    """Three numbers that have another sum in another order come in all orders."""
+    data = [np.array([number], "<f4") for number in (1e8, -1e8, 1.0)]
+    for position, order in enumerate(itertools.permutations(range(RANKS))):
+        for bit in order:
+            job.contribute(bit, position, data[bit])
+        tester.expect(*(job.result(bit, position, np.array([1.0], "<f4")) for bit in range(RANKS)), clause="12-6")
+
+
 @script("12-6", "12-8")
 def the_order_of_the_bits(tester: Tester) -> None:
-    """A reproducible job folds by bits, whatever comes first: these three numbers have another sum in other orders."""
-    data = [np.array([number], "<f4") for number in (1e8, -1e8, 1.0)]
-    for flags in (REPRODUCIBLE_IN_PATH, REPRODUCIBLE_IN_SHAPE | WIDE_PARTIALS):
-        job = joined(tester, flags)
-        for position, order in enumerate(itertools.permutations(range(RANKS))):
-            for bit in order:
-                job.contribute(bit, position, data[bit])
-            expected = [job.result(bit, position, np.array([1.0], "<f4")) for bit in range(RANKS)]
-            tester.expect(*expected, clause="12-6")
+    """A job that is reproducible in its path folds by bits, whatever comes first."""
+    in_each_order(tester, joined(tester, REPRODUCIBLE_IN_PATH))
+
+
+@script("12-6", "12-8", "12-9")
+def the_order_of_the_bits_in_a_shape(tester: Tester) -> None:
+    """So does one that is reproducible in its shape."""
+    in_each_order(tester, joined(tester, REPRODUCIBLE_IN_SHAPE | WIDE_PARTIALS))
+
+
+@script("12-6", "12-8")
+def data_before_their_turn(tester: Tester) -> None:
+    """Data of a whole window wait for their turn at once, window after window; some children bring none."""
+    random = np.random.default_rng(tester.number(32))
+    job = joined(tester, REPRODUCIBLE_IN_PATH)
+    dtype, window = int(DType["F32"]), job.slots // 2
+    for first in range(0, 3 * job.slots, window):
+        data: dict[int, dict[int, np.ndarray]] = {}
+        for position in range(first, first + window):
+            shape = RANKS, random.integers(1, job.chunk // 4, endpoint=True)
+            numbers = random.standard_normal(shape).astype("<f4")
+            data[position] = {bit: numbers[bit] for bit in range(RANKS) if (position + bit) % 4}
+        for bit in random.permutation(RANKS).tolist():
+            order = random.permutation(list(data)).tolist()
+            for position in order:
+                job.contribute(bit, position, data[position].get(bit), dtype=dtype)
+        expected = []
+        for position in order:  # as they were completed
+            total = functools.reduce(np.add, data[position].values())
+            given = {"contributions": len(data[position])}
+            expected += [job.result(bit, position, total, **given) for bit in range(RANKS)]
+        tester.expect(*expected, clause="12-6")
 
 
 @script("12-5", "12-3", "12-14")

@@ -15,7 +15,13 @@ from fanin_nic.engine.segments.delivery import deliver
 from fanin_nic.engine.segments.rto import start_timer
 from fanin_nic.engine.slots import slot_rule
 from fanin_nic.engine.slots.arithmetic import settle_partial, settle_result
-from fanin_nic.engine.slots.contribution import HAS_DATA, WANTS_RESULT, contributor_class, is_one_with_data
+from fanin_nic.engine.slots.contribution import (
+    HAS_DATA,
+    WANTS_RESULT,
+    contributor_class,
+    fold_rest,
+    is_one_with_data,
+)
 from fanin_nic.engine.slots.slot_rule import waits_for_departed
 from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal
@@ -36,9 +42,9 @@ FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 def complete(e, job, slot):
     """Both completion bitmaps of a slot are empty."""
     trace(e, job, slot, COMPLETE, 0)
-    if slot.early != ZERO and not slot.status:  # an earlier child has brought no data
-        abort(e, job, OP_MISMATCH, 0, job.rank_mask)
-    elif job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
+    if not slot.status:
+        fold_rest(e, job, slot)
+    if job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
         note_wants(job, slot)
         forward(e, job, slot)
         slot.unacked |= SENT_CONTRIBUTION

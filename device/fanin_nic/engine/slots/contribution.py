@@ -11,7 +11,7 @@ from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, buffer_of
 from fanin_nic.engine.records.tables import Counter, Upward
 from fanin_nic.engine.slots.arithmetic import WIDE, accumulate, itemsize, travels_wide
 from fanin_nic.native.compiled import internal
-from fanin_nic.native.memory import copy, count_bits
+from fanin_nic.native.memory import copy, count_bits, lowest_bit
 from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 
@@ -82,8 +82,7 @@ def add_data(e, job, slot, address, length, wide, order):
     if job.buffers == job.span or contributor_class(slot.flags) == CLASS_ONE or U64(slot.folded) == U64(order):
         fold(e, job, slot, address, wide)
         while slot.early and slot.early & bit_of(slot.folded) != ZERO:
-            slot.early &= ~bit_of(slot.folded)
-            fold(e, job, slot, buffer_of(e, job, slot.position, slot.folded), is_early_wide(e, job, slot))
+            fold_early(e, job, slot, slot.folded)
     else:
         buffer_early(e, job, slot, address, wide, order)
     count(e, SEGMENTS)
@@ -117,10 +116,24 @@ def buffer_early(e, job, slot, address, wide, order):
 
 
 @internal
-def is_early_wide(e, job, slot):
-    """Whether the buffered contribution whose turn it is holds f32. In a job with WIDE partials contributions of
-    devices do, those of ranks do not."""
-    below = U64(slot.folded) >= count_bits(job.rank_mask)
+def fold_early(e, job, slot, order):
+    """Fold the contribution in a buffer."""
+    slot.early &= ~bit_of(order)
+    fold(e, job, slot, buffer_of(e, job, slot.position, order), is_early_wide(e, job, slot, order))
+
+
+@internal
+def fold_rest(e, job, slot):
+    """All are in: fold what still waits for a child that has brought no data."""
+    while slot.early != ZERO:
+        fold_early(e, job, slot, lowest_bit(slot.early))
+
+
+@internal
+def is_early_wide(e, job, slot, order):
+    """Whether the contribution in a buffer holds f32. In a job with WIDE partials contributions of devices do, those of
+    ranks do not."""
+    below = U64(order) >= count_bits(job.rank_mask)
     return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))
 
 
