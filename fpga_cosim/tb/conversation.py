@@ -41,7 +41,7 @@ def conversation(generator: np.random.Generator, positions: int = 12) -> Convers
     """Children join and contribute to so many positions, in any order for each. One contribution to each position comes
     twice, and one comes damaged before it comes."""
     addresses = [f"10.0.1.{1 + bit}" for bit in range(CHILDREN)]
-    sent = [config(address, bit, CHILDREN) for bit, address in enumerate(addresses)]
+    sent = [config(address, bit, (1 << CHILDREN) - 1) for bit, address in enumerate(addresses)]
     for position in range(positions):
         op, dtype, kind = KINDS[position % len(KINDS)]
         words, bits = int(generator.integers(1, 129)), generator.permutation(CHILDREN)

@@ -15,24 +15,24 @@ PAYLOAD = frames.HEADERS + packets.HEADERS  # its place in a frame
 
 
 def joined(
-    module: Module, children: int, chunk: int = 1024, group: str = "", group_size: int = 0
+    module: Module, children: int, chunk: int = 1024, group: str = "", group_size: int = 0, flags: int = 0
 ) -> tuple[RtlTarget, dict[str, int], list[str]]:
     """A switch with a job of so many children, the fields that name it, and the addresses of the children.
 
-    group, group_size: see RtlTarget.
+    group, group_size: see RtlTarget. flags: of CONFIG; one in the order of the bits has at most 5 children.
     """
     target = RtlTarget(children, module, group=group, group_size=group_size)
     for bit, address in enumerate(target.addresses):
-        answers = target.exchange_frames(1_000_000 + bit, [config(address, bit, children, chunk)])
+        answers = target.exchange_frames(1_000_000 + bit, [config(address, bit, (1 << children) - 1, chunk, flags)])
     assert sum(each.destination in target.addresses for each in answers) == children
     return target, JOB, target.addresses
 
 
-def config(address: str, bit: int, children: int, chunk: int = 1024) -> bytes:
-    """The frame with which a child joins."""
-    body = {"boot_id": 1, "slots": SLOTS, "window": SLOTS // 2, "chunk": chunk, "route": 1, "hops": 1}
+def config(address: str, bit: int, mask: int, chunk: int = 1024, flags: int = 0, slots: int = SLOTS) -> bytes:
+    """The frame with which a child joins. mask: the bits of all children."""
+    body = {"boot_id": 1, "slots": slots, "window": slots // 2, "chunk": chunk, "route": 1, "hops": 1, "flags": flags}
     mapped = 0xFFFF << 32 | int.from_bytes(bytes(map(int, ADDRESS.split("."))))
-    hop = {"address": mapped, "mask": (1 << children) - 1, "bit": bit}
+    hop = {"address": mapped, "mask": mask, "bit": bit}
     packet = packets.build("CONFIG", address, ADDRESS, spec.CONFIG.pack(body) + spec.HOP.pack(hop), **JOB, source=bit)
     return frames.frame(address, ADDRESS, traffic.PORT, packet)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +16,7 @@ from fanin_tools.fabric.description import DescriptionError
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost
+from fanin_wire import association
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name
 from fpga_cosim.tb import tools
@@ -22,10 +24,11 @@ from tests.e2e.fabrics import Bench, assert_released, counter, statuses
 from tests.e2e.members import job, run_ranks
 from tests.fabric.fixtures import own_state_folder
 
-NODES, RANKS = 2, 4
+NODES, RANKS, FOUR = 2, 4, 4
 ELEMENTS = 3000  # three segments of f32 for each KiB and more
 BOUND_S = 60.0
 LOSS, LONG = 50, 40_000  # per mille; elements
+LATE_S = 0.05
 PROFILE: Profile = read(rtl.profile())
 PAIRS = [
     (op.lower(), dtype)
@@ -117,6 +120,24 @@ def test_same_bits_where_packets_are_lost(simulated: Running, software: Running)
     after = statuses(simulated)
     assert counter(after, "tx_NEED") > counter(before, "tx_NEED")
     assert counter(after, "tx_ABORT") == counter(before, "tx_ABORT")
+
+
+def test_the_order_of_the_bits(bench: Bench) -> None:
+    """Four nodes in a reproducible job: the bits are those of numpy, whoever comes first."""
+    running = bench.up(Shape(FOUR, 1, switch="rtl"))
+    path = association.Device(tuple(association.Device((rank,)) for rank in range(FOUR)))
+    data = {dtype: np.stack([data_of(rank, dtype, ELEMENTS) for rank in range(FOUR)]) for dtype in ("f32", "f16")}
+    with job(running, FOUR, "tree", reproducible="run") as members:
+        for op, dtype in [("sum", "f32"), ("mean", "f32"), ("sum", "f16"), ("mean", "f16")]:
+
+            def act(rank: int, op: str = op, dtype: str = dtype) -> bytes:
+                time.sleep(LATE_S * ((rank + 2) % FOUR))  # not in the order of the bits
+                return members[rank].allreduce(data[dtype][rank], op=op, timeout=BOUND_S).tobytes()
+
+            with np.errstate(all="ignore"):
+                expected = association.reduce(path, data[dtype], operation_by_name(op)).tobytes()
+            assert run_ranks(FOUR, act, BOUND_S) == FOUR * [expected], (op, dtype)
+    assert_released(running)
 
 
 def test_status(simulated: Running) -> None:

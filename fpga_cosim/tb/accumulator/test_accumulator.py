@@ -39,7 +39,9 @@ class Slots:
     """The memories of the slots: what is computed, its upper half for f16, what is sent, and the buffers."""
 
     def __init__(self) -> None:
-        self.low, self.high, self.sent, self.early = (np.zeros((len(TYPES) << CHUNK, BYTES), np.uint8) for _ in range(4))
+        self.low, self.high, self.sent, self.early = (
+            np.zeros((len(TYPES) << CHUNK, BYTES), np.uint8) for _ in range(4)
+        )
 
     def take(self, command: Command, data: np.ndarray) -> None:
         """Data are copied or summed into a slot, or what it has is kept; then it is divided, if there is a divisor. Or
