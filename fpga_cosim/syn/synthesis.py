@@ -2,8 +2,9 @@
 
     python -m fpga_cosim.syn.synthesis [--write] [PART_OF_A_NAME ...]
 
-A design is a module with parameters on a family of FPGAs. yosys maps it to the cells of the family; for a row with
-`mhz` nextpnr places and routes it. A figure that is more than 10 % worse than the table's is an error. --write puts
+A design is a module with parameters on a family of FPGAs. yosys maps it to the cells of the family, as a whole; where
+the row says `whole`, only that module within it is mapped as a whole, and each of the others alone. For a row with `mhz`
+nextpnr places and routes it. A figure that is more than 10 % worse than the table's is an error. --write puts
 what was found into the table.
 """
 
@@ -51,7 +52,7 @@ SYNTHESIS = {
 # What ends a path
 ENDS = {"xcup": "t:FD* t:RAM* t:SRL* t:DSP*", "ecp5": "t:TRELLIS_FF t:DP16KD t:TRELLIS_DPR16X4"}
 ROUTE = ("--85k", "--package", "CABGA756", "--speed", "6", "--seed", "1", "--timing-allow-fail")
-GIVEN = ("module", "family", "parameters")
+GIVEN = ("module", "family", "parameters", "whole")
 FIGURES = (*CELLS["xcup"], "levels", "mhz")
 
 
@@ -77,10 +78,13 @@ def synthesise(design: Mapping[str, Any]) -> dict[str, float]:
     path = BUILD / f"{module}.{family}.path.txt"
     sources = " ".join(relative(each) for each in sorted((ROOT / "fpga_cosim/rtl").glob("*.v")))
     parameters = " ".join(f"-chparam {name} {value}" for name, value in design.get("parameters", {}).items())
+    mapping = [SYNTHESIS[family].format(module=module, netlist=relative(netlist))]
+    if "whole" in design:
+        mapping = ["proc", f"flatten *{design['whole']}", mapping[0].replace(" -flatten", "")]
     script = [
         f"read_verilog -defer -Ifpga_cosim/rtl {sources}",
         f"hierarchy -check -top {module} {parameters}",
-        SYNTHESIS[family].format(module=module, netlist=relative(netlist)),
+        *mapping,
         "flatten",
         f"tee -q -o {relative(counts)} stat -json",
         f"delete {ENDS[family]}",
@@ -135,6 +139,7 @@ def render(designs: list[dict[str, Any]]) -> str:
         parameters = ", ".join(f"{name} = {value}" for name, value in design.get("parameters", {}).items())
         lines = [f'module = "{design["module"]}"', f'family = "{design["family"]}"']
         lines += [f"parameters = {{ {parameters} }}"] if parameters else []
+        lines += [f'whole = "{design["whole"]}"'] if "whole" in design else []
         rows.append("\n".join(["[[design]]", *lines, *(f"{key} = {design[key]}" for key in FIGURES if key in design)]))
     return "\n".join([head, "\n\n".join(rows), ""])
 
