@@ -168,7 +168,7 @@ reg [63:0]  job_bits [0:(1<<JOBS)-1];   // members that the end is about,
 reg [15:0]  job_above [0:(1<<JOBS)-1];  // whose children they are,
 reg [63:0]  job_lost [0:(1<<JOBS)-1];   // and the lost device's address
 reg [32:0]  job_refused [0:(1<<JOBS)-1]; // the highest bit: whether a key was refused
-reg         job_in_order [0:(1<<JOBS)-1]; // whether it folds in the order of the bits: 12-6
+reg  [(1<<JOBS)-1:0] job_in_order; // whether it folds in the order of the bits: 12-6
 
 wire [(1<<JOBS)-1:0] hits, vacant, remembered;
 genvar i;

@@ -2,10 +2,10 @@
 
     python -m fpga_cosim.syn.synthesis [--write] [PART_OF_A_NAME ...]
 
-A design is a module with parameters on a family of FPGAs. yosys maps it to the cells of the family as a whole; where its
-row says `whole`, only that module within it is mapped as a whole, and each of the others alone. For a row with `mhz`
-nextpnr places and routes it. A figure that is more than 10 % worse than the table's is an error. --write puts what was
-found into the table.
+A design is a module with parameters on a family of FPGAs. yosys maps it to the cells of the family as a whole; where
+its row says `whole`, only that module in it is mapped as a whole, and each of the others alone. For a row with `mhz`
+nextpnr places and routes it. A figure that is more than 10 % worse than the table's is an error. --write puts what
+was found into the table.
 """
 
 from __future__ import annotations
