@@ -93,7 +93,8 @@ wire [CONTRACTS-1:0] f_breached = {
 wire [15:0] f_ticket = s_ticket - done; // how many commands must be done before the slot may take its next position
 wire f_record_is_right = s_position == f_position && s_fresh == f_fresh && s_final == f_is_final
     && s_missing == (own_mask & ~f_bits) && s_wants == f_wants
-    && s_has_data == f_has_data && s_early == f_early && s_has_sum == f_has_sum && !(f_fresh && f_ahead != 16'd0) && (f_ahead == 16'd0 || (f_ticket >= f_ahead && f_ticket <= f_unsent))
+    && s_has_data == f_has_data && s_early == f_early && s_has_sum == f_has_sum && !(f_fresh && f_ahead != 16'd0)
+    && (f_ahead == 16'd0 || (f_ticket >= f_ahead && f_ticket <= f_unsent))
     && (f_position & (own_slots - 32'd1)) == {{(32 - LEASE){1'b0}}, f_slot};
 
 // No result before all are in, and it is that of the position (7.1-13),
@@ -173,7 +174,8 @@ wire f_kept_is_right = k_position == f_position && k_fresh == f_fresh && k_final
 
 wire f_tells = state == EACH || state == EACH_PUSH;
 wire f_folds = state == FOLD || state == FOLD_NEXT;
-wire f_finishes = state == COMPLETE || state == SAVE || (f_folds && missing == 64'd0) || (f_tells && m_opcode == `FANIN_OPCODE_RESULT);
+wire f_finishes = state == COMPLETE || state == SAVE || (f_folds && missing == 64'd0)
+    || (f_tells && m_opcode == `FANIN_OPCODE_RESULT);
 wire f_looks = f_finishes || state == RESEND;
 wire f_works = f_looks && slot == f_slot;
 wire f_works_right = position == f_position && missing == 64'd0 && wants == f_wants && has_data == f_has_data
@@ -251,6 +253,7 @@ always @* begin
     cover (f_adds && !f_is_next && f_has_data);                  // data added to data
     cover (f_meets && f_duplicate && f_turns == 2'd1 && !f_is_final); // after a duplicate for an open slot,
     cover (f_result && f_duplicate && f_turns == 2'd0);          // a duplicate for a FINAL one
+    cover (f_recalls && f_completes);                            // data that have waited, in the turn of the last one
     cover (f_meets && f_completes && f_turns == 2'd1);           // a slot looked at again after its result was sent
 end
 

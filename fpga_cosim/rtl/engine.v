@@ -4,7 +4,8 @@
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is
 // known of its children and slots lies in block RAM. A contribution that does not complete its position takes 2
 // clocks, one that does 7, and 2 for each child; a mean waits for the reciprocal of its divisor in addition. In a
-// reproducible job what comes before its turn is stored, and recalled in 2 clocks when its turn has come. Data follow while the next headers are looked at: a command for a result goes out before its data are there, and the
+// reproducible job what comes before its turn is stored, and recalled in 2 clocks when its turn has come. Data
+// follow while the next headers are looked at: a command for a result goes out before its data are there, and the
 // queue behind it holds it back (switch_core.v). Membership takes what it takes: some 10 to 100 clocks. Time is
 // `now_us`, microseconds from any beginning.
 `resetall
@@ -245,15 +246,16 @@ generate
     if (REPRODUCIBLE != 0) begin : buffers
         wire [6:0] buffer = members - 7'd1;
         wire [5:0] child_order;
+        wire [LEASE+5:0] long_order = {{LEASE{1'b0}}, child_order};
         ram #(.WIDTH(6), .ADDRESS(JOBS + 6)) orders (
             .clk(clk), .write_enable(child_write), .write_address(child), .write_data(buffer[5:0]),
             .read_enable(1'b1), .read_address(child), .read_data(child_order)
         );
         // A job of N slots has 2**LEASE / N buffers in each: slots take the lower bits of a place, buffers the upper ones.
         for (i = 0; i < LEASE; i = i + 1) begin : bits
-            assign child_buffer[LEASE-1-i] = child_order[i];
+            assign child_buffer[LEASE-1-i] = long_order[i];
         end
-        wire unused = &{1'b0, buffer, child_order};
+        wire unused = &{1'b0, buffer, long_order};
     end else begin : no_buffers
         assign child_buffer = {LEASE{1'b0}};
     end
@@ -315,8 +317,7 @@ wire [64:0] turns_then = state == ACTIVATE ? 65'd0 : state == DECIDE ? {has_sum_
 generate
     if (REPRODUCIBLE != 0) begin : early_data
         ram #(.WIDTH(65), .ADDRESS(JOBS + LEASE)) turns (
-            .clk(clk), .write_enable(early_write), .write_address(slot_written),
-            .write_data(turns_then),
+            .clk(clk), .write_enable(early_write), .write_address(slot_written), .write_data(turns_then),
             .read_enable(1'b1), .read_address({at_job, slot_place}), .read_data({s_has_sum, s_early})
         );
     end else begin : no_early_data
@@ -447,7 +448,7 @@ function [31:0] lease_of;
     integer n;
     begin
         lease_of = SLOTS;
-        for (n = 0; n < LEASE; n = n + 1) if (is_in_order && count > (7'd1 << n) + 7'd1) lease_of = SLOTS >> (n + 1);
+        for (n = 0; n < 6; n = n + 1) if (is_in_order && count > (7'd1 << n) + 7'd1) lease_of = SLOTS >> (n + 1);
     end
 endfunction
 wire [31:0] config_lease = lease_of(config_in_order, members);
@@ -979,7 +980,8 @@ always @(posedge clk) begin
                 else if (config_hops > 8'd1 || config_is_other) refuse(`FANIN_STATUS_NOT_SUPPORTED);
                 else if (config_slots < SMALLEST_LEASE || config_chunk > LARGEST_CHUNK || !has_lease || !has_entry) begin
                     refuse(`FANIN_STATUS_NO_RESOURCES);
-                    m_body[31:0] <= has_entry && has_lease && config_chunk <= LARGEST_CHUNK ? big_endian(config_lease) : 32'd0;
+                    m_body[31:0] <= has_entry && has_lease && config_chunk <= LARGEST_CHUNK ? big_endian(config_lease)
+                        : 32'd0;
                 end else begin
                     job <= entry;
                     job_state[entry] <= JOINING;

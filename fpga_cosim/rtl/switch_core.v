@@ -14,7 +14,7 @@ module switch_core #(
     parameter LEASE = 5, // of 2**LEASE slots
     parameter CHUNK = 4, // of 2**CHUNK beats: 1 KiB
     parameter RING = CHUNK + 3, // 2**RING beats of payloads wait at most: eight payloads
-    parameter REPRODUCIBLE = 1 // whether a job may demand the order of the bits: takes as much memory again as the slots' sums
+    parameter REPRODUCIBLE = 1 // whether a job may demand the order of the bits: see engine.v; takes memory for all payloads once more
 ) (
     input  wire         clk,
     input  wire         rst,
@@ -95,16 +95,15 @@ engine #(
 ) engine_inst (
     .clk(clk), .rst(rst), .now_us(now_us), .own_address(own_address), .group_address(group_address),
     .group_size(group_size), .header_valid(header_valid), .header_pop(header_pop), .header_beats(header_beats),
-    .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address), .p_opcode(p_opcode), .p_version(p_version), .p_op(p_op), .p_dtype(p_dtype), .p_flags(p_flags), .p_jid(p_jid),
-    .p_key(p_key), .p_position(p_position), .p_mid(p_mid), .p_sid(p_sid), .p_seg(p_seg), .p_length(p_length),
+    .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address), .p_opcode(p_opcode), .p_version(p_version), .p_op(p_op),
+    .p_dtype(p_dtype), .p_flags(p_flags), .p_jid(p_jid), .p_key(p_key), .p_position(p_position), .p_mid(p_mid), .p_sid(p_sid), .p_seg(p_seg), .p_length(p_length),
     .p_status(p_status), .p_source(p_source), .p_contributions(p_contributions), .p_token(p_token),
     .p_node_bitmap(p_node_bitmap), .p_rank_bitmap(p_rank_bitmap), .reads_config(reads_config),
     .config_beat(config_beat), .ring_data(ring_data), .accumulate(accumulate), .accumulator_ready(accumulator_ready),
     .accumulator_is_idle(accumulator_is_idle), .computes(computes), .adds(adds), .stores(stores),
-    .recalls(recalls), .early_beat(early_beat), .divides(divides), .divisor_valid(divisor_valid), .divisor(divisor), .divisor_is_float(divisor_is_float),
-    .divisor_ready(divisor_ready), .compute_op(compute_op), .compute_slot(compute_slot), .compute_beats(compute_beats),
-    .command_push(command_push),
-    .command_is_full(commands_full), .slot_done(slot_done), .c_mac(c_mac), .c_address(c_address), .c_opcode(c_opcode),
+    .recalls(recalls), .early_beat(early_beat), .divides(divides), .divisor_valid(divisor_valid), .divisor(divisor),
+    .divisor_is_float(divisor_is_float), .divisor_ready(divisor_ready), .compute_op(compute_op),
+    .compute_slot(compute_slot), .compute_beats(compute_beats), .command_push(command_push), .command_is_full(commands_full), .slot_done(slot_done), .c_mac(c_mac), .c_address(c_address), .c_opcode(c_opcode),
     .c_op(c_op), .c_dtype(c_dtype), .c_flags(c_flags), .c_jid(c_jid), .c_key(c_key), .c_position(c_position),
     .c_mid(c_mid), .c_sid(c_sid), .c_seg(c_seg), .c_length(c_length), .c_status(c_status), .c_source(c_source),
     .c_contributions(c_contributions), .c_token(c_token), .c_node_bitmap(c_node_bitmap),
