@@ -14,7 +14,7 @@ module switch_core #(
     parameter LEASE = 5, // of 2**LEASE slots
     parameter CHUNK = 4, // of 2**CHUNK beats: 1 KiB
     parameter RING = CHUNK + 3, // 2**RING beats of payloads wait at most: eight payloads
-    parameter REPRODUCIBLE = 1 // whether a job may demand the order of the bits: see engine.v; takes memory for all payloads once more
+    parameter REPRODUCIBLE = 1 // whether a job may demand the order of the bits: see engine.v
 ) (
     input  wire         clk,
     input  wire         rst,
