@@ -36,7 +36,7 @@ FREE = (
     *("key_is_right", "is_strange", "is_unknown", "differs", "is_computed"),
     *("nak_is_recent", "had_loss", "was_just_sent"),
 )
-MEMORIES = ("children", "heard", "sent", "slots", "buffers.orders", "early_data.turns")
+MEMORIES = ("children", "heard", "sent", "slots", "in_turn.turns")
 INDUCTION = 2  # clocks
 COVERS = 13  # the last contribution of two children, its results, and a packet after it take 12
 FAULT = 12

@@ -29,7 +29,7 @@ wire f_exists = {{(32 - LEASE){1'b0}}, f_slot} < own_slots;
 wire f_meets = state == DECIDE && f_own && own_state == ACTIVE && f_exists && p_seg[LEASE-1:0] == f_slot;
 wire f_opens = slot_write && state == ACTIVATE && f_own && walk[LEASE-1:0] == f_slot;
 wire f_takes = slot_write && state == DECIDE && f_own && p_seg[LEASE-1:0] == f_slot;
-wire f_works_on = accumulate && computes && accumulator_ready && compute_slot == {{JOBS{1'b0}}, f_slot, {CHUNK{1'b0}}};
+wire f_works_on = accumulate && computes && accumulator_ready && compute_slot == {{JOBS{1'b0}}, f_slot};
 wire f_stores = f_works_on && adds && stores;
 wire f_recalls = f_works_on && recalls;
 wire f_adds = f_works_on && !f_stores && !f_recalls;
@@ -116,8 +116,10 @@ wire f_is_missed = f_takes && brings && p_length != 16'd0 && !(f_adds || f_store
 wire f_is_lost = (f_recalls || (f_adds && !f_is_next)) && compute_op != (f_has_sum ? p_op : `FANIN_OP_NONE);
 // In a job in the order of the bits data are added when no child with a lower bit is missing or waits (12-6),
 wire [63:0] f_before = f_is_next ? own_mask : (own_mask & ~f_bits) | f_early;
-wire f_is_disordered = in_order && ((f_adds && brings && p_class == `FANIN_CLASS_ALL && |(f_before & below_source))
-    || (f_recalls && |((f_before & ~(~64'd0 << own_bit)) | (~f_early & (64'd1 << own_bit)))));
+wire [63:0] f_recalled_bit = 64'd1 << own_bit;
+wire f_is_disordered = in_order && (
+    (f_adds && brings && p_class == `FANIN_CLASS_ALL && |(f_before & (source_bit - 64'd1)))
+    || (f_recalls && |((f_before & (f_recalled_bit - 64'd1)) | (f_recalled_bit & ~f_early))));
 // and a result has the data of all.
 wire f_is_partial = f_result && f_early != 64'd0;
 // What a packet finds recorded of the slot is what has happened to it: a duplicate leaves all as it was.
@@ -144,14 +146,14 @@ wire f_unused = &{1'b0, f_was_broken, f_was_breached};
 
 reg              f_is_read;
 reg [RECORD-1:0] f_kept, f_given;
-reg [64:0]         f_kept_turns, f_given_turns;
+reg [64:0]       f_kept_turns, f_given_turns;
 wire f_writes = slot_write && {job, walks ? walk[LEASE-1:0] : slot_at} == {{JOBS{1'b0}}, f_slot};
 always @(posedge clk) begin
     f_is_read <= {at_job, slot_place} == {{JOBS{1'b0}}, f_slot};
     f_given <= f_kept;
     if (f_writes) f_kept <= state == DECIDE ? first_record : record;
     f_given_turns <= f_kept_turns;
-    if (early_write && slot_written == {{JOBS{1'b0}}, f_slot}) f_kept_turns <= turns_then;
+    if (turns_write && slot_written == {{JOBS{1'b0}}, f_slot}) f_kept_turns <= turns_then;
 end
 always @* if (f_is_read) assume ({s_has_sum, s_early} == f_given_turns);
 always @* if (f_is_read) assume ({s_ticket, s_finished, s_length, s_sid, s_mid, s_class, s_dtype, s_op, s_has_data,
@@ -184,7 +186,7 @@ wire f_works_right = position == f_position && missing == 64'd0 && wants == f_wa
 wire f_folds_right = position == f_position && position == p_position && missing == (own_mask & ~f_bits) && !f_fresh
     && early == f_early && has_sum == f_has_sum && todo == (early | missing)
     && (state == FOLD || own_bit == next);
-wire [63:0] f_missing = own_mask & ~f_bits, f_due = ~f_missing & (f_missing - 64'd1); // all before the first of the missing
+wire [63:0] f_missing = own_mask & ~f_bits, f_due = ~f_missing & (f_missing - 64'd1); // all before the first missing
 wire f_has_ended = state == ENDED || (f_tells && m_opcode == `FANIN_OPCODE_ABORT);
 wire f_steps = own_slots == 32'd4
     && f_unsent == outstanding && f_ahead <= f_unsent
@@ -237,10 +239,10 @@ reg f_duplicate, f_held, f_completes;
 wire f_repeats = f_meets && state == DECIDE && own_drop == `DROP_NONE && p_opcode == `FANIN_OPCODE_CONTRIBUTION && is_heard
     && p_position == f_position && !f_fresh && |(f_bits & source_bit);
 wire f_two_children = |(own_mask & (own_mask - 64'd1));
-reg [1:0] f_turns = 2'd0; // packets since the beginning, at most 3
+reg [1:0] f_packets = 2'd0; // packets since the beginning, at most 3
 initial {f_duplicate, f_held, f_completes} = 3'd0;
 always @(posedge clk) begin
-    if (header_pop && f_turns != 2'd3) f_turns <= f_turns + 2'd1;
+    if (header_pop && f_packets != 2'd3) f_packets <= f_packets + 2'd1;
     f_duplicate <= f_duplicate || f_repeats;
     f_held <= f_held || (f_meets && is_still_sent && is_heard && brings);
     f_completes <= f_completes || (f_takes && is_last_one);
@@ -251,10 +253,12 @@ always @* begin
     cover (f_takes && f_is_next && !f_fresh);                    // the next position in a FINAL slot,
     cover (f_adds && f_is_next && f_held);                       // with data, after those before had to be sent
     cover (f_adds && !f_is_next && f_has_data);                  // data added to data
-    cover (f_meets && f_duplicate && f_turns == 2'd1 && !f_is_final); // after a duplicate for an open slot,
-    cover (f_result && f_duplicate && f_turns == 2'd0);          // a duplicate for a FINAL one
-    cover (f_recalls && f_completes);                            // data that have waited, in the turn of the last one
-    cover (f_meets && f_completes && f_turns == 2'd1);           // a slot looked at again after its result was sent
+    cover (f_meets && f_duplicate && f_packets == 2'd1 && !f_is_final); // after a duplicate for an open slot,
+    cover (f_result && f_duplicate && f_packets == 2'd0);          // a duplicate for a FINAL one
+    cover (f_stores && f_early != 64'd0);                        // data before their turn beside others,
+    cover (f_recalls && missing != 64'd0);                       // recalled while some are missing,
+    cover (f_recalls && f_completes);                            // and in the turn of the last one
+    cover (f_meets && f_completes && f_packets == 2'd1);           // a slot looked at again after its result was sent
 end
 
 `endif

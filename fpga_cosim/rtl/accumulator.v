@@ -1,8 +1,9 @@
 // Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
 // payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0
 // copies. The value as it is sent goes to a memory of its own (see vector_unit). With `divides` that is the mean (see
-// mean_unit); and without `adds` there is no payload to compute. With `stores` the payload goes into a buffer unchanged;
-// with `recalls` a buffer is computed in the place of a payload. What is stored can be recalled two clocks later.
+// mean_unit); and without `adds` there is no payload to compute. With `stores` the payload goes into a buffer,
+// unchanged; with `recalls` a buffer is computed in the place of a payload. What is stored can be recalled two clocks
+// later.
 //
 // One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9
 // clocks later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats
@@ -27,12 +28,12 @@ module accumulator #(
     input  wire               divides,
     input  wire               stores,
     input  wire               recalls,
-    input  wire [ADDRESS-1:0] early_beat,  // the first of the buffer
+    input  wire [ADDRESS-CHUNK-1:0] buffer,
     input  wire [63:0]        reciprocal, // of the divisor, and its shift: see reciprocal_table
     input  wire [5:0]         shift,
     input  wire [7:0]         op,
     input  wire [7:0]         dtype,
-    input  wire [ADDRESS-1:0] slot_beat,   // the first of the slot
+    input  wire [ADDRESS-CHUNK-1:0] slot,
     input  wire [RING:0]      slot_beats,  // of data
     input  wire [RING:0]      ring_beats,  // to give back
     // the ring
@@ -65,7 +66,7 @@ localparam LATENCY = 9, SENT = 16;
 
 reg               runs, gives_back, own_adds, own_divides, own_stores, own_recalls;
 reg  [7:0]        own_op, own_dtype;
-reg  [ADDRESS-1:0] own_slot, own_early;
+reg  [ADDRESS-CHUNK-1:0] own_slot, own_buffer;
 reg  [RING:0]     left, remainder, beat;
 reg  [RING-1:0]   head; // of the ring
 
@@ -96,9 +97,9 @@ endgenerate
 wire works = runs && !own_stores; // on the slot
 reg  collides;
 always @* begin
-    collides = works && beat == {(RING + 1){1'b0}} && slot_beat[ADDRESS-1:CHUNK] == own_slot[ADDRESS-1:CHUNK];
+    collides = works && beat == {(RING + 1){1'b0}} && slot == own_slot;
     for (i = 0; i < LATENCY - 2; i = i + 1) begin
-        if (firsts[i] && slot_beat[ADDRESS-1:CHUNK] == slots[(ADDRESS-CHUNK)*i +: ADDRESS-CHUNK]) collides = 1'b1;
+        if (firsts[i] && slot == slots[(ADDRESS-CHUNK)*i +: ADDRESS-CHUNK]) collides = 1'b1;
     end
 end
 
@@ -109,7 +110,7 @@ wire takes = command_valid && command_ready;
 
 assign ring_address = head + beat[RING-1:0];
 assign read_address = places[0];
-assign early_read_address = own_early + {{(ADDRESS - RING - 1){1'b0}}, beat};
+assign early_read_address = {own_buffer, beat[CHUNK-1:0]};
 assign early_write_data = ring_data;
 assign release_beats = (runs && last) || gives_back ? remainder : {(RING + 1){1'b0}};
 assign ring_head = head;
@@ -120,7 +121,7 @@ always @(posedge clk) begin
     firsts <= {firsts[LATENCY-4:0], works && beat == {(RING + 1){1'b0}}};
     early_write_enable <= runs && own_stores;
     early_write_address <= early_read_address;
-    places[0] <= own_slot + {{(ADDRESS - RING - 1){1'b0}}, beat};
+    places[0] <= {own_slot, beat[CHUNK-1:0]};
     for (j = 1; j <= SENT; j = j + 1) places[j] <= places[j-1];
     op_1 <= own_op;
     dtype_1 <= own_dtype;
@@ -141,11 +142,11 @@ always @(posedge clk) begin
         own_divides <= divides;
         own_stores <= stores;
         own_recalls <= recalls;
-        own_early <= early_beat;
+        own_buffer <= buffer;
         own_reciprocal <= reciprocal;
         own_shift <= shift;
         own_dtype <= dtype;
-        own_slot <= slot_beat;
+        own_slot <= slot;
         left <= slot_beats;
         beat <= {(RING + 1){1'b0}};
     end

@@ -4,10 +4,10 @@
 // A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is
 // known of its children and slots lies in block RAM. A contribution that does not complete its position takes 2
 // clocks, one that does 7, and 2 for each child; a mean waits for the reciprocal of its divisor in addition. In a
-// reproducible job what comes before its turn is stored, and recalled in 2 clocks when its turn has come. Data
-// follow while the next headers are looked at: a command for a result goes out before its data are there, and the
-// queue behind it holds it back (switch_core.v). Membership takes what it takes: some 10 to 100 clocks. Time is
-// `now_us`, microseconds from any beginning.
+// reproducible job what comes before its turn is stored. Where data wait, a contribution takes 3 clocks more, and 2
+// for each data that are recalled. Data follow while the next headers are looked at: a command for a result goes
+// out before its data are there, and the queue behind it holds it back (switch_core.v). Membership takes what it
+// takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -68,16 +68,16 @@ module engine #(
     input  wire          accumulator_is_idle,
     output wire          computes,
     output wire          adds,    // the payload to the slot
-    output wire          stores,  // the payload before its turn, in the buffer at `early_beat`;
+    output wire          stores,  // the payload before its turn, in `compute_buffer`;
     output wire          recalls, // this buffer instead of a payload
-    output wire [JOBS+LEASE+CHUNK-1:0] early_beat,
+    output wire [JOBS+LEASE-1:0] compute_buffer,
     output wire          divides, // the slot's data, by `divisor`
     output wire          divisor_valid,
     output wire [31:0]   divisor,
     output wire          divisor_is_float,
     input  wire          divisor_ready,
     output wire [7:0]    compute_op,
-    output wire [JOBS+LEASE+CHUNK-1:0] compute_slot,
+    output wire [JOBS+LEASE-1:0] compute_slot,
     output wire [RING:0] compute_beats,
     // a command for a packet
     output wire          command_push,
@@ -217,17 +217,20 @@ lowest_bit lowest_todo (.bitmap(todo), .lowest(next), .rest(next_rest));
 
 wire [JOBS-1:0] at_job = state == IDLE ? hit[JOBS-1:0] : job;
 wire goes_through = state == EACH || state == FOLD || state == OLDEST || state == SCAN_CHILD;
-wire [JOBS+5:0] child = {at_job, goes_through ? next : state == EACH_PUSH || state == FOLD_NEXT ? own_bit : p_source[5:0]};
+wire uses_own = state == EACH_PUSH || state == FOLD_NEXT;
+wire [JOBS+5:0] child = {at_job, goes_through ? next : uses_own ? own_bit : p_source[5:0]};
 wire        child_write, heard_write, sent_write;
 reg  [63:0] config_boot;
 wire [47:0] child_mac;
 wire [31:0] child_address;
 wire [63:0] child_boot;
+wire [5:0]  child_buffer;
 wire [39:0] child_heard, child_sent;
 
-ram #(.WIDTH(144), .ADDRESS(JOBS + 6)) children (
-    .clk(clk), .write_enable(child_write), .write_address(child), .write_data({p_mac, p_address, config_boot}),
-    .read_enable(1'b1), .read_address(child), .read_data({child_mac, child_address, child_boot})
+ram #(.WIDTH(150), .ADDRESS(JOBS + 6)) children (
+    .clk(clk), .write_enable(child_write), .write_address(child),
+    .write_data({own_buffer, p_mac, p_address, config_boot}),
+    .read_enable(1'b1), .read_address(child), .read_data({child_buffer, child_mac, child_address, child_boot})
 );
 ram #(.WIDTH(40), .ADDRESS(JOBS + 6)) heard (
     .clk(clk), .write_enable(heard_write), .write_address(child), .write_data(lived_us),
@@ -238,28 +241,20 @@ ram #(.WIDTH(40), .ADDRESS(JOBS + 6)) sent (
     .write_data(now_us), .read_enable(1'b1), .read_address(child), .read_data(child_sent)
 );
 
-// Which buffer of a slot has the data of a child before its turn. The first child needs none: it is never too early.
+// Which buffer of a slot has the data of a child before its turn: the number of the children before it, but one. The
+// first needs none, since it is never too early. A job of N slots has 2**LEASE / N buffers in each: in the place of a
+// buffer the slot takes the lower bits, and that number, reversed, the upper ones.
 wire [63:0] below_source = ~(~64'd0 << p_source[5:0]);
-wire [LEASE-1:0] child_buffer;
-reg  [6:0]       members; // of the job that a CONFIG is about; then, those before its sender
+reg  [6:0]  counted; // children of the job that a CONFIG is about; then, those of them before its sender
+wire [5:0]  own_buffer = counted[5:0] - 6'd1;
+wire [LEASE+5:0] long_buffer = {{LEASE{1'b0}}, child_buffer};
+wire [LEASE-1:0] buffer_place;
 generate
-    if (REPRODUCIBLE != 0) begin : buffers
-        wire [6:0] buffer = members - 7'd1;
-        wire [5:0] child_order;
-        wire [LEASE+5:0] long_order = {{LEASE{1'b0}}, child_order};
-        ram #(.WIDTH(6), .ADDRESS(JOBS + 6)) orders (
-            .clk(clk), .write_enable(child_write), .write_address(child), .write_data(buffer[5:0]),
-            .read_enable(1'b1), .read_address(child), .read_data(child_order)
-        );
-        // A job of N slots has 2**LEASE / N buffers in each: slots take the lower bits of a place, buffers the upper ones.
-        for (i = 0; i < LEASE; i = i + 1) begin : bits
-            assign child_buffer[LEASE-1-i] = long_order[i];
-        end
-        wire unused = &{1'b0, buffer, long_order};
-    end else begin : no_buffers
-        assign child_buffer = {LEASE{1'b0}};
+    for (i = 0; i < LEASE; i = i + 1) begin : mirrored
+        assign buffer_place[LEASE-1-i] = long_buffer[i];
     end
 endgenerate
+wire unused_buffers = &{1'b0, long_buffer};
 
 // ---- Slots: the record that is read, and the one that is worked on
 
@@ -307,23 +302,23 @@ ram #(.WIDTH(1), .ADDRESS(JOBS + LEASE)) hearing (
     .read_enable(1'b1), .read_address({at_job, slot_place}), .read_data(s_hears)
 );
 
-// Children whose data wait for their turn, and whether the slot has a sum of those before. A slot that is FINAL has none
-// that waits.
+// Children whose data wait for their turn, and whether the slot has a sum of those before. In a slot that is FINAL none
+// waits.
 reg  [63:0] early;
 reg         has_sum;
-wire        s_has_sum, has_sum_then, early_write;
+wire        s_has_sum, has_sum_then, turns_write;
 wire [63:0] s_early, early_then;
 wire [64:0] turns_then = state == ACTIVATE ? 65'd0 : state == DECIDE ? {has_sum_then, early_then} : {has_sum, early};
 generate
-    if (REPRODUCIBLE != 0) begin : early_data
+    if (REPRODUCIBLE != 0) begin : in_turn
         ram #(.WIDTH(65), .ADDRESS(JOBS + LEASE)) turns (
-            .clk(clk), .write_enable(early_write), .write_address(slot_written), .write_data(turns_then),
+            .clk(clk), .write_enable(turns_write), .write_address(slot_written), .write_data(turns_then),
             .read_enable(1'b1), .read_address({at_job, slot_place}), .read_data({s_has_sum, s_early})
         );
-    end else begin : no_early_data
+    end else begin : at_once
         assign s_early = 64'd0;
         assign s_has_sum = s_has_data;
-        wire unused = &{1'b0, early_write, turns_then};
+        wire unused = &{1'b0, turns_write, turns_then};
     end
 endgenerate
 
@@ -353,7 +348,7 @@ wire is_wrong = own_state != ACTIVE || p_seg != {{(16 - LEASE){1'b0}}, p_positio
     || (p_has_data && p_class == `FANIN_CLASS_ALL && !is_computed);
 
 wire [63:0] missing_then = (replaces ? own_mask : s_missing) & ~source_bit;
-// What is asked of all bits is asked of both masks at once, since `replaces` comes late.
+// Questions about all bits are answered for both masks, since `replaces` is known late.
 wire is_missing = replaces || |(s_missing & source_bit); // of a child of the job
 wire is_last_one = replaces ? (own_mask & ~source_bit) == 64'd0 : (s_missing & ~source_bit) == 64'd0;
 wire some_have_left = replaces ? |(own_mask & ~source_bit & own_left) : |(s_missing & ~source_bit & own_left);
@@ -429,6 +424,7 @@ reg  [7:0]   config_hops, config_lane, config_flags, config_route;
 reg  [63:0]  config_mask;
 reg  [3:0]   hop;
 reg          config_is_wrong;
+reg          config_is_counted; // its children are
 wire [255:0] even_hop = {config_held, config_wire[511:448]}, odd_hop = config_wire[447:192];
 wire even_is_wrong = even_hop[255:160] != MAPPED || even_hop[63:56] > 8'd63 || !even_hop[64 + {26'd0, even_hop[61:56]}];
 wire odd_is_wrong = odd_hop[255:160] != MAPPED || odd_hop[63:56] > 8'd63 || !odd_hop[64 + {26'd0, odd_hop[61:56]}];
@@ -439,7 +435,7 @@ wire [7:0] body_route = config_wire[511 - `FANIN_CONFIG_ROUTE_OFFSET -: 8];
 wire [15:0] body_bytes = `FANIN_CONFIG_BYTES + {3'd0, body_hops, 5'd0};
 wire [63:0] joined_then = own_joined | source_bit;
 wire config_in_order = REPRODUCIBLE != 0 && |(config_flags & `FANIN_JOB_REPRODUCIBLE_RUN);
-wire config_is_other = |(config_flags & ~(REPRODUCIBLE != 0 ? `FANIN_JOB_REPRODUCIBLE_RUN : 8'd0)); // than what there is
+wire has_unsupported_flag = |(config_flags & ~(REPRODUCIBLE != 0 ? `FANIN_JOB_REPRODUCIBLE_RUN : 8'd0));
 
 // Slots that a job gets. One in order has a buffer in each for every child but the first.
 function [31:0] lease_of;
@@ -451,9 +447,9 @@ function [31:0] lease_of;
         for (n = 0; n < 6; n = n + 1) if (is_in_order && count > (7'd1 << n) + 7'd1) lease_of = SLOTS >> (n + 1);
     end
 endfunction
-wire [31:0] config_lease = lease_of(config_in_order, members);
+wire [31:0] config_lease = lease_of(config_in_order, counted);
 wire has_lease = config_lease >= SMALLEST_LEASE;
-always @(posedge clk) members <= ones(is_counted ? config_mask & below_source : config_mask);
+always @(posedge clk) counted <= ones(config_is_counted ? config_mask & below_source : config_mask);
 assign config_beat = beat;
 assign reads_config = (state == CONFIG && accumulator_is_idle) || state == CONFIG_BODY || state == CONFIG_HOPS;
 
@@ -514,13 +510,13 @@ wire may_work = accumulator_ready && (!divides || divisor_ready);
 wire taken = contributes && (!has_work || may_work); // in this clock
 
 reg gave; // the accumulator gives the payload back
-reg is_counted; // who wants the result, or the members of a job
+reg is_counted; // who wants the result
 wire folds = REPRODUCIBLE != 0 && state == FOLD_NEXT && early[own_bit];
 assign computes = state == DECIDE || folds;
 assign adds = folds || (brings && p_length != 16'd0);
 assign stores = !folds && is_early;
 assign recalls = folds;
-assign early_beat = {job, p_seg[LEASE-1:0] | child_buffer, {CHUNK{1'b0}}};
+assign compute_buffer = {job, p_seg[LEASE-1:0] | buffer_place};
 wire divides_now = is_last_one && !has_early && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && of_several
     && (had_data || brings) && length_then != 16'd0 && status_then == 8'd0; // 7.1-13
 wire [63:0] todo_then = todo & ~(64'd1 << own_bit);
@@ -532,11 +528,11 @@ assign divisor_valid = (contributes || folds) && divides;
 assign accumulate = ((contributes || folds) && has_work && (!divides || divisor_ready))
     || (state == RELEASE && !gave && header_beats != {(RING + 1){1'b0}});
 assign compute_op = (folds ? has_sum : had_sum) ? p_op : `FANIN_OP_NONE;
-assign compute_slot = {job, p_seg[LEASE-1:0], {CHUNK{1'b0}}};
+assign compute_slot = {job, p_seg[LEASE-1:0]};
 wire [15:0] beats_of_data = ((folds ? length : length_then) + 16'd63) >> 6;
 assign compute_beats = beats_of_data[RING:0];
 assign slot_write = taken || state == SAVE || state == ACTIVATE;
-assign early_write = taken || state == FOLD_NEXT || state == ACTIVATE;
+assign turns_write = taken || state == FOLD_NEXT || state == ACTIVATE;
 wire goes_on = taken && has_work && !is_last_one && !some_have_left && !has_early; // the quick way
 assign header_pop = goes_on
     || (state == RELEASE && (gave || header_beats == {(RING + 1){1'b0}} || accumulator_ready));
@@ -820,7 +816,7 @@ always @(posedge clk) begin
         // The record of the slot, with the number of the last command that reads its data
         SAVE: state <= RELEASE;
 
-        // Data that came before their turn: the lowest of those that wait and of those that are missing is the next one.
+        // Data that came before their turn: the lowest child of those that wait and those that are missing is next.
         FOLD: begin
             own_bit <= next;
             state <= FOLD_NEXT;
@@ -940,7 +936,7 @@ always @(posedge clk) begin
         // Section 10.1: the body, and the entries of the path two by two
         CONFIG: if (accumulator_is_idle) begin
             beat <= 3'd1;
-            is_counted <= 1'b0;
+            config_is_counted <= 1'b0;
             state <= CONFIG_BODY;
         end
         CONFIG_BODY: begin
@@ -973,12 +969,13 @@ always @(posedge clk) begin
                 || ({4'd0, hop} + 8'd1 < config_hops && odd_is_wrong);
             if ({4'd0, hop} + 8'd2 >= config_hops) state <= CONFIG_JOIN;
         end
-        CONFIG_JOIN: if (!is_counted) is_counted <= 1'b1; else begin
+        CONFIG_JOIN: if (!config_is_counted) config_is_counted <= 1'b1; else begin
             if (config_is_wrong || (!is_known && config_route != TREE)) drop(`DROP_CONFIG);
             else if (!is_known) begin
                 if (config_lane != 8'd0) refuse(`FANIN_STATUS_TOO_FEW_LANES);
-                else if (config_hops > 8'd1 || config_is_other) refuse(`FANIN_STATUS_NOT_SUPPORTED);
-                else if (config_slots < SMALLEST_LEASE || config_chunk > LARGEST_CHUNK || !has_lease || !has_entry) begin
+                else if (config_hops > 8'd1 || has_unsupported_flag) refuse(`FANIN_STATUS_NOT_SUPPORTED);
+                else if (config_slots < SMALLEST_LEASE || config_chunk > LARGEST_CHUNK || !has_lease
+                    || !has_entry) begin
                     refuse(`FANIN_STATUS_NO_RESOURCES);
                     m_body[31:0] <= has_entry && has_lease && config_chunk <= LARGEST_CHUNK ? big_endian(config_lease)
                         : 32'd0;
@@ -1008,7 +1005,8 @@ always @(posedge clk) begin
             else begin
                 job_heard[job] <= lived_us;
                 if (config_digest != job_digest[job] || config_chunk != own_chunk || config_mask != own_mask
-                    || config_route != TREE || config_is_other || config_in_order != in_order || config_lane != 8'd0) begin
+                    || config_route != TREE || has_unsupported_flag || config_in_order != in_order
+                    || config_lane != 8'd0) begin
                     abort(`FANIN_STATUS_MEMBERS_MISMATCH, source_bit, 16'd0, 64'd0);
                     if (!source_joined) begin // it is told as well
                         answer(`FANIN_OPCODE_ABORT, `FANIN_STATUS_MEMBERS_MISMATCH);

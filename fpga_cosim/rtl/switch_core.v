@@ -14,7 +14,7 @@ module switch_core #(
     parameter LEASE = 5, // of 2**LEASE slots
     parameter CHUNK = 4, // of 2**CHUNK beats: 1 KiB
     parameter RING = CHUNK + 3, // 2**RING beats of payloads wait at most: eight payloads
-    parameter REPRODUCIBLE = 1 // whether a job may demand the order of the bits: see engine.v
+    parameter REPRODUCIBLE = 1 // whether a job may demand the order of the bits (12-6)
 ) (
     input  wire         clk,
     input  wire         rst,
@@ -78,7 +78,7 @@ wire [7:0]    compute_op;
 wire [31:0]   divisor;
 wire [63:0]   reciprocal;
 wire [5:0]    shift;
-wire [ADDRESS-1:0] compute_slot, early_beat;
+wire [JOBS+LEASE-1:0] compute_slot, compute_buffer;
 wire [RING:0] compute_beats;
 wire          command_push, commands_full, commands_empty, command_settled, command_pop, slot_done;
 wire          engine_is_idle, sender_is_idle;
@@ -96,19 +96,20 @@ engine #(
     .clk(clk), .rst(rst), .now_us(now_us), .own_address(own_address), .group_address(group_address),
     .group_size(group_size), .header_valid(header_valid), .header_pop(header_pop), .header_beats(header_beats),
     .p_drop(p_drop), .p_mac(p_mac), .p_address(p_address), .p_opcode(p_opcode), .p_version(p_version), .p_op(p_op),
-    .p_dtype(p_dtype), .p_flags(p_flags), .p_jid(p_jid), .p_key(p_key), .p_position(p_position), .p_mid(p_mid), .p_sid(p_sid), .p_seg(p_seg), .p_length(p_length),
-    .p_status(p_status), .p_source(p_source), .p_contributions(p_contributions), .p_token(p_token),
-    .p_node_bitmap(p_node_bitmap), .p_rank_bitmap(p_rank_bitmap), .reads_config(reads_config),
-    .config_beat(config_beat), .ring_data(ring_data), .accumulate(accumulate), .accumulator_ready(accumulator_ready),
-    .accumulator_is_idle(accumulator_is_idle), .computes(computes), .adds(adds), .stores(stores),
-    .recalls(recalls), .early_beat(early_beat), .divides(divides), .divisor_valid(divisor_valid), .divisor(divisor),
-    .divisor_is_float(divisor_is_float), .divisor_ready(divisor_ready), .compute_op(compute_op),
-    .compute_slot(compute_slot), .compute_beats(compute_beats), .command_push(command_push), .command_is_full(commands_full), .slot_done(slot_done), .c_mac(c_mac), .c_address(c_address), .c_opcode(c_opcode),
-    .c_op(c_op), .c_dtype(c_dtype), .c_flags(c_flags), .c_jid(c_jid), .c_key(c_key), .c_position(c_position),
-    .c_mid(c_mid), .c_sid(c_sid), .c_seg(c_seg), .c_length(c_length), .c_status(c_status), .c_source(c_source),
-    .c_contributions(c_contributions), .c_token(c_token), .c_node_bitmap(c_node_bitmap),
-    .c_rank_bitmap(c_rank_bitmap), .c_from_slot(c_from_slot), .c_slot_beat(c_slot_beat), .c_body(c_body),
-    .drops(drops), .is_idle(engine_is_idle)
+    .p_dtype(p_dtype), .p_flags(p_flags), .p_jid(p_jid), .p_key(p_key), .p_position(p_position), .p_mid(p_mid),
+    .p_sid(p_sid), .p_seg(p_seg), .p_length(p_length), .p_status(p_status), .p_source(p_source),
+    .p_contributions(p_contributions), .p_token(p_token), .p_node_bitmap(p_node_bitmap), .p_rank_bitmap(p_rank_bitmap),
+    .reads_config(reads_config), .config_beat(config_beat), .ring_data(ring_data), .accumulate(accumulate),
+    .accumulator_ready(accumulator_ready), .accumulator_is_idle(accumulator_is_idle), .computes(computes), .adds(adds),
+    .stores(stores), .recalls(recalls), .compute_buffer(compute_buffer), .divides(divides),
+    .divisor_valid(divisor_valid), .divisor(divisor), .divisor_is_float(divisor_is_float),
+    .divisor_ready(divisor_ready), .compute_op(compute_op), .compute_slot(compute_slot), .compute_beats(compute_beats),
+    .command_push(command_push), .command_is_full(commands_full), .slot_done(slot_done), .c_mac(c_mac),
+    .c_address(c_address), .c_opcode(c_opcode), .c_op(c_op), .c_dtype(c_dtype), .c_flags(c_flags), .c_jid(c_jid),
+    .c_key(c_key), .c_position(c_position), .c_mid(c_mid), .c_sid(c_sid), .c_seg(c_seg), .c_length(c_length),
+    .c_status(c_status), .c_source(c_source), .c_contributions(c_contributions), .c_token(c_token),
+    .c_node_bitmap(c_node_bitmap), .c_rank_bitmap(c_rank_bitmap), .c_from_slot(c_from_slot), .c_slot_beat(c_slot_beat),
+    .c_body(c_body), .drops(drops), .is_idle(engine_is_idle)
 );
 
 reciprocal_table reciprocal_table_inst (
@@ -127,8 +128,8 @@ assign ring_address = reads_config ? ring_head + {{(RING - 3){1'b0}}, config_bea
 
 accumulator #(.RING(RING), .CHUNK(CHUNK), .ADDRESS(ADDRESS)) accumulator_inst (
     .clk(clk), .rst(rst), .command_valid(accumulate), .command_ready(accumulator_ready), .computes(computes),
-    .adds(adds), .divides(divides), .stores(stores), .recalls(recalls), .early_beat(early_beat),
-    .reciprocal(reciprocal), .shift(shift), .op(compute_op), .dtype(p_dtype), .slot_beat(compute_slot),
+    .adds(adds), .divides(divides), .stores(stores), .recalls(recalls), .buffer(compute_buffer),
+    .reciprocal(reciprocal), .shift(shift), .op(compute_op), .dtype(p_dtype), .slot(compute_slot),
     .slot_beats(compute_beats), .ring_beats(recalls ? {(RING + 1){1'b0}} : header_beats), .ring_address(compute_ring),
     .ring_data(ring_data), .release_beats(release_beats), .early_read_address(early_read), .early_data(early_data),
     .early_write_enable(early_write), .early_write_address(early_written), .early_write_data(early_write_data),
@@ -154,12 +155,12 @@ ram #(.WIDTH(512), .ADDRESS(ADDRESS)) slots_to_send (
 
 // Contributions that came before their turn, as they came
 generate
-    if (REPRODUCIBLE != 0) begin : early
+    if (REPRODUCIBLE != 0) begin : in_turn
         ram #(.WIDTH(512), .ADDRESS(ADDRESS)) buffers (
             .clk(clk), .write_enable(early_write), .write_address(early_written), .write_data(early_write_data),
             .read_enable(1'b1), .read_address(early_read), .read_data(early_data)
         );
-    end else begin : no_buffers
+    end else begin : at_once
         assign early_data = 512'd0;
         wire unused = &{1'b0, early_read, early_written, early_write, early_write_data};
     end

@@ -21,7 +21,7 @@ PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, 
 PAIRS += [(op, dtype) for op in (12, 13) for dtype in (16, 18, 19)]  # MINLOC, MAXLOC
 RANKS = (1, 1, 1, 2, 3, 63, 150, 2**20 + 7, 2**24 + 3, 2**32 - 2)  # of whom a child brings the data
 ANSWERS = {code: name for name, code in spec.OPCODES.items()}
-LOST, CORRUPTED, ALTERED, ENDS, OTHER = 0.03, 0.01, 0.04, 0.003, 0.005
+LOST, CORRUPTED, ALTERED, ENDS, OTHER_ORDER = 0.03, 0.01, 0.04, 0.003, 0.005
 IN_ORDER, WITH_BUFFERS = 2, 8  # flag of CONFIG; slots that a job with it gets for so many children
 
 
@@ -46,8 +46,8 @@ class Child:
 class Stream:
     """A job of some children, over and over again under new keys."""
 
-    def __init__(self, number: int, numbers: random.Random) -> None:
-        self.jid, self.numbers = 1000 + number, numbers
+    def __init__(self, number: int, numbers: random.Random, reproducible: bool) -> None:
+        self.jid, self.numbers, self.reproducible = 1000 + number, numbers, reproducible
         self.size = numbers.randint(1, MOST_CHILDREN)
         self.begin()
 
@@ -55,13 +55,14 @@ class Stream:
         """A new incarnation."""
         self.key = self.numbers.getrandbits(32)
         self.slots = self.numbers.choice((4, 8, 8, 32))
-        self.flags = self.numbers.choice((0, IN_ORDER)) if self.slots <= WITH_BUFFERS else 0
+        self.may_be_ordered = self.reproducible and self.slots <= WITH_BUFFERS
+        self.flags = self.numbers.choice((0, IN_ORDER)) if self.may_be_ordered else 0
         self.children = [Child() for _ in range(self.size)]
 
     def config(self, bit: int, device: str) -> tuple[str, dict[str, int], bytes]:
         """CONFIG of a child."""
         body = {"boot_id": self.jid, "digest_high": self.key, "slots": self.slots, "window": self.slots // 2}
-        is_other = self.slots <= WITH_BUFFERS and self.numbers.random() < OTHER
+        is_other = self.may_be_ordered and self.numbers.random() < OTHER_ORDER
         body |= {"chunk": CHUNK, "route": 1, "hops": 1, "flags": self.flags ^ IN_ORDER if is_other else self.flags}
         address = 0xFFFF << 32 | int.from_bytes(bytes(map(int, device.split("."))))
         hop = {"address": address, "mask": (1 << self.size) - 1, "bit": bit}
@@ -77,21 +78,22 @@ class Stream:
         own = random.Random(self.key << 32 | position)
         kind, root = own.choice((2, 2, 2, 2, 1, 0)), own.randrange(self.size)
         op, dtype = own.choice(PAIRS)
-        elements = own.choice((1, 7, 8, 9, 32, 33, 100, 127, 128, 512, 1024))
+        elements = own.choice((0, 1, 7, 8, 9, 32, 33, 100, 127, 128, 512, 1024))
         length = min(elements * spec.TYPES[dtype][1], CHUNK)
-        alone = kind == 1 or own.random() < 0.1
-        brings = kind > 0 and (bit == root or not alone)
-        poisoned = own.random() < 0.02 and bit == root
+        others = 0 if kind == 1 else own.choice((0, own.getrandbits(MOST_CHILDREN), *[-1] * 6))
+        brings = kind > 0 and bool((others | 1 << root) >> bit & 1)
+        poisoned, with_data = own.random() < 0.02 and bit == root, own.random() < 0.3
         at = own.randrange(len(noise) - CHUNK) ^ bit
-        payload = noise[at : at + length] if brings and not poisoned else b""
-        flags = kind << spec.CLASS_SHIFT | (HAS_DATA if payload else 0)
+        brings = brings and (with_data or not poisoned)
+        payload = noise[at : at + length] if brings else b""
+        flags = kind << spec.CLASS_SHIFT | (HAS_DATA if brings else 0)
         flags |= WANTS if (position + bit) % own.choice((2, 5)) else 0
         flags |= HEARS if position % 2 or (position + bit) % 5 else 0
         fields = {
             "op": op if kind == 2 else 0,
             "dtype": dtype,
             "flags": flags,
-            "contributions": own.choice(RANKS) if payload else 0,
+            "contributions": own.choice(RANKS) if brings else 0,
         }
         fields |= {"status": 3 if poisoned else 0, "node_bitmap": 1 << bit, "rank_bitmap": 1}
         return "CONTRIBUTION", self.place(position) | fields, payload
@@ -100,13 +102,13 @@ class Stream:
 class Traffic:
     """Datagrams for a switch at an address, with a multicast group or none, and what they have been answered.
 
-    seed: of everything. sent: how many datagrams there were, lost ones included.
+    reproducible: whether some jobs are. seed: of everything. sent: how many datagrams there were, lost ones included.
     """
 
-    def __init__(self, seed: int, device: str, group: str = "") -> None:
+    def __init__(self, seed: int, device: str, group: str = "", *, reproducible: bool = True) -> None:
         self.numbers, self.device, self.group, self.sent = random.Random(seed), device, group, 0
         self.noise = self.numbers.randbytes(1 << 16)
-        self.streams = [Stream(number, self.numbers) for number in range(JOBS)]
+        self.streams = [Stream(number, self.numbers, reproducible) for number in range(JOBS)]
         self.addresses = [f"10.0.1.{FIRST + bit}" for bit in range(MOST_CHILDREN)]
 
     def _packet(self, stream: Stream, bit: int) -> tuple[str, dict[str, int], bytes]:

@@ -106,12 +106,12 @@ def test_commands(generator: np.random.Generator) -> None:
         inputs["command_valid"] = offered
         if offered:
             command = commands[place]
-            inputs["computes"], inputs["slot_beat"] = command.kind != "none", command.slot << CHUNK
+            inputs["computes"], inputs["slot"] = command.kind != "none", command.slot
             inputs["op"], inputs["dtype"] = int(Op["SUM"]) if command.kind == "sum" else 0, int(TYPES[command.slot])
             inputs["adds"], inputs["divides"] = command.kind != "keep", command.ranks > 1
             inputs["stores"] = command.kind == "store"
             inputs["recalls"] = command.buffer is not None and command.kind != "store"
-            inputs["early_beat"] = (command.buffer or 0) << CHUNK
+            inputs["buffer"] = command.buffer or 0
             inputs["reciprocal"], inputs["shift"] = reciprocal_of(max(2, command.ranks))
             inputs["slot_beats"], inputs["ring_beats"] = command.beats, command.ring_beats
         output = module.run(inputs)[0]

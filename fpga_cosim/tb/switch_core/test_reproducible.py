@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from fanin_wire.abi import DType, JobFlag, Op, Status
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import CONFIG_ACK
 from fpga_cosim.tb.one_job import JOB, config, contribution
+from fpga_cosim.tb.switch_core.test_switch_core import compare
 from fpga_cosim.tb.target import RtlTarget, build
 from fpga_cosim.tb.verilated import Module
 
@@ -51,16 +53,25 @@ def test_wide_partials_are_refused(module: Module, flags: int) -> None:
     assert answer(RtlTarget(1, module), 0, 1, flags)[0] == Status.NOT_SUPPORTED
 
 
-def test_a_switch_without_buffers() -> None:
-    target = RtlTarget(1, build({"REPRODUCIBLE": 0}))
-    assert answer(target, 0, 1, RUN)[0] == Status.NOT_SUPPORTED
-    assert answer(target, 0, 1, 0) == (Status.SUCCESS, ASKED)
+def test_a_switch_without_buffers(seed: int) -> None:
+    module = build({"REPRODUCIBLE": 0})
+    assert answer(RtlTarget(1, module), 0, 1, RUN)[0] == Status.NOT_SUPPORTED
+    assert compare(module, seed, 2000, reproducible=False)
 
 
 @pytest.mark.parametrize("children", BITS)
 def test_all_buffers_at_once(module: Module, children: int, generator: np.random.Generator) -> None:
-    """Children come from the last to the first, each to all slots of the job; then to the same slots again."""
-    bits, slots = BITS[children], LEASES[children]
+    descend(module, BITS[children], LEASES[children], generator)
+
+
+def test_a_large_lease(generator: np.random.Generator) -> None:
+    """A job of 40 children in a switch with 256 slots in each lease."""
+    descend(build({"JOBS": 2, "LEASE": 8}), range(3, 43), 4, generator)
+
+
+def descend(module: Module, bits: Sequence[int], slots: int, generator: np.random.Generator) -> None:
+    """Children of a job of so many slots come from the last to the first, each to all slots; then to the same ones again."""
+    children = len(bits)
     target = RtlTarget(children, module)
     of = dict(zip(bits, target.addresses, strict=True))
     mask = sum(1 << bit for bit in bits)

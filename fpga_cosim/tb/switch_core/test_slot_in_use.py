@@ -1,13 +1,15 @@
-"""A slot takes its next position only when no packet that waits to be sent reads its data."""
+"""A slot takes its next position only when no packet that waits to be sent reads its data; and a queue full of them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fpga_cosim.tb.one_job import PAYLOAD, SLOTS, contribution, joined, streamed
+from fpga_cosim.tb.target import taken_apart
 from fpga_cosim.tb.verilated import Module
 
-SIZE, STANDSTILL, CLOCKS = 256, 300, 900
+SIZE, STANDSTILL, CLOCKS = 1024, 600, 2000
+CHILDREN = 4  # of 8 slots: 32 results, and the queue has room for 16
 
 
 def data(number: int) -> np.ndarray:
@@ -25,3 +27,18 @@ def test_a_result_that_is_still_sent(module: Module) -> None:
     came, _ = streamed(target, sent, take.astype(np.uint8))
     seen = [frame[PAYLOAD : PAYLOAD + SIZE] for frame in came]
     assert seen == [data(21).tobytes()] * 2 + [data(3000).tobytes()] * 2
+
+
+def test_more_results_than_the_queue_holds(module: Module) -> None:
+    """Nobody takes the results of all slots at first. Then each child gets its own."""
+    target, job, addresses = joined(module, CHILDREN)
+    sent = [
+        contribution(job, address, bit, position, data(10 * position + bit))
+        for position in range(SLOTS)
+        for bit, address in enumerate(addresses)
+    ]
+    take = np.arange(4 * CLOCKS) >= 2 * STANDSTILL
+    came, _ = streamed(target, sent, take.astype(np.uint8))
+    totals = [sum(10 * position + bit for bit in range(CHILDREN)) for position in range(SLOTS)]
+    expected = [(address, data(total).tobytes()) for total in totals for address in addresses]
+    assert [(taken_apart(frame).destination, frame[PAYLOAD : PAYLOAD + SIZE]) for frame in came] == expected

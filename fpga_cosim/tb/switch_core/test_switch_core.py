@@ -16,9 +16,10 @@ ENOUGH, WITH_STOPS = 50_000, 1500  # packets
 REASONS = {"5-2", "5-4", "5-5", "5-6", "5-7", "5-12", "5-15", "5-17", "5-21", "5-23", "6-33", "6-36", "6-37", "10.1-8"}
 
 
-def compare(module: Module, seed: int, count: int) -> dict[str, int]:
-    """So many packets in groups of up to 8 without a gap. Returns the packets that were dropped, by demand."""
-    source = Traffic(seed, ADDRESS, GROUP)
+def compare(module: Module, seed: int, count: int, *, reproducible: bool = True) -> dict[str, int]:
+    """So many packets in groups of up to 8 without a gap, some of reproducible jobs. Returns the packets that were
+    dropped, by demand."""
+    source = Traffic(seed, ADDRESS, GROUP, reproducible=reproducible)
     rtl, reference = RtlTarget(4, module, group=GROUP), Switch(ADDRESS, group=GROUP)
     now_us = ticked_us = round(rtl.now() * 1e6)
     while source.sent < count:

@@ -12,21 +12,22 @@ from fpga_cosim.tb.verilated import Module
 
 WRAP, INTERVAL_US, STEP_US = 1 << 40, 500_000, 10_000  # of now_us; of KEEPALIVE at most
 LATER_US = 600_000  # more than a keep-alive interval
-FRAMES, BEFORE, SOON = 2000, 100, 1000  # frames without a gap; those before the time goes on; clocks
+FRAMES, BEFORE, SOON = 2000, 100, 20  # questions without a gap, of 2 beats; those before the time goes on; answers
 
 
 def test_children_are_told_in_a_flood(module: Module) -> None:
-    """Frames of one beat, that are not for the switch, keep its queue of headers full. KEEPALIVEs come all the same."""
-    target, _, addresses = joined(module, 2)
-    flood = target.beats_of([frames.frame(ADDRESS, "10.9.9.9", 9, b"") + bytes(4)] * FRAMES)
-    flood["now_us"][BEFORE:] += LATER_US
+    """A child's questions keep the queue of headers full. KEEPALIVEs come all the same, among the answers."""
+    target, job, addresses = joined(module, 2)
+    query = packets.build("QUERY", addresses[0], ADDRESS, **job, source=0)
+    flood = target.beats_of([frames.frame(addresses[0], ADDRESS, traffic.PORT, query)] * FRAMES)
+    flood["now_us"][2 * BEFORE :] += LATER_US
     clocks = 8 * FRAMES
-    out, when = module.stream(flood, np.ones(clocks, np.uint8), np.ones(clocks, np.uint8))
+    out, _ = module.stream(flood, np.ones(clocks, np.uint8), np.ones(clocks, np.uint8))
     came = [taken_apart(frame) for frame in frames.from_beats(out)]
-    assert sorted((each.destination, each.data[0]) for each in came) == sorted(
-        (address, spec.OPCODES["KEEPALIVE"]) for address in addresses
-    )
-    assert when[-1] < SOON
+    told = [number for number, each in enumerate(came) if each.data[0] == spec.OPCODES["KEEPALIVE"]]
+    assert [came[number].destination for number in told] == addresses
+    assert len(came) == FRAMES + 2
+    assert max(told) < BEFORE + SOON
 
 
 def test_time_goes_on_where_its_counter_begins_again(module: Module) -> None:
