@@ -201,6 +201,7 @@ wire f_steps = own_slots == 32'd4
     && (!f_folds || (own_state == ACTIVE && in_order && slot == p_seg[LEASE-1:0]))
     && (own_state != ACTIVE || state == ABORT || (!f_has_ended && (f_bits & ~own_mask) == 64'd0
         && !(f_fresh && (f_ahead != 16'd0 || !f_is_final)) && (in_order || f_early == 64'd0)
+        && (f_early & ~f_bits) == 64'd0
         && (f_folds && slot == f_slot ? f_folds_right
             : f_kept_turns == {f_has_sum, f_early} && (f_early & f_due) == 64'd0)
         && (!f_works || f_works_right) && ((f_works && f_finishes) || f_kept_is_right)));

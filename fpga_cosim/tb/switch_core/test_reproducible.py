@@ -70,7 +70,7 @@ def test_a_large_lease(generator: np.random.Generator) -> None:
 
 
 def descend(module: Module, bits: Sequence[int], slots: int, generator: np.random.Generator) -> None:
-    """Children of a job of so many slots come from the last to the first, each to all slots; then to the same ones again."""
+    """Children of a job with so many slots come from the last to the first, each to all slots; then once more."""
     children = len(bits)
     target = RtlTarget(children, module)
     of = dict(zip(bits, target.addresses, strict=True))
