@@ -17,6 +17,7 @@ WIDE, DATA = int(Flag.WIDE), int(Flag.HAS_DATA)
 VALUES = [f32(1e8, 3), f32(-1e8, 0.1), f32(1.5, -3)]  # whose sum depends on the order
 IN_ORDER = (VALUES[0] + VALUES[1]) + VALUES[2]
 ORDERS = list(itertools.permutations(range(3)))
+AGAIN = 4  # slots; the next position of the first one
 assert IN_ORDER.tolist() != ((VALUES[1] + VALUES[2]) + VALUES[0]).tolist()
 
 
@@ -71,16 +72,33 @@ def test_ring_that_has_no_bit_left_for_its_previous_node_is_refused() -> None:
     assert rig.answer()[0] == Status.INVALID_REQUEST
 
 
+def used_switch(children: int, flags: int) -> SwitchRig:
+    """A switch of a job whose first slot, with all its buffers, has been used for position 0; AGAIN is the next one."""
+    rig = SwitchRig(children, join=False)
+    for bit in range(children):
+        rig.join(bit, flags=flags, slots=AGAIN, window=2)
+    for bit in reversed(range(children)):
+        sent = rig.contribute(bit, 0, f32(*[7e8] * 4), seg=0)
+    assert len(sent) == children
+    return rig
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
 @pytest.mark.parametrize("absent", range(4))
 def test_child_that_brings_nothing_is_passed_over(order: tuple[int, ...], absent: int) -> None:
-    rig = SwitchRig(4, join=False)
-    for bit in range(4):
-        rig.join(bit, flags=RUN, slots=4, window=2)
+    rig = used_switch(4, RUN)
     values = dict(zip((bit for bit in range(4) if bit != absent), VALUES, strict=True))
     for bit in order:
-        sent = rig.contribute(bit, 0, values.get(bit), seg=0, dtype=DType.F32)
+        sent = rig.contribute(bit, AGAIN, values.get(bit), seg=0, dtype=DType.F32)
     assert {packet.payload for packet in sent} == {IN_ORDER.tobytes()}
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_only_data_that_wait_for_a_child_that_brings_nothing(order: tuple[int, ...]) -> None:
+    rig = used_switch(3, RUN)
+    for bit in order:
+        sent = rig.contribute(bit, AGAIN, VALUES[2] if bit == 2 else None, seg=0, dtype=DType.F32)
+    assert {packet.payload for packet in sent} == {VALUES[2].tobytes()}
 
 
 def test_members_must_agree_on_how_they_compute() -> None:
@@ -111,6 +129,17 @@ def test_wide_partials_are_rounded_once() -> None:
     expected = sum(value.astype("f4") for value in HALVES).astype("<f2")
     assert {packet.payload for packet in sent} == {expected.tobytes()}
     assert {packet.ceth["flags"] & WIDE for packet in sent} == {0}
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_wide_partials_that_wait_for_a_child_that_brings_nothing(order: tuple[int, ...]) -> None:
+    rig = used_switch(3, SHAPE | WIDE_JOB)
+    for bit in order:
+        value = HALVES[bit].astype("<f4") if bit else None
+        flags = ALL | Flag.WANTS_RESULT | (DATA | WIDE if bit else 0)
+        sent = rig.contribute(bit, AGAIN, value, seg=0, dtype=DType.F16, flags=flags)
+    expected = (HALVES[1].astype("f4") + HALVES[2].astype("f4")).astype("<f2")
+    assert {packet.payload for packet in sent} == {expected.tobytes()}
 
 
 def test_narrow_partial_does_not_fit_a_wide_job() -> None:
