@@ -89,7 +89,7 @@ $(VENV)/.tested: $(VENV)/.installed
 	@$(PIP) install --editable '.[test,lint]'
 	@touch $@
 
-$(VENV)/.simulated: $(VENV)/.tested
+$(VENV)/.simulated: $(VENV)/.tested pyproject.toml
 	@echo "== installing what the co-simulation needs"
 	@$(PIP) install --editable '.[cosim]'
 	@touch $@

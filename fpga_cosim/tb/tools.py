@@ -21,7 +21,9 @@ REMEDIES = {
     "vvp": "install Icarus Verilog (Debian: iverilog)",
     "c++": "install a C++ compiler (Debian: g++)",
     "perl": "install perl, which verilator needs",
+    "softfloatpy": "pip install -e '.[cosim]'",
 }
+PACKAGES = ("softfloatpy",)  # of Python
 SIMULATION = ("verilator", "c++", "perl")  # what a library of a module needs
 
 
@@ -50,7 +52,11 @@ def environment() -> dict[str, str]:
 def missing(tools: Iterable[str] = tuple(REMEDIES)) -> dict[str, str]:
     """Those of `tools` that this machine lacks, each with what to do."""
     path = environment()["PATH"]
-    return {tool: REMEDIES[tool] for tool in tools if shutil.which(tool, path=path) is None}
+
+    def is_there(tool: str) -> bool:
+        return bool(importlib.util.find_spec(tool) if tool in PACKAGES else shutil.which(tool, path=path))
+
+    return {tool: REMEDIES[tool] for tool in tools if not is_there(tool)}
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
