@@ -255,11 +255,11 @@ always @* begin
     cover (f_adds && f_is_next && f_held);                       // with data, after those before had to be sent
     cover (f_adds && !f_is_next && f_has_data);                  // data added to data
     cover (f_meets && f_duplicate && f_packets == 2'd1 && !f_is_final); // after a duplicate for an open slot,
-    cover (f_result && f_duplicate && f_packets == 2'd0);          // a duplicate for a FINAL one
+    cover (f_result && f_duplicate && f_packets == 2'd0);        // a duplicate for a FINAL one
     cover (f_stores && f_early != 64'd0);                        // data before their turn beside others,
     cover (f_recalls && missing != 64'd0);                       // recalled while some are missing,
     cover (f_recalls && f_completes);                            // and in the turn of the last one
-    cover (f_meets && f_completes && f_packets == 2'd1);           // a slot looked at again after its result was sent
+    cover (f_meets && f_completes && f_packets == 2'd1);         // a slot looked at again after its result was sent
 end
 
 `endif
