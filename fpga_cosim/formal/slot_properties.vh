@@ -118,7 +118,7 @@ wire f_is_lost = (f_recalls || (f_adds && !f_is_next)) && compute_op != (f_has_s
 wire [63:0] f_before = f_is_next ? own_mask : (own_mask & ~f_bits) | f_early;
 wire [63:0] f_recalled_bit = 64'd1 << own_bit;
 wire f_is_disordered = in_order && (
-    (f_adds && brings && p_class == `FANIN_CLASS_ALL && |(f_before & (source_bit - 64'd1)))
+    (f_adds && adds && p_class == `FANIN_CLASS_ALL && |(f_before & (source_bit - 64'd1)))
     || (f_recalls && |((f_before & (f_recalled_bit - 64'd1)) | (f_recalled_bit & ~f_early))));
 // and a result has the data of all.
 wire f_is_partial = f_result && f_early != 64'd0;
