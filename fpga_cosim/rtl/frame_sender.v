@@ -103,7 +103,9 @@ wire works = command_valid && advance;
 assign command_pop = works && ends;
 assign slot_done = command_pop && from_slot;
 assign slot_read = advance;
-assign slot_address = slot_beat + {{(ADDRESS - 8){1'b0}}, beat[7:0]};
+wire [ADDRESS+7:0] place = {{ADDRESS{1'b0}}, beat[7:0]}; // a small memory has fewer than 256 beats
+assign slot_address = slot_beat + place[ADDRESS-1:0];
+wire unused = &{1'b0, place[ADDRESS+7:ADDRESS]};
 
 reg [511:0] raw;
 reg [6:0]   bytes;

@@ -13,6 +13,16 @@ def test_icarus_has_no_warning(path) -> None:
     assert run("iverilog", "-g2005", "-Wall", "-t", "null", "-y", RTL, "-I", RTL, "-s", path.stem, path) == ""
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [{"JOBS": 1, "LEASE": 2}, {"JOBS": 2, "LEASE": 9}, {"JOBS": 6, "CHUNK": 6}, {"REPRODUCIBLE": 0}],
+    ids=str,
+)
+def test_verilator_has_no_warning_for_other_sizes(parameters: dict[str, int]) -> None:
+    given = [f"-G{name}={value}" for name, value in parameters.items()]
+    run("verilator", "--lint-only", "-Wall", f"-I{RTL}", *given, RTL / "switch_core.v")
+
+
 @pytest.mark.parametrize("path", sources(), ids=lambda path: path.stem)
 def test_a_module_is_a_file_with_a_test(path) -> None:
     assert path.read_text().count("\nendmodule") == 1
