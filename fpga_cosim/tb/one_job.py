@@ -19,7 +19,8 @@ def joined(
 ) -> tuple[RtlTarget, dict[str, int], list[str]]:
     """A switch with a job of so many children, the fields that name it, and the addresses of the children.
 
-    group, group_size: see RtlTarget. flags: of CONFIG; one in the order of the bits has at most 5 children.
+    group, group_size: see RtlTarget. flags: of CONFIG; a reproducible job of more than 5 children has
+    fewer slots than these.
     """
     target = RtlTarget(children, module, group=group, group_size=group_size)
     for bit, address in enumerate(target.addresses):

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 import softfloatpy as softfloat
 
-from fpga_cosim.tb.divisors import as_f32, divisors, reciprocal_of
+from fpga_cosim.tb.divisors import divisors
+from fpga_cosim.tb.float_units import narrowed, products, quotients, sums, widened
 from fpga_cosim.tb.floats import operands
-from fpga_cosim.tb.verilated import Module, pipelined
 
-# Clocks of the units
-ADD, MULTIPLY, DIVIDE, NARROW = 7, 7, 6, 2
-DROPPED = 14  # bits of a reciprocal that the divider does not look at
 SMALL = {"f16": softfloat.Float16, "bf16": softfloat.BFloat16}
 TO_SMALL = {"f16": softfloat.f32_to_f16, "bf16": softfloat.f32_to_bf16}
 FROM_SMALL = {"f16": softfloat.f16_to_f32, "bf16": softfloat.bf16_to_f32}
@@ -39,53 +36,29 @@ def compare(seen: np.ndarray, expected: np.ndarray, *given: np.ndarray) -> None:
     assert not len(wrong), [(*(f"{each[i]:x}" for each in given), f"{seen[i]:x}", f"{expected[i]:x}") for i in wrong]
 
 
-@pytest.mark.parametrize(
-    ("name", "result", "clocks", "function"),
-    [
-        ("float32_add", "sum", ADD, softfloat.f32_add),
-        ("float32_multiply", "product", MULTIPLY, softfloat.f32_mul),
-    ],
-)
+@pytest.mark.parametrize(("unit", "function"), [(sums, softfloat.f32_add), (products, softfloat.f32_mul)])
 def test_sums_and_products(
-    vectors: int,
-    generator: np.random.Generator,
-    name: str,
-    result: str,
-    clocks: int,
-    function: Callable[..., Any],
+    vectors: int, generator: np.random.Generator, unit: Callable[..., np.ndarray], function: Callable[..., Any]
 ) -> None:
-    module, (a, b) = Module(name), operands(generator, vectors)
-    inputs = np.zeros(len(a), module.inputs)
-    inputs["advance"], inputs["a"], inputs["b"] = 1, a, b
-    compare(pipelined(module, inputs, clocks)[result], computed(function, numbers(a), numbers(b)), a, b)
+    a, b = operands(generator, vectors)
+    compare(unit(a, b), computed(function, numbers(a), numbers(b)), a, b)
 
 
 def test_quotients(vectors: int, generator: np.random.Generator) -> None:
     """By numbers of ranks."""
-    module, (a, _) = Module("float32_divide"), operands(generator, vectors)
+    a, _ = operands(generator, vectors)
     by = generator.choice(divisors(generator, 1000), len(a))
-    table = {divisor: reciprocal_of(as_f32(divisor)) for divisor in set(by.tolist())}
-    inputs = np.zeros(len(a), module.inputs)
-    inputs["valid"], inputs["a"] = 1, a
-    inputs["reciprocal"] = np.array([table[each][0] >> DROPPED for each in by.tolist()], np.uint64)
-    inputs["shift"] = [table[each][1] for each in by.tolist()]
     ranks = map(softfloat.ui32_to_f32, numbers(by.astype("<u4"), softfloat.UInt32))
-    expected = computed(softfloat.f32_div, numbers(a), ranks)
-    compare(pipelined(module, inputs, DIVIDE)["quotient"], expected, a, by)
+    compare(quotients(a, by), computed(softfloat.f32_div, numbers(a), ranks), a, by)
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_roundings(vectors: int, generator: np.random.Generator, name: str) -> None:
-    module, (wide, _) = Module("float16_narrow"), operands(generator, vectors)
-    inputs = np.zeros(len(wide), module.inputs)
-    inputs["advance"], inputs["is_bf16"], inputs["wide"] = 1, name == "bf16", wide
-    expected = computed(TO_SMALL[name], numbers(wide), dtype=">u2")
-    compare(pipelined(module, inputs, NARROW)["narrow"], expected, wide)
+    wide, _ = operands(generator, vectors)
+    compare(narrowed(wide, name), computed(TO_SMALL[name], numbers(wide), dtype=">u2"), wide)
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_every_small_number(name: str) -> None:
-    module, narrow = Module("float16_widen"), np.arange(1 << 16, dtype=np.uint16)
-    inputs = np.zeros(len(narrow), module.inputs)
-    inputs["is_bf16"], inputs["narrow"] = name == "bf16", narrow
-    compare(module.run(inputs)["wide"], computed(FROM_SMALL[name], numbers(narrow, SMALL[name])), narrow)
+    narrow = np.arange(1 << 16, dtype=np.uint16)
+    compare(widened(narrow, name), computed(FROM_SMALL[name], numbers(narrow, SMALL[name])), narrow)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from fanin_reference import packets, spec
+from fanin_wire.abi import JobFlag
 
 FIRST, MOST_CHILDREN, JOBS = 1, 4, 6
 CHUNK, PORT = 1024, packets.FIRST_SOURCE_PORT
@@ -22,7 +23,8 @@ PAIRS += [(op, dtype) for op in (12, 13) for dtype in (16, 18, 19)]  # MINLOC, M
 RANKS = (1, 1, 1, 2, 3, 63, 150, 2**20 + 7, 2**24 + 3, 2**32 - 2)  # of whom a child brings the data
 ANSWERS = {code: name for name, code in spec.OPCODES.items()}
 LOST, CORRUPTED, ALTERED, ENDS, OTHER_ORDER = 0.03, 0.01, 0.04, 0.003, 0.005
-IN_ORDER, WITH_BUFFERS = 2, 8  # flag of CONFIG; slots that a job with it gets for so many children
+IN_ORDER = int(JobFlag.REPRODUCIBLE_RUN)
+WITH_BUFFERS = 8  # slots that a switch gives a job with that flag and so many children
 
 
 class Datagram(NamedTuple):

@@ -17,7 +17,7 @@ WIDE, DATA = int(Flag.WIDE), int(Flag.HAS_DATA)
 VALUES = [f32(1e8, 3), f32(-1e8, 0.1), f32(1.5, -3)]  # whose sum depends on the order
 IN_ORDER = (VALUES[0] + VALUES[1]) + VALUES[2]
 ORDERS = list(itertools.permutations(range(3)))
-AGAIN = 4  # slots; the next position of the first one
+AGAIN = 4  # slots of a job, so also the position that its first slot serves after position 0
 assert IN_ORDER.tolist() != ((VALUES[1] + VALUES[2]) + VALUES[0]).tolist()
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from fanin_wire.abi import MAX_CHILDREN
+from fanin_wire.abi import MAX_CHILDREN, JobFlag
 from fanin_wire.datatypes import DATATYPES, DataType
 from fanin_wire.operations import OPERATIONS, Operation
 from fanin_wire.settings import InvalidSetting, Settings, convert
@@ -15,7 +15,11 @@ from fanin_wire.settings import InvalidSetting, Settings, convert
 SERVICES = ("RC", "UC", "UD")
 TYPES = tuple(each.name for each in DATATYPES)
 NAMES = tuple(each.name for each in OPERATIONS)
-FEATURES = {"wide": 1 | 4, "reproducible": 2 | 4}  # the flags of CONFIG that need them
+# The flags of CONFIG that need a feature
+FEATURES = {
+    "wide": int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE),
+    "reproducible": int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE),
+}
 
 
 class LeftOut(Exception):

@@ -61,15 +61,15 @@ def test_a_switch_without_buffers(seed: int) -> None:
 
 @pytest.mark.parametrize("children", BITS)
 def test_all_buffers_at_once(module: Module, children: int, generator: np.random.Generator) -> None:
-    descend(module, BITS[children], LEASES[children], generator)
+    check_descending(module, BITS[children], LEASES[children], generator)
 
 
 def test_a_large_lease(generator: np.random.Generator) -> None:
     """A job of 40 children in a switch with 256 slots in each lease."""
-    descend(build({"JOBS": 2, "LEASE": 8}), range(3, 43), 4, generator)
+    check_descending(build({"JOBS": 2, "LEASE": 8}), range(3, 43), 4, generator)
 
 
-def descend(module: Module, bits: Sequence[int], slots: int, generator: np.random.Generator) -> None:
+def check_descending(module: Module, bits: Sequence[int], slots: int, generator: np.random.Generator) -> None:
     """Children of a job with so many slots come from the last to the first, each to all slots; then once more."""
     children = len(bits)
     target = RtlTarget(children, module)

@@ -9,7 +9,7 @@ from fpga_cosim.tb.target import taken_apart
 from fpga_cosim.tb.verilated import Module
 
 SIZE, STANDSTILL, CLOCKS = 1024, 600, 2000
-CHILDREN = 4  # of 8 slots: 32 results, and the queue has room for 16
+CHILDREN = 4  # with 8 slots they get 32 results, and the queue has room for 16
 
 
 def data(number: int) -> np.ndarray:

@@ -11,13 +11,16 @@ from fanin_conform.job import ALL, DATA, WANTS, Job
 from fanin_conform.profile import LeftOut
 from fanin_conform.script import script
 from fanin_conform.tester import Tester
-from fanin_wire.abi import DType, Op
+from fanin_wire.abi import DType, JobFlag, Op
 from fanin_wire.datatypes import DATATYPES, DataType, Family
 from fanin_wire.fields import Flag
 from fanin_wire.operations import OPERATIONS, Operation
 
 SIZE, RANKS = 192, 3  # bytes
-WIDE_PARTIALS, REPRODUCIBLE_IN_PATH, REPRODUCIBLE_IN_SHAPE = 1, 2, 4  # flags of CONFIG
+# Flags of CONFIG
+WIDE_PARTIALS, IN_PATH, IN_SHAPE = (
+    int(flag) for flag in (JobFlag.WIDE, JobFlag.REPRODUCIBLE_RUN, JobFlag.REPRODUCIBLE_SHAPE)
+)
 BY_FAMILY = {
     Family.INTEGER: ("12-12", "12-13", "12-26"),
     Family.FLOAT: ("12-14", "12-15", "12-16", "12-3"),
@@ -107,20 +110,20 @@ def in_each_order(tester: Tester, job: Job) -> None:
 @script("12-6", "12-8")
 def the_order_of_the_bits(tester: Tester) -> None:
     """A job that is reproducible in its path folds by bits, whatever comes first."""
-    in_each_order(tester, joined(tester, REPRODUCIBLE_IN_PATH))
+    in_each_order(tester, joined(tester, IN_PATH))
 
 
 @script("12-6", "12-8", "12-9")
 def the_order_of_the_bits_in_a_shape(tester: Tester) -> None:
     """So does one that is reproducible in its shape."""
-    in_each_order(tester, joined(tester, REPRODUCIBLE_IN_SHAPE | WIDE_PARTIALS))
+    in_each_order(tester, joined(tester, IN_SHAPE | WIDE_PARTIALS))
 
 
 @script("12-6", "12-8")
 def data_before_their_turn(tester: Tester) -> None:
     """Data of a whole window wait for their turn at once, window after window; some children bring none."""
     random = np.random.default_rng(tester.number(32))
-    job = joined(tester, REPRODUCIBLE_IN_PATH)
+    job = joined(tester, IN_PATH)
     dtype, window = int(DType["F32"]), job.slots // 2
     for first in range(0, 3 * job.slots, window):
         data: dict[int, dict[int, np.ndarray]] = {}

@@ -15,13 +15,7 @@ from fanin_nic.engine.segments.delivery import deliver
 from fanin_nic.engine.segments.rto import start_timer
 from fanin_nic.engine.slots import slot_rule
 from fanin_nic.engine.slots.arithmetic import settle_partial, settle_result
-from fanin_nic.engine.slots.contribution import (
-    HAS_DATA,
-    WANTS_RESULT,
-    contributor_class,
-    fold_rest,
-    is_one_with_data,
-)
+from fanin_nic.engine.slots.contribution import HAS_DATA, WANTS_RESULT, contributor_class, fold_rest, is_one_with_data
 from fanin_nic.engine.slots.slot_rule import waits_for_departed
 from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal
