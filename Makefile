@@ -13,7 +13,9 @@ FORMAL_FLAGS ?=
 CORUNDUM_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PROGRESS := .ci/progress
+PIP_OF = $(PROGRESS) installing $(1)/python -m pip --disable-pip-version-check --quiet
+PIP := $(call PIP_OF,$(BIN))
 # Without host/fanin/include, which every installation writes anew.
 CORE := setup.py $(shell find host/fanin -path host/fanin/include -prune -o -name '*.[ch]' -print) \
   $(wildcard host/fanin/*/exports.map) $(wildcard protocol/fanin_wire/*.h)
@@ -28,13 +30,19 @@ TORCH ?= torch==2.13.0+cpu
 TORCHFT := torchft==0.2.0
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis corundum peers mpi4py-suite nccl ucc torch torch-suite torch-bench training gpu bench soak clean
+.PHONY: help install demo test test-quick test-long sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis corundum peers mpi4py-suite nccl ucc torch torch-suite torch-bench training gpu bench soak clean
 .DEFAULT_GOAL := help
+
+# Before anything is installed or fetched: what the targets need of this machine.
+ifneq ($(shell PYTHON='$(PYTHON)' VENV='$(VENV)' CC='$(CC)' ARCH='$(ARCH)' .ci/needs $(MAKECMDGOALS) >&2; echo $$?),0)
+  $(error NOT_SUPPORTED)
+endif
 
 help:
 	@echo "make demo    one allreduce in three networks, every collective over every route, verified; what each link carried"
 	@echo "make test    all tests that this machine allows; what is skipped says why"
 	@echo "make test-quick  whether a change is sane, in two minutes: unit tests, host driver, fabrics, code of the pages"
+	@echo "make test-long   the tests that take minutes and are not part of make test: every mutant of the engine, ..."
 	@echo "make sanitize  the programs in C of the tests, with the sanitizers of addresses, leaks, undefined behaviour, threads"
 	@echo "make lint    ruff and mypy"
 	@echo "make docs    the documentation as a site, in build/site; a warning is an error"
@@ -60,7 +68,7 @@ help:
 	@echo "make torch-suite  torch's own tests of back-ends on Fanin, and on Gloo to compare; torchft's tests of groups"
 	@echo "make topology  public topologies, plans, a trace of GPU nodes, the device plugin, hand-offs over shaped links (fetches; as root)"
 	@echo "make training  training over fabrics: bounded staleness, replacement of a lost node, each in its long form"
-	@echo "make gpu     what needs a GPU: NCCL, training and hand-offs with tensors there (PYTHON=one that has PyTorch with CUDA, and fanin[test])"
+	@echo "make gpu     what needs a GPU: NCCL, training and hand-offs with tensors there (PYTHON=one that has PyTorch with CUDA, and Fanin with the extra test)"
 	@echo "make torch-bench  tensors in registered memory; steps of DDP and FSDP2 beside Gloo and MPICH, on one node and over 4 hosts (minutes; as root), a plot in build"
 	@echo "make mpi4py-suite  the collective tests of mpi4py under the MPI shim, all of them (an hour and a half)"
 	@echo "make bench   allreduce beside Open MPI and MPICH (installed into .bench), a short form"
@@ -71,12 +79,8 @@ help:
 install: $(VENV)/.installed
 
 $(VENV)/.made:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "fanin: NOT_SUPPORTED: $(PYTHON) is missing or older than 3.11; make PYTHON=/path/to/python3.11 ..."; exit 1; }
 	@echo "== making $(VENV)"
-	@$(PYTHON) -m venv $(VENV) || { \
-	  echo "fanin: NOT_SUPPORTED: $(PYTHON) can not make environments; install its venv module (Debian: python3-venv)"; \
-	  rm -rf $(VENV); exit 1; }
+	@$(PROGRESS) "making $(VENV)" $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.made pyproject.toml $(CORE)
@@ -112,6 +116,9 @@ test: $(VENV)/.tested
 
 test-quick: $(VENV)/.tested
 	@$(BIN)/python -m pytest -m quick --numprocesses 2 --dist loadgroup $(PYTEST_FLAGS)
+
+test-long: $(VENV)/.tested
+	@$(BIN)/python -m pytest --part long --numprocesses auto --maxprocesses 8 --dist loadgroup $(PYTEST_FLAGS)
 
 sanitize: $(VENV)/.tested
 	@.ci/sanitize
@@ -161,15 +168,15 @@ $(VENV)/.synthesised: $(VENV)/.simulated pyproject.toml
 	@touch $@
 
 synthesis: $(VENV)/.synthesised
-	@$(BIN)/python -m fpga_cosim.syn.synthesis
+	@$(PROGRESS) synthesising $(BIN)/python -m fpga_cosim.syn.synthesis
 
 formal: $(VENV)/.synthesised
-	@$(BIN)/python -m fpga_cosim.formal.formal $(FORMAL_FLAGS)
+	@$(PROGRESS) proving $(BIN)/python -m fpga_cosim.formal.formal $(FORMAL_FLAGS)
 
 .bench/corundum/source:
 	@echo "== fetching corundum into .bench/corundum"
 	@git init --quiet $@.part
-	@git -C $@.part fetch --quiet --depth 1 https://github.com/corundum/corundum $(CORUNDUM_COMMIT) \
+	@$(PROGRESS) fetching git -C $@.part fetch --quiet --depth 1 https://github.com/corundum/corundum $(CORUNDUM_COMMIT) \
 	  && git -C $@.part checkout --quiet FETCH_HEAD || { rm -rf $@.part; \
 	  echo "fanin: NOT_SUPPORTED: corundum can not be fetched here; put a clone of it, at $(CORUNDUM_COMMIT), into $@"; exit 1; }
 	@mv $@.part $@
@@ -178,36 +185,34 @@ formal: $(VENV)/.synthesised
 .bench/corundum/.installed: $(VENV)/.made pyproject.toml $(CORE)
 	@echo "== installing cocotb and fanin into .bench/corundum"
 	@$(PYTHON) -m venv .bench/corundum/environment
-	@$(CORUNDUM_BIN)/python -m pip --disable-pip-version-check --quiet install cocotb==1.7.2 cocotb-bus==0.2.1 \
+	@$(call PIP_OF,$(CORUNDUM_BIN)) install cocotb==1.7.2 cocotb-bus==0.2.1 \
 	  cocotb-test==0.2.4 cocotbext-axi==0.1.24 cocotbext-eth==0.1.22 cocotbext-pcie==0.2.14 \
-	  || { echo "fanin: NOT_SUPPORTED: cocotb can not be installed here; it needs Python 3.11, Python.h and a C++ compiler (PYTHON=)"; exit 1; }
-	@$(CORUNDUM_BIN)/python -m pip --disable-pip-version-check --quiet install --editable .
+	  || { echo "fanin: NOT_SUPPORTED: cocotb can not be installed here"; exit 1; }
+	@$(call PIP_OF,$(CORUNDUM_BIN)) install --editable .
 	@touch $@
 
-corundum: .bench/corundum/.installed | .bench/corundum/source
-	@command -v iverilog >/dev/null || { \
-	  echo "fanin: NOT_SUPPORTED: this machine lacks Icarus Verilog; install it (Debian: iverilog)"; exit 1; }
+corundum: .bench/corundum/source .bench/corundum/.installed
 	@$(CORUNDUM_BIN)/python -m fpga_cosim.corundum.testbench .bench/corundum/source $(CORUNDUM_FLAGS)
 
 lint: $(VENV)/.tested
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@$(PROGRESS) "checking types" $(BIN)/mypy
 
 docs: $(VENV)/.documented
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(PROGRESS) "building the site" $(BIN)/mkdocs build --strict --quiet
 	@echo "open build/site/index.html"
 
 wheel: $(VENV)/.packaged
 	@echo "== building the wheel, from a source distribution"
 	@rm -rf dist && mkdir -p build
-	@$(BIN)/python -m build --outdir dist . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	@$(PROGRESS) building sh -c '$(BIN)/python -m build --outdir dist . >build/wheel.log 2>&1' || { cat build/wheel.log; exit 1; }
 	@PYTHON=$(PYTHON) .ci/try-wheel dist/*.whl
 
 .bench/%/.installed: $(VENV)/.made
 	@echo "== installing $* and mpi4py into .bench/$*"
 	@$(PYTHON) -m venv .bench/$*
-	@.bench/$*/bin/python -m pip --disable-pip-version-check --quiet install '$*>=5,<6' 'mpi4py>=4,<5' 'numpy>=2,<3'
+	@$(call PIP_OF,.bench/$*/bin) install '$*>=5,<6' 'mpi4py>=4,<5' 'numpy>=2,<3'
 	@touch $@
 
 # The tests of mpi4py are only in its source distribution: that of the version that has been installed.
@@ -233,9 +238,9 @@ $(VENV)/.with-torch: $(VENV)/.tested
 .bench/torch/.installed: $(VENV)/.made pyproject.toml $(CORE)
 	@echo "== installing $(TORCH) and fanin into .bench/torch"
 	@$(PYTHON) -m venv .bench/torch
-	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install '$(TORCH)' scikit-learn expecttest \
+	@$(call PIP_OF,$(TORCH_BIN)) install '$(TORCH)' scikit-learn expecttest \
 	  || { echo "fanin: NOT_SUPPORTED: pip can not get $(TORCH) here; make torch TORCH=torch==VERSION takes another"; exit 1; }
-	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install --editable '.[test,plot]'
+	@$(call PIP_OF,$(TORCH_BIN)) install --editable '.[test,plot]'
 	@touch $@
 
 torch: .bench/torch/.installed
@@ -243,7 +248,7 @@ torch: .bench/torch/.installed
 
 .bench/torch/.with-torchft: .bench/torch/.installed
 	@echo "== installing torchft into .bench/torch"
-	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install $(TORCHFT) parameterized '$(TORCH)'
+	@$(call PIP_OF,$(TORCH_BIN)) install $(TORCHFT) parameterized '$(TORCH)'
 	@touch $@
 
 torch-suite: .bench/torch/.installed
@@ -253,7 +258,7 @@ torch-suite: .bench/torch/.installed
 
 .bench/torch/.with-mpich: .bench/torch/.installed
 	@echo "== installing MPICH and mpi4py into .bench/torch"
-	@$(TORCH_BIN)/python -m pip --disable-pip-version-check --quiet install 'mpich>=5,<6' 'mpi4py>=4,<5'
+	@$(call PIP_OF,$(TORCH_BIN)) install 'mpich>=5,<6' 'mpi4py>=4,<5'
 	@touch $@
 
 torch-bench: .bench/torch/.with-mpich
@@ -262,16 +267,16 @@ torch-bench: .bench/torch/.with-mpich
 
 .bench/nccl:
 	@echo "== fetching NCCL $(NCCL_TAG) into .bench/nccl"
-	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(NCCL_TAG) https://github.com/NVIDIA/nccl $@ \
+	@$(PROGRESS) fetching git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(NCCL_TAG) https://github.com/NVIDIA/nccl $@ \
 	  || { echo "fanin: NOT_SUPPORTED: NCCL can not be fetched here; put a clone of it into $@"; exit 1; }
 
-nccl: $(VENV)/.tested .bench/nccl
+nccl: .bench/nccl $(VENV)/.tested
 	@$(BIN)/python -m tests.nccl_lib.headers .bench/nccl
 	@FANIN_TEST_NCCL=10000 $(BIN)/python -m pytest tests/nccl_lib $(PYTEST_FLAGS)
 
 .bench/ucc/source:
 	@echo "== fetching UCC $(UCC_TAG) into .bench/ucc"
-	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(UCC_TAG) https://github.com/openucx/ucc $@ \
+	@$(PROGRESS) fetching git -c advice.detachedHead=false clone --quiet --depth 1 --branch $(UCC_TAG) https://github.com/openucx/ucc $@ \
 	  || { echo "fanin: NOT_SUPPORTED: UCC can not be fetched here; put a clone of it into $@"; exit 1; }
 
 # UCX is what UCC's other layer, ucp, stands on. This UCC needs 1.15 or newer, which Debian 12 has not.
@@ -284,9 +289,6 @@ nccl: $(VENV)/.tested .bench/nccl
 
 # As its users build it: against the folder of libsharp_coll.
 .bench/ucc/.installed: $(VENV)/.tested $(wildcard host/fanin/sharp_lib/include/sharp/api/*.h) | .bench/ucc/source .bench/ucc/ucx
-	@for tool in autoreconf libtoolize mpicxx; do command -v $$tool >/dev/null || { \
-	  echo "fanin: NOT_SUPPORTED: UCC can not be built without $$tool; install autoconf, automake, libtool and an MPI" \
-	  "(Debian: autoconf automake libtool libopenmpi-dev openmpi-bin)"; exit 1; }; done
 	@echo "== building UCC (some minutes; .bench/ucc/build.log)"
 	@mkdir -p .bench/ucc/build
 	@prefix=$$($(BIN)/fanin sharp-prefix) && ( (cd .bench/ucc/source && ./autogen.sh) && cd .bench/ucc/build \
@@ -296,14 +298,14 @@ nccl: $(VENV)/.tested .bench/nccl
 	  >.bench/ucc/build.log 2>&1 || { tail -20 .bench/ucc/build.log; exit 1; }
 	@touch $@
 
-ucc: .bench/ucc/.installed
+ucc: .bench/ucc/source .bench/ucc/.installed
 	@$(BIN)/python -m tests.sharp_lib.ucc .bench/ucc/installed
 	@FANIN_TEST_UCC=10000 $(BIN)/python -m pytest tests/sharp_lib $(PYTEST_FLAGS)
 
 .bench/topologies/.fetched: .ci/fetch-topologies
 	@mkdir -p .bench/topologies && .ci/fetch-topologies .bench/topologies && touch $@
 
-topology: $(VENV)/.tested .bench/topologies/.fetched
+topology: .bench/topologies/.fetched $(VENV)/.tested
 	@$(BIN)/python -m tests.cluster.survey .bench/topologies
 	@$(BIN)/python -m fanin_cluster.placement.trace .bench/topologies/alibaba/openb_node_list_gpu_node.csv \
 	  .bench/topologies/alibaba/openb_pod_list_default.csv
@@ -311,7 +313,7 @@ topology: $(VENV)/.tested .bench/topologies/.fetched
 	@if [ "$$(id -u)" = 0 ]; then for rate in 200mbit 1gbit; do $(BIN)/python -m tests.cluster.shaped $$rate || exit; done; \
 	  else echo "hand-offs over shaped links are left out: namespaces need root"; fi
 
-# PYTHON is one that has PyTorch with CUDA, and fanin[test].
+# PYTHON is one that has PyTorch with CUDA, and Fanin with the extra `test`.
 gpu:
 	@$(PYTHON) -m tests.gpu
 

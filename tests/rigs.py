@@ -20,30 +20,43 @@ MARKERS = {
     "quick": "belongs to `make test-quick`",
 }
 NEEDS = ("unit", "process", "netns", "mpi")
-TOGETHER, ALONE = PARTS = ("together", "alone")  # of a whole run: `.ci/tests`
-ALONE_PATHS = {  # folder or file -> why its tests with processes have the machine for themselves
-    "tests/bench/test_parts.py": "it measures",
-    "tests/bench/test_peers.py": "ranks that never sleep",
-    "tests/e2e/test_accounting.py": "it counts every packet, also those sent again by a deadline",
+TOGETHER, WAITING, ALONE, LONG = PARTS = ("together", "waiting", "alone", "long")  # of a whole run: `.ci/tests`
+WAITING_PATHS = {  # folder or file -> why its tests with processes share the cores with nothing but each other
     "tests/e2e/test_dead_devices.py": "deaths, by their deadlines",
     "tests/e2e/test_dead_ranks.py": "deaths, by their deadlines",
     "tests/e2e/test_deadlines.py": "time-outs",
     "tests/e2e/test_faults.py": "deaths and hangs, by their deadlines",
-    "tests/e2e/test_footprint.py": "it measures processor time",
     "tests/e2e/test_lost_device.py": "deaths, by their deadlines",
     "tests/e2e/test_rdma_host.py": "deaths and hangs, by their deadlines",
     "tests/e2e/test_rounds.py": "deaths and hangs, by their deadlines",
     "tests/e2e/test_shrink.py": "deaths, by their deadlines",
     "tests/host/test_failures.py": "deaths and hangs, by their deadlines",
-    "tests/lanes/": "several busy threads in each device",
     "tests/libfanin/test_stopped_device.py": "deaths and hangs, by their deadlines",
+    "tests/training/replacement/": "deaths, by their deadlines",
+}
+ALONE_PATHS = {  # folder or file -> why its tests with processes have the machine for themselves
+    "tests/bench/test_parts.py": "it measures",
+    "tests/bench/test_peers.py": "ranks that never sleep",
+    "tests/e2e/test_accounting.py": "it counts every packet, also those sent again by a deadline",
+    "tests/e2e/test_footprint.py": "it measures processor time",
+    "tests/lanes/": "several busy threads in each device",
     "tests/mpi/": "the ranks of an MPI never sleep",
     "tests/nccl_lib/": "four processes that never sleep",
     "tests/robustness/test_devices.py": "jobs beside a flood of packets",
     "tests/sharp_lib/": "four processes that never sleep",
     "tests/tools/test_end_to_end.py": "it looks for processes that are left behind",
     "tests/tools/test_killed_soak.py": "it looks for processes that are left behind",
-    "tests/training/replacement/": "deaths, by their deadlines",
+}
+SEARCH = "tests/sim/model_check/test_explorer.py::test_nothing_bad_can_happen"
+LONG_TESTS = {  # how the names of tests begin that take minutes -> what of them the other parts have
+    "tests/docs/test_change_a_rule.py": "every other block of the pages",
+    f"{SEARCH}[a short broadcast over levels]": "short broadcasts below one switch",
+    f"{SEARCH}[a short broadcast, mixed tree]": "short broadcasts below one switch",
+    f"{SEARCH}[mixed tree]": "a tree, a chain of switches",
+    f"{SEARCH}[short broadcasts in a chain]": "short broadcasts below one switch",
+    f"{SEARCH}[tree, window 2]": "a tree",
+    "tests/sim/mutation/test_mutants.py::test_fault_is_caught": "each fault can be built into the engine",
+    "tests/sim/mutation/test_mutants.py::test_sound_engine_passes": "the checks, of the engine as it is",
 }
 FIXTURES = {  # fixture -> what it needs
     "bench": "process",
@@ -64,6 +77,7 @@ PATHS = {  # folder or file -> what its tests need; all others are unit tests
     "tests/docs/": "process",
     "tests/e2e/": "process",
     "tests/host/test_core.py": "process",
+    "tests/hosts/": "process",
     "tests/host/test_driver.py": "process",
     "tests/host/test_misuse.py": "process",
     "tests/libfanin/test_header.py": "process",
@@ -87,7 +101,7 @@ current: list[str] = []  # the unit test that runs, if one does
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", choices=PARTS, help="of the selected tests, those that share the cores, or the others")
+    parser.addoption("--part", choices=PARTS, help="of the selected tests, those of one part of a whole run: .ci/tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -126,16 +140,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def part_of(item: pytest.Item) -> str:
     """The part of a whole run to which a test belongs."""
-    if item.get_closest_marker("unit") or not item.nodeid.startswith(tuple(ALONE_PATHS)):
+    if item.nodeid.startswith(tuple(LONG_TESTS)):
+        return LONG
+    if item.get_closest_marker("unit"):
         return TOGETHER
-    return ALONE
+    for part, paths in ((WAITING, WAITING_PATHS), (ALONE, ALONE_PATHS)):
+        if item.nodeid.startswith(tuple(paths)):
+            return part
+    return TOGETHER
 
 
 def group_of(item: pytest.Item) -> str:
     """The tests that run one after the other, in one process of pytest-xdist."""
-    if part_of(item) == ALONE:
+    if (part := part_of(item)) == ALONE:
         return ALONE
     file = item.nodeid.partition("::")[0]
+    if part == WAITING:
+        return file
     if item.get_closest_marker("unit") or file.startswith("tests/sim/"):
         return file
     return "/".join(file.split("/")[:2])  # a folder, because its rig may take the default port of some program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ FOREIGN = {
     "cost.py",
     "cpu.json",
     "nic0.toml",
+    "hosts.toml",
+    "results.json",
     "picture.png",
     "mpif.h",
     "infiniband/verbs.h",
@@ -189,3 +192,20 @@ def test_variables_are_read_somewhere() -> None:
     named = set(re.findall(r"\bFANIN_[A-Z_]+\b", "".join(page.read_text() for page in PAGES)))
     assert len(named) > 10
     assert named <= known
+
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+BARE = re.compile(rf"\binstall (?:-\S+ )*[\"']?fanin\b|(?<![\w/.-])fanin\[(?:{'|'.join(EXTRAS)})\b")
+ENDS = {".md", ".toml", ".py", ".c", ".h", ".sh", ".yaml", ".yml", ".service", ".v", ""}
+
+
+def test_nothing_is_installed_by_the_bare_name() -> None:
+    """Nothing called `fanin` is published: whoever registers the name would get our users (fanin_wire.installation)."""
+    places = [*(ROOT / folder for folder in (*FOLDERS, "deploy")), ROOT / ".github"]
+    inner = [path for place in places for path in place.rglob("*") if "__pycache__" not in path.parts]
+    files = [path for path in (*ROOT.glob("*"), *inner) if path.suffix in ENDS and path.is_file()]
+    assert len(files) > 500
+    assert BARE.search("pip install 'fanin[torch]'")
+    assert BARE.search("python with fanin[test]")
+    texts = ((path, path.read_text(errors="replace")) for path in files if path != Path(__file__))
+    assert not [(name(path), found[0]) for path, text in texts for found in BARE.finditer(text)]

@@ -12,9 +12,15 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from fanin_sim.findings import Finding, Tally
 
 MAX_FINDINGS = 5  # of a process, which then stops
+TELL_SECONDS = 1.0  # between two calls of `tell`
 TAIL = 40  # lines of a trace that a finding shows
 
 AnyTally = TypeVar("AnyTally", bound=Tally)
+Tell = Callable[[float], None]
+
+
+def nobody(seconds: float) -> None:
+    """Tell nobody how long a campaign runs."""
 
 
 class Replay(NamedTuple):
@@ -43,7 +49,12 @@ class Campaign(Generic[AnyTally]):
 
 
 def run_campaign(
-    campaign: Campaign[AnyTally], seconds: float, seed: int, processes: int, schedules: int | None
+    campaign: Campaign[AnyTally],
+    seconds: float,
+    seed: int,
+    processes: int,
+    schedules: int | None,
+    tell: Tell = nobody,
 ) -> AnyTally:
     """Runs schedules in several processes. The caller has compiled the code before, so that all of them share it.
 
@@ -55,17 +66,18 @@ def run_campaign(
         seed: the first seed.
         processes: number of processes. With 1, this process runs all schedules.
         schedules: number of seeds; without it only `seconds` ends the campaign.
+        tell: called now and then, when all processes run, with the seconds that have passed.
     """
     end = seed + (2**62 if schedules is None else schedules)
     seeds = [range(seed + number, end, processes) for number in range(processes)]
     if processes == 1:
-        return _run_seeds(campaign, seconds, seeds[0], [0], 0)
-    total, tallies = campaign.new_tally(), _gather(campaign, seconds, seeds)
+        return _run_seeds(campaign, seconds, seeds[0], [0], 0, tell)
+    total, tallies = campaign.new_tally(), _gather(campaign, seconds, seeds, tell)
     total.merge_all(tallies)
     return total
 
 
-def _gather(campaign: Campaign[AnyTally], seconds: float, seeds: list[range]) -> Iterator[AnyTally]:
+def _gather(campaign: Campaign[AnyTally], seconds: float, seeds: list[range], tell: Tell) -> Iterator[AnyTally]:
     """Forks one process for each range of seeds, and yields its tally."""
     context = multiprocessing.get_context("fork")
     current = context.RawArray("Q", len(seeds))  # the seed that each process is running
@@ -77,8 +89,10 @@ def _gather(campaign: Campaign[AnyTally], seconds: float, seeds: list[range]) ->
         process.start()
         there.close()
         workers[here] = process, number
+    begun = time.monotonic()
     while workers:
-        for ready in wait(list(workers)):
+        tell(time.monotonic() - begun)
+        for ready in wait(list(workers), TELL_SECONDS):
             assert isinstance(ready, Connection)
             process, number = workers.pop(ready)
             yield _result(campaign, ready, current[number])
@@ -102,12 +116,18 @@ def _work(
     results.send(_run_seeds(campaign, seconds, seeds, current, number))
 
 
-def _run_seeds(campaign: Campaign[AnyTally], seconds: float, seeds: range, current: Any, number: int) -> AnyTally:
+def _run_seeds(
+    campaign: Campaign[AnyTally], seconds: float, seeds: range, current: Any, number: int, tell: Tell = nobody
+) -> AnyTally:
     """Runs the seeds of one process. Stores the current seed in `current`, where it survives the process."""
-    tally, begun = campaign.new_tally(), time.monotonic()
+    tally, begun, told = campaign.new_tally(), time.monotonic(), 0.0
     for seed in seeds:
-        if time.monotonic() - begun > seconds or len(tally.findings) == MAX_FINDINGS:
+        passed = time.monotonic() - begun
+        if passed > seconds or len(tally.findings) == MAX_FINDINGS:
             break
+        if passed >= told + TELL_SECONDS:
+            tell(passed)
+            told = passed
         current[number] = seed
         campaign.run_seed(seed, tally)
     tally.seconds = time.monotonic() - begun

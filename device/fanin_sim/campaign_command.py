@@ -7,12 +7,15 @@ Prints the tally as JSON. The exit code is 1 if anything was violated. Tests of 
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 
-from fanin_sim.campaign import Replay
+from fanin_sim.campaign import Replay, Tell
 from fanin_sim.findings import Tally
+from fanin_wire.command_line import Parser
+
+LINE_SECONDS = 15.0  # between two lines about the progress
 
 
 def main(
@@ -22,7 +25,7 @@ def main(
     arguments: Sequence[str] | None = None,
 ) -> int:
     """Entry point; returns the exit code. run, replay: those of the fuzzer that `module` names."""
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description="Runs schedules.")
+    parser = Parser(prog=f"python -m {module}", description="Runs schedules.")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--schedules", type=int, help="number of seeds; without it, --seconds ends the run")
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -32,9 +35,22 @@ def main(
     if given.trace:
         return _trace(replay(given.seed))
     seconds = given.seconds if given.schedules is None else float("inf")
-    tally = run(seconds, given.seed, given.processes, schedules=given.schedules)
+    tally = run(seconds, given.seed, given.processes, schedules=given.schedules, tell=_teller())
     print(json.dumps(tally.as_dict(), indent=2))
     return 1 if tally.findings else 0
+
+
+def _teller() -> Tell:
+    """Prints a line now and then on the error output."""
+    due = LINE_SECONDS
+
+    def tell(seconds: float) -> None:
+        nonlocal due
+        if seconds >= due:
+            due += LINE_SECONDS
+            print(f"running schedules ... {seconds:.0f} s", file=sys.stderr, flush=True)
+
+    return tell
 
 
 def _trace(replayed: Replay) -> int:

@@ -1,7 +1,7 @@
 ! Pi by numerical integration: each rank adds some of the terms, the devices add the ranks.
 !
 !   mpifort pi.f90 -o pi
-!   fanin run --mpi -n 4 -- ./pi
+!   FANIN_MPI_THRESHOLDS=all=0- FANIN_MPI_JOIN=early fanin run --mpi -n 4 -- ./pi    (else the MPI adds 8 bytes itself)
 program integrate
   use mpi
   implicit none

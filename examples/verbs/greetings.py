@@ -1,10 +1,10 @@
 """pyverbs and collectives in one program.
 
-    fanin run -n 4 -- env LD_PRELOAD=$(fanin verbs-lib) python examples/verbs/greetings.py
+    fanin run -n 4 --pyverbs -- env LD_PRELOAD=$(fanin verbs-lib) python examples/verbs/greetings.py
 
 Each rank has a queue pair of pyverbs for datagrams. An allreduce, on the same protection domain, completion queue and
 memory region, tells all ranks the numbers and addresses of these queue pairs. Then each rank sends a datagram to the
-next one. The interpreter must have pyverbs (Debian: python3-pyverbs) and fanin.
+next one. --pyverbs adds pyverbs of the system (Debian: python3-pyverbs) to an environment that has fanin.
 """
 
 import os

@@ -1,12 +1,12 @@
 """Heat on a plate: pyverbs carries the edges between neighbours, collectives say when it is over.
 
-    fanin run -n 4 -- env LD_PRELOAD=$(fanin verbs-lib) python examples/verbs/heat.py        # on software NICs
-    fanin run -n 4 --name rdma -- python examples/verbs/heat.py                    # on real devices: docs/verbs.md
+    fanin run -n 4 --pyverbs -- env LD_PRELOAD=$(fanin verbs-lib) python examples/verbs/heat.py  # on software NICs
+    fanin run -n 4 --pyverbs --name rdma -- python examples/verbs/heat.py               # on real devices: docs/verbs.md
 
 Each rank has some rows of the plate, and a queue pair of pyverbs for the rank above it and for the one below. In each
 step it writes its first and last row into their memory, while an allreduce finds the largest change of the step before.
 Both kinds of traffic use the same memory: `Communicator.alloc` gives it to Fanin's device, and pyverbs' MR to the verbs
-device. The interpreter must have pyverbs (Debian: python3-pyverbs) and fanin.
+device. --pyverbs adds pyverbs of the system (Debian: python3-pyverbs) to an environment that has fanin.
 """
 
 import hashlib

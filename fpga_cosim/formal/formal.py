@@ -12,7 +12,6 @@ The rules are in `slot_properties.vh`. yosys makes a formula of the engine, and 
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -24,6 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from fanin_wire.command_line import Parser
 from fpga_cosim.syn.synthesis import relative, tool
 from fpga_cosim.tb.tools import OWN_BUILD, ROOT, ToolFailed, ToolMissing, run
 
@@ -152,7 +152,7 @@ def check_faults(faults: Sequence[Fault]) -> bool:
 
 def main() -> int:
     """Run. Returns the exit code: 1 if a rule fails, a fault is not found, or a tool is missing or fails."""
-    parser = argparse.ArgumentParser(prog="python -m fpga_cosim.formal.formal", description=__doc__)
+    parser = Parser(prog="python -m fpga_cosim.formal.formal", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("proof", "covers", "faults"), default="proof")
     parser.add_argument("names", nargs="*", help="of faults; default: all")
     asked = parser.parse_args()

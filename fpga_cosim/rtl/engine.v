@@ -111,7 +111,7 @@ module engine #(
 );
 
 localparam [31:0] SLOTS = 32'd1 << LEASE, LARGEST_CHUNK = 32'd64 << CHUNK, SMALLEST_LEASE = 32'd4;
-localparam [7:0] TREE = 8'd1, RING_ROUTE = 8'd2, LAST_STATUS = `FANIN_STATUS_DRAINING;
+localparam [7:0] TREE = 8'd1, RING_ROUTE = 8'd2, LAST_STATUS = `FANIN_STATUS_PATH_MTU;
 localparam [95:0] MAPPED = 96'hffff; // before an IPv4 address
 localparam [24:0] GROUP_MAC = {24'h01005e, 1'b0}; // before the lower bits of a multicast address (RFC 1112)
 

@@ -10,7 +10,6 @@ was found into the table.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -20,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fanin_wire.command_line import Parser
 from fpga_cosim.tb.tools import OWN_BUILD, ROOT, ToolFailed, ToolMissing, run
 
 TABLE = Path(__file__).with_name("designs.toml")
@@ -146,7 +146,7 @@ def render(designs: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Run. Returns the exit code: 1 if a figure has become worse, or a tool is missing or fails."""
-    parser = argparse.ArgumentParser(prog="python -m fpga_cosim.syn.synthesis", description=__doc__)
+    parser = Parser(prog="python -m fpga_cosim.syn.synthesis", description=__doc__)
     parser.add_argument("parts", nargs="*", help="parts of the names of designs; default: all")
     parser.add_argument("--write", action="store_true", help="put what is found into the table")
     asked = parser.parse_args()

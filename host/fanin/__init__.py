@@ -7,13 +7,13 @@
 `fanin.verbs` is the interface below, in the habits of pyverbs; `fanin.errors` has an exception for each status.
 """
 
-from fanin.driver import BUILD_IT
+from fanin.driver import build_it
 from fanin.errors import DriverMissing, FaninError
 
 try:
     from fanin._binding import Request
 except ImportError as error:
-    raise DriverMissing(f"the extension of this package can not be loaded ({error})", remedy=BUILD_IT) from None
+    raise DriverMissing(f"the extension of this package can not be loaded ({error})", remedy=build_it()) from None
 
 from fanin.api.capabilities import Capabilities
 from fanin.api.communicator import Communicator
@@ -33,5 +33,15 @@ __all__ = [
     "Progress",
     "Reason",
     "Request",
+    "__version__",
     "device_status",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """The version is looked up when it is asked for: it opens files."""
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("fanin")
+    raise AttributeError(f"module {__name__} has no attribute {name}")

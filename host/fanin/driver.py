@@ -23,7 +23,6 @@ from fanin_wire.status import status_entry
 
 LIBRARY_PATH = Path(__file__).with_name("libfanin.so")
 HEADER_PATH = Path(__file__).with_name("core") / "fanin.h"
-BUILD_IT = "Build it: install a C compiler (Debian: gcc), then `pip install -e .` in the project's folder."
 SLICE_MS = 100  # longest stay in a C call, so that Ctrl-C gets through
 MEANWHILE_MS = 5  # between two calls of `meanwhile`
 
@@ -55,6 +54,13 @@ for _type in TYPES:
     ffi.typeof(_type)
 
 
+def build_it() -> str:
+    """The remedy for a library that is not built."""
+    from fanin_wire.installation import install_command  # seldom needed
+
+    return f"Build it: install a C compiler (Debian: gcc), then `{install_command()}`."
+
+
 @functools.cache
 def library() -> Any:
     """The loaded driver core; DriverMissing if there is none.
@@ -66,7 +72,7 @@ def library() -> Any:
     try:
         core = ffi.dlopen(str(LIBRARY_PATH))
     except OSError as error:
-        raise DriverMissing(f"the driver core can not be loaded ({error})", remedy=BUILD_IT) from None
+        raise DriverMissing(f"the driver core can not be loaded ({error})", remedy=build_it()) from None
     for name in dir(core):
         getattr(core, name)
     return core

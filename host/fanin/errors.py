@@ -25,7 +25,7 @@ class FaninError(Exception):
         self.detail = detail
         self.remedy = remedy or entry.remedy
         self.missing_ranks: tuple[int, ...] = ()  # ranks of the job that were waited for
-        self.lost_device = ""  # of PEER_LOST: the address of the switch or NIC that does not answer, if it is known
+        self.lost_device = ""  # address of the switch or NIC that does not answer, or to which no data pass
         happened = detail or entry.meaning
         sentence = happened if happened.endswith((".", "?", "!")) else f"{happened}."
         super().__init__(f"{entry.name}: {sentence} {self.remedy}")
@@ -105,6 +105,9 @@ class CqOverrun(FaninError): ...
 
 
 class Draining(FaninError): ...
+
+
+class PathMtu(FaninError): ...
 
 
 class DriverMissing(NotSupported):

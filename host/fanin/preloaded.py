@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fanin.driver import BUILD_IT
+from fanin.driver import build_it
 from fanin.errors import DriverMissing
 
 
 def built(library: Path, name: str) -> Path:
     """The path of a library; DriverMissing, with its name in words, if it has not been built."""
     if not library.exists():
-        raise DriverMissing(f"{name} is not at {library}", remedy=BUILD_IT)
+        raise DriverMissing(f"{name} is not at {library}", remedy=build_it())
     return library

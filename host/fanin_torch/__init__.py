@@ -1,6 +1,7 @@
 """Fanin for PyTorch: `torch.distributed.init_process_group("fanin")` for CPU tensors.
 
-`pip install fanin[torch]` is enough: torch calls `register` when it is imported (entry point group `torch.backends`).
+An environment that has torch and Fanin is enough: torch calls `register` when it is imported (entry point group
+`torch.backends`).
 Where that is switched off (TORCH_DEVICE_BACKEND_AUTOLOAD=0), `import fanin_torch` does it.
 """
 

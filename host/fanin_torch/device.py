@@ -11,18 +11,22 @@ import json
 import os
 import secrets
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 from fanin.driver import complaint, ffi, library
-from fanin.errors import FaninError, InvalidRequest, NoDevice, Timeout
+from fanin.errors import FaninError, InvalidRequest, NoDevice, NotSupported, Timeout
 from fanin.job import Job, JobNode
 from fanin.membership.device_connection import DeviceConnection
 from fanin_torch.local_fabric import READY_SECONDS, LocalFabric
 from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.settings import Settings
+from fanin_wire.limits import MAX_JOB_CHUNK
 
+T = TypeVar("T")
 PLACE = ffi.typeof("struct fanin_place *")
 NICS = ffi.typeof("struct fanin_nic[]")
 MOST_NICS = int(ffi.typeof("enum fanin_nic_limit").relements["FANIN_MAX_NICS"])
@@ -30,6 +34,7 @@ START_ONE = (
     "Bring a fabric up (fanin fabric up), or set FANIN_SOCKET on every rank to the socket of its NIC. "
     "Ranks that are all on one machine get a NIC for the run if none of them has one."
 )
+MOST_WORDS = 300  # bytes of what names fabrics that are up
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ def device_of(store: Any, rank: int, size: int) -> Device:
         rows = _tell_all(store, "nics", rank, size, mine)
         if device is not None and all(row["has_device"] for row in rows):
             return device
-        problem = START_ONE
+        problem = _start_one()
         try:
             device = device or _open(store, rank, rows, nics)
         except FaninError as error:
@@ -147,21 +152,32 @@ def _need_a_fabric(rows: list[dict[str, Any]]) -> bool:
 
 
 def job_of(device: Device, store: Any, rank: int, size: int, settings: Settings) -> Job:
-    """The job of a group: its members exchange their places."""
-    mine = [asdict(device.place), secrets.randbits(32) or 1, secrets.randbits(32), settings._asdict()]
+    """The job of a group: its members exchange their places, and the longest segments that their NICs take."""
+    longest = device.connection.context.query_device().max_chunk
+    mine = [asdict(device.place), secrets.randbits(32) or 1, secrets.randbits(32), settings._asdict(), longest]
     rows = _tell_all(store, "places", rank, size, mine)
     nodes: dict[Place, list[int]] = {}
     for number, (place, *_) in enumerate(rows):
         nodes.setdefault(Place(place["address"], place["ring"], tuple(place["switches"])), []).append(number)
-    _, jid, key, agreed = rows[0]
+    _, jid, key, agreed, _ = rows[0]
+    longest = min(MAX_JOB_CHUNK, *(row[-1] for row in rows))
     return Job(
         jid=jid,
         key=key,
         nodes=tuple(JobNode(place.address, tuple(ranks), place.switches, place.ring) for place, ranks in nodes.items()),
         route=agreed["route"],
+        chunk=1 << (longest.bit_length() - 1),
         slots=agreed["slots"],
         reproducible=agreed["reproducible"],
     )
+
+
+def _start_one() -> str:
+    """What to do without a NIC. It names fabrics that are up, under another name or in another folder."""
+    words = ffi.new("char[]", MOST_WORDS)
+    library().fanin_name_fabrics(words, MOST_WORDS)
+    others = ffi.string(words).decode()
+    return f"{START_ONE} Up are {others}." if others else START_ONE
 
 
 def _nics() -> list[tuple[str, Place]]:
@@ -196,13 +212,21 @@ def _switches_of_environment(place: Place) -> Place:
 
 def _host() -> str:
     """What is equal for processes of one host."""
-    with open("/proc/sys/kernel/random/boot_id") as boot:
-        return boot.read().strip()
+    return _kernel(lambda: Path("/proc/sys/kernel/random/boot_id").read_text().strip())
 
 
 def _network() -> int:
     """What is equal for processes of one network namespace of a host."""
-    return os.stat("/proc/self/ns/net").st_ino
+    return _kernel(lambda: os.stat("/proc/self/ns/net").st_ino)
+
+
+def _kernel(read: Callable[[], T]) -> T:
+    """What the kernel shows in /proc. Raises NotSupported where it does not."""
+    try:
+        return read()
+    except OSError as error:
+        cause = f"the kernel does not show {error.filename}: {error.strerror}"
+        raise NotSupported(cause, remedy="Let this process see all of /proc, without hidepid or subset.") from None
 
 
 def _tell_all(store: Any, what: str, rank: int, size: int, mine: Any, extra: float = 0.0) -> list[Any]:

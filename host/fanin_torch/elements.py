@@ -27,6 +27,9 @@ INTEGERS = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
 )
+NUMBERS = {torch.bool: "|b1", torch.bfloat16: "<u2", torch.complex64: "<f4", torch.complex128: "<f8"} | {
+    dtype: np.dtype(str(dtype).removeprefix("torch.")).str for dtype in (*INTEGERS, torch.float16, *FLOATS[2:])
+}
 ON_FLOATS = ("sum", "mean", "prod", "min", "max")
 BY_PARTS = ("sum", "mean")  # of complex numbers: each part for itself
 
@@ -76,17 +79,29 @@ def in_order(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if is_memory(tensor) else tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
+class _Memory:
+    """Of a tensor, as numpy takes it. `Tensor.numpy()` would mark the storage as one that nobody may resize, and refuse
+    tensors of one element with some strides."""
+
+    def __init__(self, tensor: torch.Tensor, typestr: str) -> None:
+        self.storage = tensor.untyped_storage()  # lives as long as the array, whatever the tensor gets in its place
+        count = tensor.numel() * tensor.element_size() // np.dtype(typestr).itemsize
+        address = (tensor.data_ptr(), False)
+        self.__array_interface__ = {"version": 3, "typestr": typestr, "shape": (count,), "data": address}
+
+
+def _array(tensor: torch.Tensor, typestr: str) -> np.ndarray:
+    if tensor.numel() and not tensor.data_ptr():  # it stands for another, as results of functional collectives do
+        return tensor.detach().reshape(-1).view(torch.uint8).numpy().view(typestr)
+    return np.asarray(_Memory(tensor, typestr))
+
+
 def as_numbers(tensor: torch.Tensor) -> np.ndarray:
     """A flat array over the memory of a tensor, of the type in which the devices compute: bf16 as uint16, complex
-    numbers as pairs."""
-    flat = tensor.detach().reshape(-1)
-    if flat.dtype is torch.bfloat16:
-        flat = flat.view(torch.uint16)
-    elif flat.dtype.is_complex:
-        flat = torch.view_as_real(flat).reshape(-1)
-    return flat.numpy()
+    numbers as pairs. The elements lie one after the other: `in_order`."""
+    return _array(tensor, NUMBERS[tensor.dtype])
 
 
 def as_bytes(tensor: torch.Tensor) -> np.ndarray:
-    """A flat array of bytes over the memory of a tensor, of whatever type."""
-    return tensor.detach().reshape(-1).view(torch.uint8).numpy()
+    """A flat array of bytes over the memory of a tensor, of whatever type, whose elements lie one after the other."""
+    return _array(tensor, "|u1")

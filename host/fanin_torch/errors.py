@@ -8,6 +8,18 @@ from typing import Any, NoReturn
 from torch.distributed import DistBackendError
 
 from fanin.errors import FaninError
+from fanin_wire.status import status_entry
+
+# General remedies for programs of torch.
+REMEDIES = {
+    "LOCAL_PROTECTION_ERROR": "Give tensors in ordinary memory of the CPU that stays until the work has ended.",
+    "PEER_LOST": "See who is named. Go on without them by fanin_torch.survivors, or start all ranks again by torchrun.",
+    "TIMEOUT": "See which rank is named as missing, or give init_process_group a longer timeout.",
+    "NO_RESOURCES": "Destroy groups that are not needed, or set FANIN_TORCH_SLOTS to fewer slots.",
+    "ABORTED": "See the first error of all ranks, which names the cause. Then make the group anew.",
+    "FLUSHED": "Wait for a work before you destroy its group. Else the first error of the group names the cause.",
+    "NOT_SUPPORTED": "Use an operation and a data type that devices compute: docs/pytorch.md has them.",
+}
 
 
 @functools.cache
@@ -21,8 +33,11 @@ def as_torch(error: FaninError) -> FaninError:
         return error
     kind: Any = type(error)
     made: FaninError = _torch_class(kind).__new__(_torch_class(kind), *error.args)
-    made.args = error.args
     made.__dict__.update(error.__dict__)
+    entry = status_entry(error.status)
+    if error.remedy == entry.remedy:  # the general one, which names what programs of Fanin call
+        made.remedy = REMEDIES.get(entry.name, entry.remedy)
+    made.args = (str(error).replace(error.remedy, made.remedy),)
     return made
 
 

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import os
 import random
+import select
 import selectors
 import shutil
 import signal
@@ -32,7 +33,8 @@ from fanin.verbs.context import device_status
 READY_SECONDS = 180.0  # the first NIC of a machine compiles its code
 FIRST_RANK_SECONDS = 60.0
 BRING_UP = "fanin fabric up --nodes 1"
-TRIES = 16
+TRIES = 16  # of addresses
+LONGEST_SOCKET = 107  # bytes of the name of a Unix socket
 GUARD, NIC, LOG = "guard", "nic0.sock", "nic.log"
 PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
@@ -72,7 +74,7 @@ class LocalFabric:
 
 def _start() -> str:
     """The folder of a new NIC that answers; or why there is none."""
-    folder = Path(tempfile.mkdtemp(prefix="fanin-torch-"))
+    folder = _new_folder()
     command = [sys.executable, "-P", __file__, str(folder)]
     with (folder / LOG).open("w") as log:
         guard = subprocess.Popen(
@@ -89,6 +91,15 @@ def _start() -> str:
     return said
 
 
+def _new_folder() -> Path:
+    """In TMPDIR, or in /tmp where the names of sockets would be too long."""
+    folder = Path(tempfile.mkdtemp(prefix="fanin-torch-"))
+    if len(os.fsencode(folder / NIC)) <= LONGEST_SOCKET:
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix="fanin-torch-", dir="/tmp"))
+
+
 def _end_of_log(folder: Path) -> str:
     return (folder / LOG).read_text()[-500:] if (folder / LOG).exists() else ""
 
@@ -100,8 +111,9 @@ def main() -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / GUARD))
         listener.listen(128)
-        nic = _start_nic(folder)
+        nic = None
         try:
+            nic = _start_nic(folder)
             if nic is not None:
                 print("ready", flush=True)
                 _serve(listener, nic)
@@ -119,14 +131,17 @@ def _start_nic(folder: Path) -> subprocess.Popen[bytes] | None:
     if found is None:
         print("the program fanin-nic is not on the PATH", flush=True)
         return None
-    end_with_this = _ending_with_this_process()
+    end_with_this, end = _ending_with_this_process(), time.monotonic() + READY_SECONDS
     for _ in range(TRIES):
         address = f"127.78.{random.randrange(256)}.{random.randrange(1, 255)}"
         command = [found, "--name", "torch", "--address", address, "--socket", str(folder / NIC)]
         nic = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=end_with_this)
-        if _answers(nic, folder / NIC):
+        if _answers(nic, folder / NIC, end):
             return nic
-    print(f"no NIC could be started: {_end_of_log(folder)!r}", flush=True)
+        if _is_unwanted() or time.monotonic() > end:
+            break
+    if not _is_unwanted():
+        print(f"no NIC could be started: {_end_of_log(folder)!r}", flush=True)
     return None
 
 
@@ -135,6 +150,7 @@ def _ending_with_this_process() -> Callable[[], None]:
     prctl, this = ctypes.CDLL(None).prctl, os.getpid()
 
     def prepare() -> None:
+        os.setpgid(0, 0)  # what it starts to compile its code ends with it
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != this:  # it has ended before
             os._exit(1)
@@ -142,17 +158,24 @@ def _ending_with_this_process() -> Callable[[], None]:
     return prepare
 
 
-def _answers(nic: subprocess.Popen[bytes], path: Path) -> bool:
-    end = time.monotonic() + READY_SECONDS
-    while nic.poll() is None and time.monotonic() < end:
+def _answers(nic: subprocess.Popen[bytes], path: Path, end: float) -> bool:
+    """Whether the NIC does until `end`, by the monotonic clock. It has ended if not."""
+    while nic.poll() is None and time.monotonic() < end and not _is_unwanted():
         with contextlib.suppress(FaninError):
             device_status(path)
             return True
         time.sleep(0.02)
-    if nic.poll() is None:
-        nic.kill()
-        nic.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(nic.pid, signal.SIGKILL)
+    nic.wait()
     return False
+
+
+def _is_unwanted() -> bool:
+    """Whether rank 0 has ended, which reads what this program says."""
+    waiting = select.poll()
+    waiting.register(sys.stdout, 0)  # for its errors alone
+    return bool(waiting.poll(0))
 
 
 def _serve(listener: socket.socket, nic: subprocess.Popen[bytes]) -> None:

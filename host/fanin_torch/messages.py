@@ -3,7 +3,7 @@
 | message | way |
 | --- | --- |
 | up to EAGER bytes | a SEND with header and data; the receiver copies it out of a shared receive queue |
-| longer | rendezvous: a SEND with key and address of the sender's memory; the receiver fetches them by RDMA READ |
+| longer | rendezvous: a SEND with key and address of the data (`message_memory`); the receiver fetches them by READ |
 
 Two ranks connect when both have to do with each other. One thread takes completions. It sleeps, but looks a few times a
 second for peers that are gone: the queue pair of a process that has ended does not answer a WRITE of no bytes.
@@ -36,6 +36,7 @@ from fanin.verbs.enums import (
     IBV_WR_SEND,
 )
 from fanin_torch.device import Device
+from fanin_torch.message_memory import MessageMemory, Place
 from fanin_wire.verbs import CompletionStatus
 
 HEADER = struct.Struct("<IIqQQQ")  # kind, remote key, tag, bytes, address, number of the sender's message
@@ -45,7 +46,7 @@ SLOT = HEADER.size + EAGER
 RECEIVES, SENDS = 256, 64  # slots
 MOST_BYTES = 1 << 30  # of one READ
 LOOK_SECONDS = 0.2  # between two looks for peers that are gone
-ACK_TIMEOUT = 17  # 4.096 us * 2^17 = 0.54 s; eight of them until a peer counts as gone, for its NIC may be busy
+ACK_TIMEOUT = 15  # 4.096 us * 2^15 = 0.13 s; of eight, the last ones longer, 3.6 s until a peer counts as gone
 MTU_4096 = 5
 POLL_LEAST, POLL_MOST = 0.001, 0.02  # seconds between two looks into the store while a peer has not connected
 ANY = -1
@@ -67,7 +68,7 @@ class Message:
         self._ending = threading.Lock()  # between the end and those who ask to be told of it
         self._at_end: Callable[[], None] | None = None
         self._error: FaninError | None = None
-        self.regions: list[MR] = []
+        self.place: Place | None = None  # of a long one
         self.left = 0  # READs under way
 
     def end(self, error: FaninError | None = None) -> None:
@@ -166,7 +167,7 @@ class Messages:
             return
         context = self._device.connection.context
         self._pd, self._cq = PD(context), CQ(context)
-        self._srq = SRQ(self._pd)
+        self._srq, self._memory = SRQ(self._pd), MessageMemory(self._pd)
         self._receive_slots = MR(self._pd, RECEIVES * SLOT, IBV_ACCESS_LOCAL_WRITE)
         self._send_slots = MR(self._pd, SENDS * SLOT, IBV_ACCESS_LOCAL_WRITE)
         self._free = list(range(SENDS))
@@ -192,9 +193,9 @@ class Messages:
                     header = HEADER.pack(DATA, 0, tag, array.nbytes, 0, number)
                     self._send(to, header, array, message.end)
                     return
-                region = self._register(message, IBV_ACCESS_REMOTE_READ)
+                place = message.place = self._memory.of_source(array)
                 self._offers[number] = message
-                header = HEADER.pack(OFFER, region.rkey, tag, array.nbytes, array.ctypes.data, number)
+                header = HEADER.pack(OFFER, place.region.rkey, tag, array.nbytes, place.address, number)
                 self._send(to, header, None, lambda error: self._drop_offer(number, error) if error else None)
 
             self._when_connected(to, message, begin)
@@ -314,16 +315,10 @@ class Messages:
 
     # ---- Work requests ----
 
-    def _register(self, message: Message, access: int) -> MR:
-        region = MR(self._pd, message.array.nbytes, access, address=message.array.ctypes.data)
-        message.regions.append(region)
-        return region
-
     def _release(self, message: Message) -> None:
-        for region in message.regions:
-            with contextlib.suppress(FaninError):
-                region.close()
-        message.regions.clear()
+        place, message.place = message.place, None
+        if place is not None:
+            self._memory.release(place, message.array.nbytes)
 
     def _post_receive(self, slot: int) -> None:
         piece = SGE(self._receive_slots.address + slot * SLOT, SLOT, self._receive_slots.lkey)
@@ -445,7 +440,11 @@ class Messages:
         if peer.error is not None:
             message.end(peer.error)
             return
-        region = self._register(message, IBV_ACCESS_LOCAL_WRITE)
+        try:
+            place = message.place = self._memory.of_destination(message.array)
+        except FaninError as error:
+            self._fetched(message, arrival, error)
+            return
         pieces = range(0, arrival.length, MOST_BYTES)
         message.left = len(pieces)
         errors: list[FaninError] = []
@@ -458,12 +457,14 @@ class Messages:
 
         for start in pieces:
             length = min(MOST_BYTES, arrival.length - start)
-            request = SendWR(0, IBV_WR_RDMA_READ, sg=[SGE(message.array.ctypes.data + start, length, region.lkey)])
+            request = SendWR(0, IBV_WR_RDMA_READ, sg=[SGE(place.address + start, length, place.region.lkey)])
             request.set_wr_rdma(arrival.key, arrival.address + start)
             self._post(peer, request, at_end)
 
     def _fetched(self, message: Message, arrival: Arrival, error: FaninError | None) -> None:
         """Also of a receive whose time has run out: the sender's memory is to be its own again."""
+        if error is None and message.place is not None and not message.done:
+            self._memory.copy_to(message.array, message.place)
         self._release(message)
         message.end(error)
         peer = self._peers[arrival.source]

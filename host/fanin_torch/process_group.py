@@ -33,6 +33,7 @@ from fanin_torch.errors import as_torch, refuse
 from fanin_torch.messages import ANY, Messages
 from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.settings import SUBGROUP_SHARE, Settings
+from fanin_torch.untraced import leave_untraced
 from fanin_torch.work import Completer, Ending, FaninWork
 from fanin_wire.limits import MIN_JOB_SLOTS
 
@@ -112,6 +113,11 @@ class FaninProcessGroup(ProcessGroup):
         return self._size
 
     getRank, getSize = rank, size
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        """The kinds of devices whose tensors it takes."""
+        return [torch.device("cpu")]
 
     def _get_backend(self, device: Any) -> Any:
         """What does the calls for a kind of device: the group itself, for the CPU. RuntimeError for others."""
@@ -524,3 +530,6 @@ def _group_of(group: FaninProcessGroup | None) -> FaninProcessGroup:
             InvalidRequest(f"{found!r} is no group of Fanin", remedy='init_process_group("fanin") makes one.')
         )
     return found
+
+
+leave_untraced(FaninProcessGroup, FaninWork)

@@ -1,7 +1,7 @@
 """Work: what torch waits for, and the thread that ends it where nobody waits.
 
 The device does the collective. What is left to the host (to copy a result to ordinary memory, to post what had no room)
-is done by whoever waits, or by a sleeping thread of the group for works that were started without a wait.
+is done by whoever waits, or by sleeping threads of the group for works that were started without a wait.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
@@ -18,6 +19,11 @@ import torch.distributed as dist
 
 from fanin.errors import FaninError, Timeout
 from fanin_torch.errors import as_torch
+
+PATIENCE = 0.5  # seconds
+WORKING = 0.001  # seconds of a core in that time: then a callback does not wait
+DEEPEST = 3  # of callbacks of works that have begun in callbacks
+_local = threading.local()  # completer: of whose callbacks this thread runs
 
 
 class Step(Protocol):
@@ -65,6 +71,7 @@ class FaninWork(dist.Work):
         self._future: Any = None
         self._end: Any = None
         self._at_end: Callable[[], None] | None = None
+        self._to_tell: tuple[Any, Callable[[], None] | None] = (None, None)  # who had asked when it ended
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """True when it has ended. Raises its error; or Timeout, after which it goes on."""
@@ -75,18 +82,22 @@ class FaninWork(dist.Work):
         return True
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait for its end, whatever it is. Timeout after `seconds`."""
+        """Wait for its end, whatever it is, and tell it. Timeout after `seconds`."""
+        if self.take_end(seconds):
+            self.tell()
+
+    def take_end(self, seconds: float | None = None) -> bool:
+        """Wait for its end, whatever it is. Whether the caller is to tell it. Timeout after `seconds`."""
         if self._is_done:
-            return
+            return False
         if not self._ending.acquire(timeout=-1 if seconds is None else seconds):
             raise as_torch(Timeout(f"{self.name} is still under way after {seconds:g} s"))
         try:
-            if not self._is_done:
-                self._take_steps(seconds)
+            return not self._is_done and self._take_steps(seconds)
         finally:
             self._ending.release()
 
-    def _take_steps(self, seconds: float | None) -> None:
+    def _take_steps(self, seconds: float | None) -> bool:
         error: BaseException | None = None
         for step in self._steps:
             try:
@@ -104,14 +115,21 @@ class FaninWork(dist.Work):
                 self._conclude()
             except Exception as failure:
                 error = failure
-        self._tell(error)
-
-    def _tell(self, error: BaseException | None) -> None:
         with self._telling:
             self._error, self._is_done = error, True
             self._steps.clear()
             self._conclude = nothing
-            end, at_end = self._end, self._at_end
+            self._to_tell = self._end, self._at_end
+        return True
+
+    @property
+    def has_future(self) -> bool:
+        """Whether somebody had asked for its future when it ended."""
+        return self._to_tell[0] is not None
+
+    def tell(self) -> None:
+        """Its end to those who asked before, once. The program's callbacks may wait for other works."""
+        end, at_end = self._to_tell
         if end is not None:
             end.set_result(None)
         if at_end is not None:
@@ -148,10 +166,11 @@ class FaninWork(dist.Work):
         """Whether it has ended, well or not; without waiting."""
         if not self._is_done and self._ending.acquire(blocking=False):
             try:
-                if not self._is_done and all(_has_ended(step) for step in self._steps):
-                    self._take_steps(None)
+                ends = not self._is_done and all(map(_has_ended, self._steps)) and self._take_steps(None)
             finally:
                 self._ending.release()
+            if ends:
+                self.tell()
         return self._is_done
 
     def is_success(self) -> bool:
@@ -187,21 +206,40 @@ def _has_ended(step: Step) -> bool:
 
 
 class Completer:
-    """A thread that ends works in the order in which it gets them. It sleeps while there are none."""
+    """A thread that ends works in the order in which it gets them, and lets a teller tell of each.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    They sleep while there are none. Works that begin in a callback have a completer of their own, since the callback
+    may wait for them.
+    """
+
+    def __init__(self, name: str, depth: int = 0) -> None:
+        self._name, self._depth = name, depth
         self._works: queue.SimpleQueue[FaninWork | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._teller = Teller(f"{name}-callbacks", self)
+        self._deeper: Completer | None = None  # for works that begin in callbacks
         self._starting = threading.Lock()
 
     def take(self, work: FaninWork) -> None:
         """It will be ended, whoever waits."""
+        if (deeper := self._below(getattr(_local, "completer", None))) is not None:
+            deeper.take(work)
+            return
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
         self._works.put(work)
+
+    def _below(self, completer: Completer | None) -> Completer | None:
+        """The one for works of callbacks of `completer`, if that is this one or a deeper one."""
+        if self._depth == DEEPEST:
+            return None
+        if completer is self:
+            with self._starting:
+                self._deeper = self._deeper or Completer(self._name, self._depth + 1)
+            return self._deeper
+        return self._deeper._below(completer) if completer is not None and self._deeper is not None else None
 
     def take_when_ended(self, work: FaninWork, steps: Sequence[Ending]) -> None:
         """Take it when all its steps have ended, in whatever order they do: so it waits for no other work."""
@@ -218,13 +256,73 @@ class Completer:
 
     def _run(self) -> None:
         while (work := self._works.get()) is not None:
-            work.finish()
+            if work.take_end():
+                self._teller.tell(work) if work.has_future else work.tell()
             del work  # its tensors are the program's
 
     def close(self) -> None:
-        """When all works have ended; a callback in the thread itself does not wait for that."""
+        """When all works have ended; a callback in such a thread itself does not wait for that."""
         if self._thread is not None:
             self._works.put(None)
             if self._thread is not threading.current_thread():
                 self._thread.join()
             self._thread = None
+        self._teller.close()
+        if self._deeper is not None:
+            self._deeper.close()
+
+
+class Teller:
+    """A thread that runs the callbacks of works, one after the other, so that all ranks have the same order. One that
+    sleeps for PATIENCE seconds and more may wait for what a later one does, so another thread goes on."""
+
+    def __init__(self, name: str, completer: Completer) -> None:
+        self._name, self._completer = name, completer
+        self._works: queue.SimpleQueue[FaninWork | None] = queue.SimpleQueue()  # of the last thread, which goes on
+        self._threads: list[threading.Thread] = []
+        self._is_free = threading.Event()
+        self._changing = threading.Lock()
+
+    def tell(self, work: FaninWork) -> None:
+        """Let the callbacks of an ended work run."""
+        if not self._threads or not self._gets_free():
+            with self._changing:
+                self._works.put(None)
+                self._works = queue.SimpleQueue()
+            thread = threading.Thread(target=self._run, args=(self._works,), name=self._name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._is_free.clear()
+        self._works.put(work)
+
+    def _gets_free(self) -> bool:
+        """Wait until the thread is free. False if it sleeps instead."""
+        spent: float | None = None
+        while not self._is_free.wait(PATIENCE):
+            before, spent = spent, _seconds_of_core(self._threads[-1])
+            if before is not None and spent - before < WORKING:
+                return False
+        return True
+
+    def _run(self, works: queue.SimpleQueue[FaninWork | None]) -> None:
+        _local.completer = self._completer
+        while (work := works.get()) is not None:
+            work.tell()
+            del work
+            with self._changing:
+                if works is self._works:
+                    self._is_free.set()
+
+    def close(self) -> None:
+        """When all callbacks have run; a callback itself does not wait for that."""
+        self._works.put(None)
+        if not hasattr(_local, "completer"):
+            for thread in self._threads:
+                thread.join()
+        self._threads.clear()
+
+
+def _seconds_of_core(thread: threading.Thread) -> float:
+    """What a living thread has used."""
+    assert thread.ident is not None
+    return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))

@@ -54,7 +54,8 @@ enum fanin_status {
     FANIN_MEMBERS_MISMATCH = 19,
     FANIN_CQ_OVERRUN = 20,
     FANIN_TOO_FEW_LANES = 21,
-    FANIN_DRAINING = 22
+    FANIN_DRAINING = 22,
+    FANIN_PATH_MTU = 23
 };
 
 enum fanin_op {
@@ -192,8 +193,9 @@ struct fanin_cqe {
     uint8_t missing_kind;     /* 0: ranks of this node; k: children of the k-th device above (ring, 1: nodes) */
     uint8_t kind;             /* enum fanin_completion_kind: COLLECTIVE */
     uint32_t positions;       /* positions that are complete */
-    uint32_t lost_device;     /* PEER_LOST: IPv4 address, host order, of the device that is silent or was started anew; 0:
-                               * it is a process, or several devices, or not known */
+    uint32_t lost_device;     /* IPv4 address, host order. PEER_LOST: of the device that is silent or was started anew;
+                               * PATH_MTU: of the one at the other end of the path. 0: it is a process, or several
+                               * devices, or not known */
     uint64_t reserved64[2];
 };
 
@@ -330,7 +332,8 @@ struct fanin_wc {
     uint32_t source_qpn;      /* of a datagram */
     uint32_t source;          /* of a datagram: IPv4 address of its sender, host order */
     uint32_t qpn;
-    uint32_t reserved[2];
+    uint32_t unsolicited;     /* 1: no message came with it whose sender wants the receiver to be woken */
+    uint32_t reserved;
     uint8_t status;           /* enum fanin_wc_status */
     uint8_t opcode;           /* enum fanin_wc_opcode */
     uint8_t flags;            /* enum fanin_wc_flags */
@@ -444,7 +447,7 @@ struct fanin_attach_reply {
     uint32_t srq_offset;      /* of the receive ring of shared receive queue 0 */
     uint32_t srq_stride;
     uint32_t max_shared_queues; /* of this client */
-    uint32_t reserved;
+    uint32_t mtu;             /* bytes: the largest IP packet that the device sends */
 };
 
 /* A queue pair of a verbs device, as its other side needs it to connect. */

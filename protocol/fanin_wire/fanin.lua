@@ -21,7 +21,7 @@ local NAMES = {
   opcode = { [192] = "CONTRIBUTION", [193] = "RESULT", [194] = "PROBE", [195] = "NEED", [196] = "WAIT", [197] = "ACK", [198] = "CONFIG", [199] = "CONFIG_ACK", [200] = "LEAVE", [201] = "LEAVE_ACK", [202] = "QUERY", [203] = "STATUS", [204] = "ABORT", [205] = "NAK", [206] = "KEEPALIVE" },
   op = { [0] = "NONE", [1] = "SUM", [2] = "MIN", [3] = "MAX", [4] = "MEAN", [5] = "PROD", [6] = "LAND", [7] = "LOR", [8] = "LXOR", [9] = "BAND", [10] = "BOR", [11] = "BXOR", [12] = "MINLOC", [13] = "MAXLOC" },
   dtype = { [0] = "NONE", [1] = "F32", [2] = "F64", [3] = "I32", [4] = "I64", [5] = "I8", [6] = "I16", [7] = "U8", [8] = "U16", [9] = "U32", [10] = "U64", [11] = "F16", [12] = "BF16", [13] = "BOOL", [14] = "C64", [15] = "C128", [16] = "F32_I32", [17] = "F64_I32", [18] = "I16_I32", [19] = "I32_I32", [20] = "I64_I32" },
-  status = { [0] = "SUCCESS", [1] = "PENDING", [2] = "BUFFER_ERROR", [3] = "LOCAL_PROTECTION_ERROR", [4] = "PEER_LOST", [5] = "TIMEOUT", [6] = "OP_MISMATCH", [7] = "NOT_CONFIGURED", [8] = "JID_IN_USE", [9] = "NO_RESOURCES", [10] = "ABORTED", [11] = "FLUSHED", [12] = "NOT_SUPPORTED", [13] = "INVALID_REQUEST", [14] = "VERSION_MISMATCH", [15] = "DEVICE_LOST", [16] = "QUEUE_FULL", [17] = "NO_DEVICE", [18] = "PERMISSION_DENIED", [19] = "MEMBERS_MISMATCH", [20] = "CQ_OVERRUN", [21] = "TOO_FEW_LANES", [22] = "DRAINING" },
+  status = { [0] = "SUCCESS", [1] = "PENDING", [2] = "BUFFER_ERROR", [3] = "LOCAL_PROTECTION_ERROR", [4] = "PEER_LOST", [5] = "TIMEOUT", [6] = "OP_MISMATCH", [7] = "NOT_CONFIGURED", [8] = "JID_IN_USE", [9] = "NO_RESOURCES", [10] = "ABORTED", [11] = "FLUSHED", [12] = "NOT_SUPPORTED", [13] = "INVALID_REQUEST", [14] = "VERSION_MISMATCH", [15] = "DEVICE_LOST", [16] = "QUEUE_FULL", [17] = "NO_DEVICE", [18] = "PERMISSION_DENIED", [19] = "MEMBERS_MISMATCH", [20] = "CQ_OVERRUN", [21] = "TOO_FEW_LANES", [22] = "DRAINING", [23] = "PATH_MTU" },
   route = { [0] = "LOCAL", [1] = "TREE", [2] = "RING" },
   class = { [0] = "NONE", [1] = "ONE", [2] = "ALL" },
 }
@@ -300,7 +300,7 @@ local f = {
   icrc = ProtoField.uint32("fanin.icrc", "icrc", base.HEX, nil, nil, "the four bytes as they stand in the packet"),
   icrc_status = ProtoField.uint8("fanin.icrc.status", "icrc status", base.DEC, ICRC_STATUS),
   route = ProtoField.string("fanin.route", "route", base.ASCII, "whether the packet belongs to a tree or to a ring"),
-  lost_device = ProtoField.ipv4("fanin.lost_device", "lost device", "address of the device that is lost"),
+  lost_device = ProtoField.ipv4("fanin.lost_device", "lost device", "address of the device that is lost, or at the other end of a path"),
   stream = ProtoField.uint32("fanin.stream", "stream", base.DEC, nil, nil, "number of the job (jid and key) in this capture"),
   message = ProtoField.uint32("fanin.message", "message", base.DEC, nil, nil, "number of the message in this capture"),
   response_in = ProtoField.framenum("fanin.response_in", "answer in", base.NONE, frametype.RESPONSE),
@@ -744,7 +744,9 @@ local function dissect(tvb, pinfo, ports, root, offset, size, place)
     end
   end
   local lost = range_of(tvb, offset + BTH_SIZE, "CETH", "rank_bitmap")(4, 4) -- the lower half is an IPv4 address
-  if (packet.kind == "ABORT" or packet.kind == "LEAVE") and NAMES.status[packet.status] == "PEER_LOST" and lost:uint() ~= 0 then
+  local status = NAMES.status[packet.status]
+  local names_device = (packet.kind == "ABORT" or packet.kind == "LEAVE") and (status == "PEER_LOST" or status == "PATH_MTU")
+  if names_device and lost:uint() ~= 0 then
     tree:add(f.lost_device, lost):set_generated()
   end
   if packet.padcount > 0 then

@@ -8,6 +8,7 @@ the oracle consists: `partial`, what a device sends up, and `finish`, what the c
 
 from __future__ import annotations
 
+import difflib
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +17,19 @@ from fanin_wire import arithmetic
 from fanin_wire.abi import Op
 from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_code, datatype_of
 
+# What others call an operation: torch, NCCL, numpy.
+OTHER_NAMES = {"AVG": "MEAN", "AVERAGE": "MEAN", "ADD": "SUM", "PRODUCT": "PROD", "MULTIPLY": "PROD", "MUL": "PROD"}
+OTHER_NAMES |= {"MINIMUM": "MIN", "MAXIMUM": "MAX", "ARGMIN": "MINLOC", "ARGMAX": "MAXLOC"}
+OTHER_NAMES |= {"AND": "LAND", "OR": "LOR", "XOR": "LXOR"}
+
 
 class UnsupportedOperation(ValueError):
     """An operation that no device can compute, or not with this type; the message lists those it can."""
 
-    def __init__(self, asked: object, supported: str = "") -> None:
+    def __init__(self, asked: object, supported: str = "", meant: str = "") -> None:
         names = supported or ", ".join(entry.name for entry in OPERATIONS)
-        super().__init__(f"operation {asked} is not supported; supported: {names}")
+        hint = f" ({meant}?)" if meant else ""
+        super().__init__(f"operation {asked} is not supported{hint}; supported: {names}")
 
 
 class Operation(NamedTuple):
@@ -113,7 +120,13 @@ def operation_by_name(name: str) -> Operation:
     """The operation called `name` ("SUM"; upper or lower case); UnsupportedOperation if there is none."""
     if entry := _BY_NAME.get(name.upper()):
         return entry
-    raise UnsupportedOperation(repr(name))
+    raise UnsupportedOperation(repr(name), meant=_meant(name.upper()))
+
+
+def _meant(name: str) -> str:
+    """The operation that somebody means by a name that is none; "" if nobody knows."""
+    close = difflib.get_close_matches(name, _BY_NAME, 1)
+    return OTHER_NAMES.get(name, close[0] if close else "").lower()
 
 
 def supports(op: int, dtype: int) -> bool:

@@ -21,6 +21,7 @@ from fanin_wire import limits
 
 T = TypeVar("T", bound=Struct)
 
+BROADCAST = ipaddress.IPv4Address("255.255.255.255")  # RFC 919, section 7
 WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -55,12 +56,15 @@ def power_of_two(value: int) -> str:
 
 
 def ipv4_address(value: str) -> str:
-    """Whether `value` is an IPv4 address."""
+    """Whether `value` is an IPv4 address that a device can have: packets carry it, and others answer to it."""
     try:
-        ipaddress.IPv4Address(value)
+        address = ipaddress.IPv4Address(value)
     except ValueError:
         return f"{value!r} is not an IPv4 address"
-    return ""
+    if address.is_unspecified:
+        return f"{value} stands for all addresses of a machine, and a device has one"
+    # Linux routes 240.0.0.0/4, which Python calls reserved, but for the broadcast address.
+    return f"{value} is no address of one machine" if address.is_multicast or address == BROADCAST else ""
 
 
 def optional_ipv4_address(value: str) -> str:
@@ -70,9 +74,10 @@ def optional_ipv4_address(value: str) -> str:
 
 def optional_multicast_address(value: str) -> str:
     """Whether `value` is an IPv4 multicast address or ""."""
-    if wrong := optional_ipv4_address(value):
-        return wrong
-    return f"{value} is no multicast address" if value and not ipaddress.IPv4Address(value).is_multicast else ""
+    try:
+        return "" if not value or ipaddress.IPv4Address(value).is_multicast else f"{value} is no multicast address"
+    except ValueError:
+        return f"{value!r} is not an IPv4 address"
 
 
 def _checked(check: Callable[[Any], str], remedy: str) -> dict[str, Any]:
@@ -81,7 +86,7 @@ def _checked(check: Callable[[Any], str], remedy: str) -> dict[str, Any]:
 
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,23}$", extra={"remedy": "use 1 to 24 of a-z, 0-9 and '-'"})]
-ADDRESS_REMEDY = "write four numbers, as in 127.77.0.1"
+ADDRESS_REMEDY = "write four numbers, as in 127.77.0.1, the address of an interface"
 Address = Annotated[str, Meta(extra=_checked(ipv4_address, ADDRESS_REMEDY))]
 OptionalAddress = Annotated[str, Meta(extra=_checked(optional_ipv4_address, ADDRESS_REMEDY))]
 OptionalMulticastAddress = Annotated[str, Meta(extra=_checked(optional_multicast_address, "use one of 239.0.0.0/8"))]
@@ -147,7 +152,7 @@ class DeviceSettings(Settings, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="name in logs and in the status")]
     address: Annotated[Address, Meta(description="IPv4 address of the device; it receives on UDP port 4791")]
     socket: Annotated[str, Meta(description="path of the control socket")]
-    mtu: Annotated[Mtu, Meta(description="MTU of the path, in bytes")] = limits.DEFAULT_MTU
+    mtu: Annotated[Mtu | None, Meta(description="MTU of the path, in bytes; else that of the interface")] = None
     slots: Annotated[DeviceSlots, Meta(description="segment buffers of each lane: a power of two")] = (
         limits.DEFAULT_DEVICE_SLOTS
     )

@@ -147,7 +147,17 @@ _ROWS = (
         "A device of the path takes no new job, because it ends when the jobs that run on it have ended.",
         "Wait until the device is up again, or start the program where the devices take jobs.",
     ),
+    (
+        "PATH_MTU",
+        "The path to a device of the job carries headers and loses packets with data: its MTU is too small for them, "
+        "or a packet filter takes long packets.",
+        "See which devices are named. Start the devices with the smallest MTU of the path (--mtu), or raise the MTU of "
+        "every interface and switch on it.",
+    ),
 )
+
+# They come with the address of a device, if it is known.
+NAMING_A_DEVICE = (int(Status["PEER_LOST"]), int(Status["PATH_MTU"]))  # no set: compiled code has none
 
 STATUSES: dict[int, StatusEntry] = {
     int(Status[name]): StatusEntry(int(Status[name]), name, meaning, remedy) for name, meaning, remedy in _ROWS

@@ -215,7 +215,6 @@ def test_every_comparison_is_shown_and_kept_when_it_is_done(
         (["local", "--sizes", "1000000G"], "NO_RESOURCES: 12 pairs of arrays"),
         (["local", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz is no kind of picture"),
         (["loss", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz is no kind of picture"),
-        (["all", "--into", __file__], "INVALID_REQUEST: --into"),
         (["profile", "--route", "ring"], "INVALID_REQUEST: --route ring without --netns"),
         (["profile", "--sizes", "1000000G"], "NO_RESOURCES: 4 pairs of arrays"),
     ],

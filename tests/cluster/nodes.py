@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from tests.cluster.machines import write_function
@@ -16,6 +17,11 @@ def gpu_address(gpu: int) -> str:
     return f"0000:{gpu % 4 + 1 + 0x40 * (gpu // 4):02x}:00.0"
 
 
+def pair_id(gpu: int) -> str:
+    """The id of the pair of a GPU for the kubelet."""
+    return f"{gpu_address(gpu)}_{vf_address(gpu // 4, gpu % 4)}"
+
+
 def write_node_of_the_document(root: Path, functions: int = 4) -> None:
     """[30] to [39]: 8 GPUs, two NICs of different NUMA groups, each with the VFs mlx5_4 to 7, or 8 to 11."""
     (root / "devices/system/node").mkdir(parents=True)
@@ -28,14 +34,40 @@ def write_node_of_the_document(root: Path, functions: int = 4) -> None:
         nic = {**kinds, "class": "0x020000", "vendor": "0x15b3"}
         physical = write_function(root, f"pci0000:{bus}/0000:{bus}:00.0", **nic)
         (physical / f"infiniband/mlx5_{numa}/ports/1").mkdir(parents=True)
+        (physical / "sriov_totalvfs").write_text("8\n")
         for number in range(functions):
-            virtual = write_function(root, f"pci0000:{bus}/0000:{bus}:00.{number + 1}", **nic)
-            (virtual / "physfn").symlink_to(physical)
-            name = 4 + 4 * numa + number
-            (virtual / f"infiniband/mlx5_{name}").mkdir(parents=True)
-            (virtual / f"infiniband_verbs/uverbs{name}").mkdir(parents=True)
-            (virtual / f"net/ens{numa}v{number}").mkdir(parents=True)
+            write_vf(root, numa, number, 4 + 4 * numa + number)
         set_port(root, numa, UP)
+
+
+def write_vf(root: Path, nic: int, number: int, name: int) -> Path:
+    """Make a VF of a NIC, with the devices mlx5_NAME and uverbsNAME. Returns its folder."""
+    address = vf_address(nic, number)
+    kinds = {"numa_node": str(nic), "class": "0x020000", "vendor": "0x15b3"}
+    physical = (root / "bus/pci/devices" / f"{address[:-1]}0").resolve()
+    virtual = write_function(root, f"pci{address[:7]}/{address}", **kinds)
+    (physical / f"virtfn{number}").symlink_to(f"../{address}")
+    (virtual / "physfn").symlink_to(physical)
+    (virtual / f"infiniband/mlx5_{name}").mkdir(parents=True)
+    (virtual / f"infiniband_verbs/uverbs{name}").mkdir(parents=True)
+    (virtual / f"net/ens{nic}v{number}").mkdir(parents=True)
+    return virtual
+
+
+def remove_vfs(root: Path, nic: int) -> None:
+    """Write 0 to sriov_numvfs."""
+    for number in range(8):
+        link = root / "bus/pci/devices" / vf_address(nic, number)
+        if link.exists():
+            folder = link.resolve()
+            ((folder / "physfn").resolve() / f"virtfn{number}").unlink()
+            link.unlink()
+            shutil.rmtree(folder)
+
+
+def vf_address(nic: int, number: int) -> str:
+    """The PCI address of a VF."""
+    return f"0000:{('5e', 'be')[nic]}:00.{number + 1}"
 
 
 def write_driver_of_the_document(root: Path) -> None:

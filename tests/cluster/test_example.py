@@ -8,11 +8,12 @@ import sys
 import pytest
 
 from fanin_tools.fabric.generate import Shape
+from fanin_wire.limits import MAX_JOB_CHUNK
 from tests.e2e.fabrics import Bench, statuses
 from tests.fabric.fixtures import own_state_folder
+from tests.waiting import BOUND_S
 
 pytestmark = pytest.mark.process
-BOUND_S = 120.0
 DATA = 8 * 524_288  # bytes of all micro-batches
 
 
@@ -28,4 +29,4 @@ def test_pipeline() -> None:
         assert last == "2 links, 4 GPUs, 524288 bytes of activations in each micro-batch"
         found = statuses(running)
         sent = sum(link["tx_payload_bytes"] for nic in ("nic0", "nic1") for link in found[nic]["links"].values())
-        assert DATA <= sent < DATA + 8 * 8192
+        assert DATA <= sent < DATA + 8 * (8192 + MAX_JOB_CHUNK)

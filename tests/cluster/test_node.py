@@ -22,9 +22,9 @@ from fanin_cluster.handoff.channel import HandoffFailed, Lines
 from fanin_cluster.handoff.node import DESCRIPTORS, SIBLING, Node, SharedNode, WholeNode, _give
 from fanin_cluster.handoff.transfer import agree
 from tests.cluster.sending_node import plan_of
+from tests.waiting import BOUND_S
 
 SIZE = 64
-BOUND_S = 10.0
 
 
 @contextmanager

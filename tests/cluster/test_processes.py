@@ -27,9 +27,9 @@ from tests.cluster.test_transfer import LINKS, PACKET, SIZE, sent
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
 from tests.ordinary.sides import sockets
+from tests.waiting import BOUND_S
 
 pytestmark = pytest.mark.process
-BOUND_S = 120.0
 FORKS = """
 import time
 from tests.cluster.forked import start_each, wait_for

@@ -21,9 +21,9 @@ from tests.cluster.sending_node import GPUS, data_of, plan_of
 from tests.e2e.fabrics import Bench, statuses
 from tests.fabric.fixtures import own_state_folder
 from tests.ordinary.sides import sockets
+from tests.waiting import BOUND_S
 
 pytestmark = pytest.mark.process
-BOUND_S = 60.0
 LINKS = 2
 SIZE = (8 << 20) + 12_345
 PACKET = 1024  # bytes of data: the path MTU of a queue pair unless it is set

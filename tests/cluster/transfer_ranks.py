@@ -28,8 +28,8 @@ from fanin_cluster.handoff.node import SharedNode
 from fanin_cluster.handoff.transfer import recv, send
 from tests.cluster.forked import start_each, wait_for
 from tests.cluster.sending_node import GPUS, data_of, kill_after_a_chunk, plan_of
+from tests.waiting import BOUND_S
 
-BOUND_S = 60.0
 Channels = dict[str, socket.socket]
 
 

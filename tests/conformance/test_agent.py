@@ -19,6 +19,7 @@ from fanin_tools.fabric.generate import Shape
 from fanin_wire.agent import MAX_LINE, AgentError, Hello, Post, data_of, read_request, write_line
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
+from tests.waiting import BOUND_S
 
 pytestmark = pytest.mark.process
 SCRIPTS = ["nic_segments/several", "nic_segments/results", "nic_failure/a_rank", "ring_segments/a_b", "ring_below/up"]
@@ -81,7 +82,7 @@ def test_bad_lines_are_named(socket: Path) -> None:
         process.stdin.write(b" " * (MAX_LINE + 1))
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["error"] == "WRONG_REQUEST"
-        assert process.wait(30) == 0
+        assert process.wait(BOUND_S) == 0
 
 
 def test_a_rank_by_hand(socket: Path) -> None:
@@ -120,7 +121,7 @@ def test_a_region_beyond_the_memory_is_refused(socket: Path) -> None:
         {"do": "reg_mr", "qp": 3, "place": 32, "length": 32},
     )
     with agent(socket) as process:
-        said, _ = process.communicate(b"".join(json.dumps(line).encode() + b"\n" for line in lines), timeout=60)
+        said, _ = process.communicate(b"".join(json.dumps(line).encode() + b"\n" for line in lines), timeout=BOUND_S)
     made, beyond, within = (json.loads(line) for line in said.splitlines())
     assert beyond["error"] == "WRONG_REQUEST"
     assert within["rkey"] != made["rkey"]

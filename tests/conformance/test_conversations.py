@@ -59,4 +59,5 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(opening, "open_target", lambda *_, **__: ReferenceTarget(suite.ADDRESSES, kind))
         bad = CliRunner().invoke(app, ["conform", "--conversations", "5", "--seed", "3"])
     assert bad.exit_code == 1
-    assert "again: fanin conform --target engine --seed" in bad.stdout
+    assert "again: fanin conform --seed 3 --conversations 1\n" in bad.stdout
+    assert "\nthe reference to address 0: RESULT " in bad.stdout

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from fanin_conform import suite
-from fanin_conform.profile import read
+from fanin_conform.profile import load, read, shipped
 from fanin_conform.targets.reference import ReferenceTarget
 from fanin_tools.cli.app import app
 from fanin_wire.settings import InvalidSetting
+from tests.conformance.addresses import loopback_block
 
 PAGE = Path(__file__).parents[2] / "docs/conformance.md"
 SMALL = """
@@ -82,6 +87,38 @@ def test_the_command(tmp_path: Path) -> None:
     file.write_text("types = 3")
     for wrong in (str(file), str(tmp_path / "none.toml")):
         assert CliRunner().invoke(app, ["conform", "--profile", wrong]).exit_code == 2
+
+
+@pytest.mark.process
+def test_a_shipped_profile_fits_a_switch_that_one_starts(tmp_path: Path) -> None:
+    """By the two commands that `python -m fanin_reference` and the page give: no script fails for what it lacks."""
+    address = f"{loopback_block()}.100"
+    with subprocess.Popen([sys.executable, "-m", "fanin_reference", address], stdout=subprocess.PIPE) as switch:
+        try:
+            assert switch.stdout
+            _, _, command = switch.stdout.readline().decode().strip().partition("; fanin ")
+            assert command == f"conform --target udp://{address} --profile reference"
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(tmp_path)
+                options = [*command.split(), "--json", "middle", "ahead", "shares", "lanes"]
+                done = CliRunner().invoke(app, options)
+        finally:
+            switch.terminate()
+    outcomes = Counter(each["outcome"] for each in json.loads(done.stdout)["scripts"])
+    assert (done.exit_code, outcomes["failed"], outcomes["passed"] > 2) == (0, 0, True)
+
+
+def test_every_shipped_profile_can_be_named() -> None:
+    """On the command line, in the page, and in the package."""
+    assert {"switch", "reference", "nic", "nic-lanes", "rocev2"} == set(shipped())
+    for name in shipped():
+        assert load(name).role.partition("-")[0] in ("switch", "nic", "rocev2")
+        assert f"| `{name}` |" in PAGE.read_text()
+    data = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert data["fanin_conform"] == ["profiles/*.toml"]
+    done = CliRunner().invoke(app, ["conform", "--profile", "nonsense"])
+    assert done.exit_code == 2
+    assert f"give a file in TOML, or one of {', '.join(shipped())}" in done.stderr
 
 
 def test_the_profile_of_the_page() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from fanin_conform.datagram import dissect
+from fanin_wire.fields import UDP_PORT
+from tests.conformance.addresses import loopback_block
 
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[2]
@@ -51,6 +57,23 @@ def test_a_device_by_its_name(tmp_path: Path) -> None:
     assert wrong.returncode != 0
 
 
+def test_an_address_at_which_nothing_answers_is_asked_once(tmp_path: Path) -> None:
+    """All scripts fail, by that name. Each would wait for seconds, and ask as a job of its own."""
+    address = f"{loopback_block()}.200"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind((address, UDP_PORT))
+        silent.setblocking(False)
+        done = run(tmp_path, "--fanin-target", f"udp://{address}", "-k", "recovery")
+        jobs = set()
+        with contextlib.suppress(BlockingIOError):
+            while packet := dissect(silent.recv(1 << 16)):
+                jobs.add(packet.ceth["jid"])
+    said = done.stdout.splitlines()
+    assert "6 failed" in said[-1]
+    assert said.count(f"NO_DEVICE: no Fanin device answers at {address}; start it, or correct --fanin-target") == 6
+    assert len(jobs) == 1
+
+
 def test_a_nic_by_its_name(tmp_path: Path) -> None:
     """Its scripts, by the role of its profile; an agent that is none is named, and so is a bad profile."""
     (tmp_path / "rocev2.toml").write_text('role = "rocev2"\natomics = false\n')
@@ -61,7 +84,7 @@ def test_a_nic_by_its_name(tmp_path: Path) -> None:
     for options, text in (
         (["--fanin-agent", "true"], "AGENT_LOST: the agent at 'true' has ended; start the agent"),
         ([], "a NIC needs an agent; give --agent"),
-        (["--fanin-profile", "none.toml"], "none.toml: No such file or directory; give a file in TOML"),
+        (["--fanin-profile", "none.toml"], "none.toml: profile: No such file or directory; give a file in TOML"),
     ):
         wrong = run(tmp_path, "--fanin-target", "nic://127.0.0.9", *options, "-k", "every_padding")
         assert text in wrong.stdout + wrong.stderr
@@ -72,7 +95,8 @@ def test_a_device_of_a_fixture(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(FAULTY)
     done = run(tmp_path, "-k", "duplicate_while or wait_names or order_of_the_bits")
     assert "1 failed, 1 passed, 2 skipped" in done.stdout
-    for part in ("demands: 7.1-2, 7.1-5", "expected to", "> device: CONTRIBUTION", "no reproducible jobs"):
+    again = "again: pytest 'test_device.py::test_conformance[duplicates/duplicate_while_others_are_missing]'"
+    for part in ("demands: 7.1-2, 7.1-5", "expected to", "> device: CONTRIBUTION", "no reproducible jobs", again):
         assert part in done.stdout
 
 

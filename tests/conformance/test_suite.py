@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 import threading
 from pathlib import Path
@@ -14,9 +15,10 @@ from typer.testing import CliRunner
 from fanin_conform import coverage, listener, report, suite
 from fanin_conform.faults import FAULTS, Fault, FaultyTarget, losing
 from fanin_conform.listener import NoFaninDevice
+from fanin_conform.nic_faults import NIC_FAULTS
 from fanin_conform.script import script
 from fanin_conform.targets import opening, rtl
-from fanin_conform.targets.engine import EngineTarget
+from fanin_conform.targets.engine import EngineNicTarget, EngineTarget
 from fanin_conform.targets.reference import ReferenceTarget
 from fanin_conform.targets.target import Target
 from fanin_conform.targets.udp import UdpTarget
@@ -25,6 +27,7 @@ from fanin_tools.cli.app import app
 from fanin_wire.clauses import UnknownClause
 from fanin_wire.fields import UDP_PORT, Opcode
 from tests.conformance.addresses import loopback_block
+from tests.waiting import BOUND_S
 
 NO_SCRIPT = coverage.NO_SCRIPT
 PAGE = Path(__file__).parents[2] / "docs/conformance.md"
@@ -73,14 +76,16 @@ def test_a_failure_says_all_that_one_needs() -> None:
     fault = next(fault for fault in FAULTS if fault.clause == "7.1-10")
     target = FaultyTarget(EngineTarget(suite.ADDRESSES), fault)
     (verdict,) = suite.run(target, suite.chosen(["segments/contributions_are_added"]), 5, ignore)
-    text = report.failure_text(verdict, "udp://192.0.2.1", 5)
-    for part in ("7.1-10", "> device: CONTRIBUTION", "expected to", "seen     RESULT", "contributions is 0x0, not 0xc"):
+    text = report.failure_text(verdict, "the command for {}".format)
+    for part in ("7.1-10", "> device: CONTRIBUTION", "expected to", "seen     RESULT", "contributions is 0, not 12"):
         assert part in text
-    assert "fanin conform --target udp://192.0.2.1 --seed 5 segments/contributions_are_added" in text
-    junit = ElementTree.fromstring(report.junit([verdict], "engine", 5))
+    for part in ("op=SUM dtype=F32 flags=ALL|HAS_DATA|WANTS_RESULT", "status=PENDING", "] 1 f32"):
+        assert part in text
+    assert "again: the command for segments/contributions_are_added" in text
+    junit = ElementTree.fromstring(report.junit([verdict], "engine", str))
     assert junit.get("failures") == "1"
     assert junit.find("testcase/failure").get("message") == "7.1-10"
-    (entry,) = report.as_dict([verdict], "engine", 5)["scripts"]
+    (entry,) = report.as_dict([verdict], "engine", 5, str)["scripts"]
     assert (entry["outcome"], entry["failed_clauses"]) == ("failed", ["7.1-10"])
 
 
@@ -91,6 +96,42 @@ def test_the_command_names_the_scripts_that_fail(monkeypatch: pytest.MonkeyPatch
     assert found.exit_code == 1
     assert "NOT_CONFORMING: 1 of 1 scripts failed: segments/contributions_are_added" in found.stderr
     assert "expected to" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "fault", "more", "name"),
+    [
+        (EngineTarget, FAULTS[1], ["--target", "udp://192.0.2.1", "--group", "239.0.0.9"], "segments/the_sum_of_three"),
+        (
+            EngineNicTarget,
+            NIC_FAULTS[0],
+            ["--target", "nic://192.0.2.1", "--agent", "ssh root@192.0.2.1 agent"],
+            "nic_segments/several_ranks",
+        ),
+    ],
+)
+def test_the_command_to_run_again_has_all_options(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: type[Target], fault: Fault, more: list[str], name: str
+) -> None:
+    """But those that would write over the results of this run. It gives the same failure."""
+    opened: list[tuple[object, ...]] = []
+
+    def open_faulty(*place: object, **_: object) -> Target:
+        opened.append(place)
+        return FaultyTarget(target(suite.ADDRESSES), fault)
+
+    monkeypatch.setattr(opening, "open_target", open_faulty)
+    profile, verdicts = tmp_path / "of mine.toml", tmp_path / "verdicts.xml"
+    profile.write_text(f'role = "{"nic" if target is EngineNicTarget else "switch"}"\nahead = false')
+    given = [*more, "--local", "192.0.2.9", "--profile", str(profile), "--seed", "5"]
+    first = CliRunner().invoke(app, ["conform", *given, "--junit", str(verdicts), name])
+    (again,) = [line.removeprefix("again: ") for line in first.stdout.splitlines() if line.startswith("again: ")]
+    assert again in verdicts.read_text()
+    words = shlex.split(again)
+    assert (words[:2], words[-1]) == (["fanin", "conform"], name)
+    assert dict(zip(words[2:-1:2], words[3::2], strict=False)) == dict(zip(given[::2], given[1::2], strict=True))
+    assert CliRunner().invoke(app, words[1:]).stdout == first.stdout
+    assert opened[0] == opened[1]
 
 
 @pytest.mark.parametrize(("longest", "outcome"), [(10.0, suite.FAILED), (-10.0, suite.PASSED)])
@@ -133,7 +174,7 @@ def test_an_echo_server_is_no_device() -> None:
     block = loopback_block()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind((f"{block}.200", UDP_PORT))
-        server.settimeout(30)
+        server.settimeout(BOUND_S)
         echo = threading.Thread(target=lambda: server.sendto(*server.recvfrom(1 << 16)))
         echo.start()
         target = UdpTarget(f"{block}.200", f"{block}.1", suite.ADDRESSES)
@@ -153,6 +194,11 @@ def test_the_command() -> None:
         ["--target", "nonsense"],
         ["--target", "udp://nonsense"],
         ["--target", "udp://192.0.2.1"],
+        ["--local", "127.0.0.9"],  # what the run would ignore
+        ["--target", "switch", "--group", "239.0.0.1"],
+        ["--target", "switch", "--agent", "true"],
+        ["--conversations", "1", "--junit", "/dev/null"],
+        ["--conversations", "1", "segments"],
     ):
         assert CliRunner().invoke(app, ["conform", *wrong]).exit_code == 2, wrong
 

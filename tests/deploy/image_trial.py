@@ -31,7 +31,9 @@ DEMO = f"fanin demo --json {SHAPE} --bytes 64K --sections allreduce,collectives"
 SCRIPT = f"fanin fabric up {SHAPE} >&2 && {DEMO}"
 # Without gRPC it ends with NOT_SUPPORTED, before it looks at the node.
 PLUGIN = """mkdir -p /tmp/sys/devices && echo 'sysfs = "/tmp/sys"' >/tmp/plugin.toml
-fanin-device-plugin --settings /tmp/plugin.toml 2>&1 || test $? = 1"""
+echo 'files = "/tmp/files"' >>/tmp/plugin.toml
+echo 'state = "/tmp/state"' >>/tmp/plugin.toml
+timeout 10 fanin-device-plugin --settings /tmp/plugin.toml 2>&1 || test $? = 124 || test $? = 1"""
 # $1 the root; then user:group, and the command. Only /tmp can be written, as in a pod with a volume there.
 ENTER = """set -e
 root=$1 user=$2; shift 2

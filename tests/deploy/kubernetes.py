@@ -64,14 +64,14 @@ def _closed(schema: Any, *, root: bool = True) -> Any:
     return closed
 
 
-def rendered(values: Object, release: str = "fanin") -> list[Object]:
-    """The objects of the chart with values, by Helm's engine.
+def rendered(values: Object, release: str = "fanin", chart: Path = CHART) -> list[Object]:
+    """The objects of a chart with values, by Helm's engine.
 
     Raises:
         helm_python.HelmError: the values break the chart's schema, or a template fails.
     """
-    with helm_python.Chart.load(CHART) as chart:
-        files = chart.render(values, name=release, namespace="fanin")
+    with helm_python.Chart.load(chart) as loaded:
+        files = loaded.render(values, name=release, namespace="fanin")
     texts = [text for name, text in sorted(files.items()) if name.endswith(".yaml")]
     return [item for text in texts for item in yaml.safe_load_all(text) if item]
 

@@ -42,10 +42,12 @@ class PrivateSystemd:
 
     def systemctl(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """A call of systemctl in there."""
+        return self.command("systemctl", "--no-pager", *words, check=check)
+
+    def command(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """A program in there."""
         enter = ["nsenter", f"--target={self._process}", "--mount", "--pid", "--uts", "--ipc", "--net", "--cgroup"]
-        return subprocess.run(
-            [*enter, "systemctl", "--no-pager", *words], capture_output=True, text=True, timeout=SECONDS, check=check
-        )
+        return subprocess.run([*enter, *words], capture_output=True, text=True, timeout=SECONDS, check=check)
 
     def show(self, unit: str, name: str) -> str:
         """A property of a unit."""

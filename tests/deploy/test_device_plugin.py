@@ -36,7 +36,7 @@ def test_paths_are_those_of_the_node(settings: Settings) -> None:
     """The kubelet is told paths, which it takes for its own."""
     paths = mounted(SET["spec"]["template"]["spec"])
     assert all(host == inside for host, inside in paths.items())
-    assert {settings.plugins, str(Path(settings.pod_resources).parent), settings.files} <= set(paths)
+    assert {settings.plugins, str(Path(settings.pod_resources).parent), settings.files, settings.state} <= set(paths)
     (container,) = SET["spec"]["template"]["spec"]["containers"]
     assert container["command"][0] == "fanin-device-plugin"
     assert container["command"][-1] == f"/etc/fanin/{next(iter(CONFIG['data']))}"

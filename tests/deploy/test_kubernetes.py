@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -58,6 +59,27 @@ def test_schemas_allow_what_the_chart_renders(values: Object) -> None:
     (item,) = rendered(values)
     judge(item)
     assert item["spec"]["selector"]["matchLabels"].items() <= item["spec"]["template"]["metadata"]["labels"].items()
+
+
+LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")  # what a server allows; no schema has it
+TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0+local.7", "0.2.0-rc.1+" + 51 * "a." + "a", "1.0.0-" + 70 * "x"])
+@pytest.mark.parametrize("release", ["fanin", "123", 53 * "r"])
+def test_labels_of_every_version(tmp_path: Path, version: str, release: str) -> None:
+    """Versions of charts may have "+" and be long; a release may be called by a number."""
+    chart = tmp_path / "fanin"
+    shutil.copytree(CHART, chart)
+    description = (chart / "Chart.yaml").read_text()
+    (chart / "Chart.yaml").write_text(description.replace("0.1.0", version))
+    (item,) = rendered({"device": {"kind": "switch"}}, release, chart)
+    judge(item)
+    pod = item["spec"]["template"]
+    for labels in (item["metadata"]["labels"], item["spec"]["selector"]["matchLabels"], pod["metadata"]["labels"]):
+        assert [value for value in labels.values() if not LABEL.fullmatch(value)] == []
+    assert LABEL.fullmatch(item["metadata"]["name"])
+    assert TAG.fullmatch(pod["spec"]["containers"][0]["image"].rpartition(":")[2])
 
 
 def test_helm_finds_no_fault() -> None:

@@ -18,9 +18,9 @@ import pytest
 from fanin import Communicator, Job, JobNode, errors
 from fanin_tools.fabric import device_query, drain
 from tests.deploy.manager import Manager, listening
+from tests.waiting import BOUND_S
 
 pytestmark = pytest.mark.process
-SECONDS = 60.0
 ADDRESS = f"127.64.{os.getpid() // 250 % 250}.{1 + os.getpid() % 250}"
 
 
@@ -39,7 +39,7 @@ class Service:
 
     def end(self) -> int:
         """How the process has ended."""
-        return self.process.wait(SECONDS)
+        return self.process.wait(BOUND_S)
 
 
 @pytest.fixture
@@ -63,26 +63,26 @@ def job(jid: int) -> Job:
 def fanin(*words: object) -> subprocess.CompletedProcess[str]:
     """A call of the command."""
     command = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S, check=False)
 
 
 def test_ready_means_that_ranks_are_accepted_and_sigterm_ends_it(service: Service) -> None:
-    with Communicator(job(1), 0, service.path, timeout=SECONDS) as communicator:
+    with Communicator(job(1), 0, service.path, timeout=BOUND_S) as communicator:
         assert communicator.allreduce(np.ones(4)).tolist() == [1, 1, 1, 1]
         service.process.send_signal(signal.SIGTERM)
         assert service.manager.take() == ["STOPPING=1", "STATUS=ending"]
         assert service.end() == 0
         with pytest.raises(errors.DeviceLost):
-            communicator.allreduce(np.ones(4), timeout=SECONDS)
+            communicator.allreduce(np.ones(4), timeout=BOUND_S)
     assert not service.path.exists()
 
 
 def test_drain_of_a_device_that_has_a_job(service: Service) -> None:
-    with Communicator(job(1), 0, service.path, timeout=SECONDS) as communicator:
+    with Communicator(job(1), 0, service.path, timeout=BOUND_S) as communicator:
         service.process.send_signal(signal.SIGUSR1)
         assert service.manager.take() == ["STATUS=draining: 1 jobs, 1 queue pairs"]
         with pytest.raises(errors.Draining):
-            Communicator(job(2), 0, service.path, timeout=SECONDS)
+            Communicator(job(2), 0, service.path, timeout=BOUND_S)
         assert communicator.allreduce(np.ones(4)).tolist() == [1, 1, 1, 1]
         assert device_query.query_status(service.path)["draining"]
         assert fanin("device", "status", service.path).returncode == 1
@@ -101,10 +101,10 @@ def test_drain_by_the_command(service: Service) -> None:
 
 
 def test_a_second_drain_waits_for_the_same_end(service: Service) -> None:
-    with Communicator(job(1), 0, service.path, timeout=SECONDS):
-        first = threading.Thread(target=drain.drain_devices, args=({"nic0": service.path}, SECONDS))
+    with Communicator(job(1), 0, service.path, timeout=BOUND_S):
+        first = threading.Thread(target=drain.drain_devices, args=({"nic0": service.path}, BOUND_S))
         first.start()
         service.manager.wait_for("STATUS=draining")
         assert fanin("device", "drain", service.path, "--timeout", 0).stderr.startswith("fanin: TIMEOUT: ")
-    first.join(SECONDS)
+    first.join(BOUND_S)
     assert service.end() == 0

@@ -23,6 +23,7 @@ from tests.e2e.fabrics import eventually
 
 pytestmark = pytest.mark.process
 ADDRESS = "127.0.0.1"
+LATE_ADDRESS = "10.77.0.1"
 MOST_EXPOSED = 20  # tenths: what is left open is named in the units
 SECONDS = 120.0
 
@@ -74,6 +75,7 @@ def machine() -> Iterator[PrivateSystemd]:
         "/etc/fanin/nic0.toml": f'address = "{ADDRESS}"\nslots = 64\n',
         "/etc/fanin/leaf0.toml": 'address = "127.0.0.2"\nslots = 64\n',
         "/etc/fanin/wrong.toml": "slots = 63\n",
+        "/etc/fanin/late.toml": f'address = "{LATE_ADDRESS}"\nslots = 64\n',
     }
     with TemporaryDirectory(dir="/tmp") as work, booted(Path(work), CACHE_FOLDER, files) as systemd:
         yield systemd
@@ -95,7 +97,7 @@ def test_started_means_ready(machine: PrivateSystemd) -> None:
         status = device_query.query_status(socket_of(machine, device))
         assert (status["kind"], status["name"]) == (kind, device)
         assert machine.show(f"fanin-{kind}@{device}", "ActiveState") == "active"
-    assert machine.show("fanin-nic@nic0", "StatusText") == f"nic at {ADDRESS} accepts ranks"
+    assert machine.show("fanin-nic@nic0", "StatusText").startswith(f"nic at {ADDRESS} accepts ranks; MTU ")
     with Communicator(job(1), 0, socket_of(machine, "nic0"), timeout=SECONDS) as communicator:
         assert communicator.allreduce(np.ones(4)).tolist() == [1, 1, 1, 1]
     owner = os.stat(socket_of(machine, "nic0"))
@@ -110,6 +112,16 @@ def test_a_killed_device_is_started_again(machine: PrivateSystemd) -> None:
     eventually(lambda: machine.show("fanin-nic@nic0", "ActiveState"), lambda state: state == "active", SECONDS)
     assert machine.process_of("fanin-nic@nic0") not in (0, first)
     device_query.query_status(socket_of(machine, "nic0"))
+
+
+def test_an_address_that_comes_late(machine: PrivateSystemd) -> None:
+    """The device is tried again for as long as it takes. systemd gives up after five tries unless it is told not to."""
+    machine.systemctl("start", "--no-block", "fanin-nic@late")
+    eventually(lambda: int(machine.show("fanin-nic@late", "NRestarts")), lambda count: count > 5, SECONDS)
+    machine.command("ip", "address", "add", f"{LATE_ADDRESS}/32", "dev", "lo")
+    eventually(lambda: machine.show("fanin-nic@late", "ActiveState"), lambda state: state == "active", SECONDS)
+    device_query.query_status(socket_of(machine, "late"))
+    machine.systemctl("stop", "fanin-nic@late")
 
 
 def test_a_stop_lets_jobs_end(machine: PrivateSystemd) -> None:

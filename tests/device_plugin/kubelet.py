@@ -8,6 +8,7 @@ preference, then to allocate, then notes who has what; a stream that ends makes 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,14 +19,13 @@ import grpc
 
 from fanin_device_plugin.kubelet_api import (
     HEALTHY,
-    LISTER_SERVICE,
+    LISTER_SERVICES,
     PLUGIN_SERVICE,
     REGISTRATION_SERVICE,
     UNHEALTHY,
     messages,
 )
-
-SECONDS = 30.0
+from tests.waiting import BOUND_S
 
 
 class NotEnough(Exception):
@@ -48,7 +48,7 @@ class Endpoint:
             f"/{PLUGIN_SERVICE}/{method}",
             request_serializer=messages[request].SerializeToString,
             response_deserializer=messages[answer].FromString,
-        )(value, timeout=SECONDS)
+        )(value, timeout=BOUND_S)
 
 
 class FakeKubelet:
@@ -62,8 +62,11 @@ class FakeKubelet:
         self.endpoints: dict[str, Endpoint] = {}
         self.held: dict[str, dict[str, list[str]]] = {}
         self.changed = threading.Condition()
+        self.lister = LISTER_SERVICES[0]
         self.refuses = ""  # reason for which registrations are refused
+        self.late = False  # whether registrations wait for an answer
         self._servers: list[grpc.Server] = []
+        self._watches: list[grpc.Call] = []
         self.start()
 
     def start(self) -> None:
@@ -72,7 +75,7 @@ class FakeKubelet:
             each.unlink()
         self._servers = [
             self._serve(self.plugins / "kubelet.sock", REGISTRATION_SERVICE, "Register", self._register),
-            self._serve(self.pod_resources, LISTER_SERVICE, "List", self._list),
+            self._serve(self.pod_resources, self.lister, "List", self._list),
         ]
 
     def stop(self) -> None:
@@ -89,10 +92,21 @@ class FakeKubelet:
         self.stop()
         self.start()
 
+    def change_lister(self, service: str) -> None:
+        """Become a kubelet that tells by another service what pods have."""
+        self.lister = service
+        self.restart()
+
+    def end_streams(self) -> None:
+        """End all calls of ListAndWatch, and nothing else."""
+        watches, self._watches = self._watches, []
+        for watch in watches:
+            watch.cancel()
+
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until a condition holds that the plugins bring about."""
         with self.changed:
-            assert self.changed.wait_for(condition, SECONDS), f"{what}: {self.endpoints}"
+            assert self.changed.wait_for(condition, BOUND_S), f"{what}: {self.endpoints}"
 
     def free(self, resource: str) -> list[str]:
         """The devices of a resource that are healthy and nobody has."""
@@ -119,10 +133,15 @@ class FakeKubelet:
             assert set(devices) <= set(free)
         given = self.allocate_these(resource, devices)
         self.held[holder] = {resource: devices}
+        self.start_container(resource, devices)
+        return given
+
+    def start_container(self, resource: str, devices: list[str]) -> None:
+        """Start a container with devices that it was given. Raises grpc.RpcError."""
+        endpoint = self.endpoints[resource]
         if endpoint.options.pre_start_required:
             request = messages["PreStartContainerRequest"](devices_ids=devices)
             endpoint.call("PreStartContainer", "PreStartContainerRequest", "PreStartContainerResponse", request)
-        return given
 
     def allocate_these(self, resource: str, devices: list[str]) -> Any:
         """Ask the plugin for devices, whoever has them. Raises grpc.RpcError."""
@@ -151,6 +170,8 @@ class FakeKubelet:
         return server
 
     def _register(self, request: Any, context: grpc.ServicerContext) -> Any:
+        while self.late and context.is_active():
+            time.sleep(0.01)
         if self.refuses or request.version != "v1beta1":
             context.abort(grpc.StatusCode.UNKNOWN, self.refuses or f"version {request.version} is not supported")
         channel = grpc.insecure_channel(f"unix:{self.plugins / request.endpoint}")
@@ -172,7 +193,9 @@ class FakeKubelet:
             response_deserializer=messages["ListAndWatchResponse"].FromString,
         )
         try:
-            for answer in watch(messages["Empty"]()):
+            answers = watch(messages["Empty"]())
+            self._watches.append(answers)
+            for answer in answers:
                 with self.changed:
                     endpoint.health = {each.ID: each.health for each in answer.devices}
                     endpoint.numa = {each.ID: [node.ID for node in each.topology.nodes] for each in answer.devices}

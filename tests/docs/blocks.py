@@ -28,7 +28,7 @@ NOT_RUN = {  # reason in the title of a block -> what the block must have
     "takes minutes": r"\bmake [a-z]|fanin (?:bench|soak|\S*sim)|engine\.(?:segment\.)?kernels|fpga_cosim|--switch rtl",
     "needs an MPI": r"mpirun|mpiexec|mpicc|--mpi\b",
     "needs verbs devices": r"--rdma rdma://|doorbells rxe1 rxe2",
-    "needs torch": r"fanin\[torch\]",
+    "needs torch": r"\.\[torch\]",
     "needs a GPU": r"\bNCCL_NET_PLUGIN\b",
     "needs UCC": r"\bfanin sharp-prefix\b|\bUCC_TLS\b",
     "needs verbs programs": r"\bibv_\w+|\bib_\w+",
@@ -38,6 +38,7 @@ NOT_RUN = {  # reason in the title of a block -> what the block must have
     "needs a device of yours": r"--(fanin-)?target (?:udp|nic)://",
     "needs Wireshark": r"\btshark\b",
     "needs root": r"--netns|ip netns|/dev/infiniband|/etc/|systemctl|/opt/",
+    "tests/hosts runs it": r"\bssh node1 |\bssh node\$n |fanin fabric check",
     "tests/conformance runs it": r"--target (?:switch|reference)",
     "changes the checkout": r"\bgit |\bmake install|pip install|pre-commit|fanin_wire\.(?:c_)?tables",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +12,8 @@ from fanin_tools.fabric import device_query, lifecycle
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import NETNS_PREFIX, Shape, make
 from fanin_tools.fabric.lifecycle import Running
+from tests.waiting import BOUND_S, eventually
 
-BOUND_S = 20.0  # longest that anything may take before a test fails; the devices detect silence after 5 s
-POLL_S = 0.05
 RUNS = 8
 
 Statuses = dict[str, dict[str, Any]]  # device -> its STATUS reply; devices that are gone are left out
@@ -117,12 +115,3 @@ def is_reminder(job: dict[str, Any]) -> bool:
 def assert_released(running: Running, seconds: float = BOUND_S) -> None:
     """Every device that lives holds nothing any more, within `seconds`."""
     eventually(lambda: held(statuses(running)), lambda left: not left, seconds)
-
-
-def eventually(look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = BOUND_S) -> Any:
-    """What `look` gives as soon as it is `good`; fails with the last look after `seconds`."""
-    end = time.monotonic() + seconds
-    while not good(seen := look()):
-        assert time.monotonic() < end, f"still so after {seconds:g} s: {seen}"
-        time.sleep(POLL_S)
-    return seen

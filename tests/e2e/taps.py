@@ -16,7 +16,8 @@ from fanin_tools.tap.capture import Tally, capture
 from fanin_tools.tap.reader import Wanted
 from fanin_tools.tap.segments import Event, record
 from fanin_wire.abi import TapFlag
-from tests.e2e.fabrics import BOUND_S, Statuses, eventually, statuses
+from tests.e2e.fabrics import Statuses, held, statuses
+from tests.waiting import BOUND_S, eventually
 
 PACKETS = Wanted(TapFlag.PACKETS)
 
@@ -95,6 +96,6 @@ def settled(running: Running) -> Counter[tuple[str, str]]:
     def is_over(found: Statuses) -> bool:
         counted = packets_of(running, found)
         sent = sum(count for (_, way), count in counted.items() if way == "tx")
-        return sent * 2 == counted.total() and not any(status["jobs"] for status in found.values())
+        return sent * 2 == counted.total() and not held(found)
 
     return packets_of(running, eventually(lambda: statuses(running), is_over))

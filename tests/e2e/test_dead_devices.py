@@ -21,12 +21,12 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import Bench, assert_released
 from tests.e2e.members import across, errors_of, job, run_ranks
+from tests.waiting import BOUND_S
 
 NODES, RANKS = 3, 6
 LOCAL_RANKS = RANKS // NODES
 LOST = (2, 3)  # ranks of nic1
 ELEMENTS = 2 << 20  # of f32, of a busy job
-BOUND_S = 40.0
 JOBS = {"busy-tree": "tree", "busy-ring": "ring", "silent-tree": "tree", "silent-ring": "ring"}
 
 

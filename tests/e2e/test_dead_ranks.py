@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +14,11 @@ from typing import Any
 import pytest
 
 from fanin import Communicator, FaninError
+from fanin.errors import PeerLost
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults import looping_rank
+from tests.e2e import forking_rank
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
 from tests.e2e.members import describe, errors_of, run_ranks, socket_of
 
@@ -78,6 +82,29 @@ def test_rank_that_is_killed_in_the_middle(running: Running, tmp_path: Path, rou
     assert {errors_of(outcomes)[rank] for rank in others} == {"PeerLost"}
     for rank in others:
         assert_named(outcomes[rank], target, here=placement.node_of(rank) == placement.node_of(target))
+    assert_released(running)
+
+
+def test_child_of_a_killed_rank_does_not_stand_for_it(running: Running, tmp_path: Path) -> None:
+    """It has a copy of the rank's socket, and lives on."""
+    placement, description = describe(running, 2, "local")
+    path = tmp_path / "job.txt"
+    path.write_text(description.to_text())
+    command = [sys.executable, "-m", forking_rank.__name__, str(path), "1", socket_of(running, placement, 1)]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as rank,
+        Communicator(description, 0, socket_of(running, placement, 0), timeout=BOUND_S) as member,
+    ):
+        member.barrier(timeout=BOUND_S)
+        assert rank.stdout is not None
+        child = int(rank.stdout.readline())
+        rank.kill()
+        try:
+            with pytest.raises(PeerLost) as caught:
+                member.barrier(timeout=BOUND_S)
+        finally:
+            os.kill(child, signal.SIGKILL)
+    assert caught.value.missing_ranks == (1,)
     assert_released(running)
 
 

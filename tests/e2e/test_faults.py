@@ -22,13 +22,12 @@ from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.stress.faults.link_faults import cut_super_packets, link_down
 from fanin_tools.stress.faults.process_faults import frozen, frozen_device, kill_device, open_descriptors, process_of
 from fanin_wire.fields import UDP_PORT
-from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, eventually, silent, statuses, undisturbed
+from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, silent, statuses, undisturbed
 from tests.e2e.members import describe, errors_of, job, run_ranks, socket_of
 from tests.e2e.test_dead_ranks import expect, process
+from tests.waiting import BOUND_S, DETECTION_S, eventually
 
 NODES, RANKS = 3, 6
-DETECTION_S = 1.5
-BOUND_S = 40.0
 ROUNDS = 128  # how often each rank reduces FEW elements in what is under way when something happens: 512 MiB
 FEW = 1 << 20  # of f32
 SHAPE = Shape(NODES, RANKS // NODES, detection=DETECTION_S)
@@ -101,7 +100,7 @@ def test_link_that_is_down_for_a_while_costs_nothing_but_time(linked: Running, r
 def test_link_that_stays_down_loses_its_node(linked: Running) -> None:
     with job(linked, RANKS, "tree") as members:
         with under_way(members) as outcomes, link_down(linked.fabric, "nic1"):
-            time.sleep(3 * DETECTION_S)
+            eventually(lambda: outcomes)
         assert errors_of(outcomes) == ["PeerLost"] * RANKS
         for rank in (0, 1, 4, 5):
             assert outcomes[rank].missing_ranks == (2, 3)
@@ -157,7 +156,7 @@ def stop_for(child: subprocess.Popen[str], seconds: float) -> None:
 def test_nic_that_is_stopped_for_long_is_lost_also_to_its_own_ranks(running: Running) -> None:
     with job(running, RANKS, "ring") as members:
         with under_way(members) as outcomes, frozen_device(running, "nic2"):
-            time.sleep(4 * DETECTION_S)
+            eventually(lambda: outcomes)
         assert errors_of(outcomes) == ["PeerLost"] * 4 + ["DeviceLost"] * 2
         for rank in range(4):
             assert outcomes[rank].missing_ranks == (4, 5)
@@ -178,7 +177,7 @@ def test_device_that_is_stopped_for_a_while_goes_on(running: Running, device: st
 def test_switch_that_is_stopped_for_long_is_lost_and_serves_new_jobs_afterwards(running: Running) -> None:
     with job(running, RANKS, "tree") as members:
         with under_way(members) as outcomes, frozen_device(running, "switch"):
-            time.sleep(3 * DETECTION_S)
+            eventually(lambda: outcomes)
         assert errors_of(outcomes) == ["PeerLost"] * RANKS
     assert_released(running)
     assert works(running)

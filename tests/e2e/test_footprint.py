@@ -83,7 +83,7 @@ def test_devices_stay_small(running: Running, registered: bool) -> None:
         def act(rank: int) -> np.ndarray:
             array = members[rank].alloc(BIG) if registered else np.empty(BIG, "f4")
             array[:] = 1
-            return members[rank].allreduce(array, out=array, timeout=60)
+            return members[rank].allreduce(array, out=array, timeout=BOUND_S)
 
         results = run_ranks(RANKS, act, 60)
         assert all((result == RANKS).all() for result in results)

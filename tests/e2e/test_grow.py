@@ -17,7 +17,8 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import Bench, assert_released, silent
 from tests.e2e.members import across, errors_of, run_ranks
-from tests.e2e.test_shrink import BOUND_S, DETECTION_S, ELEMENTS, lose
+from tests.e2e.test_shrink import ELEMENTS, lose
+from tests.waiting import BOUND_S, DETECTION_S
 
 NODES = 4
 SHORT_S = 1.0

@@ -15,9 +15,8 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import frozen_device
 from tests.e2e.fabrics import Bench
 from tests.e2e.members import across
+from tests.waiting import BOUND_S, DETECTION_S
 
-DETECTION_S = 1.0
-BOUND_S = 20.0
 Way = Callable[[Communicator, np.ndarray, np.ndarray], Callable[[], object]]
 
 

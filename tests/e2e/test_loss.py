@@ -12,13 +12,13 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost
 from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, statuses, undisturbed
 from tests.e2e.members import job, run_ranks
+from tests.waiting import BOUND_S
 
 NODES, RANKS = 3, 6
 ELEMENTS = 1 << 20  # of i32: 1024 segments
 BROADCASTS, ROOT = 300, 2
 PER_MILLE = 15
 LOSSES = ((10, ELEMENTS), (50, ELEMENTS), (200, ELEMENTS // 8))  # per mille, and of how much
-BOUND_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import Bench
 from tests.e2e.members import errors_of, job, run_ranks
+from tests.waiting import BOUND_S, DETECTION_S
 
-BOUND_S = 40.0
-ONE_SWITCH = Shape(3, 1, detection=2.0)
+ONE_SWITCH = Shape(3, 1, detection=DETECTION_S)
 TWO_LEVELS = replace(ONE_SWITCH, nodes=4, fanout=(2, 2))
 RINGS_BELOW = replace(TWO_LEVELS, plain_leaves=True)
 LOST = "does not answer, or was started anew"

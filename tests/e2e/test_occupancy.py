@@ -11,6 +11,7 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, statuses
 from tests.e2e.members import job, run_ranks
+from tests.waiting import BOUND_S
 
 NODES, RANKS = 4, 4
 ELEMENTS = 16 << 20  # of f32: 64 MiB
@@ -70,7 +71,7 @@ def test_jobs_at_the_same_time_lease_apart_from_each_other(running: Running) -> 
 
         def act(rank: int) -> bool:
             requests = [members[rank].iallreduce(np.full(100_000, rank, "i4")) for members in (first, second)]
-            return all((request.wait(60) == sum(range(RANKS))).all() for request in requests)
+            return all((request.wait(BOUND_S) == sum(range(RANKS))).all() for request in requests)
 
         assert run_ranks(RANKS, act) == [True] * RANKS
         assert max(status["slots"]["high_water"] for status in statuses(running).values()) <= max(SLOTS, 192)

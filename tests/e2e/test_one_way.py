@@ -13,8 +13,8 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
 from tests.e2e.members import placed
+from tests.waiting import BOUND_S
 
-BOUND_S = 20.0
 SHORT_S = 0.05
 MESSAGES = 20
 

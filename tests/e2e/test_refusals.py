@@ -105,7 +105,25 @@ def test_segments_larger_than_the_path_carries(running: Running, route: str, siz
     placement, wanted = describe(running, size, route)
     outcomes = join(running, placement, lambda rank: replace(wanted, chunk=32768))
     assert errors_of(outcomes) == ["NoResources"] * size
+    longest = "with an MTU of 9000 this node's NIC takes segments of at most 8192 bytes"
+    assert all((longest in str(outcome)) is (route != "local") for outcome in outcomes)
     assert_released(running)
+
+
+@pytest.mark.parametrize("route", ["tree", "ring"])
+def test_job_without_a_chunk_has_what_the_mtu_takes(bench: Bench, route: str) -> None:
+    """A description that says nothing of segments serves any network: 1500 bytes is the usual MTU."""
+    narrow = bench.build(msgspec.structs.replace(bench.describe(Shape(2, 1)), mtu=1500))
+    placement, wanted = describe(narrow, 2, route)
+    plain = Job(wanted.jid, wanted.key, wanted.nodes, wanted.route)
+
+    def act(rank: int) -> tuple[int, float]:
+        with Communicator(plain, rank, socket_of(narrow, placement, rank), timeout=BOUND_S) as communicator:
+            return communicator.lease.chunk, communicator.allreduce(np.ones(5000, "f4"), timeout=BOUND_S)[-1]
+
+    assert run_ranks(2, act) == [(1024, 2.0)] * 2
+    assert_released(narrow)
+    bench.down(narrow)
 
 
 @pytest.mark.parametrize(("route", "size"), ROUTES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,9 +20,8 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import frozen_device, kill_device
 from tests.e2e.fabrics import Bench, assert_released, silent
 from tests.e2e.members import across, errors_of, job, run_ranks
+from tests.waiting import BOUND_S, DETECTION_S, eventually
 
-DETECTION_S = 1.5
-BOUND_S = 40.0
 ELEMENTS = 50_000
 FLAT = Shape(3, 2, detection=DETECTION_S)
 
@@ -155,7 +153,7 @@ def test_rank_that_is_stopped_while_it_reports(running: Running, tmp_path: Path)
 
 def wait_for_a_pair(socket: str) -> None:
     """Until a job is being formed at a device."""
-    deadline = time.monotonic() + BOUND_S
-    while not any(entry["state"] in ("joining", "configuring") for entry in device_status(socket)["jobs"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(
+        lambda: [entry["state"] for entry in device_status(socket)["jobs"]],
+        lambda states: {"joining", "configuring"} & {*states},
+    )

@@ -26,10 +26,11 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.dissector.tshark import rows
-from tests.e2e.fabrics import BOUND_S, POLL_S, Bench, assert_released, silent, statuses
+from tests.e2e.fabrics import BOUND_S, Bench, assert_released, silent, statuses
 from tests.e2e.members import job, run_ranks
 from tests.e2e.taps import capturing, settled
 from tests.ordinary.sides import Side, connect, sockets
+from tests.waiting import POLL_S
 
 NODES = 2
 ELEMENTS = 70_001
@@ -150,7 +151,7 @@ def test_queue_pairs_that_fail(carriers: Running, on_carriers: pytest.MonkeyPatc
             "there is no verbs device nowhere; use one of fanin0, fanin1, fanin2, fanin3, fanin4",
         ),
         ({"port": "verbs://fanin1"}, "verbs device fanin1 has no RoCE v2 address {address}; give the device's"),
-        ({"port": "verbs://fanin2?raw"}, "verbs device fanin2 has no network interface; use a device that has one"),
+        ({"port": "verbs://fanin2?raw"}, "network interface lo has no Ethernet address; use one that has"),
     ],
 )
 def test_device_that_can_not_be_had(

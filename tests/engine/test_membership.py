@@ -276,6 +276,16 @@ def test_nic_gives_up_without_an_answer() -> None:
     assert rig.answer()[0] == Status.PEER_LOST
 
 
+def test_join_that_has_lost_a_rank_names_no_device() -> None:
+    rig = NicRig(ranks=2, join=False)
+    for rank in range(2):
+        rig.join(rank, rank_mask=0b111)
+    rig.engine.lose(1, rig.now)
+    rig.settle()
+    status, notice = rig.answer()
+    assert (status, notice["byte_length"]) == (Status.PEER_LOST, 0)
+
+
 def test_pending_is_an_answer() -> None:
     rig = NicRig(join=False)
     rig.join(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity, wait_until_gone
 from fanin_tools.fabric.state import FabricState
 from tests.fabric.fixtures import ignore
+from tests.waiting import eventually
 
 BOUND_S = 120.0  # to load the device code, on a busy machine
 
@@ -123,4 +125,26 @@ def test_device_that_can_not_start_is_named_with_its_last_words(fabric: Fabric, 
         taken.bind((switch.address, 4791))
         with pytest.raises(ToolError, match=rf"DEVICE_LOST: device switch ended while starting; .*{switch.address}"):
             lifecycle.up(fabric, ignore)
+    assert list(state_root.iterdir()) == []
+
+
+def descendants(pid: int) -> set[int]:
+    """Of a process: those that it has started, and so on."""
+    found = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    return found.union(*map(descendants, found))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_nothing_is_left_of_a_first_start_that_is_ended(state_root: Path, tmp_path: Path, number: int) -> None:
+    """While the device code is compiled, by processes of a process."""
+    command = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()", "fabric", "up", "--nodes", "1"]
+    environment = os.environ | {"FANIN_CACHE_DIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        started = [*map(ProcessIdentity.of, eventually(lambda: descendants(process.pid), lambda found: len(found) > 1))]
+        process.send_signal(number)
+        _, said = process.communicate(timeout=BOUND_S)
+    assert (process.returncode, "INTERRUPTED" in said) == (128 + number, True), said
+    assert wait_until_gone(started, BOUND_S) == []
+    assert not list(tmp_path.rglob("complete")), "it has waited for the end of the compilation"
     assert list(state_root.iterdir()) == []

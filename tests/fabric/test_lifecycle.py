@@ -23,13 +23,14 @@ from fanin_tools.fabric.processes import ProcessIdentity, send_signal, terminate
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.progress import ProgressCallback
 from tests.fabric.fixtures import Up, fake_devices, ignore
+from tests.waiting import BOUND_S
 
 
 def test_up_makes_every_device_answer(up: Up, fabric: Fabric) -> None:
     running = up(fabric)
     status = lifecycle.status("pair")
     assert running.fresh
-    assert [row["answer"]["name"] for row in status["devices"]] == ["nic0", "nic1", "switch"]
+    assert [row["answer"]["name"] for row in status["devices"]] == ["switch", "nic0", "nic1"]
     assert [row["answer"]["pid"] for row in status["devices"]] == [row["pid"] for row in status["devices"]]
 
 
@@ -106,7 +107,7 @@ def test_up_after_a_crash_starts_afresh(up: Up, fabric: Fabric) -> None:
     old = FabricState("pair").processes()
     for process in old.values():
         send_signal(process, signal.SIGKILL)
-    wait_until_gone(list(old.values()), 5)
+    wait_until_gone(list(old.values()), BOUND_S)
     assert lifecycle.find("pair") is None
     assert up(fabric).fresh
 
@@ -116,7 +117,7 @@ def test_devices_that_run_are_left_alone_when_another_has_died(up: Up, fabric: F
     up(fabric)
     old = FabricState("pair").processes()
     send_signal(old["nic0"], signal.SIGKILL)
-    wait_until_gone([old["nic0"]], 5)
+    wait_until_gone([old["nic0"]], BOUND_S)
     with pytest.raises(ToolError, match=r"FABRIC_INCOMPLETE: .* pair nic0 does not run.* restart nic0 --name pair"):
         up(fabric)
     assert [name for name, process in old.items() if process.alive] == ["nic1", "switch"]

@@ -37,7 +37,7 @@ def inside(fabric: Fabric, host: str, *command: str) -> subprocess.CompletedProc
 
 def reaches(fabric: Fabric, host: str, address: str) -> bool:
     """Whether a UDP datagram of a full MTU with DF set gets from `host` to `address`."""
-    receive = f"import socket; s = socket.socket(2, 2); s.bind(('{address}', 9)); s.settimeout(2); s.recv(9000)"
+    receive = f"import socket; s = socket.socket(2, 2); s.bind(('{address}', 9)); s.settimeout(10); s.recv(9000)"
     send = (
         f"import socket; s = socket.socket(2, 2); s.setsockopt(0, 10, 2); "
         f"[s.sendto(bytes({BIG_PACKET}), ('{address}', 9)) for _ in range(3)]"
@@ -171,6 +171,7 @@ def test_root_that_may_not_make_namespaces_is_refused(tmp_path: Path, monkeypatc
 
 
 def test_namespaces_without_ip_are_refused(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda command: None)
     with pytest.raises(ToolError, match="NOT_SUPPORTED: namespaces need the commands ip and tc"):
         up(make("nsbare", Shape(nodes=1, netns=True)))

@@ -21,10 +21,10 @@ import pytest
 
 from fanin import Communicator, FaninError, Job, JobNode, device_status
 from fanin.verbs import CQ, PD, CollectiveQP, Context, Lease
+from tests.waiting import BOUND_S
 
 MODEL_DEVICE = Path(__file__).with_name("model_device.py")
 START_S = 600  # it compiles on the first run, and may be emulated
-BOUND_S = 30  # longest that anything here may take before a test fails
 Pair = tuple[Communicator, threading.Event]
 Beside = Callable[[Callable[[Communicator, threading.Event], None]], contextlib.AbstractContextManager[Pair]]
 _jids = itertools.count(1)
@@ -207,7 +207,8 @@ def joined(pd: PD, make_job: Callable[..., Job]) -> Iterator[tuple[CollectiveQP,
     cq = CQ(pd.context)
     qp = CollectiveQP(pd, cq)
     job = make_job(1)
-    assert qp.join(job.membership(0), 10) == Lease(job.slots, job.slots // 2, job.chunk)
+    membership = job.membership(0)
+    assert qp.join(membership, BOUND_S) == Lease(job.slots, job.slots // 2, membership.chunk)
     yield qp, cq
     qp.close()
     cq.close()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fanin import Request, errors
+from tests.waiting import BOUND_S
 
 SIZE = 3
 COUNTS = [0, 1, 3, 700, 20_000]  # elements of a rank's part: inline, one segment, many
@@ -201,7 +202,7 @@ def test_non_blocking_forms(run_ranks, device):
             communicator.ibarrier(),
         ]
         assert all(isinstance(request, Request) for request in requests)
-        return [request.wait(20) for request in reversed(requests)][::-1]
+        return [request.wait(BOUND_S) for request in reversed(requests)][::-1]
 
     total, rows = every(4).sum(axis=0), every(SIZE, 4).sum(axis=0)
     parts = [np.concatenate([data(rank, 4)[: rank + more] for rank in range(SIZE)]) for more in (1, 0)]
@@ -238,7 +239,7 @@ def test_two_hundred_outstanding(run_ranks, device):
                 communicator.ireduce_scatter(np.full(2 * SIZE, number)),
                 other.ibroadcast(mine.copy(), root=number % SIZE),
             ]
-        found = [request.wait(20) for request in reversed(requests)][::-1]
+        found = [request.wait(BOUND_S) for request in reversed(requests)][::-1]
         other.close()
         for number in range(50):
             total, rows, part, same = found[4 * number : 4 * number + 4]

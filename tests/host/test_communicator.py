@@ -5,8 +5,10 @@ from __future__ import annotations
 import array
 import copy
 import json
+import logging
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -20,6 +22,7 @@ from fanin import Communicator, errors
 from fanin_wire.abi import SQ_DEPTH
 from fanin_wire.datatypes import DATATYPES, DataType
 from fanin_wire.operations import OPERATIONS, operation_by_name, supports
+from tests.waiting import BOUND_S
 
 WHOLE_PROGRAM = """
 import cffi.cparser, numpy as np, fanin
@@ -84,6 +87,14 @@ def test_both_kinds_of_memory(run_ranks, device, dtype, registered):
     expected = operation_by_name("sum").oracle(np.stack([values(rank, 1000, dtype) for rank in range(3)]))
     for result in run_ranks(device, 3, program):
         assert result.tobytes() == expected.tobytes()
+
+
+def test_path_is_an_attribute_and_in_the_log(run_ranks, device, caplog):
+    caplog.set_level(logging.DEBUG, "fanin")
+    paths = run_ranks(device, 2, lambda communicator: (communicator.path, communicator.status()["path"]))
+    assert len({path for pair in paths for path in pair}) == 1
+    assert re.fullmatch(r"route local, NIC [0-9.]+; segments of \d+ bytes(, MTU \d+)?", paths[0][0])
+    assert [record.getMessage().endswith(paths[0][0]) for record in caplog.records] == [True, True]
 
 
 def test_every_combination_equals_its_oracle(run_ranks, device):
@@ -158,7 +169,7 @@ def test_more_requests_than_the_queue_holds(run_ranks, device):
 
     def program(communicator):
         requests = [communicator.iallreduce(np.array([i, 1], "i8")) for i in range(count)]
-        return [request.wait(20)[0] for request in reversed(requests)][::-1]
+        return [request.wait(BOUND_S)[0] for request in reversed(requests)][::-1]
 
     for result in run_ranks(device, 2, program):
         assert result == [2 * i for i in range(count)]
@@ -173,10 +184,10 @@ def test_two_communicators_in_opposite_order(device, make_job):
             order = [a, b] if rank == 0 else [b, a]
             count = SQ_DEPTH + 50
             requests = [[one.iallreduce(np.ones(1, "f4")) for _ in range(count)] for one in order]
-            return sum(request.wait(20)[0] for group in requests for request in group)
+            return sum(request.wait(BOUND_S)[0] for group in requests for request in group)
 
     with ThreadPoolExecutor(2) as pool:
-        assert [future.result(30) for future in [pool.submit(program, rank) for rank in range(2)]] == [
+        assert [future.result(BOUND_S) for future in [pool.submit(program, rank) for rank in range(2)]] == [
             4.0 * (SQ_DEPTH + 50)
         ] * 2
 
@@ -185,7 +196,7 @@ def test_arrays_live_until_completion(run_ranks, device):
     def program(communicator):
         requests = [communicator.iallreduce(np.full(50_000, i, "f4")) for i in range(20)]
         noise = [np.full(50_000, -1, "f4") for _ in range(20)]
-        return all(np.all(request.wait(20) == 2 * i) for i, request in enumerate(requests)) and len(noise) == 20
+        return all(np.all(request.wait(BOUND_S) == 2 * i) for i, request in enumerate(requests)) and len(noise) == 20
 
     assert run_ranks(device, 2, program) == [True, True]
 
@@ -196,14 +207,14 @@ def test_test_and_wait(run_ranks, device):
 
     def program(communicator):
         if communicator.rank == 1:
-            assert released.wait(20)
+            assert released.wait(BOUND_S)
             return communicator.allreduce(np.ones(4, "f4"))[0]
         request = communicator.iallreduce(np.ones(4, "f4"))
         assert request.test() is False
         with pytest.raises(errors.Timeout):
             request.wait(0.05)
         released.set()
-        result = request.wait(20)
+        result = request.wait(BOUND_S)
         assert request.test() is True
         return result[0]
 
@@ -217,13 +228,13 @@ def test_one_communicator_in_several_threads(run_ranks, device):
 
         def collect(first):
             for i in range(first, 64, 4):
-                found[i] = requests[i].wait(20)
+                found[i] = requests[i].wait(BOUND_S)
 
         threads = [threading.Thread(target=collect, args=(first,)) for first in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(25)
+            thread.join(BOUND_S)
         return [int(result[0]) for result in found]
 
     assert run_ranks(device, 2, program) == [[2 * i for i in range(64)]] * 2
@@ -272,7 +283,7 @@ def test_rank_processes_from_the_environment(device, make_job, tmp_path):
         )
         for rank in range(3)
     ]
-    outputs = [json.loads(rank.communicate(timeout=30)[0]) for rank in ranks]
+    outputs = [json.loads(rank.communicate(timeout=BOUND_S)[0]) for rank in ranks]
     assert outputs == [{"rank": rank, "size": 3, "sum": 3.0, "max": 2.0} for rank in range(3)]
 
 
@@ -282,7 +293,7 @@ def test_no_name_of_a_type_is_read_after_import(tmp_path, make_job, device):
     job_file.write_text(make_job(1).to_text())
     environment = {"FANIN_JOB": str(job_file), "FANIN_SOCKET": str(device.socket), "FANIN_SIZE": "1", "FANIN_RANK": "0"}
     program = [sys.executable, "-c", WHOLE_PROGRAM]
-    ended = subprocess.run(program, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(program, env={**os.environ, **environment}, capture_output=True, text=True, timeout=BOUND_S)
     assert (ended.stdout, ended.stderr) == ("done\n", "")
 
 

@@ -21,14 +21,14 @@ from fanin_nic.hostif.listener import Listener, SocketInUse
 from fanin_nic.hostif.messages import REQUESTS
 from fanin_wire import abi
 from fanin_wire.abi import Access, MessageType, Status
+from tests.waiting import BOUND_S
 
-LIMIT_S = 10
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
 
 
 def connect(path):
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    stream.settimeout(LIMIT_S)
+    stream.settimeout(BOUND_S)
     stream.connect(str(path))
     return stream
 

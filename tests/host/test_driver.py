@@ -10,13 +10,13 @@ import pytest
 from fanin import errors
 from fanin_wire.abi import Status
 from fanin_wire.status import status_entry
+from tests.waiting import BOUND_S
 
-BOUND_S = 20
 COLLECTED = f"""
 import faulthandler, gc
 from fanin.driver import ffi, library
 
-faulthandler.dump_traceback_later({BOUND_S // 2}, exit=True)
+faulthandler.dump_traceback_later({BOUND_S / 2:g}, exit=True)
 core, unmapped = library(), []
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from fanin import Communicator, device_status, errors
 from fanin_wire.abi import SQ_DEPTH
+from tests.waiting import BOUND_S
 
 ONES = np.ones(16, "f4")
-BOUND_S = 20
 
 
 def join_all(device, job):

@@ -312,3 +312,39 @@ def test_as_many_ranks_are_named_as_there_is_room_for():
         assert len(text) < capacity
         assert text.endswith((")", " ranks")) or capacity <= least
     assert text.count("node") == 3
+
+
+THREE = "3 NICs: 10.0.0.1, 10.0.0.2, 10.0.0.3"
+
+
+@pytest.mark.parametrize(
+    ("parts", "path"),
+    [
+        ({}, f"route tree, {THREE} below switch 10.0.0.9"),
+        ({"nodes": BARE_SIX}, f"route ring, {THREE}, for no switch is named above them"),
+        (
+            {"nodes": (*NODES_OF_SIX[:2], BARE_SIX[2])},
+            f"route ring, {THREE}, for no switch is named above all of them",
+        ),
+        (
+            {"nodes": tuple(replace(node, ring=1) for node in NODES_OF_SIX)},
+            f"route ring, {THREE}, all on one plain switch",
+        ),
+        ({"route": "ring"}, f"route ring, {THREE}"),
+        ({"nodes": (JobNode("10.0.0.1", (0,)),)}, "route local, NIC 10.0.0.1"),
+    ],
+    ids=["switch", "none", "not of all", "one ring below a switch", "asked for", "one node"],
+)
+def test_path_in_words(parts, path):
+    """A ring that nobody has asked for says why it is none of a tree: the switch may stand idle."""
+    job = replace(SIX, **parts)
+    assert job.path(0) == path
+    assert job.path(0, 1024, 1500) == f"{path}; segments of 1024 bytes, MTU 1500"
+
+
+def test_path_of_many_nics_has_its_end():
+    """Names of NICs are left out, never the size of segments or the MTU."""
+    nodes = tuple(JobNode(f"100.100.100.{100 + rank}", (rank,), ("100.100.100.99",)) for rank in range(60))
+    path = replace(SIX, nodes=nodes).path(0, 4096, 9000)
+    assert path.startswith("route tree, 60 NICs: 100.100.100.100, ")
+    assert ", 52 more below switch 100.100.100.99; segments of 4096 bytes, MTU 9000" in path

@@ -20,7 +20,7 @@ TEXT = """\
 jid 305419896
 key 4711
 route tree
-chunk 4096
+chunk 0
 slots 256
 reproducible none
 wide 0

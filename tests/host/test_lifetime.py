@@ -15,8 +15,8 @@ import pytest
 
 from fanin import Communicator, errors
 from fanin.membership import member
+from tests.waiting import BOUND_S
 
-BOUND_S = 20
 COUNT = 4000
 
 

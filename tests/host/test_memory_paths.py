@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import mmap
 
 import numpy as np
 import pytest
+
+from fanin import errors
+from tests.waiting import BOUND_S
 
 SIZES = [1, 2, 3, 700, 20_000, 300_000]  # doubles: within the request, one copy, many segments, copied in parts
 KINDS = ["ordinary", "registered"]
@@ -36,7 +41,7 @@ def test_from_one_kind_to_another(run_ranks, device, pair):
                 if turn % 2:
                     assert communicator.allreduce(source, out=out) is out
                 else:
-                    assert communicator.iallreduce(source, out=out).wait(20) is out
+                    assert communicator.iallreduce(source, out=out).wait(BOUND_S) is out
                 assert np.array_equal(out, total(count, turn))
                 assert np.array_equal(source, data(communicator.rank, count, turn))
         return True
@@ -108,6 +113,25 @@ def test_unaligned_memory(run_ranks, device, offset):
         return True
 
     assert all(run_ranks(device, 2, program))
+
+
+def test_result_that_the_program_may_not_write(run_ranks, device, monkeypatch):
+    """The device reaches it by a system call, for which pages have no rights."""
+    monkeypatch.setenv("FANIN_STAGING", "0")
+    libc, count = ctypes.CDLL(None), 20_000
+
+    def program(communicator):
+        memory, ones = np.frombuffer(mmap.mmap(-1, 8 * count), "f8"), np.ones(count)
+        place, length = ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(8 * count)
+        assert libc.mprotect(place, length, mmap.PROT_READ) == 0
+        with pytest.raises(errors.LocalProtectionError):
+            communicator.allreduce(ones, out=memory)
+        assert not memory.any()
+        assert not communicator.allreduce(memory).any()
+        assert libc.mprotect(place, length, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+        return np.array_equal(communicator.allreduce(ones, out=memory), ones)
+
+    assert run_ranks(device, 1, program) == [True]
 
 
 def test_registered_memory_that_comes_and_goes(run_ranks, device):

@@ -13,6 +13,7 @@ import pytest
 from fanin import Communicator, FaninError, Job, JobNode, device_status, errors
 from fanin_wire.abi import Status
 from fanin_wire.status import status_entry
+from tests.waiting import BOUND_S
 
 
 @pytest.fixture
@@ -199,11 +200,11 @@ def test_requests_under_way_are_flushed_by_close(device, make_job):
     thread = threading.Thread(target=lambda: others.append(Communicator(job, 1, device.socket)))
     thread.start()
     communicator = Communicator(job, 0, device.socket)
-    thread.join(20)
+    thread.join(BOUND_S)
     request = communicator.iallreduce(ONES)
     communicator.close()
     with pytest.raises(errors.Flushed):
-        request.wait(5)
+        request.wait(BOUND_S)
     others[0].close()
 
 
@@ -255,7 +256,7 @@ def test_members_that_disagree(device, make_job):
         Communicator(other, 1, device.socket)
     with pytest.raises(errors.JidInUse):
         Communicator(Job(job.jid, 8, job.nodes), 1, device.socket)
-    thread.join(20)
+    thread.join(BOUND_S)
 
 
 def test_chunk_that_the_device_has_not(device, make_job):

@@ -8,6 +8,7 @@ import pytest
 from fanin import Communicator, Reason, errors
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
+from tests.waiting import BOUND_S
 
 SIZE = 3
 REFUSED = [
@@ -98,9 +99,9 @@ def test_host_computes_where_it_may(run_ranks, device, dtype, op, expected):
         request = communicator.allreduce_init(mine, op=op)
         found = [
             communicator.allreduce(mine, op=op),
-            communicator.iallreduce(mine, out=mine.copy(), op=op).wait(20),
-            request.start().wait(20).copy(),
-            request.start().wait(20),
+            communicator.iallreduce(mine, out=mine.copy(), op=op).wait(BOUND_S),
+            request.start().wait(BOUND_S).copy(),
+            request.start().wait(BOUND_S),
             communicator.reduce(mine, op=op, root=1),
             communicator.reduce_scatter(mine, op=op),
             communicator.reduce_scatter(mine, op=op, counts=[0, count, 0]),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fanin import device_status, errors
+from tests.waiting import BOUND_S
 
 SIZE = 3
 CHUNK = 256  # bytes of a segment
@@ -62,7 +63,7 @@ def test_started_in_different_orders(run_ranks, device):
         for _ in range(10):
             for number in order:
                 requests[number].start()
-            found = {number: requests[number].wait(20)[0] for number in order[::-1]}
+            found = {number: requests[number].wait(BOUND_S)[0] for number in order[::-1]}
         return [int(found[number]) for number in range(SIZE)]
 
     assert run_ranks(device, SIZE, program) == [[30 * number + 3 for number in range(SIZE)]] * SIZE
@@ -108,7 +109,7 @@ def test_slots_of_an_own_stream(run_ranks, device, of_job, positions, slots):
         communicator.barrier()
         with communicator.allreduce_init(np.ones(positions * CHUNK, "u1")) as request:
             leased = [job["slots"] for job in device_status(device.socket)["jobs"] if job["jid"] not in earlier]
-            assert request.start().wait(20).tolist() == [2] * (positions * CHUNK)
+            assert request.start().wait(BOUND_S).tolist() == [2] * (positions * CHUNK)
             communicator.barrier()
         return communicator.status()["slots"], leased
 
@@ -123,11 +124,11 @@ def test_only_an_array_that_is_sent_must_last(run_ranks, device):
             communicator.scatter_init(array, shape=2, dtype=int) as scatter,
             communicator.scatterv_init(array, [1, 3], dtype=int) as scatterv,
         ):
-            barrier.start().wait(20)
+            barrier.start().wait(BOUND_S)
             if communicator.rank == 0:
                 with pytest.raises(errors.InvalidRequest, match="copy"):
                     communicator.scatterv_init(np.arange(8)[::2], [1, 3])
-            return [request.start().wait(20).tolist() for request in (scatter, scatterv)]
+            return [request.start().wait(BOUND_S).tolist() for request in (scatter, scatterv)]
 
     assert run_ranks(device, 2, program) == [[[0, 1], [0]], [[2, 3], [1, 2, 3]]]
 
@@ -151,7 +152,7 @@ def test_misuse(run_ranks, device):
         else:
             communicator.barrier()
             request.start()
-        request.wait(20)
+        request.wait(BOUND_S)
         request.close()
         request.close()
         with pytest.raises(errors.InvalidRequest, match="closed"):
@@ -187,8 +188,8 @@ def test_starts_again_after_a_failure(run_ranks, device):
 
         with communicator.allreduce_init(np.ones(4), op=add) as request:
             with pytest.raises(ZeroDivisionError):
-                request.start().wait(20)
+                request.start().wait(BOUND_S)
             fails.clear()
-            return request.start().wait(20)[0]
+            return request.start().wait(BOUND_S)[0]
 
     assert run_ranks(device, 2, program, fallback=True) == [2.0, 2.0]

@@ -11,6 +11,7 @@ import pytest
 
 from fanin import Progress, errors
 from fanin_wire.abi import SQ_DEPTH
+from tests.waiting import BOUND_S
 
 CHUNK = 4096
 
@@ -26,7 +27,7 @@ def turn():
                 return look()
             finally:
                 looked.set()
-        assert looked.wait(20)
+        assert looked.wait(BOUND_S)
         return part()
 
     take.looked = looked
@@ -43,9 +44,9 @@ def test_of_one_request(run_ranks, device, turn):
 
         found = turn(communicator, look, lambda: communicator.iallreduce(array))
         if communicator.rank == 1:
-            return found.wait(20) is not None
+            return found.wait(BOUND_S) is not None
         request, first, again, everything = found
-        request.wait(20)
+        request.wait(BOUND_S)
         assert request.progress() == Progress("allreduce", 3, 3, ())
         assert communicator.progress() == []
         communicator.close()
@@ -70,7 +71,7 @@ def test_of_many_also_behind_a_full_queue(run_ranks, device, turn):
             assert [progress.segments for progress in found] == [1] * count
             assert [progress.waiting_for for progress in found[:200]] == [(1,)] * 200
             assert found[-1].waiting_for == ()
-        return [request.wait(20)[0] for request in requests or found]
+        return [request.wait(BOUND_S)[0] for request in requests or found]
 
     assert run_ranks(device, 2, program) == [[2.0] * count] * 2
 
@@ -83,11 +84,11 @@ def test_progress_before_the_sizes_are_known(run_ranks, device, turn):
 
         found = turn(communicator, look, lambda: communicator.iallgatherv(np.zeros(CHUNK, "u1")))
         if communicator.rank == 1:
-            return found.wait(20).size
+            return found.wait(BOUND_S).size
         request, progress, everything = found
         assert progress == Progress("allgatherv", 0, 0, (1,))
         assert everything == [progress]
-        result = request.wait(20)
+        result = request.wait(BOUND_S)
         assert request.progress() == Progress("allgatherv", 3, 3, ())
         return result.size
 
@@ -107,8 +108,8 @@ def test_of_persistent_requests(run_ranks, device, turn):
             return [own.progress(), *communicator.progress()]
 
         found = turn(communicator, start, start)
-        own.wait(20)
-        ordered.wait(20)
+        own.wait(BOUND_S)
+        ordered.wait(BOUND_S)
         return [(progress.name, progress.done, progress.waiting_for) for progress in found]
 
     assert run_ranks(device, 2, program)[0] == [("allreduce", 0, (1,)), ("barrier", 0, (1,)), ("allreduce", 0, (1,))]
@@ -125,7 +126,7 @@ def test_while_another_thread_waits(run_ranks, device, turn):
 
         found = turn(communicator, look, lambda: communicator.allreduce(np.zeros(4)))
         if communicator.rank == 0:
-            found[1].join(20)
+            found[1].join(BOUND_S)
             return found[0]
         return None
 
@@ -142,7 +143,7 @@ def test_of_a_blocking_call_in_another_thread(run_ranks, device, turn):
                 time.sleep(0.4)
                 found = communicator.progress()
                 looked.set()
-                waiting.result(20)
+                waiting.result(BOUND_S)
                 return found
 
         looked = turn.looked

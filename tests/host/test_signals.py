@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fanin import device_status
+from tests.waiting import BOUND_S
 
 PROGRAM = Path(__file__).with_name("signal_program.py")
 
@@ -20,7 +21,7 @@ def test_alarms_at_random_times(device, make_job, action):
     seed = random.randrange(1 << 32)
     arguments = [json.dumps(make_job(2).to_dict()), str(device.socket), str(seed), action]
     ended = subprocess.run(
-        [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, timeout=BOUND_S, check=False
     )
     assert ended.returncode == 0, f"seed {seed}: {ended.stderr[-2000:]}"
     collectives, derived, made = map(int, ended.stdout.split())

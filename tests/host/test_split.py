@@ -13,6 +13,7 @@ import pytest
 
 from fanin import Communicator, device_status, errors
 from fanin_wire.abi import SQ_DEPTH
+from tests.waiting import BOUND_S
 
 SIZE = 4
 
@@ -140,7 +141,7 @@ def test_overlapping_groups_in_opposite_order(run_ranks, device):
         with communicator.split(rank // 2) as first, communicator.split((rank + 1) % SIZE // 2) as second:
             order = (first, second) if rank % 2 else (second, first)
             requests = [[pair.iallreduce(np.array([rank, number])) for number in range(count)] for pair in order]
-            found = [[request.wait(20).tolist() for request in group] for group in requests]
+            found = [[request.wait(BOUND_S).tolist() for request in group] for group in requests]
             return found if rank % 2 else found[::-1]
 
     for rank, groups in enumerate(run_ranks(device, SIZE, program)):
@@ -177,10 +178,10 @@ def test_joining_lets_others_go_on(device, make_job):
     arguments = [sys.executable, "-c", code, json.dumps(job.to_dict()), str(device.socket)]
     with subprocess.Popen(arguments) as other, Communicator(job, 1, device.socket) as communicator:
         requests = [communicator.iallreduce(np.array(number)) for number in range(count)]
-        assert [request.wait(20).item() for request in requests] == [2 * number for number in range(count)]
+        assert [request.wait(BOUND_S).item() for request in requests] == [2 * number for number in range(count)]
         with communicator.dup() as group:
             group.barrier()
-        assert other.wait(20) == 0
+        assert other.wait(BOUND_S) == 0
 
 
 @pytest.mark.parametrize("color", [1.5, "red"])

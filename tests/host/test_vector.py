@@ -9,6 +9,7 @@ import pytest
 
 from fanin import errors
 from fanin.collectives import definitions, vector
+from tests.waiting import BOUND_S
 
 COUNTS = [
     (0, 0, 0),
@@ -113,7 +114,7 @@ def test_more_messages_than_the_queue_holds(run_ranks, device):
             communicator.iallgatherv(np.full(1 + (turn + rank) % SIZE, rank, "u1"), counts=sizes(turn))
             for turn in range(turns)
         ]
-        return [request.wait(20) for request in requests], communicator.status()
+        return [request.wait(BOUND_S) for request in requests], communicator.status()
 
     def sizes(turn):
         return [1 + (turn + rank) % SIZE for rank in range(SIZE)]
@@ -131,8 +132,8 @@ def test_exchange_keeps_the_order_of_calls(run_ranks, device):
         rank = communicator.rank
         uneven = [communicator.iallgatherv(np.full(rank + turn, turn)) for turn in range(10)]
         even = [communicator.iallreduce(np.full(3, turn)) for turn in range(10)]
-        assert [int(request.wait(20)[0]) for request in even] == [SIZE * turn for turn in range(10)]
-        return [request.wait(20).tolist() for request in uneven]
+        assert [int(request.wait(BOUND_S)[0]) for request in even] == [SIZE * turn for turn in range(10)]
+        return [request.wait(BOUND_S).tolist() for request in uneven]
 
     expected = [[turn] * (3 * turn + 3) for turn in range(10)]
     assert run_ranks(device, SIZE, program) == [expected] * SIZE
@@ -185,7 +186,7 @@ def test_out_that_turns_out_too_small(run_ranks, device):
                 communicator.allgatherv(np.zeros(2), out=np.zeros(3))
         else:
             assert communicator.allgatherv(np.zeros(2)).size == 4
-        return communicator.allreduce(np.ones(1), timeout=20)[0]
+        return communicator.allreduce(np.ones(1), timeout=BOUND_S)[0]
 
     assert run_ranks(device, 2, program) == [2.0, 2.0]
 
@@ -195,14 +196,14 @@ def test_result_without_memory(run_ranks, device, monkeypatch):
 
     def program(communicator):
         first = communicator.iallgatherv(np.ones(4))
-        assert first.wait(20).size == 8
+        assert first.wait(BOUND_S).size == 8
         communicator.barrier()
         monkeypatch.setattr(vector, "room", no_room)
         failed = communicator.iallgatherv(np.ones(4))
         for _ in range(2):
             with pytest.raises(MemoryError):
-                failed.wait(20)
-        return communicator.allreduce(np.ones(1), timeout=20)[0]
+                failed.wait(BOUND_S)
+        return communicator.allreduce(np.ones(1), timeout=BOUND_S)[0]
 
     def no_room(*arguments):
         raise MemoryError

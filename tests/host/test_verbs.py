@@ -34,6 +34,7 @@ from fanin_wire.abi import (
     Status,
 )
 from tests.host.work_requests import one_completion, request_over
+from tests.waiting import BOUND_S
 
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
 
@@ -166,7 +167,7 @@ def test_join_twice(joined, make_job):
 def test_join_that_contradicts_itself(pd, wrong):
     qp = CollectiveQP(pd, CQ(pd.context))
     with pytest.raises(errors.InvalidRequest):
-        qp.join(Membership(**{"jid": 1, "key": 1, **wrong}), 10)
+        qp.join(Membership(**{"jid": 1, "key": 1, **wrong}), BOUND_S)
 
 
 def register(context, descriptor, length, offset=0, access=READ_WRITE, address=0x10000):

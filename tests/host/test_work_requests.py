@@ -29,6 +29,7 @@ from fanin_wire.abi import (
     WqeOpcode,
 )
 from tests.host.work_requests import F32, SUM, one_completion, post_patiently, request_over
+from tests.waiting import BOUND_S
 
 
 def test_full_send_queue(pd, joined, device):
@@ -46,7 +47,7 @@ def test_full_send_queue(pd, joined, device):
         device.process.send_signal(signal.SIGCONT)
     found: list[int] = []
     while len(found) < SQ_DEPTH:
-        assert cq.wait(20)
+        assert cq.wait(BOUND_S)
         found += [completion.wr_id for completion in cq.poll(64)[1]]
     assert found == list(range(SQ_DEPTH))
 
@@ -62,7 +63,7 @@ def test_overrun_of_a_completion_queue(joined, pd, make_job, device):
         assert time.monotonic() < deadline
     found: list[int] = []
     while len(found) < CQ_DEPTH:
-        assert cq.wait(20)
+        assert cq.wait(BOUND_S)
         found += [completion.wr_id for completion in cq.poll(64)[1]]
     assert found == list(range(CQ_DEPTH))
     for look in (cq.poll, cq.wait):
@@ -71,7 +72,7 @@ def test_overrun_of_a_completion_queue(joined, pd, make_job, device):
     qp.close()
     cq.close()
     with CQ(pd.context) as fresh, CollectiveQP(pd, fresh) as other:  # the ring begins anew
-        other.join(make_job(1).membership(0), 10)
+        other.join(make_job(1).membership(0), BOUND_S)
         other.post_send(request_over(memory.ctypes.data, memory.ctypes.data, 4, wr_id=1))
         assert one_completion(fresh).wr_id == 1
 
@@ -147,7 +148,7 @@ def test_one_queue_pair_for_two_ranks(pd, make_job):
     """A leader posts for both, with a list of addresses in registered memory."""
     cq = CQ(pd.context)
     qp = CollectiveQP(pd, cq)
-    qp.join(dataclasses.replace(make_job(2).membership(0), rank_bitmap=0b11), 10)
+    qp.join(dataclasses.replace(make_job(2).membership(0), rank_bitmap=0b11), BOUND_S)
     mr = MR(pd, 4096)
     data = np.frombuffer(mr.buf, "f4")
     data[:4] = [1, 2, 10, 20]

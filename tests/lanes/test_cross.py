@@ -203,6 +203,8 @@ def test_folder_that_is_only_read(tmp_path: Path, record: bool) -> None:
     for inner in CACHE_FOLDER.iterdir():
         (folder / inner.name).symlink_to(inner)
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    (folder / "complete").unlink()
+    (folder / "complete").touch()  # as an earlier release left it: without the processor
     if record:
         target.record(target.Target(platform.machine(), triple, cpu, features), folder)
     environment = os.environ | {"FANIN_CACHE_DIR": str(tmp_path)}

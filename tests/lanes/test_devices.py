@@ -138,7 +138,7 @@ def test_deadline_names_the_missing(running: Running, route: str, count: int) ->
 
         def act(rank: int) -> None:
             if rank != last:
-                members[rank].allreduce(np.ones(count, np.float32), timeout=0.3)
+                members[rank].allreduce(np.ones(count, np.float32), timeout=2.0)  # all others have come by then
 
         *outcomes, _ = run_ranks(len(members), act)
         assert all(isinstance(outcome, errors.Timeout) for outcome in outcomes)
@@ -185,7 +185,7 @@ def test_nodes_of_different_lanes_form_no_job(running: Running) -> None:
         description["nodes"][1]["address"] = odd.nics[0].address
         mixed = Job.from_dict(description)
         places = [sockets[0], str(other.state.socket(odd.nics[0].name))]
-        outcomes = run_ranks(2, lambda rank: Communicator(mixed, rank, places[rank], timeout=2))
+        outcomes = run_ranks(2, lambda rank: Communicator(mixed, rank, places[rank], timeout=BOUND_S))
         assert any(isinstance(outcome, errors.MembersMismatch) for outcome in outcomes)
         assert all(isinstance(outcome, errors.FaninError) for outcome in outcomes)
     finally:

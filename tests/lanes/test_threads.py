@@ -19,8 +19,7 @@ from fanin_nic.engine.records.accessors import U64
 from fanin_nic.native.libc import monotonic_ns
 from fanin_nic.port.sockets import UdpPort
 from tests.lanes.stepped_lanes import LIMITS
-
-BOUND_S = 30  # longest that anything may take before a test fails
+from tests.waiting import BOUND_S
 
 
 @njit

@@ -12,22 +12,24 @@ from pathlib import Path
 import pytest
 
 from fanin.mpi import library_path
+from fanin_tools.bench.streams import SOURCE
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch.mpirun import environment
 from fanin_tools.launch.placement import place
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
+from tests.waiting import BOUND_S
 
 ROOT = Path(__file__).parents[2]
 PEERS = Path(os.environ.get("FANIN_PEERS", ROOT / ".bench"))
 PROGRAMS = Path(__file__).with_name("programs")
+PLAIN_MPI = SOURCE.parent  # a header
 FAMILIES = {"mpich": [], "openmpi": ["--oversubscribe"]}  # options of mpiexec
 QUIET_WAITING = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}  # else MPICH spins where there are few cores
 # offload every size on every communicator, also where that is slower
 EVERYTHING = {"FANIN_MPI_THRESHOLDS": "all=0-", "FANIN_MPI_JOIN": "early"}
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-BOUND_S = 100.0
 
 
 @dataclass
@@ -45,7 +47,9 @@ class Mpi:
             target = self.built / f"{name}-{self.family}"
             compiler = self.folder / "bin/mpicc"
             sources = [PROGRAMS / f"{name}.c", *sorted((PROGRAMS / name).glob("*.c"))]
-            subprocess.run([compiler, "-O1", "-Wall", "-pthread", *sources, "-o", target, "-lm"], check=True)
+            subprocess.run(
+                [compiler, "-O1", "-Wall", "-pthread", f"-I{PLAIN_MPI}", *sources, "-o", target, "-lm"], check=True
+            )
             self.programs[name] = target
         return self.programs[name]
 

@@ -13,6 +13,7 @@ from tests.e2e.fabrics import Bench, pid_of
 from tests.mpi.broken import build_broken
 from tests.mpi.conftest import Fabrics, Mpi
 from tests.mpi.report import offloaded
+from tests.waiting import DETECTION_S
 
 CALL_FORMS = ("call", "in place", "wait", "test", "wait for all", "start")
 # Launchers end the ranks that are left, that of MPICH by SIGUSR1 even when it was told to let them be.
@@ -113,7 +114,7 @@ def test_a_device_without_a_core_is_left_one(mpi: Mpi, fabrics: Fabrics) -> None
 
 
 def test_a_lost_switch_is_named(mpi: Mpi, bench: Bench) -> None:
-    own = Fabrics(bench.up(Shape(3, 1, detection=2.0)))
+    own = Fabrics(bench.up(Shape(3, 1, detection=DETECTION_S)))
     (switch,) = own.running.fabric.switches
     command = [mpi.build("mixed"), "switch", str(pid_of(own.running, switch.name))]
     ended = mpi.run(3, command, own.variables(3, "tree"))
@@ -130,6 +131,15 @@ def test_a_lost_rank_ends_no_program_that_goes_on_without_it(mpi: Mpi, fabrics: 
     ended = mpi.run(3, command, fabrics.variables(3, "tree"), ["--with-ft", "ulfm"])
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert said == {"rank0": "3\n", "rank1": "3\n"}, ended.stderr
+
+
+@pytest.mark.parametrize("way", ["call", "wait", "any", "test"])
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
+def test_a_communicator_that_is_revoked(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, way: str) -> None:
+    """The ranks that wait in a collective get the error of the MPI, and so do those that call the next one."""
+    ended = mpi.run(3, [mpi.build("revoked"), tmp_path, way], fabrics.variables(3, "tree"), ["--with-ft", "ulfm"])
+    said = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert said == dict.fromkeys(("rank0", "rank1", "rank2"), "revoked\nrevoked\nsuccess\n3\n"), ended.stderr
 
 
 def test_ranks_that_differ_are_told_what_each_has_called(mpi: Mpi, fabrics: Fabrics) -> None:

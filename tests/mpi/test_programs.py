@@ -18,7 +18,7 @@ from tests.mpi.report import offloaded
 ROUTES = ("local", "tree", "ring")
 SCENES = (
     *("requests", "types", "messages", "many", "ahead", "scatter", "communicators", "threads", "late"),
-    *("lookers", "looker"),
+    *("lookers", "looker", "gaps", "arguments", "fortran", "handlers", "codes"),
 )
 
 
@@ -256,5 +256,7 @@ def test_programs_are_there() -> None:
         "inner",
         "long",
         "mixed",
+        "profiled",
         "survivors",
+        "tool",
     }

@@ -107,6 +107,18 @@ def test_short_calls_are_left_to_the_mpi_by_default(mpi: Mpi, fabrics: Fabrics, 
     assert "Bcast" not in counts(mpi, fabrics, "", ranks=2, route="local", XDG_CONFIG_HOME=str(tmp_path))
 
 
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
+@pytest.mark.parametrize(("thresholds", "done"), [("bcast=0-", 1), ("all=off, bcast=0-", 1), ("all=0-", 2)])
+def test_long_requests_are_left_to_the_mpi_by_default(
+    mpi: Mpi, fabrics: Fabrics, tmp_path: Path, thresholds: str, done: int
+) -> None:
+    """Of a blocking broadcast and one that is not."""
+    more = {"FANIN_MPI_THRESHOLDS": thresholds, "XDG_CONFIG_HOME": str(tmp_path)}
+    ended = mpi.run(2, [mpi.build("long_requests")], fabrics.variables(2, "local", **more))
+    assert ended.returncode == 0, ended.stderr
+    assert offloaded(ended.stderr) == {"Bcast": (2 * done, 2 * (2 - done))}
+
+
 def test_tune_measures_and_keeps(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (AS_ROOT | QUIET_WAITING | {"XDG_CONFIG_HOME": str(tmp_path)}).items():
         monkeypatch.setenv(name, value)

@@ -17,6 +17,7 @@ from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
 from tests.nccl_lib.plugin import VERSIONS
+from tests.waiting import DETECTION_S
 
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[2]
@@ -108,7 +109,7 @@ def test_a_rank_that_dies(running: Running) -> None:
 
 
 def test_a_device_that_dies(bench: Bench) -> None:
-    running = bench.up(Shape(nodes=RANKS, ranks_per_node=1, detection=2.0))
+    running = bench.up(Shape(nodes=RANKS, ranks_per_node=1, detection=DETECTION_S))
     with Ranks(running, VERSIONS[-1], "until_refused") as ranks:
         ranks.wait_until_ready()
         for rank in range(RANKS):

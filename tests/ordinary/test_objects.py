@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -66,6 +67,17 @@ def test_memory_of_the_program_goes_with_its_domain(side: Side) -> None:
     side.pd.close()
     left = {"queue_pairs": before["queue_pairs"] - 1, "regions": before["regions"] - 1}
     assert held(side) == before | left
+
+
+def test_memory_is_registered_with_the_rights_that_the_program_has(side: Side) -> None:
+    memory, before = mmap.mmap(-1, BYTES, prot=mmap.PROT_READ), held(side)
+    address = np.frombuffer(memory, np.uint8).ctypes.data
+    with pytest.raises(errors.LocalProtectionError, match=f"{address:#x}.* may not write"):
+        MR(side.pd, BYTES, IBV_ACCESS_LOCAL_WRITE, address=address)
+    with pytest.raises(errors.LocalProtectionError, match="not mapped"):
+        MR(side.pd, BYTES, 0, address=8)
+    assert held(side) == before
+    MR(side.pd, BYTES, 0, address=address).close()
 
 
 WRONG_NUMBERS: dict[str, Callable[[Side], object]] = {

@@ -46,7 +46,7 @@ def main() -> None:
     subprocess.run(["ip", "-batch", "-"], input=LINK, text=True, check=True)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP)) as tap:
         tap.bind(("tap0", ETH_P_IP))
-        tap.settimeout(5)
+        tap.settimeout(60)
         # A path MTU above the link's lets the kernel refuse the last packet.
         with UdpPort(HERE, mtu=16000) as port:
             actions, headers, _payload = tables()

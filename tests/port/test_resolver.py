@@ -20,8 +20,8 @@ from fanin_nic.port.verbs.opening import VerbsFailed
 from fanin_nic.port.verbs.records import VERBS
 from fanin_nic.port.verbs.resolver import MEND_SECONDS, Resolver
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
+from tests.waiting import BOUND_S
 
-SECONDS = 30.0
 ROW, LANE, PORT = 5, 0, 1
 GROUP = "239.77.0.1"
 HANDLE = 77
@@ -93,7 +93,7 @@ class Asker:
     def learnt(self, good: Callable[[int], bool]) -> int:
         """The number of the other's queue pair, when it is `good`. Until there is one, it is wanted again and again, as
         packets do it."""
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + BOUND_S
         while not (self.destinations["handle"][ROW] and good(int(self.destinations["queue_pair"][ROW]))):
             assert time.monotonic() < end, f"it has learnt {self.destinations[ROW]}"
             if not self.destinations["handle"][ROW]:
@@ -145,7 +145,7 @@ def test_device_that_starts_late_or_anew(addresses: Iterator[str], ask: Callable
 def bound(address: str, port: int = 0) -> socket.socket:
     found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     found.bind((address, port))
-    found.settimeout(SECONDS)
+    found.settimeout(BOUND_S)
     return found
 
 
@@ -191,7 +191,7 @@ def test_device_that_can_not_send_to_groups(
     for _ in range(3):
         one.destinations["wanted"][ROW + 1] = 1
         one.want()
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + BOUND_S
         while one.destinations["wanted"].any() or not one.destinations["handle"][ROW + 1]:
             assert time.monotonic() < end
             time.sleep(0.005)
@@ -206,7 +206,7 @@ def test_queue_pair_is_mended_when_the_port_is_up(
     one.is_active = False
     one.tell(Event.PORT_ERR)
     one.fail()
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + BOUND_S
     while one.resolver._mend_pause < 3 * MEND_SECONDS:  # it has looked twice
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -214,9 +214,9 @@ def test_queue_pair_is_mended_when_the_port_is_up(
     assert caplog.text.count("port 1 of verbs device none is down") == 1
     one.is_active = True
     one.tell(Event.PORT_ACTIVE)
-    assert one.mended.acquire(timeout=SECONDS)
+    assert one.mended.acquire(timeout=BOUND_S)
     one.fail()
-    assert one.mended.acquire(timeout=SECONDS)
+    assert one.mended.acquire(timeout=BOUND_S)
     assert caplog.text.count("port 1 of verbs device none is up again") == 1
     assert one.resolver.watch.status()["port"] == "active"
 
@@ -228,9 +228,9 @@ def test_queue_pair_that_stays_down_is_named_once(
     one.refusal = "no such device"
     one.fail()
     for _ in range(3):
-        assert one.mended.acquire(timeout=SECONDS)  # it was tried
+        assert one.mended.acquire(timeout=BOUND_S)  # it was tried
     one.refusal = ""
     while one.record["broken"]:
-        assert one.mended.acquire(timeout=SECONDS)
+        assert one.mended.acquire(timeout=BOUND_S)
     said = "the queue pair on none has failed (status 0) and stays down: no such device; start this device anew when"
     assert caplog.text.count(said) == 1

@@ -8,6 +8,7 @@ import pytest
 
 from fanin_nic.port.sockets import PortError, UdpPort
 from fanin_wire.fields import FIRST_SOURCE_PORT, UDP_PORT
+from tests.waiting import BOUND_S
 
 
 @pytest.mark.parametrize("wrong", ["localhost", "::1", "127.0.0.256", ""])
@@ -19,6 +20,12 @@ def test_not_an_ipv4_address(wrong):
 def test_address_of_another_machine():
     with pytest.raises(PortError, match="address of this machine"):
         UdpPort("192.0.2.1")
+
+
+def test_broadcast_address():
+    """It can be bound, and nobody can send to it."""
+    with pytest.raises(PortError, match="it is the broadcast address of a network; give the device an address of this"):
+        UdpPort("127.255.255.255")
 
 
 def test_address_of_another_device(open_port):
@@ -55,6 +62,6 @@ def test_lane_chooses_the_source_port(open_port, traffic, address):
     sender = open_port(lane=5)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind((address, UDP_PORT))
-        receiver.settimeout(5)
+        receiver.settimeout(BOUND_S)
         traffic.send(sender, [traffic.Packet(address)])
         assert receiver.recvfrom(100)[1] == (sender.address, FIRST_SOURCE_PORT + 5)

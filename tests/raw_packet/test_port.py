@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import select
 import socket
@@ -153,6 +154,7 @@ def test_neighbour_is_asked_for_once_it_is_sent_to(
     before = port.drops()["drop_unresolved"]
     send(port, STRANGER)
     assert port.drops()["drop_unresolved"] == before + 1
+    assert port.send_errors()[STRANGER][1] == errno.ENOTCONN
 
     def sent() -> int:
         send(port, STRANGER)

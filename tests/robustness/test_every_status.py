@@ -25,7 +25,7 @@ from fanin_wire.fields import Opcode
 from fanin_wire.status import STATUSES
 from tests.e2e.fabrics import eventually
 from tests.e2e.members import run_ranks
-from tests.engine.rig import SwitchRig
+from tests.engine.rig import MILLISECOND, PARENT, NicRig, SwitchRig, f32
 from tests.host.work_requests import post_patiently, request_over
 from tests.robustness.test_clients import client, status_of
 
@@ -289,6 +289,16 @@ def _(_nic: Path) -> Status:
     (reply,) = rig.join(0)
     assert reply.opcode == Opcode.CONFIG_ACK
     return Status(reply.ceth["status"])
+
+
+@provokes("PATH_MTU")
+def _(_nic: Path) -> Status:
+    rig = NicRig()
+    rig.post(f32(1))
+    while not rig.statuses():
+        rig.receive(Opcode.KEEPALIVE, PARENT, source=0)
+        rig.tick(100 * MILLISECOND)
+    return rig.statuses()[0]
 
 
 def overflows(nic: Path) -> int:

@@ -24,6 +24,7 @@ from fanin_wire.abi import Service, Status
 from fanin_wire.fields import Opcode
 from tests.engine.rig import LIMITS, STRANGER, Rig, SwitchRig, child_address, config
 from tests.robustness.test_clients import works
+from tests.waiting import BOUND_S
 
 SHARED = LIMITS._replace(jobs=8, slots=64, max_lease=64, shared=1)
 
@@ -176,7 +177,7 @@ def take_all(context: Context) -> bool:
     try:
         for number in range(100):
             queue = CollectiveQP(pd, cq)
-            queue.join(Membership(jid=id(context) % 2**31 + number, key=1, slots=4096), 10)
+            queue.join(Membership(jid=id(context) % 2**31 + number, key=1, slots=4096), BOUND_S)
     except errors.NoResources as error:
         return str(error).startswith("NO_RESOURCES")
     return False
@@ -186,5 +187,5 @@ def test_largest_fitting_lease_is_granted(nic: Path) -> None:
     """One client alone is given three quarters at most, not refused: the reply says how much it got."""
     total = device_query.query_status(nic)["slots"]["total"]
     with contextlib.closing(Context(nic)) as context:
-        lease = CollectiveQP(PD(context), CQ(context)).join(Membership(jid=31, key=1, slots=total), 10)
+        lease = CollectiveQP(PD(context), CQ(context)).join(Membership(jid=31, key=1, slots=total), BOUND_S)
     assert lease.slots == total // 2  # the largest power of two within three quarters

@@ -26,10 +26,10 @@ from fanin_wire.fields import BTH, CETH, UDP_PORT, WIRE_VERSION, Opcode
 from tests.engine.rig import JID, KEY, PARENT, NicRig, SwitchRig, config, pack, unpack
 from tests.port.conftest import icrc_of
 from tests.robustness.test_clients import client, message
+from tests.waiting import BOUND_S
 
 OTHERS = [abi.ABI_VERSION - 1, abi.ABI_VERSION + 1]
 OTHER_WIRES = [WIRE_VERSION - 1, WIRE_VERSION + 1]
-REPLY_SECONDS = 20.0
 
 
 # The host interface
@@ -65,7 +65,7 @@ def device_of_version(version: int, status: Status) -> Iterator[Path]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield path
-        thread.join(REPLY_SECONDS)
+        thread.join(BOUND_S)
 
 
 @pytest.mark.parametrize("version", OTHERS)
@@ -175,7 +175,7 @@ def test_real_switch_refuses_a_nic_of_another_version(running: Running, version:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
-        receiver.settimeout(REPLY_SECONDS)
+        receiver.settimeout(BOUND_S)
         receiver.bind((own, UDP_PORT))
         sender.bind((own, 0))
         covered = header(Opcode.CONFIG, len(body), version=version, jid=5, key=6) + body
@@ -190,7 +190,7 @@ def test_real_nic_below_a_switch_of_another_version(nic: Path, version: int) -> 
     """The rank's JOIN ends with the name, and with the versions of both."""
     own = f"127.68.{1 + os.getpid() % 200}.2"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as switch, closing(Context(nic)) as context:
-        switch.settimeout(REPLY_SECONDS)
+        switch.settimeout(BOUND_S)
         switch.bind((own, UDP_PORT))
         jid = version
         thread = threading.Thread(target=refuse, args=(switch, own, version, jid))
@@ -198,7 +198,7 @@ def test_real_nic_below_a_switch_of_another_version(nic: Path, version: int) -> 
         hop = Hop(int(ipaddress.IPv4Address(own)), 0, 0b11)
         way = Membership(jid=jid, key=6, route=Route["TREE"], node_count=2, hops=(hop,))
         with pytest.raises(errors.VersionMismatch) as raised:
-            CollectiveQP(PD(context), CQ(context)).join(way, REPLY_SECONDS)
+            CollectiveQP(PD(context), CQ(context)).join(way, BOUND_S)
         thread.join()
     assert f"speaks version {version} of the wire protocol, and this node's NIC version {WIRE_VERSION}" in str(
         raised.value

@@ -19,6 +19,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
+from tests.waiting import DETECTION_S
 
 pytestmark = pytest.mark.process
 RANKS = 4
@@ -37,7 +38,7 @@ def bench() -> Iterator[Bench]:
 @pytest.fixture(scope="module")
 def running(bench: Bench) -> Running:
     """Four NICs below a switch."""
-    return bench.up(Shape(nodes=RANKS, ranks_per_node=RANKS, detection=2.0))
+    return bench.up(Shape(nodes=RANKS, ranks_per_node=RANKS, detection=DETECTION_S))
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +221,7 @@ def test_a_rank_that_dies_and_others_that_live_on(program: Path, running: Runnin
 
 def test_a_device_that_dies(program: Path, bench: Bench) -> None:
     """No rank has a wrong result, and none waits for that device when they form a group again."""
-    running = bench.up(Shape(nodes=RANKS, ranks_per_node=1, detection=2.0))
+    running = bench.up(Shape(nodes=RANKS, ranks_per_node=1, detection=DETECTION_S))
     with Ranks(program, running, "regroup", FANIN_SHARP_FAILURE="wait") as ranks:
         ranks.wait_until_ready()
         kill_device(running, running.fabric.nics[1].name)

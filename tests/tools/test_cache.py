@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from fanin_nic.native import cache
+from fanin_nic.native import cache, cpu
 from fanin_tools.cli import output
 from fanin_tools.doctor import system
 from fanin_tools.doctor.check import CheckResult, Level
@@ -83,3 +85,38 @@ def test_complete_folder_serves_where_it_can_not_be_written(tmp_path: Path, monk
     assert cache.choose_cache_folder() == folder
     assert checked_cache().level == Level.OK
     assert not cache.choose_cache_folder(ready_made=False).is_relative_to(tmp_path)
+
+
+SHOW = "from fanin_nic.native import compiled; print(compiled.CACHE_FOLDER, compiled.KEEPS)"
+
+
+def loaded(folder: Path) -> tuple[str, str]:
+    """Where a process keeps its compiled code when the cache at a folder can not be written, and what it says."""
+    read_only = f'mount --bind {folder} {folder} && mount -o remount,bind,ro {folder} && exec "$@"'
+    environment = os.environ | {cache.ENVIRONMENT_VARIABLE: str(folder), "TMPDIR": str(folder.parent)}
+    command = ["unshare", "--mount", "sh", "-c", read_only, "sh", sys.executable, "-c", SHOW]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if "unshare failed" in done.stderr or "permission denied" in done.stderr:
+        pytest.skip("the right to make mounts (root)")
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.mark.process
+def test_complete_folder_of_this_processor_serves_another_user(tmp_path: Path) -> None:
+    """Its owner compiled, and the mark says for what. One of another processor does not serve, and that is said."""
+    folder = tmp_path / "cache" / f"compiled-{cache.source_digest()}"
+    folder.mkdir(parents=True)
+    cache.completion_mark(folder).write_text(cpu.processor())
+    assert loaded(tmp_path / "cache") == (f"{folder} False", "")
+    cache.completion_mark(folder).write_text("another one")
+    kept, said = loaded(tmp_path / "cache")
+    assert kept == f"{tmp_path / f'fanin-cache-{os.getuid()}' / folder.name} True"
+    assert f"the device code in {folder} is for another processor: it is compiled, into {tmp_path}" in said
+
+
+@pytest.mark.process
+def test_folder_that_was_asked_for_and_can_not_be_written_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    _, said = loaded(folder)
+    assert f"FANIN_CACHE_DIR={folder} can not be written: {tmp_path / f'fanin-cache-{os.getuid()}'}" in said

@@ -7,15 +7,21 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+import fanin as fanin_package
 import fanin_tools
 from fanin_nic.engine.jobs import join
 from fanin_tools import quantities
 from fanin_tools.cli.app import app
+from fanin_tools.cli.help import PANELS
 from fanin_tools.cli.run import fabric_of_run
 from fanin_tools.errors import UsageError
 from fanin_tools.fabric.description import Fabric
@@ -31,15 +37,33 @@ def fanin(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*FANIN, *arguments], capture_output=True, text=True)
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("command", [[], ["fabric"], ["fabric", "up"], ["run"], ["demo"], ["bench"], ["doctor"]])
-def test_every_command_has_help(command: list[str]) -> None:
-    result = fanin(*command, "--help")
-    assert result.returncode == 0
-    assert "--help" in result.stdout
-    of_typer = ("--help", "--install-completion", "--show-completion")
-    typed = [line for line in result.stdout.splitlines() if "<bool>" in line]
-    assert not [line for line in typed if not any(option in line for option in of_typer)], "a flag has no value"
+def words_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command and subcommand."""
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from words_of(inner, (*path, name))
+
+
+@pytest.mark.parametrize("words", words_of(typer.main.get_command(app)), ids=" ".join)
+def test_help_of_every_command_fits_into_80_columns(words: tuple[str, ...]) -> None:
+    """Its text has more than half of the width; the value of an option is one short word."""
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*words, "--help"])
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if re.search(r"<(bool|str|int|float|path|list)|<=x", line)]
+    described = next(line for line in lines if "Show this message" in line)
+    assert described.index("Show") <= 40
+
+
+def test_commands_are_in_groups() -> None:
+    shown = CliRunner().invoke(app, ["--help"]).stdout
+    groups = [line for line in shown.splitlines() if re.fullmatch(r"\S.*:", line)][1:]
+    assert [group.rstrip(":") for group in groups] == list(PANELS[:-1])
+
+
+def test_version_of_the_package() -> None:
+    assert fanin_package.__version__ == metadata.version("fanin")
 
 
 @pytest.mark.process
@@ -85,7 +109,7 @@ def test_a_wrong_run_is_refused_before_anything_is_started(arguments: list[str],
         (["fabric", "down", "--name", "../x"], "BAD_DESCRIPTION", 2),
         (["fabric", "status", "--name", "nowhere"], "NO_FABRIC", 1),
         (["fabric", "restart", "nic0", "--name", "nowhere"], "NO_FABRIC", 1),
-        (["fabric", "up", "--detection", "0.01"], "BAD_DESCRIPTION", 2),
+        (["fabric", "up", "--detection", "0.01"], "INVALID_REQUEST", 2),
         (["fabric", "up", "/no/such.toml", "--nodes", "8"], "INVALID_REQUEST", 2),
         (["fabric", "up", "--fanout", "2by2"], "INVALID_REQUEST", 2),
         (["fabric", "up", "--fanout", "2x2", "--nodes", "5"], "BAD_DESCRIPTION", 2),
@@ -179,21 +203,25 @@ STATUS_WITHOUT_JOBS = {"slots": {"leased": 0, "total": 4096}, "jobs": [], "links
 
 def test_status_table_fits_80_columns_and_cuts_nothing(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     busy = STATUS_WITHOUT_JOBS | {
+        "counters": {"requests": 8000, "segments": 76543210},
         "slots": {"leased": 256, "total": 4096},
         "jobs": [{}],
         "links": {"a": {"tx_bytes": 1023 << 20, "rx_bytes": 98765}},
         "draining": False,
     }
     rows = [
-        {"name": "nic10", "address": "127.177.100.254", "pid": 1234567, "offload": True, "answer": busy},
-        {"name": "switch-0", "address": "", "pid": None, "offload": False, "answer": None},
-        {"name": "switch-10-11", "address": "127.77.0.1", "pid": None, "offload": True, "answer": None},
+        {"name": "switch-10-11", "address": "127.77.0.1", "pid": None, "offload": True, "answer": None, "depth": 0},
+        {"name": "switch-0", "address": "", "pid": None, "offload": False, "answer": None, "depth": 1},
+        {"name": "nic10", "address": "127.177.100.254", "pid": 1234567, "offload": True, "answer": busy, "depth": 2},
     ]
     monkeypatch.setattr("fanin_tools.fabric.lifecycle.status", lambda name: {"name": name, "devices": rows})
     shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["fabric", "status", "--name", "any"]).stdout
     assert max(map(len, shown.splitlines())) <= 80
-    for text in ("127.177.100.254", "1234567", "256/4096", "1023 MiB", "plain", "gone", "switch-10-11"):
+    for text in ("127.177.100.254", "8000", "76543210", "1023 MiB", "plain", "gone", " switch-10-11", "     nic10"):
         assert text in shown
+    wide = CliRunner(env={"COLUMNS": "120"}).invoke(app, ["fabric", "status", "--name", "any"]).stdout
+    for text in ("1234567", "256/4096"):
+        assert text in wide
 
 
 def test_unforeseen_exception_is_a_named_defect(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

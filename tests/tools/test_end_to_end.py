@@ -304,7 +304,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
         run.send_signal(number)
         _, errors = run.communicate(timeout=BOUND_S)  # until the guard has ended, which has the same error output
     assert run.returncode == code
-    assert wait_until_gone([rank, *devices], 5) == []
+    assert wait_until_gone([rank, *devices], BOUND_S) == []
     assert not FabricState("lent").exists
     _, *lines = errors.splitlines()
     assert [line.partition(" and all processes")[0] for line in lines] == said

@@ -15,12 +15,12 @@ import pytest
 from fanin_tools.fabric import lifecycle, namespaces, state
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity, wait_until_gone
-from tests.e2e.fabrics import BOUND_S, statuses
+from tests.e2e.fabrics import statuses
 from tests.fabric.fixtures import own_state_folder
+from tests.waiting import BOUND_S
 
 FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 MINUTES = "0.5"
-BEGIN_S = 60.0  # until a job is active
 POLL_S = 0.05
 
 pytestmark = pytest.mark.process
@@ -53,7 +53,7 @@ def test_nothing_is_left_of_a_soak_that_is_killed(kind: str) -> None:
 
 def with_active_job(soak: subprocess.Popen[bytes]) -> Running:
     """The fabric of a soak, as soon as a job on it is active."""
-    end = time.monotonic() + BEGIN_S
+    end = time.monotonic() + BOUND_S
     while soak.poll() is None and time.monotonic() < end:
         for running in filter(None, map(lifecycle.find, state.names())):
             jobs = [job for status in statuses(running).values() for job in status["jobs"]]

@@ -20,6 +20,7 @@ from fanin_tools.launch import core_binding
 from fanin_tools.launch.launcher import JobOutcome, Output, launch, read_exit_causes
 from fanin_tools.launch.placement import place
 from tests.fabric.fixtures import Up
+from tests.waiting import BOUND_S
 
 RANKS = 4
 
@@ -220,6 +221,6 @@ launch(running, place(running.fabric, 2, 'auto'), [sys.executable, '-c', code])
             time.sleep(0.02)
         ranks = [ProcessIdentity.of(int(path.name)) for path in tmp_path.iterdir()]
         launcher.send_signal(number)
-        _, errors = launcher.communicate(timeout=20)
+        _, errors = launcher.communicate(timeout=BOUND_S)
     assert (b"KeyboardInterrupt" in errors) == (number == signal.SIGINT)
     assert wait_until_gone(ranks, 0 if number == signal.SIGINT else 5) == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,17 @@ def test_root_that_has_allowed_itself(launcher: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
     assert not mpirun.refuses_root(str(launcher))
+
+
+def test_more_ranks_than_cores_are_allowed() -> None:
+    """Open MPI 4 refuses them, unless its variable is set; the user's own setting counts."""
+    launcher = shutil.which("mpirun.openmpi")
+    if launcher is None:
+        pytest.skip("Open MPI of Debian (Debian: openmpi-bin)")
+    ranks = 2 * (os.cpu_count() or 1) + 1
+    own = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    line = mpirun.plain_command_line(ranks, launcher, ["true"])
+    assert subprocess.run(line, env=own, capture_output=True).returncode != 0
+    assert subprocess.run(line, env=mpirun.OVERSUBSCRIBE | own).returncode == 0
+    forbidden = mpirun.OVERSUBSCRIBE | own | {"OMPI_MCA_rmaps_base_oversubscribe": "0"}
+    assert subprocess.run(line, env=forbidden, capture_output=True).returncode != 0

@@ -191,5 +191,5 @@ def test_plot_without_the_library_says_what_is_missing(monkeypatch: pytest.Monke
 
 @pytest.mark.process
 def test_bench_refuses_options_before_its_subcommand() -> None:
-    result = CliRunner().invoke(app, ["bench", "--peers", "elsewhere", "loss"])
+    result = CliRunner().invoke(app, ["bench", "--peers", ".", "loss"])
     assert result.exit_code == UsageError.EXIT_CODE

@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -333,6 +334,108 @@ def small_tensors() -> None:
     assert fanin_torch.copied() == {}
 
 
+def resized_storage() -> None:
+    """A tensor that any call has touched may be resized afterwards: FSDP 1 frees its storage."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    whole, part, parts = torch.ones(4 * size), torch.ones(4), [torch.ones(4) for _ in range(size)]
+    dist.all_reduce(whole)
+    dist.broadcast(part, 0)
+    dist.all_gather_into_tensor(whole, part)
+    dist.reduce_scatter_tensor(part, whole)
+    dist.all_to_all(parts, [torch.ones(4) for _ in range(size)])
+    message = torch.ones(LONG)
+    if rank < 2:
+        (dist.send if rank == 0 else dist.recv)(message, 1 - rank)
+    for tensor in (whole, part, message, *parts):
+        tensor.untyped_storage().resize_(0)
+        tensor.untyped_storage().resize_(tensor.numel() * 4)
+    torch.add(torch.ones(100), 1, out=part)
+    assert part.shape == (100,)
+
+
+def one_element() -> None:
+    """With a stride that is not 1, on one rank alone."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def one() -> torch.Tensor:
+        return torch.full((1, 5), float(rank))[:, 2] if rank == 0 else torch.full((1,), float(rank))
+
+    total = size * (size - 1) / 2
+    tensor = one()
+    dist.all_reduce(tensor)
+    assert tensor == total
+    tensor = one()
+    dist.broadcast(tensor, 1)
+    assert tensor == 1
+    rows = [one() for _ in range(size)]
+    dist.all_gather(rows, one())
+    assert torch.cat(rows).tolist() == list(range(size))
+    dist.all_to_all(rows, [one() for _ in range(size)])
+    assert torch.cat(rows).tolist() == list(range(size))
+    dist.gather(one(), rows if rank == 0 else None)
+    tensor = one()
+    dist.scatter(tensor, rows if rank == 0 else None)
+    assert tensor == rank
+    if rank < 2:
+        message = one()
+        (dist.send if rank == 0 else dist.recv)(message, 1 - rank)
+        assert message == 0
+    entries = torch.sparse_coo_tensor(torch.zeros((1, 1 + rank), dtype=torch.int64), torch.ones(1 + rank), (8,))
+    dist.all_reduce(entries)
+    assert entries.to_dense()[0] == size * (size + 1) / 2
+
+
+def waiting_callbacks() -> None:
+    """A callback waits for other futures of the group, whose callbacks wait as well."""
+    size = dist.get_world_size()
+
+    def summed(value: float) -> torch.futures.Future:
+        return dist.all_reduce(torch.full((4,), value), async_op=True).get_future()
+
+    def deeper(depth: int) -> torch.futures.Future:
+        return summed(1.0).then(lambda future: deeper(depth - 1).wait() if depth else future.value()[0])
+
+    for _ in range(20):
+        twice = summed(1.0).then(lambda future: summed(float(future.value()[0][0])).wait()[0])
+        assert torch.all(twice.wait() == size**2)
+    assert torch.all(deeper(5).wait() == size)
+    works = [dist.all_reduce(torch.full((4,), 1.0), async_op=True) for _ in range(8)]
+    futures = [work.get_future() for work in works]  # each callback waits for all works that began later, too
+    sums = [future.then(lambda _: sum(other.wait()[0][0] for other in futures)) for future in futures]
+    assert [float(found.wait()) for found in sums] == [8.0 * size] * 8
+
+
+def order_of_callbacks() -> None:
+    """Callbacks run in the order of the calls, also if one of them takes long on some rank."""
+    seen: list[int] = []
+
+    def busy(number: int) -> None:
+        end = time.monotonic() + (1.5 if number == 0 and dist.get_rank() == 0 else 0)
+        while time.monotonic() < end:
+            pass
+        seen.append(number)
+
+    works = [dist.all_reduce(torch.ones(1 << 20), async_op=True) for _ in range(4)]
+    ends = [work.get_future().then(lambda _, number=number: busy(number)) for number, work in enumerate(works)]
+    for end in ends:
+        end.wait()
+    assert seen == [0, 1, 2, 3]
+
+
+def functional_results() -> None:
+    """The result of a functional collective stands for a tensor that is not there yet; a tensor may get other memory
+    while a work uses the memory that it had."""
+    size = dist.get_world_size()
+    for _ in range(10):
+        tensor = functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD)
+        dist.all_reduce(tensor)
+        assert torch.all(tensor == size * size)
+        tensor = torch.ones(1 << 20)
+        work = dist.all_reduce(tensor, async_op=True)
+        tensor.data = torch.zeros(1)
+        work.wait()
+
+
 def forked_child() -> None:
     """A child of a rank gets none of the rank's memory from `allocate_tensor`, though there is some that is free."""
     group, dtype = dist.group.WORLD, torch.uint8
@@ -528,7 +631,7 @@ def survivor() -> None:
         with pytest.raises(PeerLost):
             dist.recv(torch.ones(1), 2)
     left = fanin_torch.survivors()
-    assert left == [0, 1, 3]
+    assert left == [0, 1, 3], left
     store = dist.distributed_c10d._get_default_store()
     dist.destroy_process_group()
     if unanswered is not None:

@@ -19,7 +19,11 @@ ALL = os.environ.get("FANIN_TEST_TORCH") == "all"
 SAMPLE = (
     "test_collectives_beside_gloo[2-reductions]",
     "test_behaviour[coalesced]",
+    "test_behaviour[one_element]",
+    "test_behaviour[resized_storage]",
+    "test_behaviour[waiting_callbacks]",
     "test_training[data_parallel]",
+    "test_a_rank_that_is_killed",
     "test_training_goes_on_after_a_kill",
 )
 

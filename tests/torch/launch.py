@@ -18,9 +18,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import TORCH_BOUND_S
+
 ROOT = Path(__file__).parents[2]
-BOUND_S = 120.0  # longest that a test may take
-GRACE_S = 10.0  # for the other ranks, when one has failed
+GRACE_S = 60.0  # for the other ranks, when one has failed
 
 forks = multiprocessing.get_context("forkserver")
 forks.set_forkserver_preload(["tests.torch.rank"])
@@ -69,7 +70,7 @@ class Ranks:
         others have some seconds to say what they saw of it."""
         wanted = ranks or tuple(range(len(self.processes)))
         pending: dict[Any, Any] = {self.processes[rank].sentinel: self.processes[rank] for rank in wanted}
-        bound = BOUND_S
+        bound = TORCH_BOUND_S
         while pending:
             ended = [pending.pop(sentinel) for sentinel in connection.wait(list(pending), bound)]
             for process in ended:
@@ -116,7 +117,7 @@ def torchrun(size: int, *command: str, **environment: str) -> str:
         env=own | {"OMP_NUM_THREADS": "1"} | environment,
         capture_output=True,
         text=True,
-        timeout=BOUND_S,
+        timeout=TORCH_BOUND_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

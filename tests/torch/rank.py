@@ -22,8 +22,9 @@ import torch._dynamo  # by which torch.optim would take seconds in every rank
 import torch.distributed as dist
 
 import fanin_torch.process_group  # noqa: F401 - loads the driver
+from tests.waiting import TORCH_BOUND_S
 
-SECONDS = 110.0  # after so long a rank shows where it stands, and ends
+SECONDS = TORCH_BOUND_S - 10  # after so long a rank shows where it stands, and ends
 
 test: Connection | None = None  # to the test that has started this rank
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.torch.launch import BOUND_S, ROOT, Ranks, run, torchrun
+from tests.torch.launch import ROOT, Ranks, run, torchrun
+from tests.waiting import TORCH_BOUND_S, eventually
 
 pytestmark = pytest.mark.process
 
@@ -30,6 +31,7 @@ def test_collectives_over_a_switch(tree: list[str], program: str) -> None:
 BEHAVIOUR = ["works", "coalesced", "groups", "messages", "messages_in_any_order", "late_messages", "refusals", "abort"]
 BEHAVIOUR += ["late_rank", "mismatch", "short_forms", "copies", "overlaps", "absent", "memory_of_threads"]
 BEHAVIOUR += ["small_tensors", "forked_child", "too_many_regions"]
+BEHAVIOUR += ["resized_storage", "one_element", "waiting_callbacks", "order_of_callbacks", "functional_results"]
 
 
 @pytest.mark.parametrize("program", BEHAVIOUR)
@@ -60,7 +62,10 @@ def test_report(local: list[str]) -> None:
     assert "allreduce" not in errors[1]
 
 
-@pytest.mark.parametrize("program", ["data_parallel", "fully_sharded", "tensor_parallel"])
+TRAINING = ["data_parallel", "fully_sharded", "fully_sharded_1", "tensor_parallel", "compiled", "low_rank"]
+
+
+@pytest.mark.parametrize("program", TRAINING)
 def test_training(local: list[str], program: str) -> None:
     run(f"training.{program}", 4, local)
 
@@ -93,8 +98,12 @@ def test_wrong_setting(local: list[str]) -> None:
             assert "INVALID_REQUEST: FANIN_TORCH_SLOTS is '5'. Set it to a power of two" in error
 
 
-def test_a_fabric_for_the_run(tmp_path: Path, bench: object) -> None:
-    """torchrun on one machine, where nothing is configured and no fabric is up; nothing is left of it."""
+@pytest.mark.parametrize("name", ["short", "l" + 90 * "o" + "ng"])
+def test_a_fabric_for_the_run(tmp_path: Path, bench: object, name: str) -> None:
+    """torchrun on one machine, where nothing is configured and no fabric is up; nothing is left of it. The name of the
+    folder for temporary files may be too long for a socket."""
+    tmp_path /= name
+    tmp_path.mkdir()
     said = torchrun(3, "-m", "tests.torch.rank", "behaviour.no_device", TMPDIR=str(tmp_path))
     assert said.split() == ["ok"] * 3
     await_end(int((tmp_path / "guard.pid").read_text()))
@@ -114,10 +123,26 @@ def test_a_nic_ends_with_the_program_that_guards_it(tmp_path: Path, bench: objec
     await_end(nic)
 
 
+def test_a_nic_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
+    """Rank 0 has ended while the code of the first NIC of a machine was compiled, of which nothing goes on."""
+    folder, cache = tmp_path / "run", tmp_path / "cache"
+    folder.mkdir()
+    command = [sys.executable, "-P", str(ROOT / "host/fanin_torch/local_fabric.py"), str(folder)]
+    environment = os.environ | {"FANIN_CACHE_DIR": str(cache)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as guard:
+        assert guard.stdout is not None
+        children = Path(f"/proc/{guard.pid}/task/{guard.pid}/children")
+        nic = int(eventually(children.read_text, bool))
+        guard.stdout.close()
+    assert not Path(f"/proc/{nic}").exists()
+    assert not folder.exists()
+    assert not list(cache.rglob("*.nbi")), "its code was compiled"
+
+
 def await_end(pid: int) -> None:
     """Until a process has ended, which is no child of this one."""
     with contextlib.suppress(ProcessLookupError):
         process = os.pidfd_open(pid)
-        ended, _, _ = select.select([process], [], [], BOUND_S)
+        ended, _, _ = select.select([process], [], [], TORCH_BOUND_S)
         os.close(process)
         assert ended

@@ -11,9 +11,16 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import _functional_collectives as functional
 from torch.distributed import checkpoint
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_model_state_dict,
+    set_state_dict,
+)
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
@@ -112,6 +119,36 @@ def fully_sharded() -> None:
     assert copied_for(model) == STEPS
 
 
+def fully_sharded_1() -> None:
+    """FSDP 1, which frees the storage of what it has gathered, and takes it again."""
+    gloo, found = dist.new_group(backend="gloo"), []
+    for group in (gloo, dist.group.WORLD):
+        model = FullyShardedDataParallel(small_model(), process_group=group, device_id=torch.device("cpu"))
+        found.append(losses(model))
+    close(found[1], found[0])
+
+
+def compiled() -> None:
+    """Compiled DDP, whose graph breaks at the hooks of the reducer."""
+    gloo = dist.new_group(backend="gloo")
+    wanted = losses(DistributedDataParallel(small_model(), process_group=gloo))
+    close(losses(torch.compile(DistributedDataParallel(small_model()), backend="eager")), wanted)
+    tensor = torch.ones(4)
+    torch.compile(dist.all_reduce, backend="eager")(tensor)
+    assert torch.all(tensor == dist.get_world_size())
+
+
+def low_rank() -> None:
+    """The hook PowerSGD, which waits for futures in callbacks of others."""
+    gloo, found = dist.new_group(backend="gloo"), []
+    for group in (gloo, dist.group.WORLD):
+        state = powerSGD_hook.PowerSGDState(group, matrix_approximation_rank=1, start_powerSGD_iter=2)
+        model = DistributedDataParallel(small_model(), process_group=group)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        found.append(losses(model))
+    close(found[1], found[0])
+
+
 def sharded(mesh: DeviceMesh) -> nn.Module:
     """The model by FSDP2."""
     model = small_model()
@@ -122,7 +159,8 @@ def sharded(mesh: DeviceMesh) -> nn.Module:
 
 
 def checkpointed() -> None:
-    """FSDP2 writes its shards, by a distributed checkpoint, into a folder of the test, and reads them again."""
+    """FSDP2 writes its shards, by a distributed checkpoint, into a folder of the test, and reads them again; at once,
+    in a thread, and what rank 0 alone has."""
     folder, mesh = os.environ["FANIN_TEST_FOLDER"], init_device_mesh("cpu", (dist.get_world_size(),))
     model = fully_shard(small_model(), mesh=mesh)
     losses(model)
@@ -136,6 +174,17 @@ def checkpointed() -> None:
     checkpoint.load(states, checkpoint_id=folder)
     set_state_dict(other, optimizer, model_state_dict=states["model"], optim_state_dict=states["optimizer"])
     assert same_bits(model, other)
+    checkpoint.async_save({"model": get_model_state_dict(model)}, checkpoint_id=f"{folder}/later").result()
+    third = fully_shard(small_model(), mesh=mesh)
+    states = {"model": get_model_state_dict(third)}
+    checkpoint.load(states, checkpoint_id=f"{folder}/later")
+    set_model_state_dict(third, states["model"])
+    assert same_bits(model, third)
+    whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    fourth = fully_shard(small_model(), mesh=mesh)
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_model_state_dict(fourth, whole if dist.get_rank() == 0 else {}, options=options)
+    assert same_bits(model, fourth)
 
 
 def same_bits(one: nn.Module, other: nn.Module) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from random import Random
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from fanin_wire.rocev2 import RNR_TIMES_NS, Acknowledge, Nak, syndrome
 from fanin_wire.verbs import Access, QueuePairState, RequestOpcode
 
-from .rig import MILLISECOND, Packet, Pair, bring_up, make
+from .rig import LIMITS, MILLISECOND, Packet, Pair, bring_up, make
 from .test_operations import SOURCE, TARGET, data_of, remote
 
 TIMEOUT = 4096 << 14  # ns, of the rig's queue pairs
@@ -34,6 +35,10 @@ class Loses:
 
 def nothing(_packet: Packet) -> list[Packet]:
     return []
+
+
+def everything(packet: Packet) -> list[Packet]:
+    return [packet]
 
 
 def write(pair: Pair, length: int = 1000, **members) -> None:
@@ -252,16 +257,64 @@ def test_retries_are_limited():
     pair.one.post(SEND, (SOURCE, 10), wr_id=101)
     pair.one.post_receive((0, 10))
     pair.run()
-    for _ in range(2):
-        pair.pass_time(TIMEOUT)
+    for wait in (TIMEOUT, 2 * TIMEOUT):
+        pair.pass_time(wait)
         assert pair.one.completions == []
-    pair.pass_time(TIMEOUT)
+    pair.pass_time(4 * TIMEOUT)
     assert pair.one.statuses() == ["RETRY_EXC_ERR", "WR_FLUSH_ERR", "WR_FLUSH_ERR"]
     assert [completion.wr_id for completion in pair.one.completions] == [100, 101, 200]
     assert pair.one.state() == QueuePairState.ERR
     assert pair.one.transport.next_deadline > pair.one.now + 10**12
     pair.pass_time(TIMEOUT)
     assert len(pair.one.completions) == 3
+
+
+def test_time_outs_without_progress_come_later_and_later():
+    """Up to four times as late as asked for. Progress brings the first time-out back."""
+    pair = Pair(RETRY_CNT=7)
+    pair.bend = nothing
+    write(pair, 10)
+    for number, factor in enumerate((1, 2, 4, 4)):
+        pair.pass_time(factor * TIMEOUT - 1)
+        assert pair.one.count("timeouts") == number
+        pair.pass_time(1)
+        assert pair.one.count("timeouts") == number + 1
+    pair.bend = everything
+    pair.pass_time(4 * TIMEOUT)
+    assert pair.one.statuses() == ["SUCCESS"]
+    pair.bend = nothing
+    write(pair, 10)
+    pair.pass_time(TIMEOUT)
+    assert pair.one.count("timeouts") == 6
+
+
+def test_after_a_time_out_one_packet_asks_what_has_arrived():
+    """The other side is slow, and has lost nothing: what it has need not be sent again."""
+    pair = Pair()
+    pair.bend = nothing  # for now
+    write(pair, 256 * 40)
+    pair.run()
+    pair.pass_time(TIMEOUT)
+    assert [packet.bth["psn"] for packet in pair.log] == [*range(LIMITS.window), 0]
+    assert pair.log[-1].bth["ackreq"] == 1
+    pair.bend = everything
+    pair.two.receive_all(pair.log)
+    pair.run()
+    assert pair.one.statuses() == ["SUCCESS"]
+    assert pair.two.bytes(TARGET, 256 * 40) == data_of(256 * 40)
+    assert pair.one.count("resent") == 1
+
+
+def test_a_loss_halves_what_is_under_way_and_acknowledgements_open_the_window_again():
+    pair = Pair()
+    pair.bend = Loses(("RDMA_WRITE_MIDDLE", 0))
+    write(pair, 256 * 100)
+    pair.run()
+    kinds = groupby(pair.names(), key=lambda name: name.startswith("RDMA_WRITE"))
+    bursts = [len(list(group)) for is_write, group in kinds if is_write]
+    assert bursts[:2] == [LIMITS.window, LIMITS.window // 2]
+    assert max(bursts[2:]) == LIMITS.window
+    assert pair.one.statuses() == ["SUCCESS"]
 
 
 def test_progress_gives_all_retries_back():
@@ -318,6 +371,18 @@ def test_rnr_retry_seven_has_no_limit():
     pair.two.post_receive((TARGET, 10))
     pair.pass_time(RNR_WAIT)
     assert pair.one.statuses() == ["SUCCESS"]
+
+
+def test_a_receiver_without_requests_gets_fewer_packets_each_time():
+    """Whole windows again and again, without a limit, would keep two busy programs from getting on."""
+    pair, bursts = Pair(RNR_RETRY=7), []
+    for number in range(20):
+        pair.one.post(SEND, (SOURCE, 10), wr_id=number)
+    for _ in range(6):
+        before = len(pair.log)
+        pair.pass_time(RNR_WAIT)
+        bursts.append(sum(packet.name == "RC_SEND_ONLY" for packet in pair.log[before:]))
+    assert bursts == [16, 8, 4, 2, 1, 1]
 
 
 def test_write_with_immediate_waits_for_a_receive_request_with_its_last_packet():

@@ -19,11 +19,11 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
+from tests.waiting import BOUND_S
 
 PACKAGES = {"ibv_": "ibverbs-utils", "ib_": "perftest"}  # by the beginning of a program's name
 PROGRAMS = Path(__file__).with_name("programs")
 HEADER = Path("/usr/include/infiniband/verbs.h")
-BOUND_S = 60.0
 POLL_S = 0.02
 LISTENING = "0A"  # in /proc/net/tcp
 Ended = subprocess.CompletedProcess[str]

@@ -10,7 +10,9 @@ from fanin_tools.stress.faults.process_faults import frozen_device
 from tests.verbs_lib.conftest import BOUND_S, Programs, build
 
 
-@pytest.mark.parametrize("name", ["refusals", "events", "operations", "pollers", "readers", "forked", "async_events"])
+@pytest.mark.parametrize(
+    "name", ["refusals", "rights", "events", "departed", "operations", "pollers", "readers", "forked", "async_events"]
+)
 def test_program(programs: Programs, tmp_path: Path, name: str) -> None:
     ended = programs.run(build(f"{name}.c", tmp_path))
     assert ended.returncode == 0, ended.stderr
@@ -27,3 +29,11 @@ def test_batches_and_lists_for_a_queue_with_little_room(programs: Programs, tmp_
             said = process.stdout.readline()
         _, complaint = process.communicate(timeout=BOUND_S)
     assert (said, process.returncode) == ("posted\n", 0), complaint
+
+
+def test_a_queue_that_is_too_long_is_refused_with_a_reason(programs: Programs, tmp_path: Path) -> None:
+    program = build("refusals.c", tmp_path)
+    said = programs.run(program).stderr
+    assert said.startswith("fanin: ibv_create_cq: 1048576 completions, but a completion queue holds 2048")
+    assert len(said.splitlines()) == 1
+    assert programs.run(program, FANIN_VERBS_QUIET="1").stderr == ""

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from fanin_wire import abi, verbs
+from tests.waiting import BOUND_S
 
 STRUCTS = sorted(name for name in abi.ffi.list_types()[1] if name.startswith("fanin_"))
 ENUMS = {
@@ -57,8 +58,8 @@ def compiler_says(tmp_path_factory):
     source.write_text(_program())
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wpadded"]
     include = f"-I{abi.HEADER_PATH.parent}"
-    subprocess.run([compiler, *flags, include, str(source), "-o", str(program)], check=True, timeout=60)
-    return json.loads(subprocess.run([program], check=True, capture_output=True, timeout=60).stdout)
+    subprocess.run([compiler, *flags, include, str(source), "-o", str(program)], check=True, timeout=BOUND_S)
+    return json.loads(subprocess.run([program], check=True, capture_output=True, timeout=BOUND_S).stdout)
 
 
 @pytest.mark.parametrize("struct", STRUCTS)

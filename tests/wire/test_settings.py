@@ -24,6 +24,13 @@ GOOD = {"name": "nic0", "address": "127.77.0.1", "socket": "/tmp/nic0.sock"}
         ({"detection": 0.1}, "detection: 0.1 is out of range; use 0.2 to 3600.0"),
         ({"address": "nic0"}, "address: 'nic0' is not an IPv4 address; write four numbers, as in 127.77.0.1"),
         ({"address": ""}, "address: '' is not an IPv4 address; write four numbers, as in 127.77.0.1"),
+        (
+            {"address": "0.0.0.0"},
+            "address: 0.0.0.0 stands for all addresses of a machine, and a device has one; write ",
+        ),
+        ({"address": "239.1.2.3"}, "address: 239.1.2.3 is no address of one machine; write four numbers"),
+        ({"address": "255.255.255.255"}, "address: 255.255.255.255 is no address of one machine; write four numbers"),
+        ({"address": "fd00::1"}, "address: 'fd00::1' is not an IPv4 address; write four numbers"),
         ({"group": "10.0.0.1"}, "group: 10.0.0.1 is no multicast address; use one of 239.0.0.0/8"),
         ({"receive_buffer": 0}, "receive_buffer: 0 is out of range; use 1 or more"),
         ({"receive_buffer": "large"}, "receive_buffer: 'large' is not a whole number; give a whole number"),
@@ -34,6 +41,12 @@ def test_wrong_device_setting_is_named(changes: dict[str, Any], message: str) ->
     with pytest.raises(InvalidSetting) as caught:
         convert(GOOD | changes, DeviceSettings)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("address", ["240.0.0.1", "255.255.255.254"])
+def test_addresses_of_class_e_are_allowed(address: str) -> None:
+    """Linux routes them."""
+    assert convert(GOOD | {"address": address}, DeviceSettings).address == address
 
 
 def test_missing_setting_is_named() -> None:

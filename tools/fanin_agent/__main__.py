@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import socket
 import sys
 
 from fanin_agent.session import Session
+from fanin_wire.command_line import Parser
 
 
 def serve_at(place: str, device: str) -> None:
@@ -25,7 +25,7 @@ def serve_at(place: str, device: str) -> None:
 
 def main() -> None:
     """Run."""
-    parser = argparse.ArgumentParser(prog="python -m fanin_agent", description=__doc__)
+    parser = Parser(prog="python -m fanin_agent", description=__doc__)
     parser.add_argument("socket", help="control socket of the NIC")
     parser.add_argument("--listen", metavar="HOST:PORT", help="serve there; default: standard input and output")
     asked = parser.parse_args()

@@ -44,14 +44,15 @@ class JobBelow(Job):
 
     def grant(self) -> None:
         """The parent says that the job is active, with N and W as offered."""
-        self.answer(slots=self.slots, window=self.slots // 2)
+        self.answer(slots=self.slots, window=self.slots // 2, length=self.chunk)
         self.tester.expect(*(self.joined(bit) for bit in range(self.size)))
 
-    def answer(self, slots: int = 0, window: int = 0, **ceth: Any) -> None:
-        """CONFIG_ACK of the parent."""
+    def answer(self, slots: int = 0, window: int = 0, *, length: int = 0, **ceth: Any) -> None:
+        """CONFIG_ACK of the parent. length: of its body, with zeros."""
         assert self.asked is not None
         token = {"token": self.asked.ceth["token"]}
-        self.down(Opcode.CONFIG_ACK, CONFIG_ACK(slots=slots, window=window), **(token | ceth))
+        body = bytes(CONFIG_ACK(slots=slots, window=window)).ljust(length, b"\0")
+        self.down(Opcode.CONFIG_ACK, body, **(token | ceth))
 
     def down(self, code: Opcode, body: Packet | bytes = b"", *, source: str = "", **ceth: Any) -> None:
         """A packet of the parent."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fanin_conform.datagram import Dissected
 from fanin_conform.job import ALL, DATA, NONE, ONE, WANTS, Job
 from fanin_conform.listener import Mismatch
 from fanin_conform.profile import EVERYTHING, Profile
@@ -26,7 +27,7 @@ from fanin_wire.operations import OPERATIONS
 LEASES, CHILDREN, LONGEST = (4, 8), (1, 2, 3), 64  # slots, children of a job, bytes of a segment in units of 16
 KINDS = {"contribute": 12, "again": 3, "probe": 5, "query": 1, "poison": 1}  # how often
 SHRINK_S = 30.0
-Answers = dict[int, list[tuple]]  # by number of the address
+Answers = dict[int, list[Dissected | Mismatch]]  # by number of the address; of packets what must be the same
 
 
 class Step(NamedTuple):
@@ -63,8 +64,14 @@ class Difference(NamedTuple):
     expected: Answers
 
     def __str__(self) -> str:
-        said = [f"the device     {self.seen}", f"the reference  {self.expected}"]
+        said = [*_said("the device", self.seen), *_said("the reference", self.expected)]
         return "\n".join([str(self.conversation), *self.log, *said])
+
+
+def _said(who: str, answers: Answers) -> list[str]:
+    """A line for each packet of a step."""
+    said = [f"{who} to address {number}: {packet}" for number, packets in answers.items() for packet in packets]
+    return said or [f"{who}: nothing"]
 
 
 def draw(seed: int, profile: Profile = EVERYTHING, steps: int = 120) -> Conversation:
@@ -104,9 +111,8 @@ class _Player:
         self.answers = {}
         for address, packet in self.tester.everything(wanted):
             own = self.answers.setdefault(self.tester.addresses.index(address), [])
-            said = dict(packet.ceth)
             payload = packet.payload[WAIT_BODY.size :] if packet.opcode == Opcode.WAIT else packet.payload
-            own.append((Opcode(packet.opcode).name, *((name, value) for name, value in said.items() if value), payload))
+            own.append(packet._replace(bth={}, payload=payload))
 
 
 class Play:
@@ -203,7 +209,7 @@ def play(target: Target, reference: Target, talk: Conversation, profile: Profile
             try:
                 same = both.take(step)
             except Mismatch as wrong:
-                both.device.answers, same = {0: [(str(wrong),)]}, False
+                both.device.answers, same = {0: [wrong]}, False
             if not same:
                 told = talk._replace(steps=talk.steps[: count + 1])
                 return Difference(told, tuple(both.device.tester.log), both.device.answers, both.reference.answers)
@@ -228,7 +234,7 @@ def shrunk(found: Difference, again: Callable[[Conversation], Difference | None]
     return found
 
 
-def search(target: Target, reference: Target, seeds: range, profile: Profile = EVERYTHING) -> Difference | None:
+def search(target: Target, reference: Target, seeds: Iterable[int], profile: Profile = EVERYTHING) -> Difference | None:
     """Have the conversations of some seeds; the first difference, shrunk."""
     for seed in seeds:
         if found := play(target, reference, draw(seed, profile), profile):

@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 from scapy.packet import Packet
 
+from fanin_conform.values import ceth_text, payload_text, unpack
 from fanin_wire.fields import (
     BTH,
     CETH,
+    CONFIG_BODY,
     FIRST_OFFLOAD_OPCODE,
     FIRST_SOURCE_PORT,
+    HOP_BODY,
     ICRC_SIZE,
     TRANSPORT_SIZE,
     UDP_PORT,
-    Header,
     Opcode,
 )
 from fanin_wire.icrc import UDP_PROTOCOL, icrc
@@ -23,6 +25,11 @@ from fanin_wire.icrc import UDP_PROTOCOL, icrc
 TESTER_PORT, DEVICE_PORT = UDP_PORT, FIRST_SOURCE_PORT
 UDP_SIZE, IP_SIZE, DONT_FRAGMENT = 8, 20, 0x4000
 SEGMENT_INDEX = BTH.size + CETH.byte_offset("segment_index")
+
+
+def without_padding(config: bytes) -> bytes:
+    """The body of a CONFIG without the zeros that make it as long as the longest packet."""
+    return config[: CONFIG_BODY.size + unpack(CONFIG_BODY, config)["hops"] * HOP_BODY.size]
 
 
 class Dissected(NamedTuple):
@@ -37,20 +44,9 @@ class Dissected(NamedTuple):
     def __str__(self) -> str:
         name = Opcode(self.opcode).name if self.opcode in list(Opcode) else f"opcode {self.opcode:#x}"
         shown = [
-            f"{field}={as_text(field, value)}" for field, value in self.ceth.items() if value and field != "version"
+            f"{field}={ceth_text(field, value)}" for field, value in self.ceth.items() if value and field != "version"
         ]
-        return " ".join([name, *shown, *([self.payload[:32].hex()] if self.payload else [])])
-
-
-def as_text(field: str, value: int) -> str:
-    """A value as people read it."""
-    return hex(value) if field in ("key", "token", "flags", "node_bitmap", "rank_bitmap") else str(value)
-
-
-def unpack(header: Header, data: bytes) -> dict[str, int]:
-    """The fields of a header at the beginning of `data`."""
-    number, size = int.from_bytes(data[: header.size], "big"), header.size * 8
-    return {f.name: (number >> (size - f.offset - f.bits)) & ((1 << f.bits) - 1) for f in header.fields}
+        return " ".join([name, *shown, payload_text(self.opcode, self.ceth, self.payload)]).rstrip()
 
 
 def dissect(data: bytes) -> Dissected | None:

@@ -13,6 +13,7 @@ from fanin_conform.datagram import Dissected
 from fanin_conform.listener import PATIENCE_S, Mismatch
 from fanin_conform.profile import LeftOut
 from fanin_conform.tester import ANY, Expected, Tester
+from fanin_conform.values import difference, elements_text
 from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Route, Status
 from fanin_wire.agent import (
@@ -148,7 +149,8 @@ class NicJob:
         if values.get("contributors", "ALL") == "ALL" and "op" in values:
             self._require(values["op"], values["dtype"])
         request = Post(queue=self.first_queue + rank, **values)
-        self.note(f"rank {rank} posts {request.contributors} {request.op} {request.dtype} {payload[:32].hex()}")
+        shown = elements_text(payload, request.dtype.lower())
+        self.note(f"rank {rank} posts {request.contributors} {request.op} {shown}")
         mid = self.ask(request)["mid"]
         self._posted[rank] += 1
         return self._placed(rank, request, mid)
@@ -205,11 +207,11 @@ class NicJob:
         if answer["status"] != status:
             said = answer["status"] or "not there"
             raise Mismatch(f"the completion of rank {rank} is {said}, not {status}", _clauses(clause))
-        if data is not None and answer["data"] != payload_of(data).hex():
-            raise Mismatch(
-                f"the result of rank {rank} is {answer['data'][:64]}, not {payload_of(data)[:32].hex()}",
-                _clauses(clause),
-            )
+        if data is not None and (came := bytes.fromhex(answer["data"])) != (expected := payload_of(data)):
+            dtype = datatype_of(data.dtype).name if isinstance(data, np.ndarray) else ""
+            wrong = difference(came, expected, dtype)
+            shown = f"expected {elements_text(expected, dtype)}\nseen     {elements_text(came, dtype)}"
+            raise Mismatch(f"the result of rank {rank}: {wrong}\n{shown}", _clauses(clause))
         for name, value in about.items():
             if answer[name] != value:
                 raise Mismatch(f"{name} at rank {rank} is {answer[name]!r}, not {value!r}", _clauses(clause))
@@ -313,19 +315,20 @@ class NicTree(NicJob):
         (self.config,) = self.tester.expect(self.up(Opcode.CONFIG, ANY, token=ANY), clause=clause)
         return self.config
 
-    def grant(self, slots: int | None = None, window: int | None = None) -> None:
-        """CONFIG_ACK: active with N and W."""
+    def grant(self, slots: int | None = None, window: int | None = None, *, full: bool = True) -> None:
+        """CONFIG_ACK: active with N and W. full: it is as long as the longest packet."""
         self.slots = slots or self.slots
         self.window = window or self.slots // 2
-        self.answer(slots=self.slots, window=self.window)
+        self.answer(slots=self.slots, window=self.window, length=self.chunk if full else 0)
 
-    def answer(self, slots: int = 0, window: int = 0, *, source: str = "", **ceth: Any) -> None:
-        """CONFIG_ACK of the parent."""
+    def answer(self, slots: int = 0, window: int = 0, *, length: int = 0, source: str = "", **ceth: Any) -> None:
+        """CONFIG_ACK of the parent. length: of its body, with zeros."""
         from fanin_wire.layers import CONFIG_ACK
 
         assert self.config is not None
         token = {"token": self.config.ceth["token"]}
-        self.down(Opcode.CONFIG_ACK, CONFIG_ACK(slots=slots, window=window), sender=source, **(token | ceth))
+        body = bytes(CONFIG_ACK(slots=slots, window=window)).ljust(length, b"\0")
+        self.down(Opcode.CONFIG_ACK, body, sender=source, **(token | ceth))
 
     def down(self, code: Opcode, body: Packet | bytes = b"", *, sender: str = "", **ceth: Any) -> None:
         """A packet of the parent."""
@@ -446,12 +449,12 @@ class NicRing(NicJob):
         return self.expected(self.previous, Opcode.CONFIG_ACK, payload, **(values | ceth))
 
     def grant(self, slots: int | None = None, window: int | None = None, **ceth: Any) -> None:
-        """CONFIG_ACK of the next node."""
+        """CONFIG_ACK of the next node, as long as the longest packet."""
         from fanin_wire.layers import CONFIG_ACK
 
         assert self.config is not None
         self.slots = slots or self.slots
-        body = CONFIG_ACK(slots=self.slots, window=window or self.slots // 2)
+        body = bytes(CONFIG_ACK(slots=self.slots, window=window or self.slots // 2)).ljust(self.chunk, b"\0")
         given = {"token": self.config.ceth["token"], "source": self.index}
         self.from_next(Opcode.CONFIG_ACK, body, **(given | ceth))
 

@@ -85,15 +85,24 @@ class Job:
         return 100 + bit
 
     def config(
-        self, bit: int, *, source: str = "", ceth: dict | None = None, hop: dict | None = None, **body: Any
+        self,
+        bit: int,
+        *,
+        source: str = "",
+        full: bool = False,
+        ceth: dict | None = None,
+        hop: dict | None = None,
+        **body: Any,
     ) -> None:
-        """CONFIG of a child. ceth, hop and `body` replace fields."""
+        """CONFIG of a child. ceth, hop and `body` replace fields. full: it is as long as the longest packet."""
         first = {"address": f"::ffff:{self.tester.target.address}", "bit": bit, "mask": (1 << self.size) - 1}
         values: dict[str, Any] = {"boot_id": self.token(bit), "digest_high": 1, "digest_low": 2, "slots": self.slots}
         values |= {"window": self.slots // 2, "chunk": self.chunk, "route": int(Route.TREE)}
         values |= {"hop": [HOP(**(first | (hop or {}))), *self.above], "last_lane": self.last_lane} | body
         self.tester.profile.require_flags(values.get("flags", 0))
-        self.send(Opcode.CONFIG, bit, CONFIG(**values), source=source, **({"token": self.token(bit)} | (ceth or {})))
+        packed = bytes(CONFIG(**values))
+        packed = packed.ljust(self.chunk, b"\0") if full else packed
+        self.send(Opcode.CONFIG, bit, packed, source=source, **({"token": self.token(bit)} | (ceth or {})))
 
     def place(self, position: int) -> dict[str, Any]:
         """The fields of a packet about a position."""
@@ -128,9 +137,9 @@ class Job:
         values = {"jid": self.jid, "key": self.key, "source": bit, "lane": self.lane} | ceth
         return Expected(address or self.addresses[bit], code, values, payload)
 
-    def joined(self, bit: int, **ceth: Any) -> Expected:
-        """CONFIG_ACK that says that the job is active, with N and W as offered."""
-        body = bytes(CONFIG_ACK(slots=self.slots, window=self.slots // 2))
+    def joined(self, bit: int, *, full: bool = False, **ceth: Any) -> Expected:
+        """CONFIG_ACK that says that the job is active, with N and W as offered. full: as long as the longest packet."""
+        body = bytes(CONFIG_ACK(slots=self.slots, window=self.slots // 2)).ljust(self.chunk if full else 0, b"\0")
         return self.to(bit, Opcode.CONFIG_ACK, body, **({"token": self.token(bit)} | ceth))
 
     def pending(self, bit: int, missing: Any, **ceth: Any) -> Expected:

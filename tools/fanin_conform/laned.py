@@ -50,7 +50,7 @@ class LanedTree(NicTree):
     def grant_lane(self, lane: int, status: str = "SUCCESS") -> None:
         """CONFIG_ACK in a lane."""
         self.window = self.slots // 2
-        body = CONFIG_ACK(slots=self.slots, window=self.window)
+        body = bytes(CONFIG_ACK(slots=self.slots, window=self.window)).ljust(self.chunk, b"\0")
         token = self.configs[lane].ceth["token"]
         self.down_lane(lane, Opcode.CONFIG_ACK, body, token=token, status=int(Status[status]))
 

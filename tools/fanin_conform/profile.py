@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -12,6 +13,7 @@ from fanin_wire.datatypes import DATATYPES, DataType
 from fanin_wire.operations import OPERATIONS, Operation
 from fanin_wire.settings import InvalidSetting, Settings, convert
 
+SHIPPED = Path(__file__).with_name("profiles")
 SERVICES = ("RC", "UC", "UD")
 TYPES = tuple(each.name for each in DATATYPES)
 NAMES = tuple(each.name for each in OPERATIONS)
@@ -33,6 +35,7 @@ class Profile(Settings, frozen=True):
     operations, types: names as in SPEC.md; those that it computes with.
     children: how many it can have. lanes: how many it has.
     middle: whether it may stand below another switch.
+    full: whether it answers a full CONFIG with a full CONFIG_ACK, so that the path is proved both ways.
     ahead: whether it sends data ahead of the result; of a NIC: whether it sets EARLY.
     detection_s, ageing_s: its times. Where time is real, what takes longer than 10 s is not run.
     services, atomics: what its queue pairs of ordinary traffic have.
@@ -46,6 +49,7 @@ class Profile(Settings, frozen=True):
     children: Annotated[int, Meta(ge=3, le=MAX_CHILDREN)] = MAX_CHILDREN
     lanes: Annotated[int, Meta(ge=1, le=256)] = 1
     middle: bool = True
+    full: bool = True
     ahead: bool = True
     detection_s: Annotated[float, Meta(gt=0)] = 5.0
     ageing_s: Annotated[float, Meta(gt=0)] = 60.0
@@ -80,6 +84,11 @@ class Profile(Settings, frozen=True):
         if not self.middle:
             raise LeftOut("place below another switch")
 
+    def require_full(self) -> None:
+        """Raises LeftOut if the device answers no CONFIG in full length."""
+        if not self.full:
+            raise LeftOut("CONFIG_ACK of full length")
+
     def require_ahead(self) -> None:
         """Raises LeftOut if the device sends nothing ahead of the result."""
         if not self.ahead:
@@ -110,8 +119,27 @@ EVERYTHING = Profile()
 EVERY_NIC = Profile(role="nic")
 
 
+def shipped() -> list[str]:
+    """Names of the profiles that are part of the package."""
+    return sorted(file.stem for file in SHIPPED.glob("*.toml"))
+
+
+def load(place: str) -> Profile:
+    """The profile of a file, or the shipped one of this name.
+
+    Raises:
+        InvalidSetting: it can not be read, or is no profile.
+    """
+    file = SHIPPED / f"{place}.toml" if place in shipped() else Path(place)
+    try:
+        return read(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) and error.strerror else "no text"
+        raise InvalidSetting("profile", cause, f"give a file in TOML, or one of {', '.join(shipped())}") from None
+
+
 def read(text: str) -> Profile:
-    """The profile of a file in TOML.
+    """The profile of a text in TOML.
 
     Raises:
         InvalidSetting: it is none.

@@ -9,8 +9,8 @@ fixture gives it as `fanin_target` instead, and what it implements as `fanin_pro
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,17 +21,21 @@ if TYPE_CHECKING:  # pytest loads this module for each of its runs: what is larg
     from fanin_conform.targets.target import Target
 
 ARGUMENT = "fanin_script"
+OPTIONS: dict[str, tuple[str | int, str]] = {  # default and help, by name
+    "--fanin-target": ("engine", "engine, engine-nic, udp://ADDRESS, or nic://ADDRESS"),
+    "--fanin-agent": ("", "what works a NIC as its host does: HOST:PORT, or a command"),
+    "--fanin-local": ("", "first address of the tester"),
+    "--fanin-group": ("", "multicast address of the device's results, if it has one"),
+    "--fanin-profile": ("", "what the device implements: a file in TOML, or the name of a shipped profile"),
+    "--fanin-seed": (1, "seed of all random numbers"),
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the command line."""
     group = parser.getgroup("fanin", "conformance of a Fanin device")
-    group.addoption("--fanin-target", default="engine", help="engine, engine-nic, udp://ADDRESS, or nic://ADDRESS")
-    group.addoption("--fanin-agent", default="", help="what works a NIC as its host does: HOST:PORT, or a command")
-    group.addoption("--fanin-local", default="", help="first address of the tester")
-    group.addoption("--fanin-group", default="", help="multicast address of the device's results, if it has one")
-    group.addoption("--fanin-profile", default="", help="what the device implements, a file in TOML")
-    group.addoption("--fanin-seed", type=int, default=1, help="seed of all random numbers")
+    for name, (default, text) in OPTIONS.items():
+        group.addoption(name, default=default, type=type(default), help=text)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -70,34 +74,56 @@ def fanin_profile(request: pytest.FixtureRequest) -> Profile:
 
 def _stated(config: pytest.Config) -> Profile:
     """The profile of the command line; without one everything that a switch, or a NIC, can have."""
-    from fanin_conform.profile import EVERY_NIC, EVERYTHING, read
+    from fanin_conform.profile import EVERY_NIC, EVERYTHING, load
     from fanin_conform.targets.opening import is_nic
     from fanin_wire.settings import InvalidSetting
 
-    file = config.option.fanin_profile
-    if not file:
+    place = config.option.fanin_profile
+    if not place:
         return EVERY_NIC if is_nic(config.option.fanin_target) else EVERYTHING
     try:
-        return read(Path(file).read_text())
+        return load(place)
     except InvalidSetting as error:
-        raise pytest.UsageError(f"{file}: {error.place}: {error.cause}; {error.remedy}") from None
-    except OSError as error:
-        raise pytest.UsageError(f"{file}: {error.strerror}; give a file in TOML (--fanin-profile)") from None
+        raise pytest.UsageError(f"{place}: {error.place}: {error.cause}; {error.remedy} (--fanin-profile)") from None
+
+
+@pytest.fixture(scope="session")
+def _silence() -> list[str]:
+    """Why all scripts fail from now on: one has found that nothing answers. Each would wait as long for the same."""
+    return []
 
 
 @pytest.fixture
-def fanin_script(request: pytest.FixtureRequest, fanin_target: Target, fanin_profile: Profile) -> Callable[[], None]:
+def fanin_script(
+    request: pytest.FixtureRequest, fanin_target: Target, fanin_profile: Profile, _silence: list[str]
+) -> Callable[[], None]:
     """Runs one script: fails with its packets and demands, or skips what the device does not implement."""
     from fanin_conform import report, suite
+    from fanin_conform.listener import NoFaninDevice
 
     script: Script = request.param
     seed = request.config.option.fanin_seed
 
     def run() -> None:
-        (verdict,) = suite.run(fanin_target, [script], seed, lambda verdict: None, fanin_profile)
+        verdicts: list[suite.Verdict] = []
+        try:
+            if not _silence:
+                verdicts = suite.run(fanin_target, [script], seed, lambda verdict: None, fanin_profile)
+        except NoFaninDevice as error:
+            _silence.append(f"NO_DEVICE: no Fanin device answers at {error}; start it, or correct --fanin-target")
+        if _silence:
+            pytest.fail(_silence[0], pytrace=False)
+        (verdict,) = verdicts
         if verdict.outcome == suite.NOT_RUN:
             pytest.skip(verdict.text)
         if verdict.outcome == suite.FAILED:
-            pytest.fail(report.failure_text(verdict, fanin_target.name, seed), pytrace=False)
+            pytest.fail(report.failure_text(verdict, lambda _: _again(request)), pytrace=False)
 
     return run
+
+
+def _again(request: pytest.FixtureRequest) -> str:
+    """The command that repeats a test: the device may come from a fixture, so `fanin conform` might not find it."""
+    values = {name: request.config.getoption(name) for name in OPTIONS}
+    given = [word for name, value in values.items() if value != OPTIONS[name][0] for word in (name, str(value))]
+    return shlex.join(["pytest", *given, request.node.nodeid])

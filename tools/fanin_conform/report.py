@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
 from fanin_conform.suite import FAILED, NOT_RUN, Verdict
 
+Again = Callable[[str], str]  # the command that repeats the script of a name
 
-def failure_text(verdict: Verdict, target: str, seed: int) -> str:
+
+def failure_text(verdict: Verdict, again: Again) -> str:
     """What a failed script says: demands, packets, expected against seen, and the command that repeats it."""
     lines = [f"{verdict.script.name}: {verdict.script.text}", f"demands: {', '.join(verdict.clauses)}"]
-    lines += [*verdict.log, verdict.text, f"again: {command(verdict, target, seed)}"]
+    lines += [*verdict.log, verdict.text, f"again: {again(verdict.script.name)}"]
     return "\n".join(lines)
 
 
-def command(verdict: Verdict, target: str, seed: int) -> str:
-    """The command that repeats one script."""
-    return f"fanin conform --target {target} --seed {seed} {verdict.script.name}"
-
-
-def as_dict(verdicts: list[Verdict], target: str, seed: int) -> dict[str, Any]:
+def as_dict(verdicts: list[Verdict], target: str, seed: int, again: Again) -> dict[str, Any]:
     """The whole run, for `--json`."""
     entries = [
         {
@@ -31,7 +29,7 @@ def as_dict(verdicts: list[Verdict], target: str, seed: int) -> dict[str, Any]:
             "text": verdict.text,
             "left_out": list(verdict.left_out),
             "packets": list(verdict.log),
-            "again": command(verdict, target, seed),
+            "again": again(verdict.script.name),
             "seconds": round(verdict.seconds, 4),
         }
         for verdict in verdicts
@@ -39,7 +37,7 @@ def as_dict(verdicts: list[Verdict], target: str, seed: int) -> dict[str, Any]:
     return {"target": target, "seed": seed, "scripts": entries}
 
 
-def junit(verdicts: list[Verdict], target: str, seed: int) -> bytes:
+def junit(verdicts: list[Verdict], target: str, again: Again) -> bytes:
     """The whole run as JUnit XML."""
     counts = {name: str(sum(verdict.outcome == name for verdict in verdicts)) for name in (FAILED, NOT_RUN)}
     suite = ElementTree.Element("testsuite", name=f"fanin conform {target}", tests=str(len(verdicts)))
@@ -49,7 +47,7 @@ def junit(verdicts: list[Verdict], target: str, seed: int) -> bytes:
         case = ElementTree.SubElement(suite, "testcase", classname=group, name=name, time=f"{verdict.seconds:.4f}")
         if verdict.outcome == FAILED:
             said = ElementTree.SubElement(case, "failure", message=", ".join(verdict.clauses))
-            said.text = failure_text(verdict, target, seed)
+            said.text = failure_text(verdict, again)
         elif verdict.outcome == NOT_RUN:
             ElementTree.SubElement(case, "skipped", message=verdict.text)
     return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)

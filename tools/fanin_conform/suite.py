@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from fanin_conform import scripts as _all_scripts
+from fanin_conform.capture import Capture
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
 from fanin_conform.script import ROCEV2, SCRIPTS, SWITCH, Script, is_for
 from fanin_conform.targets.target import Target
@@ -58,11 +59,14 @@ def run(
     say: Callable[[Verdict], None],
     profile: Profile = EVERYTHING,
     beside: Callable[[int], Target] | None = None,
+    capture: Capture | None = None,
 ) -> list[Verdict]:
     """Run scripts one after the other; what the profile does not have is left out.
 
+    say: called when a script has ended, from several threads; a script that is run again has another verdict then.
     beside: opens the device once more, from other addresses of the tester, which its number chooses. Then scripts that
     wait run at the same time as the others. One that fails beside others is run again alone: that is its verdict.
+    capture: gets all packets, each with the name of its script.
 
     Returns:
         The verdicts.
@@ -73,6 +77,10 @@ def run(
     waiting = deque(each for each in scripts if each.waits) if beside else deque()
     verdicts: dict[str, Verdict] = {}
 
+    def ended(verdict: Verdict) -> None:
+        verdicts[verdict.script.name] = verdict
+        say(verdict)
+
     def wait(number: int) -> None:
         """Take scripts that wait until none is left."""
         assert beside is not None
@@ -82,7 +90,7 @@ def run(
                     script = waiting.popleft()
                 except IndexError:
                     return
-                verdicts[script.name] = _run_one(own, script, seed, profile)
+                ended(_run_one(own, script, seed, profile, capture))
 
     others = [each for each in scripts if each not in waiting]
     workers = min(BESIDE, len(waiting))
@@ -90,7 +98,7 @@ def run(
         waits = [pool.submit(wait, number) for number in range(1, 1 + workers)]
         try:
             for script in others:
-                verdicts[script.name] = _run_one(target, script, seed, profile)
+                ended(_run_one(target, script, seed, profile, capture))
         except BaseException:
             waiting.clear()  # those that wait end with their present script
             raise
@@ -98,14 +106,12 @@ def run(
             each.result()
     for name, verdict in verdicts.items():
         if workers and verdict.outcome == FAILED:
-            verdicts[name] = _run_one(target, verdict.script, seed, profile)
-    found = [verdicts[script.name] for script in scripts]
-    for verdict in found:
-        say(verdict)
-    return found
+            verdicts[name] = _run_one(target, verdict.script, seed, profile, capture)
+    return [verdicts[script.name] for script in scripts]
 
 
-def _run_one(target: Target, script: Script, seed: int, profile: Profile) -> Verdict:
+def _run_one(target: Target, script: Script, seed: int, profile: Profile, capture: Capture | None) -> Verdict:
+    target = capture.of(target, script.name) if capture else target
     for need in script.needs:
         if not (target.has_port if need == PORT else need in target.controls):
             return Verdict(script, NOT_RUN, NEEDS[need])

@@ -17,6 +17,7 @@ from fanin_conform.fence import JobFence, LeaveFence
 from fanin_conform.listener import PATIENCE_S, Listener, Mismatch, NoFaninDevice
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
 from fanin_conform.targets.target import Frame, Target
+from fanin_conform.values import ceth_text, payload_difference, payload_text
 from fanin_wire import fields
 from fanin_wire.fields import Opcode
 
@@ -59,10 +60,10 @@ class Expected(NamedTuple):
     payload: Any = b""
 
     def __str__(self) -> str:
-        shown = [
-            f"{name}={datagram.as_text(name, value)}" for name, value in self.ceth.items() if value not in (0, ANY)
-        ]
-        payload = "any payload" if self.payload is ANY else bytes(self.payload)[:32].hex()
+        named = [(each.name, self.ceth.get(each.name, 0)) for each in fields.CETH.fields]  # as packets show them
+        shown = [f"{name}={ceth_text(name, value)}" for name, value in named if value not in (0, ANY)]
+        known = self.payload is not ANY
+        payload = payload_text(self.opcode, self.ceth, bytes(self.payload)) if known else "any payload"
         return " ".join([f"to {self.to}:", self.opcode.name, *shown, payload]).strip()
 
     def differences(self, seen: Dissected) -> list[str]:
@@ -71,16 +72,17 @@ class Expected(NamedTuple):
         for name in seen.ceth:
             expected = self.ceth.get(name, ANY if name in ("length", "version", "segment_index") else 0)
             if expected is not ANY and seen.ceth[name] != expected:
-                wrong.append(f"{name} is {seen.ceth[name]:#x}, not {expected:#x}")
+                wrong.append(f"{name} is {ceth_text(name, seen.ceth[name])}, not {ceth_text(name, expected)}")
         if self.payload is not ANY and seen.payload != self.payload:
-            wrong.append(f"payload is {seen.payload[:32].hex()}, not {bytes(self.payload)[:32].hex()}")
+            wrong.append(f"payload: {payload_difference(seen.ceth, seen.payload, bytes(self.payload))}")
         return wrong
 
 
 class Tester(Listener):
     """See above.
 
-    repeats: copies of CONFIG and LEAVE that the device has sent.
+    repeats: copies of CONFIG and LEAVE that the device has sent. config_lengths: bytes of the body of each CONFIG, by
+        jid.
     questions: PROBEs of a NIC, with the addresses to which they came. Where time is real it may ask when it likes.
     kept_alive, invited: number of its KEEPALIVEs, and their (source, node_bitmap), by receiver and jid.
     """
@@ -96,6 +98,7 @@ class Tester(Listener):
         self.jobs: list[Any] = []
         self._early: list[Frame] = []
         self.repeats: Counter[Opcode] = Counter()
+        self.config_lengths: defaultdict[int, list[int]] = defaultdict(list)
         self.kept_alive: Counter[tuple[str, int]] = Counter()
         self.invited: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
         self._asked: set[tuple[str, str]] = set()
@@ -204,7 +207,11 @@ class Tester(Listener):
             return True
         if all(packet.ceth["jid"] != job.jid for job in self.jobs):
             return False  # of a script before
-        same = to, str(packet._replace(ceth=packet.ceth | {"segment_index": 0}))  # it may share a super-packet
+        if packet.opcode == Opcode.CONFIG:
+            self.config_lengths[packet.ceth["jid"]].append(len(packet.payload))
+            packet = packet._replace(payload=datagram.without_padding(packet.payload))
+        alike = packet.ceth | {"segment_index": 0, "length": 0}  # it may share a super-packet
+        same = to, str(packet._replace(ceth=alike))
         if same in self._asked:
             self.repeats[Opcode(packet.opcode)] += 1
             return False

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
 from pathlib import Path
 
 from fanin_cluster.errors import ClusterError
+from fanin_wire.command_line import Parser
+from fanin_wire.installation import install_command
 
 WRONG = 2  # exit code: settings that stay wrong
 
 
 def main() -> int:
     """Run the plugin until a signal ends it. Returns the exit code: 2 for wrong settings, 1 where nothing can run."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fanin-device-plugin",
         description="A device plugin of Kubernetes: pairs of a GPU and a virtual function of its RoCE NIC, by subnet."
         " SIGTERM ends it; containers keep what they have.",
@@ -33,11 +34,12 @@ def main() -> int:
     try:
         import asyncio
 
-        from fanin_device_plugin.daemon import NothingToGive, Plugin
+        from fanin_device_plugin.daemon import AnotherPlugin, Plugin
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("grpc", "google"):
             raise
-        print("fanin: NOT_SUPPORTED: grpcio and protobuf are missing; pip install 'fanin[kubernetes]'", file=sys.stderr)
+        remedy = install_command("kubernetes")
+        print(f"fanin: NOT_SUPPORTED: grpcio and protobuf are missing; {remedy}", file=sys.stderr)
         return 1
 
     async def run() -> None:
@@ -46,7 +48,7 @@ def main() -> int:
     os.umask(0o077)  # sockets are for root
     try:
         asyncio.run(run())
-    except NothingToGive as error:
+    except AnotherPlugin as error:
         return _failed("NO_RESOURCES", error, 1)
     except ClusterError as error:
         return _failed("INVALID_REQUEST", error, WRONG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import os
 import signal
@@ -13,68 +14,74 @@ from pathlib import Path
 from typing import Any
 
 from fanin_cluster.errors import ClusterError
-from fanin_cluster.placement.classes import server_classes
-from fanin_cluster.placement.container import address_commands, chosen_pair, grant, nccl_conf, vf_ipv4
-from fanin_cluster.placement.node import NodePair, NodePaths, fault, node_pairs
+from fanin_cluster.placement.container import address_commands, chosen_pair, grant, nccl_conf
+from fanin_cluster.placement.node import NodePair
 from fanin_cluster.placement.preference import prefer
-from fanin_cluster.topology.sysfs import read_sysfs
-from fanin_device_plugin.claims import Claim, ClaimsUnknown, foreign_claims, held_pairs, read_claims
+from fanin_device_plugin.claims import (
+    Claim,
+    ClaimsUnknown,
+    ClaimsUnsupported,
+    claims_on_halves,
+    claims_on_pairs,
+    read_claims,
+)
+from fanin_device_plugin.files import write_file
+from fanin_device_plugin.grants import Grants
+from fanin_device_plugin.inventory import Entry, Inventory
 from fanin_device_plugin.kubelet_api import messages
-from fanin_device_plugin.resource import Refused, Resource
-from fanin_device_plugin.settings import Settings, SettingsInvalid
+from fanin_device_plugin.resource import Refused, Resource, State
+from fanin_device_plugin.settings import Settings
 
 log = logging.getLogger(__name__)
 CLAIM_PERIODS = 5  # between two looks at what pods have: the kubelet works for an answer
 RTMGRP_LINK = 1  # linux/rtnetlink.h: changes of network interfaces
 
 
-class NothingToGive(ClusterError):
-    """This node has no pair that can be given away."""
+class AnotherPlugin(ClusterError):
+    """The pairs of this node are another plugin's to give."""
 
 
 class Plugin:
-    """The plugin of a node. Raises SettingsInvalid, PlacementInvalid, TopologyInvalid or NothingToGive."""
+    """The plugin of a node. Raises TopologyInvalid."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.paths = NodePaths(Path(settings.sysfs), Path(settings.proc))
-        self.machine = read_sysfs(self.paths.sysfs)
-        classes = server_classes(self.machine, settings.subnets, settings.affinity)
-        self.pairs, self.hindrances = node_pairs(self.machine, classes, self.paths, settings.gpu_ids)
-        names = {nic.name for nic in self.machine.nics}
-        for nic in {*settings.sockets, *settings.addresses} - names:
-            raise SettingsInvalid(f"there is no NIC {nic}", f"name one that is there: {', '.join(sorted(names))}")
-        self.addresses = {
-            each.name: vf_ipv4(settings.addresses[nic], settings.subnets[nic], each.position)
-            for each in self.pairs.values()
-            if (nic := each.pair.nic) in settings.addresses
-        }
-        self.files = Path(settings.files)
+        self.inventory = Inventory(settings)
+        self.files, self.folder = Path(settings.files), Path(settings.plugins)
         self.pod_resources = Path(settings.pod_resources)
-        self.foreign: dict[str, Claim] = {}
-        start = self.start if self.addresses else None
-        self.resources = [
-            Resource(f"{settings.domain}/{each.name}", own, Path(settings.plugins), self.prefer, self.allocate, start)
-            for each in classes.classes
-            if (own := {pair.name: self.pairs[pair.name] for pair in each.pairs if pair.name in self.pairs})
-        ]
-        self.names = frozenset(each.name for each in self.resources)
-        if not self.resources:
-            reasons = "; ".join(self.hindrances) or "no GPU has a NIC with RDMA near enough"
-            raise NothingToGive(f"there is no pair of a GPU and a VF: {reasons}", "see fanin placement classes")
+        self.grants = Grants(Path(settings.state) / "granted.json")
+        self.claimed: dict[str, Claim] = {}
+        self.resources: dict[str, Resource] = {}
+        self._lock: int | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The resources of this plugin."""
+        return frozenset(self.resources)
+
+    @property
+    def pairs(self) -> list[NodePair]:
+        """All pairs."""
+        return [each.pair for each in self.inventory.entries.values()]
 
     def prefer(self, available: Sequence[NodePair], must: Sequence[NodePair], size: int) -> list[NodePair]:
         """The pairs that a container should get."""
-        chosen = prefer(self.machine, [each.pair for each in available], [each.pair for each in must], size)
-        return [self.pairs[pair.name] for pair in chosen]
+        named = {each.pair: each for each in available}
+        chosen = prefer(self.inventory.machine, list(named), [each.pair for each in must], size)
+        return [named[pair] for pair in chosen]
 
     async def allocate(self, pairs: Sequence[NodePair]) -> Any:
         """Grant pairs to a container, unless somebody has one of them. Raises Refused."""
         await self.refuse_what_is_taken(pairs)
+        for pair in pairs:
+            entry = self.inventory.entries.get(pair.id)
+            if entry is None or entry.pair != pair:  # while the kubelet was asked
+                raise Refused(f"{pair.name} has changed at this moment")
         one = chosen_pair(pairs)
+        entry = self.inventory.entries[one.id]
         conf = self.write_conf(one)
-        path = self.settings.sockets.get(one.pair.nic)
-        given = grant(pairs, conf, Path(path) if path else None, self.addresses.get(one.name, ""))
+        given = grant(pairs, conf, Path(entry.socket) if entry.socket else None, entry.address)
+        self.grants.note(one)
         return messages["ContainerAllocateResponse"](
             envs=given.environment,
             mounts=[
@@ -88,10 +95,17 @@ class Plugin:
         )
 
     def write_conf(self, pair: NodePair) -> Path:
-        """Write the file for NCCL of a container that has the VF of this pair."""
-        path = self.files / f"{pair.pair.vf}.conf"
+        """Write the file for NCCL of a container that has the VF of this pair. Its path stays when names change."""
+        path = self.files / f"{pair.vf_address.replace(':', '-')}.conf"  # runtimes take ":" for the end of a path
         write_file(path, nccl_conf(pair, self.settings.gid_index))
         return path
+
+    def write_confs(self) -> None:
+        """Write the files of all pairs: after a reboot the kubelet starts containers with what they had, and asks for
+        nothing. Earlier releases gave the file the name of the VF."""
+        for pair in self.pairs:
+            self.write_conf(pair)
+            write_file(self.files / f"{pair.pair.vf}.conf", nccl_conf(pair, self.settings.gid_index))
 
     async def refuse_what_is_taken(self, pairs: Sequence[NodePair]) -> None:
         """Ask the kubelet who has these pairs, or a half of one. Raises Refused.
@@ -102,22 +116,26 @@ class Plugin:
             return
         try:
             claims = await read_claims(self.pod_resources)
+        except ClaimsUnsupported:
+            return
         except ClaimsUnknown as error:
             raise Refused(f"the kubelet does not tell which devices pods have: {error}") from None
-        taken = {**held_pairs(claims, self.names), **foreign_claims(claims, self.pairs.values(), self.names)}
+        taken = {**claims_on_pairs(claims, self.names), **claims_on_halves(claims, self.pairs, self.names)}
         for pair in pairs:
-            if pair.name in taken:
-                claim = taken[pair.name]
-                raise Refused(f"{pair.name} is taken: {claim.holder} has {claim.device} of {claim.resource}")
+            if pair.id in taken:
+                raise Refused(f"{pair.name} is taken: {told(taken[pair.id])}")
 
     async def start(self, pairs: Sequence[NodePair]) -> None:
-        """Give the VF of a container its address, and bring it up. Raises Refused."""
+        """Look whether a container can start with what it was given, and give its VF its address. Raises Refused."""
         one = chosen_pair(pairs)
-        if one.name not in self.addresses:
+        if differs := self.grants.differs(one):
+            raise Refused(differs)
+        address = self.inventory.entries[one.id].address
+        if not address:
             return
         if not one.interface:
             raise Refused(f"the VF {one.pair.vf} has no network interface here, so it gets no address")
-        for command in address_commands(one.interface, self.addresses[one.name]):
+        for command in address_commands(one.interface, address):
             process = await asyncio.create_subprocess_exec(
                 *command, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
             )
@@ -125,19 +143,34 @@ class Plugin:
             if process.returncode:
                 raise Refused(f"{' '.join(command)}: {complaint.decode(errors='replace').strip()}")
 
-    async def look(self) -> None:
-        """Look once at all pairs, and tell what has changed."""
-        for resource in self.resources:
-            faults = {}
-            for name, pair in resource.pairs.items():
-                claim = self.foreign.get(name)
-                taken = f"{claim.holder} has {claim.device} of {claim.resource}" if claim else ""
-                faults[name] = fault(pair, self.paths) or self.silent_device(pair) or taken
-            await resource.set_faults(faults)
+    async def look(self, *, at_once: bool = False) -> None:
+        """Look once at all pairs, and tell what has changed. at_once: though nothing seems to have."""
+        if self.inventory.refresh(at_once=at_once):
+            try:
+                self.write_confs()
+            except OSError as error:
+                if not self.resources:
+                    raise
+                log.warning("the files of the pairs can not be written, and stay as they are: %s", error)
+        states: dict[str, dict[str, State]] = {name: {} for name in self.resources}
+        for name, entry in self.inventory.entries.items():
+            claim = self.claimed.get(name)
+            fault = self.inventory.fault(entry) or self.silent_device(entry) or (told(claim) if claim else "")
+            states.setdefault(f"{self.settings.domain}/{entry.resource}", {})[name] = State(entry.pair, fault)
+        for name, own in states.items():
+            if name not in self.resources:
+                self.resources[name] = Resource(
+                    name, self.folder, self.look_at_once, self.prefer, self.allocate, self.start
+                )
+            await self.resources[name].show(own)
 
-    def silent_device(self, pair: NodePair) -> str:
+    async def look_at_once(self) -> None:
+        """Look at all pairs as they are now."""
+        await self.look(at_once=True)
+
+    def silent_device(self, entry: Entry) -> str:
         """Why the Fanin NIC of a pair can not be used; "" if it can, or there is none."""
-        path = self.settings.sockets.get(pair.pair.nic)
+        path = entry.socket
         if path is None:
             return ""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
@@ -151,31 +184,55 @@ class Plugin:
         return ""
 
     async def watch_claims(self) -> None:
-        """Look now and then at what other plugins have given away."""
-        warned = False
+        """Look now and then at what pods have."""
+        warned = ""
         while True:
-            try:
-                if self.pod_resources.exists():
+            warning = ""
+            if self.pod_resources.exists():
+                try:
                     claims = await read_claims(self.pod_resources)
-                    self.foreign = dict(foreign_claims(claims, self.pairs.values(), self.names))
-                    warned = False
-                elif not warned:
-                    log.warning("%s is not there: devices that other plugins give away go unseen", self.pod_resources)
-                    warned = True
-            except ClaimsUnknown as error:
-                if not warned:
-                    log.warning("%s", error)
-                warned = True
+                    self.claimed = dict(claims_on_halves(claims, self.pairs, self.names))
+                except (ClaimsUnknown, ClaimsUnsupported) as error:
+                    warning = str(error)
+            else:
+                warning = f"{self.pod_resources} is not there"
+            if warning and not warned:
+                log.warning("%s: devices that other plugins give away go unseen", warning)
+            warned = warning
             await asyncio.sleep(CLAIM_PERIODS * self.settings.period)
 
+    async def watch_kubelet(self) -> None:
+        """Keep all resources registered. A kubelet that answers late must not keep anybody from looking at devices."""
+        while True:
+            await asyncio.gather(*(each.keep_registered() for each in list(self.resources.values())))
+            await asyncio.sleep(self.settings.period)
+
+    def lock(self) -> None:
+        """Lock the kubelet's folder as soon as there is one. Raises AnotherPlugin.
+
+        The folder, because the kubelet deletes all files in it.
+        """
+        try:
+            descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        if self._lock is not None:
+            same = os.path.sameopenfile(self._lock, descriptor)
+            os.close(descriptor if same else self._lock)
+            if same:
+                return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            cause = f"another plugin gives away the pairs of this node: it has locked {self.folder}"
+            raise AnotherPlugin(cause, "stop one of the two, the DaemonSet or the service") from None
+        self._lock = descriptor
+
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT."""
-        for each in self.hindrances:
-            log.warning("not given away: %s", each)
-        self.files.mkdir(parents=True, exist_ok=True)
-        for pair in self.pairs.values():
-            # After a reboot the kubelet starts its containers with what they had, and asks for nothing.
-            self.write_conf(pair)
+        """Serve until SIGTERM or SIGINT. Raises AnotherPlugin."""
+        self.lock()
+        for folder in (self.files, Path(self.settings.state)):
+            folder.mkdir(parents=True, exist_ok=True)
         loop = asyncio.get_running_loop()
         stop, wake = asyncio.Event(), asyncio.Event()
 
@@ -185,22 +242,32 @@ class Plugin:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, end)
-        claims = asyncio.create_task(self.watch_claims())
+        await self.look()
+        tasks = [asyncio.create_task(each) for each in (self.watch_claims(), self.watch_kubelet())]
         with link_changes() as changes:
             if changes is not None:
                 loop.add_reader(changes, drain, changes, wake)
             while not stop.is_set():
                 wake.clear()
+                self.lock()
                 await self.look()
-                for resource in self.resources:
-                    await resource.keep_registered()
+                for task in tasks:
+                    if task.done():
+                        task.result()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(wake.wait(), self.settings.period)
             if changes is not None:
                 loop.remove_reader(changes)
-        claims.cancel()
-        for resource in self.resources:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for resource in self.resources.values():
             await resource.close()
+
+
+def told(claim: Claim) -> str:
+    """A claim in words."""
+    return f"{claim.holder} has {claim.device} of {claim.resource}"
 
 
 @contextlib.contextmanager
@@ -222,13 +289,3 @@ def drain(changes: socket.socket, wake: asyncio.Event) -> None:
         while changes.recv(1 << 16):
             pass
     wake.set()
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a file that everybody may read, whole or not at all: a container may have the old one mounted."""
-    if path.exists() and path.read_text() == text:
-        return
-    part = path.with_suffix(".part")
-    part.write_text(text)
-    part.chmod(0o644)
-    part.rename(path)

@@ -62,9 +62,9 @@ POD_RESOURCES: Table = {
 }
 REGISTRATION_SERVICE = f"{VERSION}.Registration"
 PLUGIN_SERVICE = f"{VERSION}.DevicePlugin"
-LISTER_SERVICE = "v1.PodResourcesLister"
+LISTER_SERVICES = ("v1.PodResourcesLister", "v1alpha1.PodResourcesLister")  # before Kubernetes 1.20 the second only
 REGISTER = f"/{REGISTRATION_SERVICE}/Register"
-LIST = f"/{LISTER_SERVICE}/List"
+LISTS = [f"/{each}/List" for each in LISTER_SERVICES]
 
 Field = descriptor_pb2.FieldDescriptorProto
 SCALARS = {"text": Field.TYPE_STRING, "bool": Field.TYPE_BOOL, "int32": Field.TYPE_INT32, "int64": Field.TYPE_INT64}

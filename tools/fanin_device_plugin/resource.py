@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +30,25 @@ from fanin_device_plugin.kubelet_api import (
 
 log = logging.getLogger(__name__)
 SECONDS = 5.0  # for the kubelet to take a registration
+LEAST_WAIT, LONGEST_WAIT = 2.0, 60.0  # seconds between two registrations with one kubelet; each doubles the wait
 MAX_REQUEST = 1 << 20  # bytes
 
 Prefer = Callable[[Sequence[NodePair], Sequence[NodePair], int], list[NodePair]]
 Allocate = Callable[[Sequence[NodePair]], Awaitable[Any]]  # returns a ContainerAllocateResponse
 Start = Callable[[Sequence[NodePair]], Awaitable[None]]
+Look = Callable[[], Awaitable[None]]
 
 
 class Refused(Exception):
     """A request of the kubelet that can not be granted. The message says why, and goes to the events of the pod."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A pair as the kubelet is told of it. fault: why it can not be used; "" if it can."""
+
+    pair: NodePair
+    fault: str
 
 
 class Resource:
@@ -42,86 +56,101 @@ class Resource:
 
     Args:
         name: of the resource, DOMAIN/CLASS.
-        pairs: by their names.
         folder: of the kubelet's plugins.
+        look: reads the devices anew, so that `show` is called with what is there at a request.
         prefer, allocate, start: what is done for GetPreferredAllocation, Allocate and PreStartContainer. They raise
-            Refused or PlacementInvalid. `start` is None if nothing is to be done when a container starts.
+            Refused or PlacementInvalid.
     """
 
-    def __init__(
-        self,
-        name: str,
-        pairs: Mapping[str, NodePair],
-        folder: Path,
-        prefer: Prefer,
-        allocate: Allocate,
-        start: Start | None,
-    ) -> None:
+    def __init__(self, name: str, folder: Path, look: Look, prefer: Prefer, allocate: Allocate, start: Start) -> None:
         self.name = name
-        self.pairs = pairs
+        self.states: dict[str, State] = {}  # by id
         self.endpoint = f"fanin-{name.rpartition('/')[2]}.sock"
-        self.faults: dict[str, str] = dict.fromkeys(pairs, "not looked at yet")
         self._folder = folder
-        self._prefer, self._allocate, self._start = prefer, allocate, start
+        self._look, self._prefer, self._allocate, self._start = look, prefer, allocate, start
         self._changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
-        self._socket_id: tuple[int, int] | None = None
-        self._kubelet_id: tuple[int, int, int] | None = None  # of the kubelet that took the registration
+        self._socket_id: tuple[int, int, int] | None = None
+        self._kubelet_id: tuple[int, int, int] | None = None  # of the kubelet that was asked last
+        self._streams = 0  # calls of ListAndWatch that go on
+        self._wait, self._next = LEAST_WAIT, 0.0  # until another registration; when it may be
         self._complaint = ""
 
-    async def set_faults(self, faults: Mapping[str, str]) -> None:
-        """Tell the kubelet which pairs can not be used, and why: "" for one that can."""
-        changed = {name: fault for name, fault in faults.items() if self.faults[name] != fault}
-        if not changed:
+    async def show(self, states: dict[str, State]) -> None:
+        """Tell the kubelet which pairs there are, and which of them can not be used."""
+        if states == self.states:
             return
-        for name, fault in changed.items():
-            log.warning("%s: %s is %s", self.name, name, f"unhealthy: {fault}" if fault else "healthy")
+        for name, state in states.items():
+            old = self.states.get(name)
+            if old is None or old.fault != state.fault:
+                found = f"unhealthy: {state.fault}" if state.fault else "healthy"
+                log.warning("%s: %s (%s) is %s", self.name, state.pair.name, name, found)
+        for name in self.states.keys() - states.keys():
+            log.warning("%s: %s is gone", self.name, name)
         async with self._changed:
-            self.faults.update(changed)
+            self.states = states
             self._changed.notify_all()
 
     async def keep_registered(self) -> None:
-        """Serve and register where the kubelet does not know of this socket: at first, and after it was restarted.
+        """Serve and register where the kubelet does not know of this socket, or has ceased to listen.
 
-        A kubelet that starts deletes all sockets of its folder and makes its own anew.
+        A kubelet that starts deletes all sockets of its folder and makes its own anew. A kubelet that knows of the
+        socket has a call of ListAndWatch open.
         """
         kubelet = _identity(self._folder / KUBELET_SOCKET)
         if kubelet is None:
+            self._complain(f"{self._folder / KUBELET_SOCKET} is not there; waiting for the kubelet")
             return
-        if self._server is None or _identity(self._folder / self.endpoint) != self._socket_id:
+        if self._server is None or self.is_replaced:
+            if answers(self._folder / self.endpoint):  # two that take it from each other would serve nobody
+                self._complain(f"another program serves {self._folder / self.endpoint}; stop one of the two plugins")
+                return
             await self._serve()
-        elif kubelet == self._kubelet_id:
+        elif kubelet == self._kubelet_id and (self._streams or time.monotonic() < self._next):
             return
+        if kubelet != self._kubelet_id:
+            self._wait = LEAST_WAIT
+        self._kubelet_id, self._next = kubelet, time.monotonic() + self._wait
+        self._wait = min(2 * self._wait, LONGEST_WAIT)
         try:
             await self._register()
         except grpc.aio.AioRpcError as error:
-            self._kubelet_id = None
-            complaint = f"{error.code().name}: {error.details()}"
-            if complaint != self._complaint:  # once, not at each look
-                log.warning("%s: the kubelet did not take the registration: %s", self.name, complaint)
-            self._complaint = complaint
+            self._complain(f"the kubelet did not take the registration: {error.code().name}: {error.details()}")
             return
-        self._kubelet_id, self._complaint = kubelet, ""
-        log.warning("%s: registered with %d pairs", self.name, len(self.pairs))
+        self._complaint = ""
+        log.warning("%s: registered with %d pairs", self.name, len(self.states))
+
+    def _complain(self, complaint: str) -> None:
+        if complaint != self._complaint:  # once, not at each look
+            log.warning("%s: %s", self.name, complaint)
+        self._complaint = complaint
 
     async def close(self) -> None:
         """Stop serving; the socket is removed, unless it is somebody else's by now."""
         if self._server is not None:
-            path = self._folder / self.endpoint
-            if _identity(path) == self._socket_id:
-                path.unlink(missing_ok=True)
+            if not self.is_replaced:
+                (self._folder / self.endpoint).unlink(missing_ok=True)
             await self._server.stop(grace=None)
             self._server = None
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the socket is not the one that was made here."""
+        return self._socket_id is None or _identity(self._folder / self.endpoint) != self._socket_id
+
     async def _serve(self) -> None:
         await self.close()
-        path = self._folder / self.endpoint
-        path.unlink(missing_ok=True)  # of a plugin that was killed
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_REQUEST)])
         server.add_generic_rpc_handlers((self._handlers(),))
-        server.add_insecure_port(f"unix:{path}")
+        # gRPC removes what it finds at the path at which it listens, when it begins and when it ends: that may be the
+        # socket of another program by then.
+        made, path = self._folder / f"{self.endpoint}.new", self._folder / self.endpoint
+        server.add_insecure_port(f"unix:{made}")
         await server.start()
-        self._server, self._socket_id, self._kubelet_id = server, _identity(path), None
+        self._server, self._kubelet_id = server, None
+        with contextlib.suppress(FileNotFoundError):  # a kubelet that starts has deleted it
+            made.rename(path)
+        self._socket_id = _identity(path)
 
     async def _register(self) -> None:
         request = messages["RegisterRequest"](
@@ -136,9 +165,7 @@ class Resource:
             await call(request, timeout=SECONDS)
 
     def _options(self) -> Any:
-        return messages["DevicePluginOptions"](
-            pre_start_required=self._start is not None, get_preferred_allocation_available=True
-        )
+        return messages["DevicePluginOptions"](pre_start_required=True, get_preferred_allocation_available=True)
 
     def _handlers(self) -> grpc.GenericRpcHandler:
         unary = {
@@ -171,48 +198,63 @@ class Resource:
 
     async def _list_and_watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
         """All pairs, at once and after each change; the kubelet ends it."""
-        told: dict[str, str] = {}
+        self._streams, began = self._streams + 1, time.monotonic()
+        context.add_done_callback(lambda _: self._stream_ended(began))
+        told: dict[str, State] | None = None
         while True:
             async with self._changed:
-                while self.faults == told:
+                while self.states is told:
                     await self._changed.wait()
-                told = dict(self.faults)
-            yield messages["ListAndWatchResponse"](devices=[self._device(pair, told) for pair in self.pairs.values()])
+                told = self.states
+            yield messages["ListAndWatchResponse"](devices=[self._device(each) for each in told.values()])
 
-    def _device(self, pair: NodePair, faults: Mapping[str, str]) -> Any:
-        device = messages["Device"](ID=pair.name, health=UNHEALTHY if faults[pair.name] else HEALTHY)
-        if pair.numa is not None:
-            device.topology.nodes.add(ID=pair.numa)
+    def _stream_ended(self, began: float) -> None:
+        self._streams -= 1
+        if time.monotonic() - began > LONGEST_WAIT:
+            self._wait, self._next = LEAST_WAIT, 0.0
+
+    def _device(self, state: State) -> Any:
+        device = messages["Device"](ID=state.pair.id, health=UNHEALTHY if state.fault else HEALTHY)
+        if state.pair.numa is not None:
+            device.topology.nodes.add(ID=state.pair.numa)
         return device
 
     def _named(self, names: Sequence[str]) -> list[NodePair]:
+        # A container of an earlier release starts again with the ids that it was given: names of pairs.
+        known = {each.pair.name: each.pair for each in self.states.values()}
+        known |= {name: each.pair for name, each in self.states.items()}
         for name in names:
-            if name not in self.pairs:
+            if name not in known:
                 raise Refused(f"{self.name} has no device {name}")
         if len(set(names)) < len(names):
             raise Refused(f"a device is named twice: {', '.join(names)}")
-        return [self.pairs[name] for name in names]
+        return [known[name] for name in names]
 
     async def _get_preferred(self, request: Any) -> Any:
         answer = messages["PreferredAllocationResponse"]()
         for each in request.container_requests:
             available, must = self._named(each.available_deviceIDs), self._named(each.must_include_deviceIDs)
             chosen = self._prefer(available, must, each.allocation_size)
-            answer.container_responses.add(deviceIDs=[pair.name for pair in chosen])
+            answer.container_responses.add(deviceIDs=[pair.id for pair in chosen])
         return answer
 
     async def _grant(self, request: Any) -> Any:
+        await self._look()
         groups = [self._named(each.devices_ids) for each in request.container_requests]
-        self._named([pair.name for group in groups for pair in group])  # no pair twice in one request
-        for pair in (pair for group in groups for pair in group):
-            if self.faults[pair.name]:
-                raise Refused(f"{pair.name} can not be used: {self.faults[pair.name]}")
+        pairs = [pair for group in groups for pair in group]
+        self._named([pair.id for pair in pairs])  # no pair twice in one request
+        self._refuse_faults(pairs)
         answers = [await self._allocate(group) for group in groups]
         return messages["AllocateResponse"](container_responses=answers)
 
+    def _refuse_faults(self, pairs: Sequence[NodePair]) -> None:
+        for pair in pairs:
+            if fault := self.states[pair.id].fault:
+                raise Refused(f"{pair.name} can not be used: {fault}")
+
     async def _start_container(self, request: Any) -> Any:
-        if self._start is not None:
-            await self._start(self._named(request.devices_ids))
+        await self._look()
+        await self._start(self._named(request.devices_ids))
         return messages["PreStartContainerResponse"]()
 
 
@@ -225,14 +267,30 @@ def _refusing(function: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Any],
         except (Refused, PlacementInvalid) as error:
             log.warning("refused: %s", error)
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        except OSError as error:  # such as a file of a claim, where the disk is full
+            log.warning("refused: %s", error)
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 
     return method
 
 
-def _identity(path: Path) -> Any:
+def _identity(path: Path) -> tuple[int, int, int] | None:
     """What tells a socket from a later one of the same name; None where there is none."""
     try:
         found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_ctime_ns
+
+
+def answers(path: Path) -> bool:
+    """Whether somebody listens at a socket."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)
+        try:
+            client.connect(str(path))
+        except BlockingIOError:
+            return True  # and has many at its door
+        except OSError:
+            return False
+    return True

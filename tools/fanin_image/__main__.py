@@ -4,11 +4,12 @@ if a file can not be written.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
 from pathlib import Path
+
+from fanin_wire.command_line import Parser
 
 from . import content, oci, packages, wheels
 from .packages import NotPossible
@@ -69,7 +70,7 @@ def write(path: Path, images: list[oci.Image], name: str, moment: int) -> None:
 
 def make(architectures: list[str], into: Path) -> None:
     """Make a file for each architecture, and one for all if there are several. Raises NotPossible, InvalidTime."""
-    moment, name = time_of_files(), labels()["org.opencontainers.image.version"]
+    moment, name = time_of_files(), labels()["org.opencontainers.image.version"].replace("+", "_")  # a tag has no "+"
     into.mkdir(parents=True, exist_ok=True)
     images = []
     for architecture in dict.fromkeys(architectures):
@@ -81,7 +82,7 @@ def make(architectures: list[str], into: Path) -> None:
 
 def main() -> int:
     """Entry point of the module."""
-    parser = argparse.ArgumentParser(prog="python -m fanin_image", description="Images of Fanin for containers.")
+    parser = Parser(prog="python -m fanin_image", description="Images of Fanin for containers.")
     parser.add_argument("architectures", nargs="+", choices=list(wheels.MACHINES), metavar="amd64|arm64")
     parser.add_argument("--into", type=Path, default=Path("build/image"), help="folder of the files")
     given = parser.parse_args()

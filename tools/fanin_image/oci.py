@@ -143,5 +143,7 @@ def _unpack(path: Path, target: Path) -> dict[str, Any]:
         manifest = json.loads(blob(whole))
         for layer in manifest["layers"]:
             with tarfile.open(fileobj=io.BytesIO(gzip.decompress(blob(layer)))) as files:
-                files.extractall(target, filter="tar")
+                # Python 3.11.4 and later; those before know no filters, and take members as they are.
+                files.extraction_filter = getattr(tarfile, "tar_filter", None)
+                files.extractall(target)
         return json.loads(blob(manifest["config"]))

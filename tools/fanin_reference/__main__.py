@@ -12,6 +12,7 @@ from fanin_reference.switch import Switch
 from fanin_reference.times import TICK_S
 
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h: don't fragment, and identification 0 ([3-9])
+LANES = 2  # as the profile of the conformance suite says that is called "reference"
 BUFFER, LARGEST, BATCH = 1 << 21, 1 << 16, 1000
 
 
@@ -37,13 +38,17 @@ def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(prog="python -m fanin_reference", description=__doc__)
     parser.add_argument("address", help="IPv4 address of the switch; its UDP ports 4791 and 49152 must be free")
-    parser.add_argument("--lanes", type=int, default=1)
+    parser.add_argument("--lanes", type=int, default=LANES, help=f"default: {LANES}")
     asked = parser.parse_args()
-    inbox = opened(asked.address, packets.PORT)
-    ports = [opened(asked.address, packets.FIRST_SOURCE_PORT + lane) for lane in range(asked.lanes)]
+    try:
+        inbox = opened(asked.address, packets.PORT)
+        ports = [opened(asked.address, packets.FIRST_SOURCE_PORT + lane) for lane in range(asked.lanes)]
+    except OSError as error:
+        parser.error(f"{asked.address}: {error.strerror}; give an address of this host whose UDP ports are free")
     buffer = inbox.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
     switch = Switch(asked.address, asked.lanes, buffer)
-    print(f"a switch at {asked.address}", flush=True)
+    try_it = f"fanin conform --target udp://{asked.address} --profile reference"
+    print(f"a switch at {asked.address}, of {asked.lanes} lanes; {try_it}", flush=True)
     next_tick = time.monotonic()
     while True:
         select.select([inbox], [], [], max(0.0, next_tick - time.monotonic()))

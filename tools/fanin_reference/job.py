@@ -33,10 +33,11 @@ NOBODY = Named(0)
 
 @dataclass
 class Child:
-    """heard, sent: when there was last a packet from it, and to it."""
+    """is_full: whether its last CONFIG was. heard, sent: when there was last a packet from it, and to it."""
 
     address: str
     boot_id: int
+    is_full: bool
     heard: float
     sent: float
 

@@ -51,14 +51,16 @@ def config(device: Device, packet: Packet) -> None:
         return abort(device, job, spec.STATUS["MEMBERS_MISMATCH"], Named(1 << packet.source))
     if child and child.boot_id != body["boot_id"]:
         return lost(device, job, 1 << packet.source)
+    is_full = len(packet.payload) >= job.chunk
     if child is None:
-        child = job.children[packet.source] = Child(packet.address, body["boot_id"], device.now, device.now)
+        child = job.children[packet.source] = Child(packet.address, body["boot_id"], is_full, device.now, device.now)
         job.slots = min(job.slots, body["slots"])
         job.window = min(job.window, body["window"])
         if not job.missing:
             _activate(device, job)
             return None
     child.heard = device.now
+    child.is_full = is_full
     return _acknowledge(device, job, packet.source)
 
 
@@ -113,8 +115,11 @@ def forming(job: Job) -> dict[str, int]:
 
 
 def _acknowledge(device: Device, job: Job, bit: int) -> None:
-    token = job.children[bit].boot_id & 0xFFFFFFFF
+    child = job.children[bit]
+    token = child.boot_id & 0xFFFFFFFF
     body = spec.CONFIG_ACK.pack({"slots": job.slots, "window": job.window if job.state == State.ACTIVE else 0})
+    if job.state == State.ACTIVE and child.is_full:
+        body = body.ljust(job.chunk, b"\0")  # [10.1-30]
     device.to_child(job, bit, "CONFIG_ACK", {"token": token} | forming(job), body)
 
 

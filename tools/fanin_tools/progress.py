@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 ProgressCallback = Callable[[str], None]
 
+SILENCE_SECONDS = 2.0  # what takes no longer needs no word
+BEAT_SECONDS = 0.5
 LINE_SECONDS = 15.0  # between lines about one activity, where no line can change
 
 
@@ -31,14 +34,17 @@ class Activity:
         self._what, self._progress, self._total = what, progress, total
         self._begun = time.monotonic()
         self._next = self._begun + silence
+        self._done = 0
 
-    def update(self, done: int = 0) -> None:
-        """Say that it goes on. done: number of steps that are complete."""
+    def update(self, done: int | None = None, note: str = "") -> None:
+        """Say that it goes on. done: number of steps that are complete, None: as before; note: how far it is."""
+        self._done = self._done if done is None else done
         now = time.monotonic()
         if now >= self._next:
             self._next = now + LINE_SECONDS
             seconds = now - self._begun
-            parts = [f"{done} of {self._total}"] if self._total is not None else []
+            parts = [f"{self._done} of {self._total}"] if self._total is not None else []
+            parts += [note] if note else []
             parts += [f"{seconds:.0f} s"] if seconds >= 1 else []
             self._progress(f"{self._what} ... {', '.join(parts)}".rstrip())
 
@@ -56,9 +62,10 @@ class ChangingLine(Activity):
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task(what, total=total)
 
-    def update(self, done: int = 0) -> None:
-        """Say that it goes on. done: number of steps that are complete."""
-        self._bar.update(self._task, completed=done)
+    def update(self, done: int | None = None, note: str = "") -> None:
+        """Say that it goes on. Arguments as of `Activity.update`."""
+        text = f"{self._what}, {note}" if note else self._what
+        self._bar.update(self._task, completed=done, description=text)
 
     def __enter__(self) -> ChangingLine:
         self._bar.start()
@@ -81,3 +88,30 @@ def activity(
             yield line
     else:
         yield Activity(what, progress, total, silence)
+
+
+@contextlib.contextmanager
+def steady(
+    what: str,
+    progress: ProgressCallback = print_progress,
+    total: int | None = None,
+    note: Callable[[], str] = lambda: "",
+) -> Iterator[Activity]:
+    """An activity whose block need not call it: a thread says that it goes on. The block must not fork.
+
+    note: how far the block is, in words; the thread calls it.
+    """
+    over = threading.Event()
+    with activity(what, progress, total, SILENCE_SECONDS) as shown:
+
+        def beat() -> None:
+            while not over.wait(BEAT_SECONDS):
+                shown.update(note=note())
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield shown
+        finally:
+            over.set()
+            thread.join()

@@ -9,7 +9,6 @@ way. Another process compiles them, since one process has one target.
 
 from __future__ import annotations
 
-import argparse
 import os
 import pickle
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fanin_nic.native import target
+from fanin_wire.command_line import Parser
 
 if TYPE_CHECKING:  # imports the device, which must not be before `aim`
     from fanin_nic.daemon.entries import Entry
@@ -57,7 +57,7 @@ def _compile_input(name: str) -> None:
     given = sys.stdin.buffer.read()
     target.aim(target.TARGETS[name])
     from fanin_nic.engine.function_addresses import entry_table
-    from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE
+    from fanin_nic.native.compiled import CACHE_FOLDER, mark_complete
 
     asked = Path(os.environ["FANIN_CACHE_DIR"])
     if not CACHE_FOLDER.is_relative_to(asked):
@@ -68,15 +68,13 @@ def _compile_input(name: str) -> None:
     target.record(target.TARGETS[name], CACHE_FOLDER)
     if whole:
         entry_table()
-        COMPLETE.touch()
+        mark_complete()
     print(CACHE_FOLDER)
 
 
 def main() -> int:
     """Entry point of the module."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description="Compile device code for another processor."
-    )
+    parser = Parser(prog=f"python -m {MODULE}", description="Compile device code for another processor.")
     parser.add_argument("--target", required=True, choices=list(target.TARGETS), help="the processor")
     parser.add_argument("folder", type=Path, help="folder for caches; made if it is missing")
     given = parser.parse_args()

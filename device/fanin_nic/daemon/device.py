@@ -13,6 +13,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from fanin_nic.daemon.drain import Drain
+from fanin_nic.daemon.job_log import JobLog
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.daemon.lanes.host_port import HostPort
@@ -20,6 +21,7 @@ from fanin_nic.daemon.lanes.ordinary_host import MAX_QUEUE_PAIRS, MAX_SHARED_QUE
 from fanin_nic.daemon.lanes.taps import DeviceTap
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.precompile import precompile
+from fanin_nic.daemon.send_errors import SendErrors
 from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
 from fanin_nic.daemon.splitter.splitter import Splitter
 from fanin_nic.daemon.status import DeviceStatus
@@ -52,6 +54,7 @@ def largest_chunk(mtu: int) -> int:
 class Device:
     """A NIC or a switch. `run` serves until `stop` is called (from a signal handler), a drain is done, or a port fails.
 
+    carries: its MTU and the longest segment that fits, in words
     failure: why a port has failed, and what to do; "" if none has
     tell: called with what a drain waits for, when that has changed
     """
@@ -70,6 +73,8 @@ class Device:
         self._splitter = self._connect_lanes() if settings.lanes > 1 else None
         self._threads = LaneThreads(self._cores, self._deliver)
         self._drain = Drain(self._cores, self.wake_writer)
+        self._job_log = JobLog(self._cores[0].engine.tables["jobs"][:-1])
+        self._send_errors = SendErrors([core.port for core in self._cores])
         self.host: HostPort | LanesHost = self._cores[0].host
         if self._splitter is not None:
             self.host = LanesHost(self._cores, self._splitter, self._threads)
@@ -82,6 +87,7 @@ class Device:
         """Open the ports first, because that fails if the address is not free."""
         ports = open_ports(settings)
         self._mtu = ports[0].mtu
+        self.carries = f"MTU {self._mtu}, segments of up to {largest_chunk(self._mtu)} bytes"
         boot_id = secrets.randbits(63) + 1
         ordinary = None if is_switch else OrdinaryHost(settings.address, self._mtu)
         self._cores = [
@@ -113,6 +119,7 @@ class Device:
             max_ordinary_qp=MAX_QUEUE_PAIRS,
             max_shared_queues=MAX_SHARED_QUEUES,
             path_mtu=ordinary.path_mtu if ordinary else 0,
+            mtu=self._mtu,
             detection_ms=bound,
         )
         remote = RemoteService(settings.rdma, settings.token_file, settings.detection) if settings.rdma else None
@@ -141,6 +148,8 @@ class Device:
             self._refresh_clients()
             first.run()
             first.resume()
+            self._send_errors.look()
+            self._job_log.look()
             self._give_notice()  # before `service`, which may give a queue to another client
             self.server.service()
             if self._drain_wanted:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import logging
 import signal
 import sys
+from argparse import SUPPRESS
 from pathlib import Path
 from typing import Any
 
 from fanin_nic.daemon import settings_file
 from fanin_nic.daemon.service_manager import ServiceManager
 from fanin_wire import settings
+from fanin_wire.command_line import Parser
 from fanin_wire.settings import DeviceSettings, InvalidSetting
+
+log = logging.getLogger(__name__)
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-def _parser(kind: str) -> argparse.ArgumentParser:
+def _parser(kind: str) -> Parser:
     """Parser with an option for each field of DeviceSettings."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"fanin-{kind}",
         description=f"A collective-offload {kind}. It is ready when its socket answers, and tells a service manager so."
         " SIGTERM ends it at once. After SIGUSR1 it takes no new job, and ends when the present ones have ended.",
@@ -30,7 +33,7 @@ def _parser(kind: str) -> argparse.ArgumentParser:
         text = settings.description(field)
         shown = f"{text} (default {field.default})" if not field.required and field.default else text
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, default=argparse.SUPPRESS, help=shown)
+        parser.add_argument(option, default=SUPPRESS, help=shown)
     parser.add_argument("--log-level", default="warning", choices=LOG_LEVELS)
     return parser
 
@@ -43,14 +46,15 @@ def _parse(kind: str) -> tuple[DeviceSettings, str]:
     try:
         given = settings_file.read(path) if path else {}
     except InvalidSetting as error:
-        parser.error(str(error))
+        parser.refuse(f"{error.place}: {error.cause}", error.remedy)
     required = [name for name, field in settings.fields(DeviceSettings).items() if field.required]
     if missing := [name for name in required if name not in arguments and name not in given]:
-        parser.error(f"{', '.join(missing)}: missing; give --{missing[0]}" + (f", or add it to {path}" if path else ""))
+        remedy = f"give --{missing[0]}" + (f", or add it to {path}" if path else "")
+        parser.refuse(f"{', '.join(missing)}: missing", remedy)
     try:
         return settings.convert(given | arguments, DeviceSettings, from_text=True), log_level
     except InvalidSetting as error:
-        parser.error(f"--{error.place.replace('_', '-')}: {error.cause}; {error.remedy}")
+        parser.refuse(f"--{error.place.replace('_', '-')}: {error.cause}", error.remedy)
 
 
 def serve(
@@ -90,7 +94,10 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: device.stop())
     signal.signal(signal.SIGUSR1, lambda *_: device.drain())
-    tell.ready(f"{kind} at {device_settings.address} accepts " + ("jobs" if kind == "switch" else "ranks"))
+    accepts = "jobs" if kind == "switch" else "ranks"
+    told = f"{kind} at {device_settings.address} accepts {accepts}; {device.carries}"
+    log.info("%s", told)
+    tell.ready(told)
     try:
         device.run()
     finally:

@@ -25,7 +25,7 @@ from fanin_nic.hostif.remote.queue_pair import settle
 from fanin_nic.hostif.remote.transfer import post_marker
 from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.native import shared_words
-from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE
+from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE, mark_complete
 from fanin_nic.transport.transport import Limits as TransportLimits
 from fanin_wire import abi
 from fanin_wire.abi import Service
@@ -47,8 +47,7 @@ def precompile() -> None:
     else:
         _precompile_control()
     lane.prepare()
-    if not COMPLETE.exists():
-        COMPLETE.touch()
+    mark_complete()
 
 
 def _precompile_control() -> None:

@@ -21,7 +21,16 @@ from fanin_nic.engine.jobs.quota import share
 from fanin_nic.engine.kernels import itemsize_table, kernel_table
 from fanin_nic.engine.kernels.table import MAX_DTYPES, MAX_OPS
 from fanin_nic.engine.records.accessors import NEVER
-from fanin_nic.engine.records.tables import BODY_SIZE, COUNTERS, ENGINE, ENTRIES, JOIN_EVENT, MAX_CHILDREN, TABLES
+from fanin_nic.engine.records.tables import (
+    BODY_SIZE,
+    COUNTERS,
+    ENGINE,
+    ENTRIES,
+    FULL_BODIES,
+    JOIN_EVENT,
+    MAX_CHILDREN,
+    TABLES,
+)
 from fanin_wire import abi, fields
 from fanin_wire.limits import DEFAULT_DETECTION
 
@@ -79,6 +88,7 @@ def _rows(limits: Limits) -> dict[str, int]:
         "counters": COUNTERS,
         "entries": ENTRIES,
         "bodies": (limits.actions + 1) * BODY_SIZE,
+        "full_bodies": limits.jobs * FULL_BODIES * max(limits.max_chunk, BODY_SIZE),
         "payload": limits.slots * limits.max_chunk * WIDENED,
     }
 

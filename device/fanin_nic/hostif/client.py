@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import secrets
 from collections.abc import Container, Iterable
@@ -18,6 +20,7 @@ from fanin_nic.hostif.transport_port import TransportPort
 from fanin_wire import abi
 from fanin_wire.abi import Access, MessageType, Status
 
+log = logging.getLogger(__name__)
 NO_FD = -1
 CQ, QP = "completion queue", "queue pair"
 ORDINARY = int(Access["ORDINARY"])
@@ -25,7 +28,10 @@ MAX_MAPPED = 1 << 40  # bytes of one client's regions: 64 clients with as much f
 
 
 # Limits that a client is told.
-OFFERED = ("max_qp", "max_cq", "max_chunk", "slots", "address", "max_ordinary_qp", "max_shared_queues", "path_mtu")
+OFFERED = (
+    *("max_qp", "max_cq", "max_chunk", "slots", "address", "max_ordinary_qp", "max_shared_queues", "path_mtu"),
+    "mtu",
+)
 
 
 class DeviceLimits(NamedTuple):
@@ -40,6 +46,7 @@ class DeviceLimits(NamedTuple):
     max_ordinary_qp: int = 0  # 0: there is no ordinary traffic
     max_shared_queues: int = 0
     path_mtu: int = 0  # bytes: the largest of ordinary traffic
+    mtu: int = 0  # bytes: the largest IP packet that the device sends
     detection_ms: int = 0  # after which a client may count a device that stands still as lost; 0: never
 
 
@@ -254,9 +261,18 @@ def first_unused(numbers: Iterable[int], used: Container[int]) -> int:
     raise NoResources("queues of a client")
 
 
+@functools.cache
+def _sees_descriptors() -> bool:
+    """Whether /proc shows what a descriptor is. Where it does not, all memory of ranks has to be registered."""
+    sees = os.path.exists("/proc/self/fd")
+    if not sees:
+        log.warning("/proc is not mounted here, so that ranks have registered memory only: mount -t proc proc /proc")
+    return sees
+
+
 def accept_process_memory(descriptors: list[int]) -> int:
     """Descriptor of the memory of the client, which the caller then owns; NO_FD if it passed none."""
-    if not descriptors:
+    if not descriptors or not _sees_descriptors():
         return NO_FD
     if len(descriptors) > 1 or not is_process_memory(descriptors[0]):
         raise Refused(Status["INVALID_REQUEST"], "the descriptor of ATTACH is not the memory of a process")

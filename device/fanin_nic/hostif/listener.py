@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
@@ -12,6 +13,7 @@ from fanin_nic.hostif.accepting import Accepting
 
 BACKLOG = 64
 OWNER_ONLY = 0o600
+PEER_PIDFD = 77  # SO_PEERPIDFD, since Linux 6.5
 
 
 class SocketInUse(RuntimeError):
@@ -69,8 +71,23 @@ def _answers(path: Path) -> bool:
         return True
 
 
+def process_of(connection: socket.socket) -> int | None:
+    """Descriptor of the process that has connected, readable once that has ended. None: its PID namespace is not seen
+    from here, or the kernel has no such descriptors."""
+    with contextlib.suppress(OSError):
+        return connection.getsockopt(socket.SOL_SOCKET, PEER_PIDFD)
+    with contextlib.suppress(OSError):
+        return os.pidfd_open(_credentials(connection)[0])
+    return None
+
+
+def _credentials(connection: socket.socket) -> tuple[int, int, int]:
+    """PID, user and group of the process that has connected."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, gid = struct.unpack("3i", found)
+    return pid, uid, gid
+
+
 def peer_is_trusted(connection: socket.socket) -> bool:
     """Whether the peer runs as our user or as root."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, uid, _ = struct.unpack("3i", credentials)
-    return uid in (0, os.geteuid())
+    return _credentials(connection)[1] in (0, os.geteuid())

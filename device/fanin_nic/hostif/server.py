@@ -23,7 +23,7 @@ import numpy as np
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import Client, DeviceLimits, accept_process_memory
 from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
-from fanin_nic.hostif.listener import Listener, peer_is_trusted
+from fanin_nic.hostif.listener import Listener, peer_is_trusted, process_of
 from fanin_nic.hostif.remote.client import RemoteClient
 from fanin_nic.hostif.remote.service import RemoteService
 from fanin_nic.hostif.remote.stream import MessageReader, StreamListener, send_message
@@ -47,6 +47,7 @@ class Connection:
         self.socket = stream
         self.trusted = peer_is_trusted(stream)
         self.client: Client | None = None
+        self.process: int | None = None
         self.profiles = False
         self.taps = False
 
@@ -86,6 +87,7 @@ class RemoteConnection(Connection):
         self.socket = stream
         self.trusted = False
         self.client: Client | None = None
+        self.process: int | None = None
         self.profiles = self.taps = False
         self._reader = MessageReader(MAX_MESSAGE)
 
@@ -133,6 +135,7 @@ class ControlServer:
         self.doorbell_events = select.epoll()  # the lane that polls it takes its events
         self._connections: dict[int, Connection] = {}
         self._attached: dict[int, Connection] = {}  # by client index
+        self._processes: dict[int, Connection] = {}  # by the descriptor of the process of a client
         self._refresh_tables()
 
     def fileno(self) -> int:
@@ -160,6 +163,8 @@ class ControlServer:
             self._accept(self._remote.listener, RemoteConnection)
         elif descriptor in self._connections:
             self._receive(self._connections[descriptor])
+        elif descriptor in self._processes:  # a child that it has forked may still have its socket
+            self._drop(self._processes[descriptor])
 
     def notice(self, client: int, data: bytes) -> None:
         """Send a late reply (messages.join_reply, leave_reply). A client that has gone is ignored."""
@@ -287,6 +292,7 @@ class ControlServer:
             log.warning("there is no memory for a client: %s", error)
             raise NoResources(str(error)) from None
         self._enter(connection, client)
+        self._watch(connection)
         connection.send(client.attach_reply(head), (client.region.descriptor, client.doorbell_fd))
 
     def _attach_remote(self, connection: Connection, record: np.void) -> None:
@@ -321,7 +327,18 @@ class ControlServer:
         self.doorbell_events.register(client.doorbell_fd, select.EPOLLIN | select.EPOLLET)
         self._refresh_tables()
 
+    def _watch(self, connection: Connection) -> None:
+        """Learn of the end of a client's process."""
+        connection.process = process_of(connection.socket)
+        if connection.process is not None:
+            self._processes[connection.process] = connection
+            self._epoll.register(connection.process, select.EPOLLIN)
+
     def _drop(self, connection: Connection) -> None:
+        if connection.process is not None:
+            self._epoll.unregister(connection.process)
+            del self._processes[connection.process]
+            os.close(connection.process)
         self._epoll.unregister(connection.socket)
         del self._connections[connection.socket.fileno()]
         if connection.profiles and not self._is_profiled():

@@ -3,9 +3,9 @@
 The folder is shared by all processes of a user, and by all copies of the same sources (`locator`). Its name carries a
 digest of them, because numba notices a change of a function's own file only, not of the functions that it calls. Where
 the folder of the user can not be written, one below the folder of temporary files serves: devices, which are forked and
-outlive the process that compiled, need theirs as long as they run. A folder that is complete, and says for which
-processor (`target`), serves also where it can not be written, as in an image of a container: what it lacks is then
-compiled in each process and not kept.
+outlive the process that compiled, need theirs as long as they run. A folder that is complete, and is for this processor
+(by its mark, or by `target`), serves also where it can not be written, as in an image of a container or beside another
+user: what it lacks is then compiled in each process and not kept.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def choose_cache_folder(*, ready_made: bool = True) -> Path:
         CacheUnavailable: it can be written nowhere.
     """
     name, own, substitute = f"compiled-{source_digest()}", cache_root(), substitute_root()
-    if own is not None and (can_be_written(own / name) or (ready_made and completion_mark(own / name).exists())):
+    if own is not None and (can_be_written(own / name) or (ready_made and is_complete(own / name))):
         return own / name
     if substitute is not None and _is_private(substitute) and can_be_written(substitute / name):
         return substitute / name
@@ -87,6 +87,11 @@ def choose_cache_folder(*, ready_made: bool = True) -> Path:
 def completion_mark(folder: Path) -> Path:
     """The file that exists when all that a device runs is in a cache folder; `daemon.precompile` makes it."""
     return folder / "complete"
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a folder has that file, and this user may read it."""
+    return os.access(completion_mark(folder), os.R_OK)
 
 
 def _is_private(folder: Path) -> bool:

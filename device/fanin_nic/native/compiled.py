@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import logging
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,20 +12,32 @@ import numpy as np
 from numba import config, njit, types
 from numba.core.caching import CacheImpl
 
-from fanin_nic.native.cache import can_be_written, choose_cache_folder, completion_mark
-from fanin_nic.native.cpu import use_wide_registers
+from fanin_nic.native.cache import ENVIRONMENT_VARIABLE, can_be_written, choose_cache_folder, completion_mark
+from fanin_nic.native.cpu import processor, use_wide_registers
 from fanin_nic.native.libraries import EntryCompiler, InternalCompiler
 from fanin_nic.native.loading import load_alone
 from fanin_nic.native.memory import type_of
 from fanin_nic.native.target import take_recorded
 
+log = logging.getLogger(__name__)
 CACHE_FOLDER = choose_cache_folder()
 KEEPS = can_be_written(CACHE_FOLDER)
 if not take_recorded(CACHE_FOLDER):
     use_wide_registers()
-    if not KEEPS:  # it is for another processor
-        CACHE_FOLDER, KEEPS = choose_cache_folder(ready_made=False), True
+    if not KEEPS and completion_mark(CACHE_FOLDER).read_text() != processor():
+        unused, CACHE_FOLDER, KEEPS = CACHE_FOLDER, choose_cache_folder(ready_made=False), True
+        log.warning("the device code in %s is for another processor: it is compiled, into %s", unused, CACHE_FOLDER)
+if (asked := os.environ.get(ENVIRONMENT_VARIABLE)) and not CACHE_FOLDER.is_relative_to(asked):
+    log.warning("%s=%s can not be written: %s serves", ENVIRONMENT_VARIABLE, asked, CACHE_FOLDER)
 COMPLETE = completion_mark(CACHE_FOLDER)
+
+
+def mark_complete() -> None:
+    """Say in the cache folder that all is there, and for which processor."""
+    if not COMPLETE.exists():
+        COMPLETE.write_text(processor())
+
+
 config.CACHE_DIR = str(CACHE_FOLDER)
 config.CACHE_LOCATOR_CLASSES = ", ".join(
     ["fanin_nic.native.locator.PackageLocator", *(locator.__name__ for locator in CacheImpl._locator_classes)]

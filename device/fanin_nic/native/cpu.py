@@ -25,6 +25,11 @@ def use_wide_registers() -> None:
         config.CPU_FEATURES = f"{features},-prefer-256-bit"
 
 
+def processor() -> str:
+    """The processor that numba compiles for. It finds code in the cache for exactly this one."""
+    return " ".join(map(str, cpu_target.target_context.codegen().magic_tuple()))
+
+
 @functools.cache
 def cpu_features() -> frozenset[str]:
     """LLVM names of the features that numba compiles for (NUMBA_CPU_FEATURES narrows them)."""

@@ -53,6 +53,9 @@ class Drop(enum.IntEnum):
     FRAME = 15  # received: a frame that is no whole UDP datagram for this port (RAW_PACKET queue pair)
 
 
+SEND_DROPS = (*range(Drop.TOO_LONG, Drop.SEND_ERROR + 1), int(Drop.UNRESOLVED))
+
+
 # One other device. Bytes are whole IP packets, header to ICRC; payload is what lies behind BTH and, for offload
 # opcodes, CETH, without padding.
 PEER = np.dtype(
@@ -62,9 +65,11 @@ PEER = np.dtype(
         ("tx_packets", "u8"),
         ("tx_bytes", "u8"),
         ("tx_payload_bytes", "u8"),
+        ("tx_failed", "u8"),  # packets that could not be sent
         ("rx_packets", "u8"),
         ("rx_bytes", "u8"),
         ("rx_payload_bytes", "u8"),
+        ("send_error", "u8"),  # errno behind the last of them; 0: it was longer than PORT.mtu
     ],
     align=True,
 )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fanin_nic.port.interfaces import interface_of
 from fanin_nic.port.port import Port, PortError
 from fanin_nic.port.sockets import open_udp_ports
 from fanin_nic.port.verbs.port import VerbsPort
+from fanin_wire.limits import MAX_MTU, MIN_MTU
 from fanin_wire.settings import RAW_SUFFIX, VERBS_PREFIX, DeviceSettings
+
+ETHERNET_MTU = 1500  # where the kernel does not say which interface has the address
 
 
 def open_ports(settings: DeviceSettings) -> Sequence[Port]:
@@ -15,8 +19,23 @@ def open_ports(settings: DeviceSettings) -> Sequence[Port]:
     if settings.port.startswith(VERBS_PREFIX):
         return [_open_verbs(settings)]
     return open_udp_ports(
-        settings.address, settings.mtu, settings.lanes, settings.receive_buffer, settings.parent_group or None
+        settings.address, path_mtu(settings), settings.lanes, settings.receive_buffer, settings.parent_group or None
     )
+
+
+def path_mtu(settings: DeviceSettings) -> int:
+    """Bytes of the longest IP packet that a device sends: what its settings say, else what the network interface of its
+    address carries. Raises PortError if the interface carries less."""
+    found = interface_of(settings.address)
+    if found is None:
+        return settings.mtu or ETHERNET_MTU
+    remedy = f"raise that of the interface (ip link set {found.name} mtu {settings.mtu or MIN_MTU})"
+    if found.mtu < (settings.mtu or MIN_MTU):
+        if found.mtu >= MIN_MTU:
+            remedy = f"use --mtu {found.mtu}, or leave it out, or {remedy}"
+        cause = f"network interface {found.name} of {settings.address} carries packets of {found.mtu} bytes"
+        raise PortError(f"{cause}, MTU {settings.mtu or MIN_MTU} needs more; {remedy}")
+    return settings.mtu or min(found.mtu, MAX_MTU)
 
 
 def _open_verbs(settings: DeviceSettings) -> VerbsPort:

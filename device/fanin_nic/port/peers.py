@@ -48,6 +48,14 @@ def known_peer(table, address):
 
 
 @compiled
+def count_failed(peer_address, packets, reason):
+    """Packets to a device could not be sent. reason: errno; 0: they are longer than the MTU of the port."""
+    peer = peer_at(peer_address)
+    peer.tx_failed += packets
+    peer.send_error = reason
+
+
+@compiled
 def count_sent(message):
     """A super-packet was sent. Returns its number of packets."""
     peer = peer_at(message.peer)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin_nic.port.descriptors import PEER_COUNTERS, PEER_SLOTS, Drop
+from fanin_nic.port.descriptors import PEER_COUNTERS, PEER_SLOTS, SEND_DROPS, Drop
 from fanin_nic.port.tables import PortTables
 
 
@@ -68,6 +68,19 @@ class Port(ABC):
         dropped = self._tables.port["dropped"][0]
         named = {f"drop_{reason.name.lower()}": int(dropped[reason]) for reason in Drop}
         return named | {"drop_receive_buffer": self._dropped_by_kernel()}
+
+    def failed_sends(self) -> int:
+        """Packets that could not be sent so far, to all devices."""
+        return int(self._tables.port["dropped"][0][list(SEND_DROPS)].sum())
+
+    def send_errors(self) -> dict[str, tuple[int, int]]:
+        """By IPv4 address of the other device: packets that could not be sent to it, and the errno of the last."""
+        peers = self._tables.peers
+        rows = peers[peers["tx_failed"] != 0]
+        return {
+            str(ipaddress.IPv4Address(int(row["address"]))): (int(row["tx_failed"]), int(row["send_error"]))
+            for row in rows
+        }
 
     def on_failure(self, tell: Callable[[str], None]) -> None:  # noqa: B027
         """Have `tell` called, by any thread, with cause and remedy when the port can not go on. Sockets always do."""

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 REMEDIES = {
     errno.EADDRNOTAVAIL: "give the device an address of this machine; every 127.x.y.z is one",
+    errno.EACCES: "it is the broadcast address of a network; give the device an address of this machine",
     errno.EADDRINUSE: "stop the device that has this address, or choose another address",
     errno.ENOPROTOOPT: "use Linux 5.0 or later, which has UDP_GRO",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
@@ -96,6 +97,8 @@ def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.soc
             if joins:
                 share(udp)
             udp.bind((address, port))
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+                peer.connect((address, port))  # a broadcast address can be bound, and not be sent to
     except PortError:
         udp.close()
         raise

@@ -19,7 +19,7 @@ from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import BATCH_BYTES, PORT, SEND_MESSAGE, SEND_MESSAGES, Drop
 from fanin_nic.port.mirror import begin_mirror, mirror_sent
 from fanin_nic.port.payload_crc import forget_payload
-from fanin_nic.port.peers import count_sent, find_peer, peer_at
+from fanin_nic.port.peers import count_failed, count_sent, find_peer, peer_at
 from fanin_nic.port.super_packet import (
     action_at,
     admits,
@@ -87,6 +87,7 @@ def _place(port, action, header):
     size = packet_size(action.length)
     if size + IPV4_UDP_SIZE > port.mtu:
         port.dropped[TOO_LONG] += 1
+        count_failed(find_peer(port.peer_table, action.destination), 1, 0)
         return int64(0)
     peer_address = find_peer(port.peer_table, action.destination)
     peer = peer_at(peer_address)
@@ -159,6 +160,7 @@ def _drop(port, message, header, reason):
     """Count the packets of a super-packet that the kernel has refused, by its reason."""
     drop = _drop_of(reason)
     port.dropped[drop] += message_at(message).packets
+    count_failed(message_at(message).peer, message_at(message).packets, reason)
     if drop == SEND_ERROR:
         port.last_error = reason
     if port.tap:

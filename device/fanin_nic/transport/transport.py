@@ -214,6 +214,7 @@ class Transport:
             row[name] = value
         row["mtu"] = self.mtu  # of a path; datagrams have none
         row["deadline"] = NEVER
+        row["limit"] = self.limits.window
         self.tables["originals"][index * MAX_RD_ATOMIC : (index + 1) * MAX_RD_ATOMIC]["is_set"] = 0
 
     def queue_pair(self, index: int) -> np.void:

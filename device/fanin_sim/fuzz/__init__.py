@@ -11,7 +11,7 @@ schedule and checks the invariants after every event. A schedule that violates o
 
 from __future__ import annotations
 
-from fanin_sim.fuzz.campaign import replay, run
+from fanin_sim.fuzz.campaign import prepare, replay, run
 from fanin_sim.fuzz.tally import FuzzTally
 
-__all__ = ["FuzzTally", "replay", "run"]
+__all__ = ["FuzzTally", "prepare", "replay", "run"]

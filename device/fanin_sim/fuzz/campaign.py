@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from fanin_sim.campaign import TAIL, Campaign, Replay, run_campaign
+from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, nobody, run_campaign
 from fanin_sim.findings import Finding
 from fanin_sim.fuzz.codes import Violation
 from fanin_sim.fuzz.schedule import Outcome, ScheduleRunner, describe
@@ -14,10 +14,17 @@ from fanin_sim.fuzz.trace_format import TraceFormatter
 from fanin_sim.fuzz.workloads import WORKLOADS
 
 
-def run(seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None) -> FuzzTally:
+def prepare() -> None:
+    """Load the compiled code, or compile it."""
+    _ = schedule_runner().fault_targets
+
+
+def run(
+    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = nobody
+) -> FuzzTally:
     """Runs schedules in several processes. The arguments are those of `campaign.run_campaign`."""
-    _ = schedule_runner().fault_targets  # compiles the code
-    return run_campaign(Campaign(FuzzTally, _run_seed, _crash), seconds, seed, processes, schedules)
+    prepare()
+    return run_campaign(Campaign(FuzzTally, _run_seed, _crash), seconds, seed, processes, schedules, tell)
 
 
 def _run_seed(seed: int, tally: FuzzTally) -> None:

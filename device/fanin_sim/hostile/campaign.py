@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanin_sim.campaign import TAIL, Campaign, Replay, run_campaign
+from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, nobody, run_campaign
 from fanin_sim.findings import Category, Finding, Tally
 from fanin_sim.hostile.life import Life, Outcome
 
@@ -37,10 +37,12 @@ class HostileTally(Tally):
         return {**super().as_dict(), "reasons": dict(self.reasons)}
 
 
-def run(seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None) -> HostileTally:
+def run(
+    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = nobody
+) -> HostileTally:
     """Run lives in several processes. The arguments are those of `campaign.run_campaign`."""
     Life(0).run()  # compiles
-    return run_campaign(Campaign(HostileTally, _run_seed, _crash), seconds, seed, processes, schedules)
+    return run_campaign(Campaign(HostileTally, _run_seed, _crash), seconds, seed, processes, schedules, tell)
 
 
 def _run_seed(seed: int, tally: HostileTally) -> None:

@@ -26,10 +26,15 @@ JOB_CONSTANTS = {
     "answered_at": 0,
     "deadline": NOT_DUE,
     "high_water": 0,
+    "unanswered_configs": 0,
+    "config_is_short": 0,
+    "carries_short": 0,
+    "path_proved_at": 0,
+    "stood_still": 0,
 }
 # The other bytes of a predicted header are not compared.
 HEADER_MASK = np.frombuffer(header_prediction.HEADER_MASK, np.uint8)
-SLOT_CONSTANTS = {"retries": 0, "deadline": NOT_DUE}
+SLOT_CONSTANTS = {"retries": 0, "deadline": NOT_DUE, "first_asked": 0, "last_asked": 0}
 ENGINE_CONSTANTS = {"next_deadline": NOT_DUE, "next_nak": 0, "slots_high_water": 0}
 
 

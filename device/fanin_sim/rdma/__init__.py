@@ -12,7 +12,7 @@ that the faults explain.
 
 from __future__ import annotations
 
-from fanin_sim.rdma.campaign import replay, run
+from fanin_sim.rdma.campaign import prepare, replay, run
 from fanin_sim.rdma.tally import RdmaTally
 
-__all__ = ["RdmaTally", "replay", "run"]
+__all__ = ["RdmaTally", "prepare", "replay", "run"]

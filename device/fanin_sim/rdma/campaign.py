@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from fanin_sim.campaign import TAIL, Campaign, Replay, run_campaign
+from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, nobody, run_campaign
 from fanin_sim.findings import Finding
 from fanin_sim.rdma.codes import Violation
 from fanin_sim.rdma.plan import plan_of
@@ -13,10 +13,17 @@ from fanin_sim.rdma.tally import RdmaTally, category_of
 from fanin_sim.rdma.trace_format import heading, lines_of
 
 
-def run(seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None) -> RdmaTally:
-    """Run schedules in several processes. The arguments are those of `campaign.run_campaign`."""
+def prepare() -> None:
+    """Load the compiled code, or compile it."""
     schedule_runner().prepare()
-    return run_campaign(Campaign(RdmaTally, _run_seed, _crash), seconds, seed, processes, schedules)
+
+
+def run(
+    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = nobody
+) -> RdmaTally:
+    """Run schedules in several processes. The arguments are those of `campaign.run_campaign`."""
+    prepare()
+    return run_campaign(Campaign(RdmaTally, _run_seed, _crash), seconds, seed, processes, schedules, tell)
 
 
 def _run_seed(seed: int, tally: RdmaTally) -> None:

@@ -57,8 +57,9 @@ class Communicator(Collectives, Member):
     ...). fallback: the host computes the reductions that the devices do not, which are refused otherwise, and counted
     in either case.
 
-    It may be used by several threads. close() leaves the job; `with` does so at the end of its block, and aborts when
-    the block ends with an exception, so that the other ranks do not wait for this one.
+    `path` says by which route and devices it goes, with the size of segments and the MTU; the logger "fanin" has it at
+    level INFO. It may be used by several threads. close() leaves the job; `with` does so at the end of its block, and
+    aborts when the block ends with an exception, so that the other ranks do not wait for this one.
     """
 
     def __init__(
@@ -88,6 +89,8 @@ class Communicator(Collectives, Member):
         self.offload = offload
         self._persistent: list[Persistent] = []  # with a stream of their own, to be closed
         self._concluding: list[Request] = []  # the host has a last step to do
+        self.path = self.job.path(self.rank, self.lease.chunk, connection.context.query_device().mtu)
+        log.debug("rank %d of %d in job %d: %s", self.rank, self.size, self.job.jid, self.path)
         _open.add(self)
 
     def alloc(self, shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
@@ -249,6 +252,7 @@ class Communicator(Collectives, Member):
             "size": self.size,
             "jid": self.job.jid,
             "route": self.job.chosen_route,
+            "path": self.path,
             **self.lease._asdict(),
             **self.counts(),
             "not_offloaded": self.not_offloaded,

@@ -5,7 +5,7 @@
  *
  *     struct fanin_context *device;
  *     struct fanin_communicator *communicator;
- *     fanin_open("/run/fanin/nic0", &device);
+ *     fanin_open("/run/fanin/nic0/control.sock", &device);
  *     fanin_join(device, &job, rank, 60000, &communicator);
  *     fanin_allreduce(communicator, data, data, count, FANIN_DTYPE_F32, FANIN_OP_SUM);
  *     fanin_leave(communicator, 10000);
@@ -172,6 +172,11 @@ struct fanin_nic {
  * the same. Returns how many there are; `elsewhere`: how many were left out. Whether they answer is not looked at. */
 uint32_t fanin_find_nics(struct fanin_nic nics[FANIN_MAX_NICS], uint32_t *elsewhere);
 
+/* The fabrics of this machine that `fanin fabric up` has brought up for this user, with the FANIN_SOCKET of each, in
+ * words: for a process that finds no NIC. They are looked for where a login session has its state as well, and where a
+ * process without one has it. Empty: there are none. Those for which `words` has no room are left out. */
+void fanin_name_fabrics(char *words, size_t capacity);
+
 /* What rank `rank` tells its device when it joins. FANIN_INVALID_REQUEST, on all ranks alike: the places make no
  * job. */
 enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, struct fanin_join *join);
@@ -188,6 +193,15 @@ uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_
  * nobody. Of many ranks the first are named. `words` has room for `capacity` bytes, one or more. */
 void fanin_name_members(const struct fanin_job *job, uint32_t rank, const struct fanin_cqe *cqe, char *words,
                         size_t capacity);
+
+/* The way of a job as rank `rank` sees it, in words, for logs: route, NICs, switches, segments of `chunk` bytes, and
+ * the MTU of this rank's NIC. A ring that was not asked for says why it is none of a tree. chunk, mtu: 0 where they are
+ * not known. Of many NICs the first are named. Empty: the places make no job. */
+void fanin_name_path(const struct fanin_job *job, uint32_t rank, uint32_t chunk, uint32_t mtu, char *words,
+                     size_t capacity);
+
+/* The same of a job that this process has joined. */
+void fanin_name_path_of(const struct fanin_communicator *communicator, char *words, size_t capacity);
 
 /* Join a job as one of its ranks. Returns when all ranks have joined, or FANIN_TIMEOUT after `timeout_ms`. Each rank
  * joins a job once: make another job, with another id or key, to join again. */
@@ -520,6 +534,16 @@ enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint
 /* The number of completions that the device has ever stored, taken or not: for fanin_wait_cq, to wait for the next one
  * that comes. */
 enum fanin_status fanin_stored(struct fanin_context *context, uint32_t cq, uint32_t *stored);
+/* The number of those that were ever taken: to wait for one that is there, or comes. */
+enum fanin_status fanin_taken(struct fanin_context *context, uint32_t cq, uint32_t *taken);
+/* Whether one of the completions after the first `seen` is of a message that was sent as solicited, is no success, is
+ * of a collective, or has been taken meanwhile. `stored`: as of fanin_stored. */
+int fanin_is_solicited(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t *stored);
+
+/* As fanin_wait_cq, with one sleep of at most `longest_ms`, which fanin_wake_cq ends: then FANIN_PENDING. It may end
+ * early for no reason. For threads that do nothing else. */
+enum fanin_status fanin_sleep_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t longest_ms);
+void fanin_wake_cq(struct fanin_context *context, uint32_t cq);
 
 /* ---- The lower interface: ordinary RDMA traffic ----
  *
@@ -529,8 +553,9 @@ enum fanin_status fanin_stored(struct fanin_context *context, uint32_t cq, uint3
 
 /* As fanin_register and fanin_allocate, for ordinary traffic of a protection domain: FANIN_ACCESS_ORDINARY is added to
  * `access`. The key serves as local and as remote key, and for collectives, too. memfd -1: any memory of this process;
- * then it is not for collectives, and the device reaches it by system calls. It must stay mapped until it is
- * deregistered. */
+ * then it is not for collectives, and the device reaches it by system calls. It must stay mapped as it is until it is
+ * deregistered: the device does not learn of later changes, and writes to memory that has become read-only meanwhile.
+ * FANIN_LOCAL_PROTECTION_ERROR: the process may not read it now, or, with rights to change it, may not write it. */
 enum fanin_status fanin_register_ordinary(struct fanin_context *context, int memfd, uint64_t offset, void *address,
                                           uint64_t length, uint32_t access, uint32_t domain, uint32_t *key);
 enum fanin_status fanin_allocate_ordinary(struct fanin_context *context, uint64_t length, uint32_t access,
@@ -549,8 +574,8 @@ struct fanin_qp_init {
 /* Make a queue pair in the state RESET. `qpn` is its number on the wire, `qp` the one for the functions here. */
 enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const struct fanin_qp_init *init,
                                            uint32_t *qp, uint32_t *qpn);
-/* Its requests have no completions any more. When it returns FANIN_SUCCESS the device touches no memory on behalf of
- * this queue pair. */
+/* Its requests have no completions any more, and those that nobody has polled are gone. When it returns FANIN_SUCCESS
+ * the device touches no memory on behalf of this queue pair. */
 enum fanin_status fanin_destroy_ordinary_qp(struct fanin_context *context, uint32_t qp);
 
 /* Change the state of a queue pair, and the attributes that `mask` names, as ibv_modify_qp; head and qp are filled in

@@ -6,6 +6,6 @@ enum table_sizes {
     COLLECTIVE_COUNT = 11,
     DTYPE_COUNT = 21,
     OP_COUNT = 14,
-    STATUS_COUNT = 23,
+    STATUS_COUNT = 24,
 };
 #endif

@@ -124,4 +124,7 @@ const struct status_row fanin_statuses[STATUS_COUNT] = {
     [22] = {"DRAINING",
         "A device of the path takes no new job, because it ends when the jobs that run on it have ended.",
         "Wait until the device is up again, or start the program where the devices take jobs."},
+    [23] = {"PATH_MTU",
+        "The path to a device of the job carries headers and loses packets with data: its MTU is too small for them, or a packet filter takes long packets.",
+        "See which devices are named. Start the devices with the smallest MTU of the path (--mtu), or raise the MTU of every interface and switch on it."},
 };

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import ipaddress
 import os
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import msgspec
@@ -34,7 +36,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The members of a job, their way through the fabric, and the sizes of segments. Equal on every rank.
 
     jid and key: job id, and the random key of this incarnation. route: "auto", "tree", "ring" (of all nodes, whatever
-    the switches) or "local". chunk: payload bytes of a segment. slots: seg buffers asked of each device (powers of 2).
+    the switches) or "local". chunk: payload bytes of a segment; 0: as many as the MTU of this rank's NIC takes, up to
+    4096. Give a number where the NICs differ. slots: seg buffers asked of each device (powers of 2).
     reproducible: "none", "run" or "shape". wide: sums of f16 and bf16 travel as f32 ("shape" implies it).
     Raises InvalidRequest if the parts contradict each other.
     """
@@ -43,7 +46,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     key: int
     nodes: tuple[JobNode, ...]
     route: Literal["auto", "tree", "ring", "local"] = "auto"
-    chunk: int = MAX_JOB_CHUNK
+    chunk: int = 0
     slots: int = DEFAULT_JOB_SLOTS
     reproducible: Literal["none", "run", "shape"] = "none"
     wide: bool = False
@@ -161,9 +164,10 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         raise InvalidRequest(detail, remedy=f"Give a number from 0 to {self.size - 1}.")
 
     def membership(self, rank: int) -> Membership:
-        """The membership that the queue pair of a rank tells its device."""
+        """The membership that the queue pair of a rank tells its device. Without a chunk it has the longest one."""
         self.node_of(rank)
-        return Membership.of(self._describe(rank))
+        place = Membership.of(self._describe(rank))
+        return place if place.chunk else dataclasses.replace(place, chunk=MAX_JOB_CHUNK)
 
     def missing_ranks(self, rank: int, missing: int, kind: int) -> tuple[int, ...]:
         """The ranks that a completion at `rank` names, by its bitmap `missing` and the `kind` of its bits."""
@@ -176,10 +180,19 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         WC."""
         members = {"missing": missing, "missing_kind": kind, "lost_device": lost_device}
         completion = ffi.new("struct fanin_cqe *", {"status": status, **members})
-        words = ffi.new("char[]", MOST_WORDS)
-        library().fanin_name_members(self.c, rank, completion, words, MOST_WORDS)
-        text = ffi.string(words).decode()
+        text = _words(lambda words, room: library().fanin_name_members(self.c, rank, completion, words, room))
         return text and f"; {text}"
+
+    def path(self, rank: int, chunk: int = 0, mtu: int = 0) -> str:
+        """The way of the job in words: route, NICs, switches, segments of `chunk` bytes, MTU of the rank's NIC."""
+        return _words(lambda words, room: library().fanin_name_path(self.c, rank, chunk, mtu, words, room))
+
+
+def _words(write: Callable[[Any, int], None]) -> str:
+    """What a function of the library writes into memory of so many bytes."""
+    words = ffi.new("char[]", MOST_WORDS)
+    write(words, MOST_WORDS)
+    return ffi.string(words).decode()
 
 
 def place_of(node: JobNode) -> dict[str, Any]:

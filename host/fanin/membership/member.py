@@ -27,6 +27,7 @@ from fanin.verbs.wc import address_text
 from fanin_wire.abi import CQ_DEPTH, Status
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
+from fanin_wire.status import NAMING_A_DEVICE
 
 log = logging.getLogger("fanin")
 
@@ -131,12 +132,20 @@ class Member(BoundCommunicator):
             return FaninError.of(status, f"can not join the job{refused(status)}")
         job = self._described()
         ranks = job.missing_ranks(self.rank, reply.missing, reply.missing_kind)
-        lost = reply.slots if status == Status["PEER_LOST"] else 0
+        lost = reply.slots if status in NAMING_A_DEVICE else 0
         names = job.missing_names(self.rank, status, reply.missing, reply.missing_kind, lost)
-        error = refusal(status, job, reply, names)
+        error = refusal(status, job, reply, names or self._too_long(job))
         error.lost_device = address_text(lost)
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
         return error
+
+    def _too_long(self, job: Job) -> str:
+        """What is wrong with the segments of a job, after a semicolon; "" if this node's NIC takes them."""
+        limits = self.connection.context.query_device()
+        if job.chunk <= limits.max_chunk or job.chosen_route == "local":
+            return ""
+        longest = f"with an MTU of {limits.mtu} this node's NIC takes segments of at most {limits.max_chunk} bytes"
+        return f"; {longest}: give chunk=0"
 
     def require_open(self) -> None:
         """InvalidRequest if the job has been left, or the connection belongs to a parent process."""

@@ -10,15 +10,21 @@
 #include "comm/members.h"
 #include "report.h"
 #include "requests/progress.h"
+#include "requests/requests.h"
 #include "settings.h"
 #include "tune.h"
 #include <stdio.h>
 #include <stdlib.h>
 
+#define MAX_FABRICS 300 /* of a warning, in words */
+#define MAX_PATH 512
+
 static void say_why_not(int all, int first, enum fanin_status status)
 {
     const char *named = getenv("FANIN_SOCKET");
+    char fabrics[MAX_FABRICS];
 
+    fanin_name_fabrics(fabrics, sizeof fabrics);
     if (all && named && *named)
         shim_warn("NO_DEVICE: collectives stay with MPI: no device listens at FANIN_SOCKET, %.200s; bring one up "
                   "(fanin fabric up), and name its socket", named);
@@ -26,12 +32,18 @@ static void say_why_not(int all, int first, enum fanin_status status)
         shim_warn("NO_DEVICE: collectives stay with MPI: the NICs of the fabric 'default' are in other network "
                   "namespaces; let mpirun start the ranks there with a launch agent (fanin mpi-lib --launch-agent "
                   "FILE), or bring it up without --netns");
+    else if (all && *fabrics)
+        shim_warn("NO_DEVICE: collectives stay with MPI: no fabric 'default' is up here; up are %s: set FANIN_SOCKET "
+                  "so in all ranks", fabrics);
     else if (all)
         shim_warn("NO_DEVICE: collectives stay with MPI: no device was found; bring one up (fanin fabric up), or name "
                   "its socket in FANIN_SOCKET");
+    else if (status == FANIN_NO_DEVICE)
+        shim_warn("NO_DEVICE: collectives stay with MPI: rank %d, on host %s, can not use its device; see that each "
+                  "node has one, or unset LD_PRELOAD", first, shim_host_of(first));
     else
-        shim_warn("%s: collectives stay with MPI: rank %d can not use its device; see that each node has one, or unset "
-                  "LD_PRELOAD", fanin_status_name(status), first);
+        shim_warn("%s: collectives stay with MPI: rank %d, on host %s, can not use its device. %s",
+                  fanin_status_name(status), first, shim_host_of(first), fanin_status_remedy(status));
 }
 
 /* Whether all ranks have a device. */
@@ -44,7 +56,7 @@ static int agree(int rank, int ranks)
         first = shim_status_of(other) == FANIN_SUCCESS ? first : other;
         all &= shim_status_of(other) == FANIN_NO_DEVICE;
     }
-    if (first < ranks && rank == 0)
+    if (first < ranks && rank == 0 && shim_settings.report != REPORT_NONE)
         say_why_not(all, first, shim_status_of(first));
     return first == ranks;
 }
@@ -59,9 +71,9 @@ void shim_begin(void)
     pmpi.Comm_size(shim_handle(COMM_WORLD), &ranks);
     if (ranks == 1 || begun++)
         return;
-    able = agree(rank, ranks);
     if (rank == 0)
         shim_read_settings();
+    able = agree(rank, ranks);
     pmpi.Bcast(&shim_settings, sizeof shim_settings, shim_handle(TYPE_BYTE), 0, shim_handle(COMM_WORLD));
     if (!able) { /* the settings say whether calls are errors then */
         shim_close_device();
@@ -70,7 +82,7 @@ void shim_begin(void)
     }
     shim_begin_mpi_progress();
     shim_probe_alias_check();
-    shim_communicators_begin();
+    shim_communicators_begin(shim_forget_communicator);
     shim_active = 1;
     shim_communicator_created(shim_handle(COMM_WORLD));
     shim_tune();
@@ -78,11 +90,17 @@ void shim_begin(void)
 
 void shim_end(void)
 {
+    char path[MAX_PATH];
+
     if (!shim_active)
         return;
     shim_active = 0;
-    if (shim_settings.report)
-        shim_report();
+    if (shim_settings.report == REPORT_TABLE) {
+        shim_name_path(path, sizeof path);
+        shim_report(path);
+    }
+    if (shim_settings.report == REPORT_IDLE)
+        shim_report_idle();
     shim_communicators_end();
     shim_end_watching();
     shim_end_mpi_progress();

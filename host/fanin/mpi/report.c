@@ -90,22 +90,55 @@ static void print_function(const char *name, const struct counts *row)
     fputc('\n', stderr);
 }
 
-static void print_all(const struct counts *all)
+static uint64_t sum_of(const struct counts *all, int reason)
 {
+    uint64_t sum = 0;
+
+    for (int function = 0; function < FUNCTION_COUNT; function++)
+        sum += all[function].left[reason];
+    return sum;
+}
+
+static void print_all(const struct counts *all, const char *path)
+{
+    if (*path)
+        fprintf(stderr, "fanin: MPI_COMM_WORLD: %s\n", path);
     fprintf(stderr, "fanin: %-22s %12s %16s %12s  %s\n", "calls of all ranks", "offloaded", "bytes",
             "left to MPI", "why");
     for (int function = 0; function < FUNCTION_COUNT; function++)
         print_function(shim_function_names[function], &all[function]);
-    for (int reason = 0; reason < REASON_COUNT; reason++) {
-        uint64_t sum = 0;
-        for (int function = 0; function < FUNCTION_COUNT; function++)
-            sum += all[function].left[reason];
-        if (sum)
+    for (int reason = 0; reason < REASON_COUNT; reason++)
+        if (sum_of(all, reason))
             fprintf(stderr, "fanin: %s: %s\n", reason_names[reason], shim_reason_texts[reason]);
-    }
 }
 
-void shim_report(void)
+void shim_report_idle(void)
+{
+    uint64_t calls = 0, sum, greatest = 0;
+    int rank, frequent = 0;
+
+    pmpi.Comm_rank(shim_handle(COMM_WORLD), &rank);
+    for (int function = 0; function < FUNCTION_COUNT; function++)
+        if (rank || counts[function].offloaded)
+            return;
+    for (int reason = 0; reason < REASON_COUNT; reason++) {
+        calls += sum = sum_of(counts, reason);
+        if (sum > greatest) {
+            greatest = sum;
+            frequent = reason;
+        }
+    }
+    if (calls)
+        shim_say("rank 0 has offloaded nothing: the MPI has done all of its %llu collective calls, %llu of them "
+                 "because of %s: %s; FANIN_MPI_REPORT=1 shows all, FANIN_MPI_REPORT=0 leaves this line out",
+                 (unsigned long long)calls, (unsigned long long)greatest, reason_names[frequent],
+                 shim_reason_texts[frequent]);
+    else
+        shim_say("rank 0 has offloaded nothing: it has made no call that devices do (docs/mpi.md); "
+                 "FANIN_MPI_REPORT=0 leaves this line out");
+}
+
+void shim_report(const char *path)
 {
     enum { NUMBERS = sizeof counts / (sizeof(uint64_t)) };
     struct counts all[FUNCTION_COUNT];
@@ -115,5 +148,5 @@ void shim_report(void)
     if (!pmpi.Reduce(counts, all, NUMBERS, shim_handle(TYPE_UINT64), shim_handle(OP_SUM), 0,
                      shim_handle(COMM_WORLD)) &&
         rank == 0)
-        print_all(all);
+        print_all(all, path);
 }

@@ -12,8 +12,10 @@
     X(INTERCOMM, "the communicator has two groups")                                                           \
     X(OTHER_WORLD, "some of its ranks were started apart, or without MPI_Init")                               \
     X(REFUSED, "its ranks could not join a job")                                                              \
+    X(REVOKED, "the program has revoked the communicator")                                                     \
     X(FEW_CALLS, "the communicator has had too few calls to be worth a job (FANIN_MPI_JOIN)")                \
     X(NOT_JOINED, "a non-blocking call came before a call in which its ranks could agree on a job")        \
+    X(ORDER, "the MPI adds floating-point numbers where it once did, in its order (FANIN_ORDER=rank)")           \
     X(OP, "the program's own operation, or one that devices do not compute")                                  \
     X(TYPE, "devices do not compute with this datatype, or not this operation with it")                       \
     X(ARGUMENTS, "arguments that make no sense: the MPI reports them")                                         \
@@ -36,8 +38,13 @@ void shim_count_left(enum function function, enum reason reason);
 extern const char *const shim_function_names[FUNCTION_COUNT];
 extern const char *const shim_reason_texts[REASON_COUNT];
 
-/* Add up the counts of all ranks, and print them on rank 0. All ranks of MPI_COMM_WORLD call it. */
-void shim_report(void);
+/* Add up the counts of all ranks, and print them on rank 0, below the way of MPI_COMM_WORLD's job (empty: it has none).
+ * All ranks of MPI_COMM_WORLD call it. */
+void shim_report(const char *path);
+
+/* Print a line on rank 0 if none of its calls was offloaded. No rank talks to another: the program may have gone on
+ * without ranks that have died, and then a call of the MPI would end it. */
+void shim_report_idle(void);
 
 /* Print a line on the error output, with "fanin: " before it. */
 void shim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

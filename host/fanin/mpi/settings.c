@@ -67,7 +67,7 @@ static uint32_t choice_of(const char *variable, const struct choice *choices, co
 static void append(char *thresholds, const char *text, const char *source)
 {
     const struct setting any = {FANIN_ROUTE_AUTO, 0, 0, 0};
-    struct range ranges[FUNCTION_COUNT];
+    struct range ranges[RANGE_COUNT];
     size_t length = strlen(thresholds);
     const char *wrong;
 
@@ -118,15 +118,26 @@ static void read_tuned(char *thresholds)
         fclose(file);
 }
 
+static uint32_t report_of(void)
+{
+    const char *text = getenv("FANIN_MPI_REPORT");
+
+    if (!text || !*text)
+        return REPORT_IDLE;
+    return number_of("FANIN_MPI_REPORT", "0", NULL, "a number") ? REPORT_TABLE : REPORT_NONE;
+}
+
 void shim_read_settings(void)
 {
     static const struct choice joins[] = {{"auto", JOIN_AUTO}, {"early", JOIN_EARLY}, {"late", JOIN_LATE}, {NULL, 0}};
+    static const struct choice orders[] = {{"arrival", ORDER_ARRIVAL}, {"rank", ORDER_RANK}, {NULL, 0}};
 
     shim_settings = (struct settings){
-        .report = number_of("FANIN_MPI_REPORT", "0", NULL, "a number"),
+        .report = report_of(),
         .strict = number_of("FANIN_MPI_STRICT", "0", NULL, "a number"),
         .tune = getenv("FANIN_MPI_TUNE") && *getenv("FANIN_MPI_TUNE"),
         .join = choice_of("FANIN_MPI_JOIN", joins, "auto, early or late"),
+        .order = choice_of("FANIN_ORDER", orders, "arrival or rank"),
         .route = choice_of("FANIN_ROUTE", shim_routes, "tree, ring, local or auto"),
         .slots = number_of("FANIN_MPI_SLOTS", "256", is_slots, "a power of two from 4 on"),
         .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", "60", is_seconds, "a number up to 4294967")};

@@ -12,19 +12,34 @@ enum join {
     JOIN_LATE                  /* when it has had one call that could be offloaded */
 };
 
+/* In which order devices add the floating-point numbers of ranks. */
+enum order {
+    ORDER_ARRIVAL,             /* as they come: the fastest; the last bits differ from call to call */
+    ORDER_RANK                 /* a fixed one: the same bits from call to call and from run to run */
+};
+
+/* What is printed about calls at the end. */
+enum report {
+    REPORT_IDLE,               /* a line, if no call was offloaded */
+    REPORT_NONE,
+    REPORT_TABLE
+};
+
 struct settings {
-    uint32_t report, strict;
+    uint32_t report;           /* enum report */
+    uint32_t strict;
     uint32_t route;            /* enum fanin_route, or FANIN_ROUTE_AUTO */
     uint32_t slots;            /* segment buffers that the job of MPI_COMM_WORLD asks of each device */
     uint32_t join_ms;
     uint32_t tune;             /* measure thresholds in MPI_Init; rank 0 knows the file */
     uint32_t join;             /* enum join: when communicators join */
+    uint32_t order;            /* enum order */
     char thresholds[THRESHOLDS_CAPACITY]; /* the shipped ones, those of `fanin tune`, FANIN_MPI_THRESHOLDS */
 };
 
 extern struct settings shim_settings;
 
 /* Read FANIN_MPI_REPORT, FANIN_MPI_STRICT, FANIN_MPI_THRESHOLDS, FANIN_MPI_TUNE, FANIN_MPI_SLOTS, FANIN_MPI_JOIN,
- * FANIN_MPI_JOIN_SECONDS, FANIN_ROUTE. */
+ * FANIN_MPI_JOIN_SECONDS, FANIN_ORDER, FANIN_ROUTE. */
 void shim_read_settings(void);
 #endif

@@ -16,7 +16,7 @@ const struct choice shim_routes[] = {{"auto", FANIN_ROUTE_AUTO}, {"local", FANIN
                                      {"tree", FANIN_ROUTE_TREE}, {"ring", FANIN_ROUTE_RING}, {NULL, 0}};
 
 const char shim_shipped_thresholds[] =
-    "all=off\n"
+    "all=off, requests=0-16m\n" /* longer ones have no part that the ranks copy while the device works on others */
     "local 2: allreduce=2m-, reduce_scatter=16m-, reduce_scatter_block=16m-\n"
     "local 4: allreduce=4m-, reduce=256k-, reduce_scatter=4m-, reduce_scatter_block=4m-, bcast=4m-\n"
     "crowded local 4: allreduce=4k-, reduce=2m-, reduce_scatter=32k-, reduce_scatter_block=32k-, bcast=16m-,"
@@ -62,11 +62,14 @@ static int read_range(const char **text, struct range *range)
     return range->least <= range->most;
 }
 
-/* The function that the first `length` letters of `text` name; FUNCTION_COUNT for "all"; -1 for no function. */
-static int function_named(const char *text, size_t length)
+/* The range that the first `length` letters of `text` name: that of a function, or REQUESTS; RANGE_COUNT for "all"; -1
+ * for none. */
+static int range_named(const char *text, size_t length)
 {
     if (is_word(text, length, "all"))
-        return FUNCTION_COUNT;
+        return RANGE_COUNT;
+    if (is_word(text, length, "requests"))
+        return REQUESTS;
     for (int function = 0; function < FUNCTION_COUNT; function++)
         if (is_word(text, length, shim_function_names[function]))
             return function;
@@ -104,13 +107,13 @@ static const char *read_ranges(const char *text, const char *end, int holds, str
     while ((text += strspn(text, ", \t\r")) < end) {
         const char *start = text;
         size_t length = strcspn(text, "=");
-        int function = text[length] ? function_named(text, length) : -1;
+        int named = text[length] ? range_named(text, length) : -1;
         struct range range;
         text += length + 1;
-        if (function < 0 || !read_range(&text, &range) || (text < end && !strchr(", \t\r", *text)))
+        if (named < 0 || !read_range(&text, &range) || (text < end && !strchr(", \t\r", *text)))
             return start;
-        for (int i = 0; holds && i < FUNCTION_COUNT; i++)
-            if (i == function || function == FUNCTION_COUNT)
+        for (int i = 0; holds && i < RANGE_COUNT; i++)
+            if (i == named || (named == RANGE_COUNT && (i != REQUESTS || range.least <= range.most)))
                 ranges[i] = range;
     }
     return NULL;

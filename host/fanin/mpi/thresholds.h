@@ -7,7 +7,9 @@
  *     one-host tree: all=off                      for those below several NICs of one machine
  *     crowded local: allreduce=4k-                where a host has more ranks than CPUs
  *
- * A later group overrides an earlier one. "#" begins a comment.
+ *     requests=0-16m                              for all non-blocking and persistent calls, beside the others
+ *
+ * A later group overrides an earlier one. "#" begins a comment. "all" is also for requests, but for "all=off".
  */
 #ifndef FANIN_MPI_THRESHOLDS_H
 #define FANIN_MPI_THRESHOLDS_H
@@ -23,6 +25,9 @@ struct choice {
     const char *name;
     uint32_t value;
 };
+
+/* Sizes for each function, and the sizes of non-blocking and persistent calls of any function: both must hold. */
+enum { REQUESTS = FUNCTION_COUNT, RANGE_COUNT };
 
 extern const struct choice shim_routes[]; /* enum fanin_route, FANIN_ROUTE_AUTO first; the last has no name */
 

@@ -166,6 +166,7 @@ int collective_connect(void *handles[], int ranks, int rank, void *listener, voi
     struct group *group = calloc(1, sizeof *group);
     enum fanin_status status = FANIN_NO_RESOURCES;
     int result = places && group ? read_places(handles, ranks, places) : NCCL_SYSTEM_ERROR;
+    char path[MAX_WORDS];
 
     if (result == NCCL_SUCCESS) {
         group->nic = ((struct listener *)listener)->nic;
@@ -185,8 +186,9 @@ int collective_connect(void *handles[], int ranks, int rank, void *listener, voi
         free(group);
         return result;
     }
-    nccl_say(NCCL_LOG_INFO, "Fanin: rank %d of %d of a collective group has joined job %u by %s", rank, ranks,
-             fanin_job_of(group->communicator)->jid, nccl_nic(group->nic)->socket);
+    fanin_name_path_of(group->communicator, path, sizeof path);
+    nccl_say(NCCL_LOG_INFO, "Fanin: rank %d of %d of a collective group has joined job %u by %s: %s", rank, ranks,
+             fanin_job_of(group->communicator)->jid, nccl_nic(group->nic)->socket, path);
     *made = group;
     return NCCL_SUCCESS;
 }
@@ -200,7 +202,7 @@ int collective_close(void *closed)
         if (group->requests[i].posted)
             fanin_free(group->requests[i].posted);
     forget(group);
-    if (status == FANIN_SUCCESS || status == FANIN_PEER_LOST || status == FANIN_ABORTED)
+    if (status == FANIN_SUCCESS || status == FANIN_PEER_LOST || status == FANIN_PATH_MTU || status == FANIN_ABORTED)
         return NCCL_SUCCESS;  /* what goes wrong in the end has been told by the requests */
     return nccl_failed(status, "leaving a collective group", "");
 }

@@ -10,10 +10,14 @@ typedef int (*profiler)(void **, int, void *, int64_t, void *);
 
 static int devices(int *count)
 {
+    char fabrics[300];
+
     *count = nccl_nic_count();
-    if (!*count)
-        nccl_say(NCCL_LOG_WARN, "Fanin: NO_DEVICE: no NIC of this host is found; bring a fabric up (fanin fabric up), "
-                 "or name the sockets of the NICs in FANIN_SOCKET");
+    if (*count)
+        return NCCL_SUCCESS;
+    fanin_name_fabrics(fabrics, sizeof fabrics);
+    nccl_say(NCCL_LOG_WARN, "Fanin: NO_DEVICE: no NIC of this host is found; %s%s", *fabrics ? "up are " :
+             "bring a fabric up (fanin fabric up), or name the sockets of the NICs in FANIN_SOCKET", fabrics);
     return NCCL_SUCCESS;
 }
 

@@ -31,6 +31,7 @@ static int code_of(enum fanin_status status)
     case FANIN_SUCCESS:
         return NCCL_SUCCESS;
     case FANIN_PEER_LOST:
+    case FANIN_PATH_MTU:
     case FANIN_ABORTED:
     case FANIN_TIMEOUT:
         return NCCL_REMOTE_ERROR;

@@ -106,6 +106,7 @@ int sharp_coll_comm_init(struct sharp_coll_context *context, struct sharp_coll_c
     struct sharp_coll_comm *comm;
     struct member *members;
     enum fanin_status status = FANIN_NO_RESOURCES;
+    char path[MAX_WORDS];
 
     if (group.size < 1 || group.rank < 0 || group.rank >= group.size || sharp_is_inherited(context)) {
         sharp_say("INVALID_REQUEST: sharp_coll_comm_init: rank %d of %d%s: pass what UCC passes", group.rank,
@@ -126,8 +127,9 @@ int sharp_coll_comm_init(struct sharp_coll_context *context, struct sharp_coll_c
         free(comm);
         return sharp_code_of(status);
     }
-    sharp_report("rank %d of %d has joined job %u by %s", group.rank, group.size, fanin_job_of(comm->communicator)->jid,
-                 context->nic.socket);
+    fanin_name_path_of(comm->communicator, path, sizeof path);
+    sharp_report("rank %d of %d has joined job %u by %s: %s", group.rank, group.size,
+                 fanin_job_of(comm->communicator)->jid, context->nic.socket, path);
     *made = comm;
     return SHARP_COLL_SUCCESS;
 }

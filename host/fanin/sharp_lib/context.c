@@ -37,6 +37,7 @@ static int find_nic(const struct sharp_coll_init_spec *spec, struct fanin_nic *n
     const char *list = spec->config.ib_dev_list;
     struct fanin_nic nics[FANIN_MAX_NICS];
     uint32_t elsewhere, count = fanin_find_nics(nics, &elsewhere), listed = 0;
+    char fabrics[300];
 
     for (uint32_t i = 0; i < count; i++)
         if (is_listed(list, nics[i].socket))
@@ -44,6 +45,9 @@ static int find_nic(const struct sharp_coll_init_spec *spec, struct fanin_nic *n
     if (count && !listed)
         sharp_say("NO_DEVICE: UCC_TL_SHARP_DEVICES=%.100s names none of the %u NICs of this host, of which the first "
                   "is %s: give names or sockets, with ',' between", list, count, nics[0].socket);
+    fanin_name_fabrics(fabrics, sizeof fabrics);
+    if (!count && *fabrics)
+        sharp_say("NO_DEVICE: no fabric 'default' is up here; up are %s", fabrics);
     if (listed)
         *nic = nics[(uint32_t)spec->world_local_rank % listed];
     return listed > 0;

@@ -30,6 +30,7 @@ class DeviceAttributes(NamedTuple):
     max_ordinary_qp: int  # queue pairs of ordinary traffic
     path_mtu: int  # bytes: the largest of ordinary traffic
     max_shared_queues: int  # shared receive queues of ordinary traffic
+    mtu: int  # bytes: the largest IP packet that the device sends
 
 
 class Context(Resource):

@@ -26,7 +26,7 @@ class WC(NamedTuple):
     positions: int
     missing: int  # bitmap of the members that are waited for
     missing_kind: int
-    lost_device: int = 0  # PEER_LOST: IPv4 address of the device that is silent or was started anew, as a number
+    lost_device: int = 0  # PEER_LOST, PATH_MTU: IPv4 address of the device that is named, as a number
 
     @classmethod
     def of(cls, cqe: Any) -> Self:

@@ -1,5 +1,8 @@
 #include "objects.h"
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 static const struct {
     enum fanin_status status;
@@ -23,6 +26,20 @@ int our_errno(enum fanin_status status)
         if (rows[i].status == status)
             return rows[i].error;
     return EIO;
+}
+
+void our_say(const char *format, ...)
+{
+    static uint32_t is_said; /* programs may ask for shorter and shorter queues */
+    char text[256];
+    va_list arguments;
+
+    if (getenv("FANIN_VERBS_QUIET") || __atomic_exchange_n(&is_said, 1, __ATOMIC_RELAXED))
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "fanin: %s\n", text);
 }
 
 void *our_null(int error)

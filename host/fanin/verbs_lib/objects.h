@@ -156,6 +156,8 @@ int our_end_at_device(const struct ibv_context *context, enum fanin_status (*end
 
 /* The errno of verbs for a status; 0: success. */
 int our_errno(enum fanin_status status);
+/* Why a call is refused, as far as its errno does not tell: once. */
+void our_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Set errno, and return NULL or -1. */
 void *our_null(int error);
 int our_minus_one(int error);

@@ -9,13 +9,14 @@ NUMA node are one class; a server whose NICs are in one NUMA node then has a sin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_network
 
 from fanin_cluster.errors import ClusterError
 from fanin_cluster.topology.affinity import gpus_of_nics
+from fanin_cluster.topology.lookup import by_component
 from fanin_cluster.topology.machine import Component, Machine, Nearness, numa_of
 
 PREFIX = "gpu-roce"
@@ -72,12 +73,26 @@ class ServerClasses:
     needed: VFs that each NIC must have, by the name of the NIC; 0 for a NIC without GPUs
     without_nic: GPUs that no NIC is near enough to
     without_vf: GPUs whose NIC has VFs, but too few
+    without_subnet: NICs with GPUs whose subnet is not given, where those of others are
+    absent: NICs of which a subnet is given, and that are not there
     """
 
     classes: list[ResourceClass]
     needed: dict[str, int]
     without_nic: list[str]
     without_vf: list[str]
+    without_subnet: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A pair that is to stay one, by PCI addresses: no other GPU gets its VF, and no other VF its GPU, while the GPU
+    belongs to this NIC."""
+
+    gpu: str
+    vf: str
+    nic: str
 
 
 def server_classes(
@@ -86,49 +101,88 @@ def server_classes(
     """The classes of a server.
 
     Args:
-        subnets: of each NIC with GPUs, "10.1.0.0/24" by the name of the NIC; none if they are not known.
+        subnets: of each NIC with GPUs, "10.1.0.0/24" by the name or PCI address of the NIC; none if they are not known.
 
     Raises PlacementInvalid if a subnet is none, if a NIC is not there, or if a NIC with GPUs has no subnet.
     """
-    given = {name: _subnet(name, text) for name, text in (subnets or {}).items()}
-    names = [nic.name for nic in machine.rdma_nics]
-    for name in given:
-        if name not in names:
-            there = ", ".join(names) or "none"
-            raise PlacementInvalid(f"there is no NIC {name} with RDMA", f"name one that is there: {there}")
+    found = classes_now(machine, subnets, affinity)
+    if found.absent:
+        there = ", ".join(nic.name for nic in machine.rdma_nics) or "none"
+        raise PlacementInvalid(f"there is no NIC {found.absent[0]} with RDMA", f"name one that is there: {there}")
+    if found.without_subnet:
+        cause = f"the subnet of {found.without_subnet[0]} is not given"
+        raise PlacementInvalid(cause, "give that of every NIC with GPUs")
+    return found
+
+
+def classes_now(
+    machine: Machine,
+    subnets: Mapping[str, str] | None = None,
+    affinity: Affinity = Affinity.NUMA,
+    kept: Iterable[Kept] = (),
+    *,
+    whole_nics: bool = False,
+) -> ServerClasses:
+    """The classes of a server whose devices come and go: NICs that lack, or have no subnet, are named in the result.
+
+    Args:
+        kept: pairs of an earlier look.
+        whole_nics: a NIC that can have no VFs stands for its one VF.
+
+    Raises PlacementInvalid if a subnet is none.
+    """
+    texts = {name: subnet_text(name, text) for name, text in (subnets or {}).items()}
+    given, absent = by_component(texts, machine.rdma_nics)
     groups, alone = gpus_of_nics(machine, LEAST[affinity])
-    found = ServerClasses([], {nic: len(gpus) for nic, gpus in groups.items()}, [gpu.name for gpu in alone], [])
+    needed = {nic: len(gpus) for nic, gpus in groups.items()}
+    found = ServerClasses([], needed, [gpu.name for gpu in alone], [], absent=absent)
     classes: dict[str, ResourceClass] = {}
     for nic in machine.rdma_nics:
         if not groups[nic.name]:
             continue
-        if given and nic.name not in given:
-            raise PlacementInvalid(f"the subnet of {nic.name} is not given", "give that of every NIC with GPUs")
+        if texts and nic.name not in given:
+            found.without_subnet.append(nic.name)
+            continue
         subnet = given.get(nic.name, "")
-        key = subnet or f"numa {numa_of(nic)}"
-        if key not in classes:
-            number = len(classes) + 1
-            classes[key] = ResourceClass(f"{PREFIX}-{_label(subnet)}" if subnet else f"{PREFIX}{number}", subnet)
-        pairs, lacking = _pairs(machine, nic, groups[nic.name])
-        classes[key].pairs += pairs
+        name = f"{PREFIX}-{_label(subnet)}" if subnet else f"{PREFIX}{(numa_of(nic) or 0) + 1}"
+        functions = functions_of(machine, nic, whole_nics=whole_nics)
+        vfs = {each.gpu: each.vf for each in kept if each.nic == nic.address}
+        pairs, lacking = _pairs(nic, groups[nic.name], functions, vfs)
+        classes.setdefault(name, ResourceClass(name, subnet)).pairs += pairs
         found.without_vf += lacking
     found.classes = list(classes.values())
     return found
 
 
-def _pairs(machine: Machine, nic: Component, gpus: list[Component]) -> tuple[list[Pair], list[str]]:
-    """GPUs and VFs in their order, and the GPUs for which there is no VF. Without any VF, names stand for them."""
-    functions = machine.virtual_functions(nic)
+def functions_of(machine: Machine, nic: Component, *, whole_nics: bool) -> list[Component]:
+    """What of a NIC can be given away: its VFs, or itself if it can have none and `whole_nics` is set."""
+    return machine.virtual_functions(nic) or ([nic] if whole_nics and nic.most_vfs == 0 else [])
+
+
+def _pairs(
+    nic: Component, gpus: list[Component], functions: list[Component], kept: Mapping[str, str]
+) -> tuple[list[Pair], list[str]]:
+    """GPUs and VFs in their order, and the GPUs for which there is no VF. Without any VF, names stand for them.
+
+    kept: the VF that stays reserved for a GPU, both by their addresses.
+    """
     if not functions:
         return [Pair(gpu.name, f"{nic.name}v{number}", nic.name) for number, gpu in enumerate(gpus)], []
-    made = [
-        Pair(gpu.name, function.devices[0] if function.devices else function.address, nic.name, function.address)
-        for gpu, function in zip(gpus, functions, strict=False)
-    ]
-    return made, [gpu.name for gpu in gpus[len(functions) :]]
+    own = {each.address: each for each in functions}
+    free = (each for each in functions if each.address not in kept.values())
+    made, lacking = [], []
+    for gpu in gpus:
+        function = own.get(kept[gpu.address]) if gpu.address in kept else next(free, None)
+        if function is None:
+            lacking.append(gpu.name)
+        else:
+            vf = function.devices[0] if function.devices else function.address
+            made.append(Pair(gpu.name, vf, nic.name, function.address))
+    return made, lacking
 
 
-def _subnet(nic: str, text: str) -> str:
+def subnet_text(nic: str, text: str) -> str:
+    """The subnet of a NIC as `ipaddress` writes it. Raises PlacementInvalid if it is none."""
     try:
         return str(ip_network(text))
     except ValueError as error:

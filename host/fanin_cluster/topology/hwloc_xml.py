@@ -109,7 +109,7 @@ class _Reader:
         if said is None:
             raise self.invalid(element, f"{element.shown('pci_type')} names no class and vendor")
         vendor = f"0x{said[2]}"
-        kind = Kind.SWITCH if element.get("type") == "Bridge" else kind_of_class(said[1], vendor)
+        kind = Kind.SWITCH if element.get("type") == "Bridge" else kind_of_class(said[1], vendor, address)
         devices = [(self.device_types(each), each.get("name")) for each in element.all("object")]
         rdma = [name for types, name in devices if OPENFABRICS in types and name]
         other = [name for types, name in devices if NETWORK in types and name not in rdma]

@@ -75,6 +75,7 @@ class Component:
     devices: names by which the operating system knows it, RDMA devices first
     rdma: whether a NIC has an RDMA device; None if the source does not say
     physical: of a VF, the address of its physical function
+    most_vfs: of a NIC, as many as it can have; None if the source does not say
     """
 
     kind: Kind
@@ -86,6 +87,7 @@ class Component:
     devices: tuple[str, ...] = ()
     rdma: bool | None = None
     physical: str = ""
+    most_vfs: int | None = None
     name: str = ""
     parent: Component | None = field(default=None, repr=False)
     children: list[Component] = field(default_factory=list, repr=False)

@@ -84,7 +84,7 @@ class _Reader:
         vendor = element.get("vendor").lower()
         component = above.add(
             Component(
-                kind_of_class(element.get("class"), vendor),
+                kind_of_class(element.get("class"), vendor, address),
                 address,
                 vendor=vendor,
                 bus_rate=link_rate(element.get("link_speed"), element.get("link_width")),

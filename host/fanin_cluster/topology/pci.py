@@ -7,38 +7,44 @@ import re
 from fanin_cluster.topology.machine import Kind
 
 ADDRESS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])")
-NVIDIA, AMD = "0x10de", "0x1002"
+NVIDIA, AMD, INTEL, HABANA = "0x10de", "0x1002", "0x8086", "0x1da3"
 # The first four hexadecimal digits of the class (PCI Code and ID Assignment Specification): base class, subclass.
 CLASSES = {
     "0200": Kind.NIC,  # Ethernet
     "0207": Kind.NIC,  # InfiniBand
     "0280": Kind.NIC,  # other network controller
-    "0302": Kind.GPU,  # 3D controller
-    "0380": Kind.GPU,  # display controller
     "0604": Kind.SWITCH,  # PCI bridge
-    "1200": Kind.GPU,  # processing accelerator
 }
-DISPLAY = "0300"  # VGA: the adapter of a management controller as well as a GPU
-COMPUTING_DISPLAYS = {NVIDIA, AMD, ""}
+# A GPU is a function of these classes by these vendors, or by one that the source does not tell. Others have them too:
+# management controllers (ASPEED, Matrox), the displays of virtual machines (virtio, bochs, QXL), FPGA cards.
+GPU_VENDORS = {
+    "0300": {NVIDIA, AMD},  # VGA controller
+    "0302": {NVIDIA, AMD, INTEL},  # 3D controller
+    "0380": {NVIDIA, AMD, INTEL},  # display controller
+    "1200": {NVIDIA, AMD, HABANA},  # processing accelerator
+}
+INTEGRATED = {(INTEL, "0000:00:02.0")}  # vendor and address of the graphics in a processor
+PASSED_ON = {"vfio-pci", "pci-stub", "pciback", "uio_pci_generic", "igb_uio"}  # drivers that hide a function from Linux
 GIGABYTES = 1e9
 # Transfers a second (10^9) up to which a generation of PCIe codes 8 bits in 10; later ones code 128 in 130.
 OLD_CODE_GT = 5.0
 
 
 def normal_address(text: str) -> str | None:
-    """An address in the form of Linux, "0000:19:00.0"; None if it is none."""
+    """An address in the form of Linux, "0000:19:00.0", also of nvidia-smi's "00000000:19:00.0"; None if it is none."""
     match = ADDRESS.fullmatch(text.strip().lower())
     if match is None:
         return None
     domain, bus, device, function = match.groups()
-    return f"{domain or '0':0>4}:{bus:0>2}:{device:0>2}.{function}"
+    return f"{int(domain or '0', 16):04x}:{bus:0>2}:{device:0>2}.{function}"
 
 
-def kind_of_class(code: str, vendor: str) -> Kind:
-    """The kind of a function by its class, "0x030200" or "0302", and its vendor, "0x10de" or "" if unknown."""
-    digits = code.strip().lower().removeprefix("0x")[:4]
-    if digits == DISPLAY:
-        return Kind.GPU if vendor.lower() in COMPUTING_DISPLAYS else Kind.OTHER
+def kind_of_class(code: str, vendor: str, address: str = "") -> Kind:
+    """The kind of a function by its class, "0x030200" or "0302", its vendor, "0x10de" or "" if unknown, and place."""
+    digits, vendor = code.strip().lower().removeprefix("0x")[:4], vendor.lower()
+    if digits in GPU_VENDORS:
+        counts = (not vendor or vendor in GPU_VENDORS[digits]) and (vendor, address) not in INTEGRATED
+        return Kind.GPU if counts else Kind.OTHER
     return CLASSES.get(digits, Kind.OTHER)
 
 

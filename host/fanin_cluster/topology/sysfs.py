@@ -4,9 +4,11 @@
 | --- | --- |
 | bus/pci/devices/ADDRESS | a link to the function's folder, whose path names its host bridge and its bridges |
 | .../class, vendor | its kind |
+| .../driver | a link: its driver; a function that is passed on to a virtual machine counts as none of this one |
 | .../numa_node | its NUMA node; -1 is unknown |
 | .../current_link_speed, current_link_width | the rate of its PCIe link |
 | .../physfn | a link: this is a virtual function of the NIC there |
+| .../sriov_totalvfs | how many VFs a NIC can have; not there: none |
 | .../infiniband/NAME/ports/N/rate | its RDMA device, and its rate in Gbit/s |
 | .../net/NAME/speed | its network interface, and its rate in Mbit/s; that of a virtio device is in a folder virtioN |
 | devices/system/node/online | the NUMA nodes |
@@ -20,7 +22,7 @@ import re
 from pathlib import Path
 
 from fanin_cluster.topology.machine import Component, Kind, Machine, TopologyInvalid, name_components
-from fanin_cluster.topology.pci import kind_of_class, link_rate, normal_address
+from fanin_cluster.topology.pci import PASSED_ON, kind_of_class, link_rate, normal_address
 
 FORMAT = "sysfs"
 ROOT = Path("/sys")
@@ -84,13 +86,16 @@ class _Reader:
 
 def described(folder: Path) -> Component:
     """The component of a function, from the files of its folder."""
-    vendor = _text(folder / "vendor")
+    vendor, address = _text(folder / "vendor"), normal_address(folder.name) or folder.name
     component = Component(
-        kind_of_class(_text(folder / "class"), vendor),
-        normal_address(folder.name) or folder.name,
+        kind_of_class(_text(folder / "class"), vendor, address),
+        address,
         vendor=vendor,
         bus_rate=link_rate(_text(folder / "current_link_speed"), _text(folder / "current_link_width")),
     )
+    part_of_gpu = component.kind is Kind.GPU and (folder / "physfn").exists()  # made for a virtual machine
+    if part_of_gpu or (folder / "driver").resolve().name in PASSED_ON:
+        component.kind = Kind.OTHER
     if component.kind is Kind.NIC:
         _describe_nic(component, folder)
     return component
@@ -98,12 +103,14 @@ def described(folder: Path) -> Component:
 
 def _describe_nic(component: Component, folder: Path) -> None:
     rdma = _names(folder / "infiniband")
-    interfaces = _names(folder / "net") + [each.name for each in sorted(folder.glob("virtio*/net/*"))]
+    holders = [folder, *(folder / name for name in _names(folder) if name.startswith("virtio"))]
+    interfaces = [name for holder in holders for name in _names(holder / "net")]
     component.devices = (*rdma, *interfaces)
     component.rdma = bool(rdma)
     rates = [_first_number(_text(port / "rate")) * GBITS for name in rdma for port in _ports(folder, name)]
     speeds = [_first_number(_text(folder / "net" / name / "speed")) * MBITS for name in interfaces]
     component.rate = sum(rates) or sum(speeds)
+    component.most_vfs = int(_first_number(_text(folder / "sriov_totalvfs")))
     if (folder / "physfn").exists():
         component.kind = Kind.VF
         component.physical = (folder / "physfn").resolve().name
@@ -111,11 +118,15 @@ def _describe_nic(component: Component, folder: Path) -> None:
 
 def _ports(folder: Path, name: str) -> list[Path]:
     ports = folder / "infiniband" / name / "ports"
-    return sorted(ports.iterdir()) if ports.is_dir() else []
+    return [ports / number for number in _names(ports)]
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    """The names in a folder; none where it is not there, or goes away meanwhile: devices do."""
+    try:
+        return sorted(each.name for each in folder.iterdir())
+    except OSError:
+        return []
 
 
 def _text(path: Path) -> str:

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include "plain_mpi.h"
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

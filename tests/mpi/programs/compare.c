@@ -1,7 +1,8 @@
-/* Every collective that devices do, beside the MPI's own (PMPI_) on the same data: not one bit may differ. The data are
+/* Every collective that devices do, beside the MPI's own on the same data: not one bit may differ. The data are
  * such that every order of adding gives the same. Prints what differs; the exit code says whether anything did.
  */
 #include <mpi.h>
+#include "plain_mpi.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

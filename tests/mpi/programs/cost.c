@@ -1,7 +1,8 @@
-/* What a call costs that is left to the MPI: nanoseconds of MPI_ and of PMPI_ in turns, so that both see the same machine.
+/* What a call costs that is left to the MPI: nanoseconds through the shim and past it in turns, so that both see the same machine.
  * Run it with FANIN_MPI_THRESHOLDS=all=off. The argument is how often, 301 times if there is none.
  */
 #include <mpi.h>
+#include "plain_mpi.h"
 #include <stdio.h>
 #include <stdlib.h>
 

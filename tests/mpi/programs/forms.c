@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
+#include "plain_mpi.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

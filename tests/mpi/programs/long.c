@@ -2,6 +2,7 @@
  * bytes of each; with a second only a gathering of uneven blocks, of which one has all those bytes.
  */
 #include <mpi.h>
+#include "plain_mpi.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

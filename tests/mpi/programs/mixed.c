@@ -37,6 +37,11 @@ static const struct scene {
     {"look", look_at_all},
     {"lookers", look_from_two_threads},
     {"looker", look_while_another_waits},
+    {"gaps", keep_gaps},
+    {"arguments", mistake_arguments},
+    {"fortran", use_types_of_fortran},
+    {"handlers", fail_requests},
+    {"codes", fail_often},
     {"starved", test_beside_a_starved_device},
 };
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.sim.mutation.build import MutantInvalid, build, mutated, publish
+from tests.sim.mutation.build import PACKAGE, MutantInvalid, build, mutated, publish
 from tests.sim.mutation.catalogue import MUTANTS
 from tests.sim.mutation.mutant import Check, Mutant, explorer
 
@@ -103,6 +103,12 @@ def test_of_two_runs_at_once_the_faster_one_makes_the_package(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
     with pytest.raises(FileNotFoundError):
         publish(tmp_path / "nothing", tmp_path / "other")
+
+
+def test_every_mutant_can_be_made() -> None:
+    for file in sorted({mutant.file for mutant in MUTANTS}):
+        text = (PACKAGE / file).read_text()
+        assert mutated(file, text, MUTANTS).count("mutant_is(") == sum(each.file == file for each in MUTANTS), file
 
 
 def test_mutants_that_can_not_be_made() -> None:

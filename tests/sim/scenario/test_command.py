@@ -41,7 +41,7 @@ def test_json() -> None:
     ("options", "text"),
     [
         (["--op", "minloc"], "MINLOC of f32 is not supported"),
-        (["--op", "add"], "'ADD' is not supported; supported: SUM"),
+        (["--op", "add"], "'ADD' is not supported (sum?); supported: SUM"),
         (["--dtype", "f8"], "'f8' is not supported; supported: f32"),
         (["--collective", "alltoall"], "collective 'alltoall'; use one of allreduce, reduce"),
         (["--reproducible", "yes"], "reproducible 'yes'; use one of none, run, shape"),
@@ -147,7 +147,8 @@ def test_a_finding_is_printed_and_fails_the_command(monkeypatch: pytest.MonkeyPa
         Category.WRONG_RESULT, "seed 7: a switch", "fanin sim --seed 7 --trace", 7, ("LOSS: here", "at last")
     )
     broken = FuzzTally(findings=[finding])
-    monkeypatch.setattr(fuzz, "run", lambda seconds, seed, processes: broken)
+    monkeypatch.setattr(fuzz, "prepare", lambda: None)
+    monkeypatch.setattr(fuzz, "run", lambda seconds, seed, processes, schedules, tell: broken)
     told = CliRunner().invoke(app, ["sim", "--fuzz"])
     assert told.exit_code == 1
     for part in ("seed 7: a switch", "LOSS: here", "at last"):
@@ -162,3 +163,33 @@ def test_a_finding_is_printed_and_fails_the_command(monkeypatch: pytest.MonkeyPa
 def test_trace_is_no_json() -> None:
     done = CliRunner().invoke(app, ["sim", "--trace", "--json"])
     assert done.exit_code == 2
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("kind", ["--fuzz", "--rdma"])
+def test_a_number_of_schedules(kind: str) -> None:
+    """Exactly so many, shared among processes; or fewer, if the time is over before."""
+    done = CliRunner().invoke(app, ["sim", kind, "--schedules", "7", "--processes", "2", "--json"])
+    assert json.loads(done.stdout)["schedules"] == 7
+    done = CliRunner().invoke(app, ["sim", kind, "--schedules", "1000000", "--seconds", "0.2", "--json"])
+    assert 0 < json.loads(done.stdout)["schedules"] < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ("--trace --fanout 2x2 --bytes 1M --loss 0.1", "--fanout, --bytes, --loss with --trace"),
+        ("--trace --rdma --seconds 5", "--seconds with --trace"),
+        ("--trace --fuzz", "--fuzz with --trace"),
+        ("--fuzz --fanout 2x2", "--fanout with --fuzz"),
+        ("--rdma --collective reduce", "--collective with --rdma"),
+        ("--rdma --fuzz --loss 0.1", "--loss with --fuzz"),
+        ("--fanout 2x2 --schedules 5", "--schedules without --fuzz"),
+        ("--processes 1", "--processes without --fuzz"),
+    ],
+)
+def test_options_of_another_way_to_simulate_are_refused(words: str, refused: str) -> None:
+    """They would be ignored, and the run would be another than the one that is asked for."""
+    done = CliRunner().invoke(app, ["sim", *words.split()])
+    assert done.exit_code == 2
+    assert refused in done.stderr

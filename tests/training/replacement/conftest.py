@@ -11,7 +11,8 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
-from tests.training.replacement.scenes import DETECTION_S, MEMBERS, SPARES, STEPS, WORKERS, run
+from tests.training.replacement.scenes import MEMBERS, SPARES, STEPS, WORKERS, run
+from tests.waiting import DETECTION_S
 
 collect_ignore = [] if os.environ.get("FANIN_TEST_TRAINING") == "full" else ["test_recovery_long.py"]
 

@@ -20,7 +20,7 @@ import pytest
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
-from tests.training.replacement.scenes import IMPATIENT_S, Scene, run, unequal_links
+from tests.training.replacement.scenes import MEASURED_S, Scene, run, unequal_links
 
 SCENES = {
     "kill -9": {1: ["kill=3"]},
@@ -61,7 +61,7 @@ def _scene(faults: dict[int, list[str]] | None, model: str) -> Scene:
     running: Running = bench.build(unequal_links(bench))
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return run(running, Path(folder), faults or {}, model=model, limit=IMPATIENT_S)
+            return run(running, Path(folder), faults or {}, model=model, limit=MEASURED_S)
     finally:
         bench.down(running)
 

@@ -18,14 +18,14 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench, assert_released
 from tests.e2e.members import across
+from tests.waiting import DETECTION_S, TORCH_BOUND_S
 
 TRAINEE = "tests.training.replacement.trainee"
 ROOT = Path(__file__).parents[3]
 WORKERS, SPARES, STEPS = 3, 2, 8
 MEMBERS = WORKERS + SPARES
-BOUND_S = 120.0
-PATIENT_S, IMPATIENT_S = 60.0, 3.0  # limits: a loaded machine, and scenes in which a member stands still
-DETECTION_S = 3.0  # of the devices
+# Limits: where nobody stands still, where a member does, and of an idle machine, where it is measured.
+PATIENT_S, IMPATIENT_S, MEASURED_S = 60.0, 15.0, 3.0
 RATES = ("1gbit", "1gbit", "500mbit", "200mbit", "800mbit")  # of the links of the members, where they are shaped
 PIPE = subprocess.PIPE
 
@@ -113,7 +113,7 @@ def run(
         for member in sorted(range(MEMBERS), key=lambda member: member in stopped):
             if member in stopped:
                 processes[member].send_signal(signal.SIGCONT)
-            outputs[member], errors = processes[member].communicate(timeout=BOUND_S)
+            outputs[member], errors = processes[member].communicate(timeout=TORCH_BOUND_S)
             assert "Traceback" not in errors, errors
             print(f"member {member}: {outputs[member].replace(chr(10), '; ')}")
     finally:

@@ -21,8 +21,9 @@ from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.description import Device, Fabric
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
-from tests.training.replacement.scenes import DETECTION_S, ROOT, STEPS, WORKERS, Scene, unequal_links
+from tests.training.replacement.scenes import ROOT, STEPS, WORKERS, Scene, unequal_links
 from tests.training.replacement.torchrun import end, output, wait
+from tests.waiting import DETECTION_S
 
 PORT = 29510
 FAULTY, FAULT_STEP = 1, 3

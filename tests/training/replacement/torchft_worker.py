@@ -21,8 +21,9 @@ from torch.distributed import TCPStore
 from torchft import Manager, ProcessGroupGloo
 from torchft.manager import WorldSizeMode
 
-from tests.training.replacement.scenes import BOUND_S, IMPATIENT_S, MEMBERS, WORKERS
+from tests.training.replacement.scenes import MEASURED_S, MEMBERS, WORKERS
 from tests.training.replacement.torch_models import Network
+from tests.waiting import BOUND_S
 
 
 def wait_for_all(folder: Path, member: int) -> None:
@@ -43,7 +44,7 @@ def main(address: str, lighthouse: str, member: int, steps: int, folder: Path, f
         for name, part in parts.items():
             part.load_state_dict(state[name])
 
-    limit = timedelta(seconds=IMPATIENT_S)
+    limit = timedelta(seconds=MEASURED_S)
     store = TCPStore(address, 0, is_master=True, wait_for_workers=False)
     manager = Manager(
         ProcessGroupGloo(limit),

@@ -23,7 +23,8 @@ from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.description import Device, Fabric
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
-from tests.training.replacement.scenes import BOUND_S, ROOT, STEPS, WORKERS, Scene, unequal_links
+from tests.training.replacement.scenes import ROOT, STEPS, WORKERS, Scene, unequal_links
+from tests.waiting import BOUND_S
 
 PORT = 29411
 END_S = 30.0  # until torchrun has ended its worker

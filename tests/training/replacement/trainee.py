@@ -28,6 +28,7 @@ from fanin_train.errors import TrainingError
 from fanin_train.replacement.recovery import FINISHED, Training
 from fanin_train.replacement.rows import exchange
 from tests.training.replacement.models import Linear, Model
+from tests.waiting import TORCH_BOUND_S
 
 
 def make_model(kind: str, on_load: Callable[[], None]) -> Model:
@@ -115,7 +116,7 @@ def main() -> None:
     model = make_model(kind, kill_myself if "kill-loading" in faults else lambda: None)
     trainee = Trainee(model, float(limit), dict(fault.partition("=")[::2] for fault in faults))
     state = {**model.parts(), "cursor": trainee.cursor}
-    with Communicator(Job.from_file(path), int(rank), socket) as pool:
+    with Communicator(Job.from_file(path), int(rank), socket, TORCH_BOUND_S) as pool:
         training = FaultyTraining(
             pool, int(workers), state, steady=model.steady, patience=float(limit), measured=1 << 16
         )

@@ -23,9 +23,10 @@ from fanin_train.staleness.simulation.tasks import task
 from tests.e2e.fabrics import Bench, assert_released
 from tests.fabric.fixtures import own_state_folder
 from tests.training.staleness.rank import MOMENTUM, RATE, SEED
+from tests.waiting import TORCH_BOUND_S
 
 pytestmark = pytest.mark.process
-NODES, BOUND_S = 4, 120.0
+NODES = 4
 ROOT = Path(__file__).parents[3]
 FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 
@@ -43,7 +44,7 @@ class Fabric:
         name = self.running.fabric.name
         program = [sys.executable, "-m", f"tests.training.staleness.{module}", str(folder), json.dumps(options)]
         command = [*FANIN, "run", "--name", name, "-n", str(ranks), "--slots", "16", "--prefix", "--keep-going"]
-        done = subprocess.run([*command, "--", *program], capture_output=True, text=True, timeout=BOUND_S)
+        done = subprocess.run([*command, "--", *program], capture_output=True, text=True, timeout=TORCH_BOUND_S)
         assert done.returncode == code, done.stdout + done.stderr
         assert_released(self.running)
         found = {}
@@ -163,7 +164,7 @@ def test_all_ways_of_the_example_learn(fabric: Fabric) -> None:
     options = ["--local", "4", "--steps", "60", "--target", "2.2", "--step-ms", "1", "--pause", "0", "--runs", "1"]
     program = [sys.executable, str(ROOT / "examples/training/stragglers.py"), *options]
     command = [*FANIN, "run", "--name", fabric.running.fabric.name, "-n", "2", "--slots", "16", "--", *program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_BOUND_S)
     assert done.returncode == 0, done.stdout + done.stderr
     ways = re.findall(r"^(.*): [0-9.]+ s to loss 2.2", done.stdout, re.MULTILINE)
     assert ways == ["synchronous", "stale 8", "PostLocalSGD 4"], done.stdout

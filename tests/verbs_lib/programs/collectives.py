@@ -22,7 +22,7 @@ from fanin.job import Job
 from fanin.verbs import Address, CollectiveQP, CollectiveWR
 from fanin_wire.abi import DType, Op, Status
 
-RANKS, COUNT, SECONDS = 4, 3000, 20.0
+RANKS, COUNT, SECONDS = 4, 3000, 120.0
 BYTES = COUNT * 8
 COLLECTIVE, QUERY = 135, 136  # IBV_WC_DRIVER1 and 2
 TIMEOUT_ERR = 20  # IBV_WC_RESP_TIMEOUT_ERR

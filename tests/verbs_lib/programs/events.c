@@ -1,5 +1,5 @@
-/* Events of a completion channel: one for the next completion after each request, and none else. Needs fanin0 and
- * fanin1. */
+/* Events of a completion channel: one for each request, as soon as there is a completion that is neither polled nor told
+ * of, and none else. Needs fanin0 and fanin1. */
 #include "check.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -13,13 +13,18 @@ static int has_event(int fd, int milliseconds)
     return poll(&ready, 1, milliseconds);
 }
 
-static void send_one(void)
+static void send_with(unsigned int flags)
 {
-    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED | flags}, *bad;
 
     post_receive(&receiver, 1);
     CHECK(!ibv_post_send(sender.qp, &wr, &bad));
     CHECK(next_completion(&sender).status == IBV_WC_SUCCESS);
+}
+
+static void send_one(void)
+{
+    send_with(0);
 }
 
 static void take_event(void)
@@ -27,6 +32,7 @@ static void take_event(void)
     struct ibv_cq *cq;
     void *context;
 
+    CHECK(has_event(receiver.channel->fd, 20000)); /* the channel does not block */
     CHECK(!ibv_get_cq_event(receiver.channel, &cq, &context));
     CHECK(cq == receiver.cq && context == &receiver);
     ibv_ack_cq_events(cq, 1);
@@ -46,6 +52,30 @@ static void open_both(void)
     connect_to(&receiver, &sender);
 }
 
+/* An event for solicited messages and errors alone, unless the program has asked for all before. */
+static void ask_for_solicited(void)
+{
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+
+    CHECK(!ibv_req_notify_cq(receiver.cq, 1));
+    send_one();
+    CHECK(!has_event(receiver.channel->fd, 100));
+    send_with(IBV_SEND_SOLICITED);
+    take_event();
+    for (int i = 0; i < 2; i++)
+        next_completion(&receiver);
+    CHECK(!ibv_req_notify_cq(receiver.cq, 0) && !ibv_req_notify_cq(receiver.cq, 1));
+    send_one();
+    take_event();
+    next_completion(&receiver);
+    CHECK(!ibv_req_notify_cq(receiver.cq, 1));
+    post_receive(&receiver, 1);
+    CHECK(!ibv_modify_qp(receiver.qp, &error, IBV_QP_STATE));
+    take_event();
+    CHECK(next_completion(&receiver).status == IBV_WC_WR_FLUSH_ERR);
+    CHECK(!has_event(receiver.channel->fd, 100));
+}
+
 int main(void)
 {
     struct ibv_async_event event;
@@ -54,9 +84,16 @@ int main(void)
     send_one();
     CHECK(!has_event(receiver.channel->fd, 100)); /* nobody has asked */
     CHECK(!ibv_req_notify_cq(receiver.cq, 0));
-    CHECK(!has_event(receiver.channel->fd, 100)); /* the completion that is there came before */
+    take_event(); /* of the completion that is there: UCX asks after its last poll, and waits */
+    next_completion(&receiver);
+    CHECK(!ibv_req_notify_cq(receiver.cq, 0));
+    CHECK(!has_event(receiver.channel->fd, 100)); /* all are polled */
     send_one();
-    CHECK(has_event(receiver.channel->fd, 2000));
+    CHECK(has_event(receiver.channel->fd, 20000));
+    take_event();
+    CHECK(!ibv_req_notify_cq(receiver.cq, 0));
+    CHECK(!has_event(receiver.channel->fd, 100)); /* perftest asks before it polls what it was told of */
+    send_one();
     take_event();
     send_one();
     CHECK(!has_event(receiver.channel->fd, 100)); /* one request, one event */
@@ -81,7 +118,10 @@ int main(void)
 
     CHECK(!ibv_req_notify_cq(receiver.cq, 0));
     send_one();
-    CHECK(has_event(receiver.channel->fd, 2000)); /* an event that nobody reads goes with its queue */
+    CHECK(has_event(receiver.channel->fd, 20000));
+    take_event();
+    next_completion(&receiver);
+    ask_for_solicited();
     CHECK(!ibv_req_notify_cq(receiver.cq, 0));
     CHECK(ibv_close_device(receiver.context) == EBUSY); /* the library still looks at the queue */
     CHECK(!ibv_destroy_qp(receiver.qp) && !ibv_destroy_cq(receiver.cq));

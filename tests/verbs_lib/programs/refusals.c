@@ -1,5 +1,6 @@
 /* What a device does not have, or must refuse, has the errno of verbs. Needs the device fanin0. */
 #include "check.h"
+#include <net/if.h>
 
 static void device(const struct end *end)
 {
@@ -17,6 +18,7 @@ static void device(const struct end *end)
     REFUSES(ibv_get_pkey_index(end->context, 1, htobe16(0x1234)), -1);
     CHECK(ibv_get_pkey_index(end->context, 1, htobe16(0xffff)) == 0);
     CHECK(!ibv_query_gid_ex(end->context, 1, 0, &entry, 0) && entry.gid_type == IBV_GID_TYPE_ROCE_V2);
+    CHECK(entry.ndev_ifindex == if_nametoindex("lo")); /* of the interface that has the address */
     CHECK(!ibv_query_device_ex(end->context, NULL, &attr) && attr.orig_attr.phys_port_cnt == 1);
     CHECK(attr.orig_attr.node_guid == ibv_get_device_guid(end->context->device));
 }

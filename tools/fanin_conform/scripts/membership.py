@@ -31,6 +31,21 @@ def config_again(tester: Tester) -> None:
     tester.expect(job.joined(0), clause="10.1-20")
 
 
+@script("10.1-30")
+def full_config(tester: Tester) -> None:
+    """A CONFIG as long as the longest packet is answered in that length, a short one is not; also when it comes
+    again."""
+    tester.profile.require_full()
+    job = Job(tester, 2, chunk=1024, join=False)
+    job.config(0, full=True)
+    tester.expect(job.pending(0, [1]))
+    job.config(1)
+    tester.expect(job.joined(0, full=True), job.joined(1), clause="10.1-30")
+    for full in (True, False):
+        job.config(0, full=full)
+        tester.expect(job.joined(0, full=full), clause="10.1-30")
+
+
 @script("10.1-19", "10.2-1")
 def the_least_lease_and_window(tester: Tester) -> None:
     """N and W of the job are the least that a child has offered."""

@@ -12,6 +12,8 @@ from fanin_wire.abi import Status
 from fanin_wire.fields import CONFIG_BODY, HOP_BODY, Opcode
 from fanin_wire.layers import offload
 
+SLOW_REPEATS = 8  # CONFIGs after which the next comes in half a second: an answer can not be for it
+
 
 @tree_script("10.1-1", "10.1-2", "10.1-3", "10.1-5", "4-14", "6.1-11", "6-20", "10-1")
 def config(tester: Tester) -> None:
@@ -54,6 +56,38 @@ def config_is_repeated(tester: Tester) -> None:
     job.joined(0, "PENDING")
     job.grant()
     job.all_joined()
+
+
+@tree_script("10.1-28", "10.1-29", waits=True)
+def length_of_config(tester: Tester) -> None:
+    """Full, with zeros behind its fields. When three are unanswered, every other one is short."""
+    job = NicTree(tester, join=False)
+    job.join_rank(0)
+    first = job.expect_config("10.1-28")
+    fields = CONFIG_BODY.size + HOP_BODY.size
+    assert len(first.payload) == job.chunk, f"the body has {len(first.payload)} bytes, not {job.chunk}"
+    assert not any(first.payload[fields:]), "other than zeros follow the fields"
+    tester.spend(1.0)
+    seen, full = tester.config_lengths[job.jid][:6], job.chunk
+    assert seen == [full, full, full, fields, full, fields], f"the bodies have {seen} bytes"
+    job.grant()
+    job.all_joined()
+
+
+@tree_script("10.1-31", "10.1-32", "11-32", waits=True)
+def path_that_loses_long_packets(tester: Tester) -> None:
+    """Short CONFIGs alone are answered: their SUCCESS is not taken, and the join ends with PATH_MTU."""
+    job = NicTree(tester, join=False)
+    job.join_rank(0)
+    job.expect_config()
+    seen, step = tester.config_lengths[job.jid], 0.05
+    answered = SLOW_REPEATS
+    for _ in range(round((tester.profile.detection_s + 3.0) / step)):
+        tester.spend(step, step=step)
+        if len(seen) > answered and seen[-1] < job.chunk:
+            answered = len(seen)
+            job.grant(full=False)
+    job.joined(0, "PATH_MTU", "10.1-32")
 
 
 @tree_script("10.1-7", waits=True)

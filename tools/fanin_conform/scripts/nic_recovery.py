@@ -15,6 +15,8 @@ from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import WAIT
 
+STEP_S = 0.05
+
 
 def wait(age_us: int = 0, child: int = 0, kind: int = 1) -> Any:
     """The body of a WAIT."""
@@ -62,6 +64,21 @@ def questions_become_rarer(tester: Tester) -> None:
         assert 3 <= number <= 18, f"{number} PROBEs in three seconds"
         job.result(position, f32(3))
         job.done(0, f32(3))
+
+
+@tree_script("8-30", "11-32", waits=True)
+def data_that_never_arrive(tester: Tester) -> None:
+    """Each question is answered with NEED, and headers pass: the job ends with PATH_MTU, naming the parent."""
+    job = NicTree(tester)
+    (position,) = job.post(0, f32(1))
+    tester.expect(job.contribution(position, f32(1)))
+    for _ in range(round(1.5 * tester.profile.detection_s / STEP_S)):
+        job.down(Opcode.KEEPALIVE)
+        tester.spend(STEP_S, step=STEP_S)
+        while tester.questions:
+            _, asked = tester.questions.pop(0)
+            answer(job, Opcode.NEED, asked)
+    job.done(0, status="PATH_MTU", clause="8-30", lost_device=job.parent)
 
 
 @tree_script("8-22", "4-11", "8-9", "7.3-1")

@@ -30,7 +30,7 @@ class BelowSwitch(NicRing):
         self.config_of_previous()
         pending = self.config_ack("PENDING", ANY, seg=ANY, node_bitmap=ANY, rank_bitmap=ANY)
         (self.config, _) = self.tester.expect(self.above(Opcode.CONFIG, ANY, token=ANY), pending)
-        body = CONFIG_ACK(slots=self.slots, window=self.slots // 2)
+        body = bytes(CONFIG_ACK(slots=self.slots, window=self.slots // 2)).ljust(self.chunk, b"\0")
         self.from_above(Opcode.CONFIG_ACK, body, token=self.config.ceth["token"])
         self.tester.expect(self.config_ack("SUCCESS", ANY))
         self.all_joined()

@@ -215,11 +215,11 @@ def too_many_rnr_naks(tester: VerbsTester) -> None:
 
 @verbs_script("18.3-14", "18.3-9")
 def silence(tester: VerbsTester) -> None:
-    """Nothing is acknowledged: all that is under way comes again; after an ACK of a part, the rest."""
+    """Nothing is acknowledged: it comes again from the oldest packet on, one packet or more; after an ACK, the rest."""
     pair = with_data(tester, timeout=TIMEOUT)
     packets = posted_write(pair, 3 * MTU)
     tester.expect(*packets, clause="18.3-1")
-    comes_again(pair, packets, "18.3-14")
+    comes_again(pair, packets[:1], "18.3-14")
     pair.answer("ACK", psn_of(packets[1]))
     tester.wait(0.01)  # what was on its way
     comes_again(pair, packets[2:], "18.3-14")
@@ -234,8 +234,11 @@ def silence_that_does_not_end(tester: VerbsTester) -> None:
     pair = with_data(tester, timeout=TIMEOUT, retries=2)
     packets = [posted_write(pair, 16, wr=number)[0] for number in range(2)]
     tester.expect(*packets, clause="18.3-1")
-    comes_again(pair, packets * 2, "18.3-14")
-    more = tester.wait(2 * TIMEOUT_S)
+    oldest = packets[0]
+    for _ in range(2):
+        comes_again(pair, [oldest], "18.3-14")
+        tester.wait(0.01)  # those behind it may follow
+    more = [packet for packet in tester.wait(8 * TIMEOUT_S) if not oldest.differences(packet)]
     assert not more, f"expected nothing more\nseen     {more[0]} [18.3-15]"
     pair.done("RETRY_EXC_ERR", wr=0, clause="18.3-15")
     pair.done("WR_FLUSH_ERR", wr=1, clause="18.3-13")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fanin_conform.targets.target import Target
+from fanin_wire.installation import make_command
 
 CHECKOUT = Path(__file__).parents[3]
 FOLDER = CHECKOUT / "fpga_cosim"
@@ -28,7 +29,7 @@ def profile() -> str:
     try:
         return (FOLDER / "profile.toml").read_text()
     except FileNotFoundError:
-        remedy = "install Fanin from a checkout: make install, and .venv/bin/fanin"
+        remedy = f"use the fanin of a checkout: {make_command('install')}, and .venv/bin/fanin"
         raise RtlMissing("the switch in Verilog is not here", remedy) from None
 
 
@@ -48,7 +49,9 @@ def simulation(module: str) -> Iterator[Any]:
     try:
         yield importlib.import_module(f"fpga_cosim.tb.{module}")
     except tools.ToolFailed as failed:
-        raise RtlMissing(f"the simulation can not be built: {failed}", "make cosim checks its parts") from None
+        raise RtlMissing(
+            f"the simulation can not be built: {failed}", f"{make_command('cosim')} checks its parts"
+        ) from None
 
 
 def open_rtl(count: int, wave: Path | None = None) -> Target:

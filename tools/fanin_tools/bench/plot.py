@@ -10,6 +10,7 @@ from typing import Any
 from fanin_tools.bench.compare import Comparison
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.quantities import render_size
+from fanin_wire.installation import install_command
 
 INCHES, DOTS_PER_INCH = (11.0, 4.5), 120
 MEMORY_BOUND = "memory: all data read, all results written,\nwith as many cores as the device uses"
@@ -20,9 +21,8 @@ def require_plot(paths: Iterable[Path]) -> None:
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
-        raise ToolError(
-            "NOT_SUPPORTED", "plots need matplotlib", "pip install 'fanin[plot]', or leave out --plot"
-        ) from error
+        remedy = f"{install_command('plot')}, or leave it out"
+        raise ToolError("NOT_SUPPORTED", "pictures need matplotlib", remedy) from error
     kinds = sorted(FigureCanvasBase.get_supported_filetypes())
     for path in paths:
         if path.suffix[1:].lower() not in kinds:

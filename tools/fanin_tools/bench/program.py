@@ -164,6 +164,7 @@ def _run(commands: Commands, is_plain: bool, turn: int) -> Run:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
+                env=mpirun.OVERSUBSCRIBE | os.environ,
                 process_group=0,
                 preexec_fn=end_with_caller(signal.SIGTERM),  # of which it ends its ranks
             )

@@ -21,6 +21,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.launch import core_binding
 from fanin_tools.launch.launcher import wait_for_all, wait_for_any
 from fanin_tools.quantities import render_size
+from fanin_wire.installation import make_command
 
 START_SECONDS = 120.0  # compiling, or finding the other hosts
 ANSWER_SECONDS = 300.0
@@ -193,4 +194,4 @@ class Session:
         cause = f"{self.name}: {what}{': ' if said else ''}{said}"
         if self._ours:
             return ToolError("PROGRAM_FAILED", cause, "look at fanin doctor, and at the logs of the devices")
-        return ToolError("PEER_FAILED", cause, "remove .bench and run make bench again")
+        return ToolError("PEER_FAILED", cause, f"remove .bench and install the peers again: {make_command('peers')}")

@@ -22,6 +22,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import place
 from fanin_tools.progress import ProgressCallback
+from fanin_wire.installation import install_command
 
 IMPORTS, ATTACHES, DEVICES = 15, 50, 9
 READY_SECONDS = 120.0  # on a slow machine
@@ -110,7 +111,9 @@ def _processor_time(process: int) -> int:
 def _import() -> int:
     found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     if found.returncode:
-        raise ToolError("PROGRAM_FAILED", f"import fanin: {found.stderr[-300:]}", "install fanin (make install)")
+        raise ToolError(
+            "PROGRAM_FAILED", f"import fanin: {found.stderr[-300:]}", f"install it anew: {install_command()}"
+        )
     nanoseconds, with_compiler = json.loads(found.stdout)
     if with_compiler:
         cause = "import fanin has loaded numba, which programs do not need"

@@ -18,6 +18,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import mpi_compiler
 from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import counted, render_size
+from fanin_wire.installation import make_command
 
 SOURCE = Path(__file__).with_name("streams_program.c")
 SIZES = (8, 64, 512, 4096)
@@ -70,11 +71,13 @@ def measure(
     """
     present = peers.installed(folder)
     if not present:
-        raise UsageError(f"no MPI in {folder}", "make peers installs them; --peers names their folder", "NO_PEERS")
+        raise UsageError(
+            f"no MPI in {folder}", f"{make_command('peers')} installs them; --peers names their folder", "NO_PEERS"
+        )
     rows = []
     for peer, binaries in present:
         with tempfile.TemporaryDirectory(prefix="fanin-streams-") as place:
-            remedy = "install a C compiler, and the peers anew: make peers"
+            remedy = f"install a C compiler, and the peers anew: {make_command('peers')}"
             program = mpi_compiler.build(str(binaries / "mpiexec"), SOURCE, Path(place) / "program", remedy)
             for count in ranks:
                 progress(f"{peer.title}, {counted(count, 'rank')} ...")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -17,6 +19,7 @@ from fanin_tools.cli.demo import demo
 from fanin_tools.cli.dissector import dissector
 from fanin_tools.cli.doctor import doctor
 from fanin_tools.cli.handoff import handoff
+from fanin_tools.cli.help import DEVICES, INSIGHT, PROGRAMS, SERVERS, TRIALS, App
 from fanin_tools.cli.matrix import matrix
 from fanin_tools.cli.mpi_lib import mpi_lib
 from fanin_tools.cli.nccl_lib import nccl_lib
@@ -30,32 +33,24 @@ from fanin_tools.cli.train_sim import train_sim
 from fanin_tools.cli.tune import tune
 from fanin_tools.cli.verbs_lib import verbs_lib
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-app.command()(demo)
-app.add_typer(fabric.app, name="fabric")
-app.add_typer(device.app, name="device")
-app.command()(run)
-app.command()(mpi_lib)
-app.command()(verbs_lib)
-app.command()(nccl_lib)
-app.command()(sharp_prefix)
-app.command()(dissector)
-app.command()(capture)
-app.command()(trace)
-app.command()(tune)
-app.add_typer(bench.app, name="bench")
-app.command()(matrix)
-app.command()(sim)
-app.command()(train_sim)
-app.command()(soak)
-app.command()(conform)
-app.command()(topology)
-app.command()(handoff)
-app.add_typer(placement.app, name="placement")
-app.command()(doctor)
+app = App(no_args_is_help=True)
+COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
+    PROGRAMS: (demo, run, tune, mpi_lib, verbs_lib, nccl_lib, sharp_prefix),
+    INSIGHT: (doctor, capture, trace, dissector),
+    TRIALS: (conform, matrix, soak, sim, train_sim),
+    SERVERS: (topology, handoff),
+}
+for panel, commands in COMMANDS.items():
+    for each in commands:
+        app.command(rich_help_panel=panel)(each)
+app.add_typer(fabric.app, name="fabric", rich_help_panel=DEVICES)
+app.add_typer(device.app, name="device", rich_help_panel=DEVICES)
+app.add_typer(bench.app, name="bench", rich_help_panel=INSIGHT)
+app.add_typer(placement.app, name="placement", rich_help_panel=SERVERS)
+
+
+# Where systems keep ip, tc and nft. The PATH of an ordinary user, and that of root by su, may lack them.
+SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")
 
 
 def show_version(wanted: bool) -> None:
@@ -89,6 +84,7 @@ def main() -> None:
     SIGTERM raises SystemExit, so that ranks and leased fabrics are ended. SIGINT raises KeyboardInterrupt also if a
     shell script starts the command in the background, with SIGINT ignored.
     """
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_FOLDERS])
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(output.obeying(lambda: app(prog_name="fanin", standalone_mode=False)))

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fanin_tools.cli import bench_parts, bench_profile, bench_program, options
+from fanin_tools.cli import bench_parts, bench_profile, bench_program, files, options
+from fanin_tools.cli.help import App
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.progress import print_progress
+from fanin_wire.installation import make_command
 
 if TYPE_CHECKING:
     from fanin_tools.bench.compare import Comparison
@@ -20,17 +22,17 @@ if TYPE_CHECKING:
     from fanin_tools.bench.report import Circumstances
     from fanin_tools.bench.setups import Setup
 
-app = typer.Typer(invoke_without_command=True)
+app = App(invoke_without_command=True)
 bench_parts.add_to(app)
 app.command("profile")(bench_profile.profile)
 app.command("program")(bench_program.program)
 
-Peers = Annotated[Path, typer.Option(help="Folder of the peers' environments (make bench makes it).")]
+Peers = Annotated[Path, files.folder_to_read("The peers' environments (make bench makes it).")]
 Sizes = Annotated[str, typer.Option(help="Message sizes, as in 8,4K,1M. Default: 8 B to --largest.")]
 Largest = Annotated[str, typer.Option(help="Largest message.")]
-Rounds = Annotated[int, typer.Option(min=1, help="Turns of each contender at each size.")]
-PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the result as this picture.")]
-Ranks = Annotated[int, typer.Option(min=2, help="Ranks on the node.")]
+Rounds = Annotated[int, options.count(min=1, help="Turns of each contender at each size.")]
+PlotFile = Annotated[Path | None, files.output_file("--plot", help="Draw the result as this picture.")]
+Ranks = Annotated[int, typer.Option(min=2, max=options.MAX_CHILDREN, help="Ranks on the node.")]
 Contenders = Annotated[str, typer.Option(help="Only these, as in fanin,open-mpi,open-mpi-with-fanin. Default: all.")]
 PEERS = Path(".bench")
 
@@ -88,7 +90,9 @@ def local(
 @app.command()
 @reporting
 def netns(
-    nodes: Annotated[int, typer.Option(min=2, help="Hosts, a namespace and a rank each.")] = 4,
+    nodes: Annotated[
+        int, typer.Option(min=2, max=options.MAX_CHILDREN, help="Hosts, a namespace and a rank each.")
+    ] = 4,
     rate: Annotated[str, typer.Option(help="Shape every link, for example 1gbit.")] = "",
     multicast: options.Multicast = True,
     sizes: Sizes = "",
@@ -113,7 +117,7 @@ def netns(
 @app.command("all")
 @reporting
 def every(
-    into: Annotated[Path, typer.Option(help="Folder for results.md, results.json and a picture of each set-up.")],
+    into: Annotated[Path, files.output_folder(help="For results.md, results.json and a picture of each set-up.")],
     only: Annotated[str, typer.Option(help="Only these set-ups, by the names of their pictures.")] = "",
     sizes: Sizes = "",
     largest: Largest = "256M",
@@ -175,7 +179,7 @@ def _measure(
     if plots:
         plot.require_plot(plots.values())
     if not installed(peers):
-        print_progress(f"no peer in {peers}: measuring ours alone (make bench installs them)")
+        print_progress(f"no peer in {peers}: measuring ours alone; {make_command('peers')} installs them")
     circumstances = report.Circumstances(machine.describe(), versions(peers))
     names = contenders.split(",") if contenders else []
     present = {setup: select_contenders(setup, peers, names) for setup in chosen}

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from fanin_tools.cli import options
+from fanin_tools.cli import files, options
 from fanin_tools.cli.fabric_options import FabricOptions
 from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.progress import print_progress
 from fanin_tools.quantities import counted, parse_size, render_size, render_time
-from fanin_wire.limits import MAX_LANES
+from fanin_wire.limits import MAX_DEVICES, MAX_LANES
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,16 +27,17 @@ def add_to(app: typer.Typer) -> None:
 def streams(
     ranks: Annotated[str, typer.Option(help="Numbers of ranks on the node.")] = "1,2,4,8",
     nodes: Annotated[
-        int | None, typer.Option(min=2, help="Hosts, a namespace and a rank each, in place of one node. Needs root.")
+        int | None,
+        typer.Option(
+            min=2, max=MAX_DEVICES, help="Hosts, a namespace and a rank each, in place of one node. Needs root."
+        ),
     ] = None,
     sizes: Annotated[str, typer.Option(help="Bytes of a rank's block, as in 8,512,4K.")] = "8,64,512,4K",
     default_settings: Annotated[
         bool, options.flag("--default-settings", help="Fanin takes the calls that it takes of any program, not all.")
     ] = False,
-    into: Annotated[Path | None, typer.Option(help="Write the table into this file as well.")] = None,
-    peers: Annotated[Path, typer.Option(help="Folder of the peers' environments (make peers makes it).")] = Path(
-        ".bench"
-    ),
+    into: Annotated[Path | None, files.output_file(help="Write the table there as well.")] = None,
+    peers: Annotated[Path, files.folder_to_read("The peers' environments (make peers makes it).")] = Path(".bench"),
     name: options.Name = "streams",
     json_output: options.Json = False,
 ) -> None:
@@ -49,8 +50,6 @@ def streams(
     counts, lengths = (nodes,) if nodes else _rank_counts(ranks), setups.parse_sizes(sizes)
     bench_streams.check_sizes(lengths)
     forced = not default_settings
-    if into is not None:
-        _check_writable(into)
     fabric = FabricOptions(nodes, 1, netns=True) if nodes else FabricOptions(1, max(counts))
     with leased(Plan(name, fabric.shape()), print_progress) as running:
         rows = bench_streams.measure(running, peers, counts, lengths, print_progress, forced)
@@ -68,21 +67,23 @@ def streams(
 @reporting
 def loss(
     size: Annotated[str, typer.Option("--bytes", help="Length of the message.")] = "16M",
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of each route and rate of loss.")] = 3,
+    rounds: Annotated[int, options.count(min=1, help="Turns of each route and rate of loss.")] = 3,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the result as this picture, and write the table beside it.")
+        Path | None, files.output_file(help="Draw the result as this picture, and write the table beside it.")
     ] = None,
     name: options.Name = "loss",
     json_output: options.Json = False,
 ) -> None:
     """Goodput of allreduce over tree and ring while packets are lost. Needs root and nftables."""
     from fanin_tools.bench import loss_report
+    from fanin_tools.bench.compare import sizes_that_fit
     from fanin_tools.bench.loss import NODES, measure
     from fanin_tools.bench.plot import require_plot
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import leased
 
     length, shape = parse_size(size), FabricOptions(NODES, 1, netns=True).shape()
+    sizes_that_fit([length], NODES, print_progress)
     if plot is not None:
         require_plot([plot])
     with leased(Plan(name, shape), print_progress) as running:
@@ -110,6 +111,7 @@ def fairness(
     json_output: options.Json = False,
 ) -> None:
     """An allreduce of two hosts and a stream of RC WRITEs over the same two NICs: alone, and both at once."""
+    from fanin_tools.bench.compare import sizes_that_fit
     from fanin_tools.bench.fairness import NODES, Load, measure
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import leased
@@ -117,6 +119,7 @@ def fairness(
     if route not in ("tree", "ring"):
         raise UsageError(f"--route {route} has no port to share", "use tree or ring")
     load, shape = Load(route, parse_size(size), polling), FabricOptions(NODES, 1, netns=netns).shape()
+    sizes_that_fit([load.size], NODES, print_progress)
     with leased(Plan(name, shape), print_progress) as running:
         rows, uses = measure(running, load, rounds, print_progress)
     if json_output:
@@ -144,7 +147,9 @@ def fairness(
 
 @reporting
 def engine(
-    cores: Annotated[int, typer.Option(min=1, help="Engines at once, as many as lanes of a device.")] = 1,
+    cores: Annotated[
+        int, typer.Option(min=1, max=MAX_LANES, help="Engines at once, as many as lanes of a device.")
+    ] = 1,
     json_output: options.Json = False,
 ) -> None:
     """Segments per second through the engine of a switch with four children."""
@@ -264,18 +269,17 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
 @reporting
 def sizing(
     costs: Annotated[Path | None, typer.Option(help="What `--json` printed, in place of a measurement.")] = None,
-    nodes: Annotated[int, typer.Option(min=2, help="Nodes below one switch.")] = 4,
-    ranks: Annotated[int, typer.Option(min=1, help="Ranks on each node.")] = 2,
-    gigahertz: Annotated[float | None, typer.Option(min=0.1, help="Clock of this processor, if it is unknown.")] = None,
+    nodes: Annotated[int, typer.Option(min=2, max=options.MAX_CHILDREN, help="Nodes below one switch.")] = 4,
+    ranks: Annotated[int, typer.Option(min=1, max=options.MAX_CHILDREN, help="Ranks on each node.")] = 2,
+    gigahertz: Annotated[
+        float | None, typer.Option(min=0.1, max=1000.0, help="Clock of this processor, if it is unknown.")
+    ] = None,
     name: options.Name = "sizing",
     json_output: options.Json = False,
 ) -> None:
     """An estimate of what a device does on the cores of a card, from costs measured here (docs/sizing.md)."""
     from fanin_tools.bench import sizing
-    from fanin_wire.abi import MAX_CHILDREN
 
-    if ranks > MAX_CHILDREN:
-        raise UsageError(f"--ranks {ranks}", f"a node has {MAX_CHILDREN} at most")
     found = sizing.read(costs) if costs else sizing.measure(name, print_progress, gigahertz)
     job = sizing.Job(nodes, ranks)
     rows = [sizing.estimate(found, card, job) for card in sizing.CARDS]
@@ -302,13 +306,6 @@ def sizing(
             for row in rows
         ],
     )
-
-
-def _check_writable(path: Path) -> None:
-    try:
-        path.touch()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "name another file with --into") from error
 
 
 def _rank_counts(text: str) -> tuple[int, ...]:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @reporting
 def profile(
     sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,64M.")] = "8,64M",
-    ranks: Annotated[int, typer.Option(min=2, help="Ranks on one node, or nodes with --netns.")] = 4,
+    ranks: Annotated[
+        int, typer.Option(min=2, max=options.MAX_CHILDREN, help="Ranks on one node, or nodes with --netns.")
+    ] = 4,
     route: Annotated[str, typer.Option(help="With --netns: tree (the default) or ring.")] = "",
     netns: options.Netns = False,
     lanes: options.Lanes = None,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fanin_tools.bench.program import Outcome
 
 ROUTE = "auto"  # as of fanin run --mpi
-LONGEST = 1_000_000  # seconds; the kernel counts them in 32 bits of milliseconds
 NO_REPORT = "no report of the shim: it stands before programs of one MPI, linked dynamically, that end by MPI_Finalize"
 
 
@@ -32,11 +31,9 @@ NO_REPORT = "no report of the shim: it stands before programs of one MPI, linked
 def program(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", show_default=False)],
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="Number of ranks.")] = 4,
-    turns: Annotated[int, typer.Option(min=1, help="Runs of each, plain and with Fanin.")] = 5,
-    limit: Annotated[
-        int, typer.Option(metavar="SECONDS", min=1, max=LONGEST, help="Time after which a run is ended.")
-    ] = 600,
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, max=options.MAX_RANKS, help="Number of ranks.")] = 4,
+    turns: Annotated[int, options.count(min=1, help="Runs of each, plain and with Fanin.")] = 5,
+    limit: Annotated[int, options.seconds(metavar="SECONDS", min=1, help="Time after which a run is ended.")] = 600,
     directory: Annotated[
         Path, typer.Option(help="Working directory of PROGRAM. Default: the current one.", show_default=False)
     ] = Path(),

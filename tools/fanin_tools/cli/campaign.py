@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,35 +13,43 @@ from rich.table import Table
 
 from fanin_sim.campaign import Replay
 from fanin_sim.findings import Finding, Tally
+from fanin_tools.cli.options import LOADING
 from fanin_tools.cli.output import print_json
 from fanin_tools.errors import ToolError
-from fanin_tools.progress import print_progress
+from fanin_tools.progress import Activity, activity, print_progress, steady
 
 AnyTally = TypeVar("AnyTally", bound=Tally)
 
 
 def run_campaign(
-    run: Callable[[float, int, int], AnyTally],
+    prepare: Callable[[], None],
+    run: Callable[..., AnyTally],
     tables: Callable[[AnyTally], list[Table]],
     seconds: float,
     seed: int,
     processes: int,
+    schedules: int | None,
     *,
     as_json: bool,
 ) -> None:
-    """Runs schedules for a time, and prints the tally.
+    """Runs schedules for a time or a number of them, and prints the tally.
 
     Args:
-        run: the campaign, of seconds, first seed and processes.
+        prepare: loads or compiles what it runs.
+        run: the campaign, of seconds, first seed, processes and `schedules`; its `tell` is called as it goes on.
         tables: the tables of its tally.
-        seconds, seed, processes: as in `fanin_sim.campaign.run_campaign`.
+        seconds, seed, processes, schedules: as in `fanin_sim.campaign.run_campaign`.
         as_json: print the tally as JSON.
 
     Raises:
         ToolError: SIMULATION_FAILED, if anything was violated.
     """
-    print_progress(f"running schedules from seed {seed} on, for {seconds:g} s in {processes} processes ...")
-    tally = run(seconds, seed, processes)
+    number, time = f"{schedules} " if schedules else "", "" if math.isinf(seconds) else f", for {seconds:g} s"
+    print_progress(f"running {number}schedules from seed {seed} on{time}, in {processes} processes ...")
+    with steady(LOADING):
+        prepare()
+    with contextlib.ExitStack() as shown:
+        tally = run(seconds, seed, processes, schedules=schedules, tell=_teller(shown, seconds))
     if as_json:  # the findings are in it
         print_json(tally.as_dict())
         raise typer.Exit(1 if tally.findings else 0)
@@ -51,12 +61,29 @@ def run_campaign(
         raise _defect(first.description, first.replay)
 
 
-def print_replay(replayed: Replay, command: str) -> None:
-    """Prints every event of a schedule, which `command` shows.
+def _teller(shown: contextlib.ExitStack, seconds: float) -> Callable[[float], None]:
+    """Shows how much of the time has passed. It begins when it is first called, after the processes have been forked:
+    they would copy the locks of its thread."""
+    running: list[Activity] = []
+    total = None if math.isinf(seconds) else round(seconds)  # the steps are seconds
+
+    def tell(passed: float) -> None:
+        if not running:
+            running.append(shown.enter_context(activity("running schedules", print_progress, total)))
+        running[0].update(round(min(passed, seconds)))
+
+    return tell
+
+
+def print_replay(prepare: Callable[[], None], replay: Callable[[int], Replay], seed: int, command: str) -> None:
+    """Prints every event of the schedule of a seed, which `command` shows.
 
     Raises:
         ToolError: SIMULATION_FAILED, if anything was violated.
     """
+    with steady(LOADING):
+        prepare()
+        replayed = replay(seed)
     print(replayed.heading)
     for line in replayed.lines:
         print(line)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fanin_tools.cli import options
+from fanin_tools.cli import files, options
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import ToolError
 from fanin_tools.progress import print_progress
@@ -21,10 +21,10 @@ Devices = Annotated[
 Command = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="-- [PROGRAM ARGUMENTS...]", show_default=False, help="Runs meanwhile; the end of it is the end."
+        metavar="[-- PROGRAM [ARGUMENTS]...]", show_default=False, help="Runs meanwhile; the end of it is the end."
     ),
 ]
-Seconds = Annotated[float | None, typer.Option(min=0, help="End after so many seconds. Default: at Ctrl-C.")]
+Seconds = Annotated[float | None, options.seconds(help="End after so many seconds. Default: at Ctrl-C.")]
 Job = Annotated[int | None, typer.Option(min=0, max=0xFFFFFFFF, metavar="JID", help="Of this job only.")]
 Buffer = Annotated[int, typer.Option(min=1, max=64, metavar="MIB", help="Memory for each lane of each device.")]
 
@@ -32,7 +32,7 @@ Buffer = Annotated[int, typer.Option(min=1, max=64, metavar="MIB", help="Memory 
 @reporting
 def capture(
     command: Command = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file, of the format pcapng.")] = Path(
+    output: Annotated[Path, files.output_file("-o", "--output", help="In pcapng. Default: fanin.pcapng.")] = Path(
         "fanin.pcapng"
     ),
     device: Devices = None,
@@ -43,7 +43,7 @@ def capture(
         typer.Option(metavar="KIND", help="Of this kind only: result, probe, ordinary, ...; repeatable."),
     ] = None,
     dropped: Annotated[bool, options.flag("--dropped", help="Only packets that a device drops.")] = False,
-    ring: Annotated[int | None, typer.Option(min=1, metavar="N", help="Keep only the last N packets.")] = None,
+    ring: Annotated[int | None, options.count(min=1, help="Keep only the last N packets.")] = None,
     seconds: Seconds = None,
     buffer: Buffer = 16,
     json_output: options.Json = False,
@@ -67,4 +67,4 @@ def capture(
     if json_output:
         print_json({"file": str(output), **found})
     else:
-        print(f"{output}: {tally.packets} packets, {tally.dropped} of them dropped; {tally.missed} were missed")
+        print(f"{output}: {tally}")

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec import structs
 
-from fanin_tools.cli import options
-from fanin_tools.cli.output import print_json, print_table, reporting
+from fanin_tools.cli import files, options
+from fanin_tools.cli.output import print_json, print_table, print_wrong, reporting
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.progress import print_progress
+from fanin_tools.progress import Activity, print_progress, steady
 
 if TYPE_CHECKING:
+    from fanin_conform.capture import Capture
     from fanin_conform.profile import Profile
     from fanin_conform.suite import Verdict
     from fanin_conform.targets.target import Target
@@ -28,17 +29,24 @@ if TYPE_CHECKING:
 
 
 SWITCH, REFERENCE, RTL, NIC, NIC_LANES = "switch", "reference", "rtl", "nic", "nic-lanes"
-LANES = 2  # of all but `nic`
-DETECTION_S = 3.0  # of the switch: the scripts of silence wait for it
+ENGINE, ENGINE_NIC = "engine", "engine-nic"
+OPENING = {
+    ENGINE: options.LOADING,
+    ENGINE_NIC: options.LOADING,
+    RTL: "compiling the switch in Verilog (half a minute, if it is not there)",
+}
+FILES = ("junit", "wave", "pcap", "json_output")  # options that `again:` leaves out: it must not write over results
 
 
 @contextlib.contextmanager
 def own_switch() -> Iterator[tuple[str, str]]:
     """The address and the group of a switch that runs for the time of the block, in a fabric of its own."""
+    from fanin_conform.profile import load
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
 
-    shape = Shape(nodes=2, ranks_per_node=1, lanes=LANES, detection=DETECTION_S, loopback_group=True)
+    stated = load(SWITCH)
+    shape = Shape(nodes=2, ranks_per_node=1, lanes=stated.lanes, detection=stated.detection_s, loopback_group=True)
     with leased(Plan(private_name(), shape), print_progress) as running:
         switch = running.fabric.switches[0]
         yield switch.address, switch.group
@@ -48,9 +56,7 @@ def own_switch() -> Iterator[tuple[str, str]]:
 def own_reference() -> Iterator[tuple[str, str]]:
     """The address of the switch in plain Python, as a process that runs for the time of the block. It has no group."""
     address = f"127.{160 + (os.getpid() >> 8) % 32}.{os.getpid() % 256}.100"
-    with subprocess.Popen(
-        [sys.executable, "-m", "fanin_reference", address, "--lanes", str(LANES)], stdout=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([sys.executable, "-m", "fanin_reference", address], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
             if not process.stdout.readline():
@@ -61,12 +67,15 @@ def own_reference() -> Iterator[tuple[str, str]]:
 
 
 @contextlib.contextmanager
-def own_nic(lanes: int) -> Iterator[tuple[str, str]]:
-    """A NIC that runs for the time of the block, in a fabric of its own: its address, and the command of its agent."""
+def own_nic(profile: str) -> Iterator[tuple[str, str]]:
+    """A NIC with such a profile, in a fabric of its own for the time of the block: its address, and the command of its
+    agent."""
+    from fanin_conform.profile import load
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
 
-    shape = Shape(nodes=1, direct=True, lanes=lanes, detection=DETECTION_S)
+    stated = load(profile)
+    shape = Shape(nodes=1, direct=True, lanes=stated.lanes, detection=stated.detection_s)
     with leased(Plan(private_name(), shape), print_progress) as running:
         (nic,) = running.fabric.nics
         command = [sys.executable, "-m", "fanin_agent", str(running.state.socket(nic.name))]
@@ -76,7 +85,7 @@ def own_nic(lanes: int) -> Iterator[tuple[str, str]]:
 def named_target(name: str, group: str, agent: str, held: contextlib.ExitStack) -> tuple[str, str, str]:
     """Target, group and agent as `open_target` takes them; processes of our own run until `held` is closed."""
     if name in (NIC, NIC_LANES):
-        address, command = held.enter_context(own_nic(LANES if name == NIC_LANES else 1))
+        address, command = held.enter_context(own_nic(name))
         return f"nic://{address}", group, agent or command
     own = {SWITCH: own_switch, REFERENCE: own_reference}.get(name)
     if own is None:
@@ -94,6 +103,7 @@ def is_nic(target: str) -> bool:
 
 @reporting
 def conform(
+    context: typer.Context,
     scripts: Annotated[
         list[str] | None, typer.Argument(help="Parts of the names of scripts. Default: all scripts.")
     ] = None,
@@ -115,16 +125,21 @@ def conform(
         str, typer.Option(metavar="PLACE", help="What works the NIC as its host does: HOST:PORT, or a command.")
     ] = "",
     profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What the device implements, in TOML. Default: everything.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="What the device implements: a file in TOML, or one that is shipped: switch, reference, nic, "
+            "nic-lanes, rocev2. Default: everything.",
+        ),
+    ] = "",
+    seed: options.Seed = 1,
     conversations: Annotated[
-        int, typer.Option(min=0, metavar="N", help="In place of scripts, N random conversations, from the seed on.")
+        int,
+        options.count(min=0, help="In place of scripts, N random conversations, from the seed on."),
     ] = 0,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.")] = None,
-    wave: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of rtl: write the waveform of all signals, as VCD.")
-    ] = None,
+    junit: Annotated[Path | None, files.output_file(help="Write the verdicts as JUnit XML.")] = None,
+    wave: Annotated[Path | None, files.output_file(help="Of rtl: write the waveform of all signals, as VCD.")] = None,
+    pcap: Annotated[Path | None, files.output_file(help="Write all packets as pcapng, each with its script.")] = None,
     json_output: options.Json = False,
 ) -> None:
     """Test packet by packet whether a device follows the protocol. Each script names the demands of SPEC.md."""
@@ -142,10 +157,13 @@ def conform(
         raise UsageError(f"no script for {stated.role} is called {called}", "see docs/conformance.md for the names")
     if conversations and is_nic(target):
         raise UsageError("there are no conversations with a NIC", "name a switch, or leave --conversations out")
+    _refuse_unused(context, target, conversations)
     with contextlib.ExitStack() as held:
+        capture = held.enter_context(contextlib.closing(_capture(pcap))) if pcap else None
         try:
             place, address, worker = named_target(target, group, agent, held)
-            target_opened = open_target(place, local, suite.ADDRESSES, address, worker, wave=wave)
+            with steady(OPENING.get(target, f"opening {place}")):
+                target_opened = open_target(place, local, suite.ADDRESSES, address, worker, wave=wave)
             opened = held.enter_context(contextlib.closing(target_opened))
         except TargetInvalid as error:
             raise UsageError(str(error), error.remedy) from None
@@ -153,73 +171,105 @@ def conform(
             raise _agent_error(error) from None
         try:
             if conversations:
-                return _converse(opened, target, range(seed, seed + conversations), stated)
+                captured = capture.of(opened, "conversation") if capture else opened
+                return _converse(captured, context, range(seed, seed + conversations), stated)
             several = functools.partial(open_target, place, "", suite.ADDRESSES, "", worker)
             beside = (lambda number: several(number=number)) if opens_several(place, local, worker) else None
-            verdicts = suite.run(opened, selected, seed, lambda verdict: None, stated, beside)
+            with steady("running scripts", total=len(selected)) as running:
+                count = itertools.count(1)
+                say = lambda _: running.update(next(count))  # noqa: E731
+                verdicts = suite.run(opened, selected, seed, say, stated, beside, capture)
         except NoFaninDevice as error:
             cause = f"no Fanin device answers at {error}"
             raise ToolError("NO_DEVICE", cause, "start the device, or correct the address") from None
         except AgentError as error:
             raise _agent_error(error) from None
-    if junit:
-        junit.write_bytes(report.junit(verdicts, target, seed))
+    again = functools.partial(_again, context)
     if json_output:
-        print_json(report.as_dict(verdicts, target, seed))
+        print_json(report.as_dict(verdicts, target, seed, again))
     else:
-        _print(verdicts, target, seed)
+        _print(verdicts, target, again)
+    if junit:
+        junit.write_bytes(report.junit(verdicts, target, again))  # the verdicts are out, whatever becomes of the file
     failed = [verdict for verdict in verdicts if verdict.outcome == suite.FAILED]
     if failed:
         names = ", ".join(verdict.script.name for verdict in failed)
         cause = f"{len(failed)} of {len(verdicts)} scripts failed: {names}"
-        raise ToolError("NOT_CONFORMING", cause, "compare what was expected with what was seen, above")
+        remedy = "compare what was expected with what was seen, above; --profile says what a device does not implement"
+        raise ToolError("NOT_CONFORMING", cause, remedy)
+
+
+def _refuse_unused(context: typer.Context, target: str, conversations: int) -> None:
+    """Options that the run would ignore."""
+    at_address = target.startswith(("udp://", "nic://"))
+    unused = {"group": not at_address, "local": target in (ENGINE, ENGINE_NIC, RTL)}
+    unused |= {"agent": not is_nic(target) or target == ENGINE_NIC}
+    unused |= dict.fromkeys(("scripts", "junit", "json_output"), conversations > 0)
+    others = options.given(context, *(name for name in context.params if not unused.get(name)))
+    if others:
+        way = "--conversations" if conversations else f"--target {target}"
+        raise UsageError(f"{', '.join(others)} with {way}", "leave it out")
+
+
+def _capture(file: Path) -> Capture:
+    from fanin_conform.capture import Capture
+
+    try:
+        return Capture(file)
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}", "give a file that can be written (--pcap)") from None
+
+
+def _again(context: typer.Context, script: str) -> str:
+    """The command that repeats a script."""
+    return options.again(context, [script], *FILES)
 
 
 def _agent_error(error: AgentError) -> ToolError:
     return ToolError(error.name, error.text, "start the agent, or correct --agent (docs/agent.md)")
 
 
-def _converse(device: Target, name: str, seeds: range, profile: Profile) -> None:
+def _converse(device: Target, context: typer.Context, seeds: range, profile: Profile) -> None:
     from fanin_conform import conversation, suite
     from fanin_conform.targets.reference import ReferenceTarget
 
-    found = conversation.search(device, ReferenceTarget(suite.ADDRESSES), seeds, profile)
+    with steady("holding conversations", total=len(seeds)) as holding:
+        found = conversation.search(device, ReferenceTarget(suite.ADDRESSES), _counted(seeds, holding), profile)
     if found is None:
-        print(f"{len(seeds)} conversations, and {name} said in each what the reference switch says")
+        print(f"{len(seeds)} conversations, and {device.name} said in each what the reference switch says")
         return
     seed = found.conversation.seed
-    print(f"{found}\nagain: fanin conform --target {name} --seed {seed} --conversations 1")
+    once = ["--seed", str(seed), "--conversations", "1"]
+    print(f"{found}\nagain: {options.again(context, once, *FILES, 'seed', 'conversations')}")
     cause = f"the device does not say what the reference switch says, in the conversation of seed {seed}"
     raise ToolError("NOT_CONFORMING", cause, "compare the last packets, above; it was shrunk to what it needs")
 
 
-def _profile(file: Path | None, target: str) -> Profile:
-    from fanin_conform.profile import EVERY_NIC, EVERYTHING, read
+def _counted(seeds: range, holding: Activity) -> Iterator[int]:
+    for done, seed in enumerate(seeds):
+        holding.update(done)
+        yield seed
+
+
+def _profile(place: str, target: str) -> Profile:
+    from fanin_conform.profile import EVERY_NIC, EVERYTHING, load, read, shipped
     from fanin_conform.targets.rtl import RtlMissing, profile
     from fanin_wire.settings import InvalidSetting
 
-    if file is None and target == RTL:
+    if not place and target == RTL:
         try:
             return read(profile())
         except RtlMissing as lacking:
             raise UsageError(str(lacking), lacking.remedy) from None
-    if file is None:
-        own: dict[str, dict[str, Any]] = {
-            SWITCH: {"lanes": LANES, "detection_s": DETECTION_S},
-            REFERENCE: {"lanes": LANES, "middle": False, "ahead": False, "shares": False},
-            NIC: {"detection_s": DETECTION_S},
-            NIC_LANES: {"detection_s": DETECTION_S, "lanes": LANES},
-        }
-        return structs.replace(EVERY_NIC if is_nic(target) else EVERYTHING, **own.get(target, {}))
+    if not place and target not in shipped():
+        return EVERY_NIC if is_nic(target) else EVERYTHING
     try:
-        return read(file.read_text())
+        return load(place or target)
     except InvalidSetting as error:
-        raise UsageError(f"{file}: {error.place}: {error.cause}", error.remedy) from None
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}", "give a file in TOML") from None
+        raise UsageError(f"{place}: {error.place}: {error.cause}", error.remedy) from None
 
 
-def _print(verdicts: list[Verdict], target: str, seed: int) -> None:
+def _print(verdicts: list[Verdict], target: str, again: Callable[[str], str]) -> None:
     from fanin_conform import report, suite
 
     groups = dict.fromkeys(verdict.script.name.partition("/")[0] for verdict in verdicts)
@@ -228,10 +278,10 @@ def _print(verdicts: list[Verdict], target: str, seed: int) -> None:
     for group in groups:
         own = [verdict for verdict in verdicts if verdict.script.name.startswith(f"{group}/")]
         rows.append([group, *(str(sum(verdict.outcome == each for verdict in own)) for each in outcomes)])
-    print_table(f"conformance of {target}", ["group", *outcomes], rows)
+    print_table(f"conformance of {target}", ["group", *outcomes], rows, wrong=suite.FAILED)
     for verdict in verdicts:
         if verdict.outcome == suite.FAILED:
-            print(f"\n{report.failure_text(verdict, target, seed)}")
+            print_wrong(f"\n{report.failure_text(verdict, again)}")
         elif verdict.outcome == suite.NOT_RUN:
             print_progress(f"not run: {verdict.script.name}: {verdict.text}")
         if verdict.left_out:

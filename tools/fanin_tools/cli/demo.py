@@ -36,6 +36,7 @@ def demo(
     json_output: options.Json = False,
 ) -> None:
     """Run every collective over every route, and verify every bit with numpy."""
+    from fanin_tools.bench import compare
     from fanin_tools.demo import allreduce
     from fanin_tools.demo import sections as demonstration
     from fanin_tools.fabric.generate import Plan
@@ -44,6 +45,7 @@ def demo(
     settings = options.job_settings(slots, reproducible, wide)
     task = allreduce.Task(parse_size(size), dtype, op, settings, registered=not ordinary)
     allreduce.check_task(task)
+    compare.sizes_that_fit([task.message_bytes], fabric.shape().nodes * fabric.shape().ranks_per_node, print_progress)
     plan, chosen = Plan(name, fabric.shape()), demonstration.parse_sections(sections)
     routes = allreduce.routes_of(plan.preview(), route)
     with leased(plan, print_progress) as running:
@@ -60,5 +62,7 @@ def _print_tables(shown: DemoResult) -> None:
 
     from fanin_tools.demo import report
 
+    console = Console(highlight=False)
     for table in report.tables(shown):
-        Console().print(table)
+        console.print(table)
+    console.print(report.last_line(shown))

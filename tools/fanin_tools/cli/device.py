@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from fanin_tools.cli import options
+from fanin_tools.cli.help import App
 from fanin_tools.cli.output import print_json, reporting
 
-app = typer.Typer(no_args_is_help=True, help="One device, by its control socket.")
+app = App(no_args_is_help=True, help="One device, by its control socket.")
 
 Socket = Annotated[Path, typer.Argument(help="Control socket: the --socket of fanin-nic or fanin-switch.")]
 

@@ -7,17 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from fanin_tools.cli import options
+from fanin_tools.cli import fabric_hosts, options
 from fanin_tools.cli.fabric_options import FabricOptions, with_fabric_options
+from fanin_tools.cli.help import App
 from fanin_tools.cli.output import print_json, report, reporting
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.progress import print_progress
+from fanin_tools.progress import print_progress, steady
 from fanin_tools.quantities import render_size
 
-app = typer.Typer(no_args_is_help=True, help="Devices and links on this machine.")
+app = App(no_args_is_help=True, help="Devices and links on this machine; `check` and `job`: on several hosts.")
 
 DEFAULTS = FabricOptions()
-STATUS_COLUMNS = ("device", "address", "pid", "state", "leased", "jobs", "sent", "received")
+STATUS_COLUMNS = (
+    *("device", "address", "pid", "state", "leased", "jobs"),
+    *("requests", "segments", "sent", "received"),  # requests of ranks, segments of messages: what the device has done
+)
+WIDE, WIDE_COLUMNS = 100, ("pid", "leased")  # shown where so many characters fit into a line
 LEFT_COLUMNS = ("device", "address", "state")
 
 
@@ -68,7 +73,7 @@ def status(
         errors = [{"error": failure and failure.as_dict()} for failure in failures]
         print_json([fabric | error for fabric, error in zip(fabrics, errors, strict=True)])
     elif not fabrics:
-        print("no fabric is up")
+        print("no fabric is up: fanin fabric up")
     else:
         _print_tables(fabrics)
     codes = [report(failure, as_json=False) for failure in failures if failure]
@@ -88,32 +93,49 @@ def _lost_devices(fabric: dict[str, Any]) -> ToolError | None:
 
 
 def _print_tables(fabrics: list[dict[str, Any]]) -> None:
-    """Print tables that fit into 80 columns. A long name is folded; nothing is cut off."""
+    """Print each fabric as a tree. A table fits into 80 columns: a long name is folded, nothing is cut off; and some
+    columns are left out where there is no room."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
+    console = Console()
+    columns = [each for each in STATUS_COLUMNS if console.width >= WIDE or each not in WIDE_COLUMNS]
     for fabric in fabrics:
         title = f"fabric {fabric['name']}"
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0)
-        for column in STATUS_COLUMNS:
+        for column in columns:
             justify: Any = "left" if column in LEFT_COLUMNS else "right"
             table.add_column(column, justify=justify, overflow="fold", no_wrap=column != "device")
         for row in fabric["devices"]:
-            table.add_row(row["name"], row["address"] or "-", str(row["pid"] or "-"), *_cells(row))
-        Console().print(table)
+            cells = _cells(row)
+            table.add_row(*(cells.get(column, "-") for column in columns))
+        console.print(table)
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """The cells of a device by their columns. One that does not answer has few."""
+    known = {
+        "device": "  " * row["depth"] + row["name"],
+        "address": row["address"] or "-",
+        "pid": str(row["pid"] or "-"),
+    }
     answer = row["answer"]
     if not row["offload"]:
-        return ["plain", "-", "-", "-", "-"]
+        return known | {"state": "plain"}
     if answer is None:
-        return ["silent" if row["pid"] else "gone", "-", "-", "-", "-"]
-    slots, links = answer["slots"], answer["links"].values()
-    traffic = [sum(link[key] for link in links) for key in ("tx_bytes", "rx_bytes")]
-    leased = f"{slots['leased']}/{slots['total']}"
-    return ["drains" if answer["draining"] else "ready", leased, str(len(answer["jobs"])), *map(render_size, traffic)]
+        return known | {"state": "silent" if row["pid"] else "gone"}
+    slots, links, counters = answer["slots"], answer["links"].values(), answer.get("counters", {})
+    sent, received = (render_size(sum(link[key] for link in links)) for key in ("tx_bytes", "rx_bytes"))
+    return known | {
+        "state": "drains" if answer["draining"] else "ready",
+        "leased": f"{slots['leased']}/{slots['total']}",
+        "jobs": str(len(answer["jobs"])),
+        "requests": str(counters.get("requests", 0)),
+        "segments": str(counters.get("segments", 0)),
+        "sent": sent,
+        "received": received,
+    }
 
 
 @app.command()
@@ -160,8 +182,13 @@ def down(name: options.Name = "default", json_output: options.Json = False) -> N
     """End all devices and remove everything of the fabric, also after a crash."""
     from fanin_tools.fabric import lifecycle
 
-    present = lifecycle.down(name)
+    with steady(f"ending fabric {name}"):
+        present = lifecycle.down(name)
     if json_output:
         print_json({"name": name, "was_present": present})
     else:
         print(f"fabric {name} is down" if present else f"fabric {name} was not up")
+
+
+app.command()(fabric_hosts.check)
+app.command()(fabric_hosts.job)

@@ -28,13 +28,14 @@ def handoff(
         Path | None, typer.Argument(help="Topology of the receiving node. Default: the same.", show_default=False)
     ] = None,
     size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="The data: 32M, 4097.")] = "32M",
-    links: Annotated[int, typer.Option(min=0, help="Most links. 0: as many as the topologies have.")] = 0,
+    links: Annotated[int, options.count(help="Most links. 0: as many as the topologies have.")] = 0,
     holder: Annotated[
-        int | None, typer.Option(min=0, help="The only GPU that holds the data. Default: all do.", show_default=False)
+        int | None,
+        options.count(min=0, help="The only GPU that holds the data. Default: all do.", show_default=False),
     ] = None,
     whole: Annotated[bool, options.flag("--whole", help="Share whole stripes in the receiving node.")] = False,
-    granule: Annotated[int, typer.Option(min=1, help="Bytes of an element, which is not cut.")] = 1,
-    chunks: Annotated[int, typer.Option(min=0, help="Chunks of the stages. 0: as many as are fastest.")] = 1,
+    granule: Annotated[int, typer.Option(min=1, max=1 << 40, help="Bytes of an element, which is not cut.")] = 1,
+    chunks: Annotated[int, options.count(help="Chunks of the stages. 0: as many as are fastest.")] = 1,
     nic: Annotated[str, typer.Option(metavar="RATE", help="Of a NIC whose rate is not known.")] = "200gbit",
     inside: Annotated[str, typer.Option(metavar="RATE", help="Of a GPU to the others of its node.")] = "1600gbit",
     json_output: options.Json = False,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @reporting
 def matrix(
     sample: Annotated[bool, options.flag("--sample", help="Few cases, which cover every two values together.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the sample and of all random choices.")] = 1,
+    seed: options.Seed = 1,
     topologies: Annotated[str, typer.Option(help="Only these, for example ring,mixed. Default: all.")] = "",
     collectives: Annotated[str, typer.Option(help="Only these, for example reduce,barrier. Default: all.")] = "",
     name: options.Name = "matrix",

@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from fanin_tools.cli import options
+from fanin_tools.cli import files, options
 from fanin_tools.cli.output import print_json, reporting
 
 LaunchAgent = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
+    files.output_file(
         help="Also write a script that mpirun can call in the place of ssh to enter the namespaces of a fabric.",
     ),
 ]

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fanin_tools.errors import UsageError
-from fanin_wire.limits import MAX_JOB_SLOTS, MAX_LANES, MIN_JOB_SLOTS
+from fanin_wire.limits import MAX_DETECTION, MAX_DEVICES, MAX_JOB_SLOTS, MAX_LANES, MIN_DETECTION, MIN_JOB_SLOTS
 
 if TYPE_CHECKING:
     from fanin_wire.settings import JobSettings
+
+MAX_CHILDREN = 64  # fanin_wire.abi.MAX_CHILDREN, whose module takes a while to load
+MAX_RANKS = MAX_DEVICES * MAX_CHILDREN  # of a run
+MAX_SECONDS = 1_000_000  # of any wait or run; the kernel counts milliseconds in 32 bits
+MAX_COUNT = 1_000_000  # of turns, rows and whatever else is only counted
+LOADING = "loading compiled code; what the cache lacks is compiled, in a minute or two"
+MAX_SEED = 2**62  # campaigns count on from it, in 64 bits
 
 
 def flag(names: str, *, help: str) -> Any:
@@ -18,11 +27,27 @@ def flag(names: str, *, help: str) -> Any:
     return typer.Option(names, metavar="", help=help)
 
 
+def count(*names: str, min: int = 0, **shown: Any) -> Any:
+    """An option for a number of things."""
+    return typer.Option(*names, min=min, max=MAX_COUNT, **shown)
+
+
+def seconds(*names: str, min: float = 0.0, **shown: Any) -> Any:
+    """An option for a duration."""
+    return typer.Option(*names, min=min, max=MAX_SECONDS, **shown)
+
+
+Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of all random numbers.")]
 Json = Annotated[bool, flag("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Option("--name", "--fabric", help="Name of the fabric.")]
 Nodes = Annotated[
     int | None,
-    typer.Option(min=1, help="Hosts, each with a NIC. Default: 4, or the product of --fanout.", show_default=False),
+    typer.Option(
+        min=1,
+        max=MAX_DEVICES,
+        help="Hosts, each with a NIC. Default: 4, or the product of --fanout.",
+        show_default=False,
+    ),
 ]
 Fanout = Annotated[
     str, typer.Option(metavar="AxBx...", help="Tree of switches: devices below each switch, from the top, NICs last.")
@@ -31,7 +56,8 @@ PlainLeaves = Annotated[
     bool, flag("--plain-leaves", help="The lowest switches only forward; the NICs of each form a ring.")
 ]
 RanksPerNode = Annotated[
-    int | None, typer.Option(min=1, help="Ranks that may run on each host. Default: 64, all that a device takes.")
+    int | None,
+    typer.Option(min=1, max=MAX_CHILDREN, help="Ranks that may run on each host; a device takes 64."),
 ]
 Direct = Annotated[bool, flag("--direct", help="Links from NIC to NIC in a cycle, no switch.")]
 Netns = Annotated[bool, flag("--netns", help="A network namespace per host, veth links (needs root).")]
@@ -45,14 +71,24 @@ Lanes = Annotated[
         show_default=False,
     ),
 ]
-Detection = Annotated[float, typer.Option(metavar="SECONDS", help="Silence after which a neighbour is lost.")]
+Detection = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", min=MIN_DETECTION, max=MAX_DETECTION, help="Silence after which a neighbour is lost."
+    ),
+]
 Multicast = Annotated[
     bool, flag("--multicast/--no-multicast", help="The only switch over namespaces multicasts results.")
 ]
 Switch = Annotated[str, typer.Option(metavar="MODEL", help="software; rtl: the switch in Verilog, simulated.")]
 Timeout = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", min=0, help="Longest wait. Default: as long as it takes.", show_default=False),
+    seconds(
+        metavar="SECONDS",
+        min=0,
+        help="Longest wait. Default: as long as it takes.",
+        show_default=False,
+    ),
 ]
 Route = Annotated[str, typer.Option(help="Route of the job: tree, ring, local, auto.")]
 BindTo = Annotated[str, typer.Option(help="core: bind each rank to one core, in turn; none.")]
@@ -87,3 +123,20 @@ def given(context: typer.Context, *allowed: str) -> list[str]:
         if parameter.name not in allowed and source is not None and source.name == "COMMANDLINE":
             found.append(parameter.opts[0])
     return found
+
+
+def again(context: typer.Context, arguments: Sequence[str], *left_out: str) -> str:
+    """The command with the options that it was given and other arguments.
+
+    left_out: parameters that are not repeated, such as files that would be written over.
+    """
+    words = ["fanin", *context.command_path.split()[1:]]
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in left_out or parameter.param_type_name != "option" or source is None:
+            continue
+        if source.name == "COMMANDLINE":
+            value = context.params[parameter.name or ""]
+            names = [*parameter.opts, *parameter.secondary_opts]
+            words += [names[0 if value else -1]] if isinstance(value, bool) else [names[0], str(value)]
+    return shlex.join([*words, *arguments])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
+import math
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -12,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
+from fanin_tools import kernel_files
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.progress import print_progress
 
@@ -19,9 +23,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 TRACEBACK_VARIABLE = "FANIN_TRACEBACK"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell gives it
+WRONG = "bold red"
+NO_READER = 141  # 128 + SIGPIPE
 TERMINATED = 143  # 128 + SIGTERM
+STREAMS = STANDARD_OUTPUT, ERROR_OUTPUT = 1, 2
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WITH_PROGRAM = ("fanin run", "fanin bench program")  # the commands with a program behind --
 # The base of all errors of the parser. Some versions of typer use the parser of click, others a copy of it.
+NO_COMMAND = "NoArgsIsHelpError"  # its message is the help, which some versions have printed
 ParserError: Any = typer.BadParameter.__mro__[1]
 
 
@@ -30,8 +39,8 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=asdict))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a result for people, with cells aligned to the right."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, wrong: str = "") -> None:
+    """Print a result for people, with cells aligned to the right. wrong: a column whose cells are red unless "0"."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text  # a cell is what it says: no markup, and no emoji in 0000:ab:00.0
@@ -40,8 +49,20 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for column in columns:
         table.add_column(Text(column), justify="right")
     for row in rows:
-        table.add_row(*map(Text, row))
+        styles = [WRONG if column == wrong and cell != "0" else "" for column, cell in zip(columns, row, strict=True)]
+        table.add_row(*map(Text, row, styles))
     Console().print(table)
+
+
+def print_wrong(text: str) -> None:
+    """Print what is wrong, its first line in red on a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    head, _, rest = text.lstrip("\n").partition("\n")
+    print(end="\n" * (len(text) - len(text.lstrip("\n"))))
+    Console(soft_wrap=True).print(Text(head, WRONG))
+    print(rest)
 
 
 def reporting(command: Callable[P, R]) -> Callable[P, R]:
@@ -50,20 +71,52 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def wrapped(*arguments: P.args, **options: P.kwargs) -> R:
         try:
+            _require_numbers(options)
             return command(*arguments, **options)
         except ToolError as error:
             failure = error
         except KeyboardInterrupt:
             failure = _interrupted("Ctrl-C", INTERRUPTED)
-        except SystemExit:
+        except SystemExit as error:
+            if error.code != TERMINATED:  # as rich says that the reader of its output is gone
+                raise typer.Exit(ends_without_reader()) from None
             failure = _interrupted("SIGTERM", TERMINATED)
         except Exception as error:
+            if reader_is_gone():
+                raise typer.Exit(ends_without_reader()) from None
             if isinstance(error, typer.Exit) or os.environ.get(TRACEBACK_VARIABLE):
                 raise
             failure = _unforeseen(error)
         raise typer.Exit(report(failure, as_json=bool(options.get("json_output"))))
 
     return wrapped
+
+
+def _require_numbers(given: dict[str, Any]) -> None:
+    """Refuse what is no number: it passes every comparison with the bounds of an option."""
+    for name, value in given.items():
+        if isinstance(value, float) and math.isnan(value):
+            raise UsageError(f"--{name.replace('_', '-')} {value} is no number", "write one, as in 0.5")
+
+
+def reader_is_gone() -> bool:
+    """Whether standard or error output is a pipe that nobody reads any more, as after `| head`."""
+    watched = select.poll()
+    for descriptor in STREAMS:
+        watched.register(descriptor, select.POLLOUT)
+    return any(event & select.POLLERR for _, event in watched.poll(0))
+
+
+def ends_without_reader() -> int:
+    """Discard what is still to be written. Returns the exit code, which is that of a program that SIGPIPE ends."""
+    _discard(*STREAMS)
+    return NO_READER
+
+
+def _discard(*descriptors: int) -> None:
+    with open(os.devnull, "wb") as nowhere:
+        for descriptor in descriptors:
+            os.dup2(nowhere.fileno(), descriptor)
 
 
 def report(failure: ToolError, as_json: bool) -> int:
@@ -77,13 +130,23 @@ def report(failure: ToolError, as_json: bool) -> int:
 def obeying(application: Callable[[], int | None]) -> int:
     """Run the whole command and return its exit code. Errors of the parser are reported as all other errors."""
     try:
-        return application() or 0
+        code = application() or 0
+        print(end="", flush=True)
+        return code
+    except OSError as error:  # of the output: subcommands report all others
+        if reader_is_gone():
+            return ends_without_reader()
+        _discard(STANDARD_OUTPUT)  # else the interpreter tries once more, and complains
+        return report(_unforeseen(error), as_json=False)
+    except ToolError as error:
+        return report(error, as_json=asks_for_json(sys.argv[1:]))
     except typer.Abort:
         return report(_interrupted("Ctrl-C", INTERRUPTED), as_json=asks_for_json(sys.argv[1:]))
     except ParserError as error:
-        cause = " ".join(error.format_message().split()).rstrip(".")
-        if not cause:  # without a command the parser has shown the help
+        if type(error).__name__ == NO_COMMAND:
+            print(error.format_message().strip(), file=sys.stderr)
             return UsageError.EXIT_CODE
+        cause = " ".join(error.format_message().split()).rstrip(".")
         command = error.ctx.command_path if error.ctx else "fanin"
         remedy = f"see {command} --help"
         if command in WITH_PROGRAM and "--" not in sys.argv:
@@ -105,10 +168,15 @@ def _interrupted(by: str, exit_code: int) -> ToolError:
 
 def _unforeseen(error: Exception) -> ToolError:
     """The error for an exception that no subcommand expects: it is a defect of this command, unless compiled code can
-    be kept nowhere, which any import of such code may find."""
+    be kept nowhere, which any import of such code may find, or the kernel does not show its files."""
     from fanin_nic.native.cache import CacheUnavailable
 
     if isinstance(error, CacheUnavailable):
         return ToolError("COMPILATION_FAILED", error.cause, error.remedy)
+    if isinstance(error, OSError) and (failure := kernel_files.missing(error)):
+        return failure
+    if isinstance(error, OSError) and error.errno in FULL:
+        cause = f"{error.filename or 'the output'} can not be written: {error.strerror}"
+        return ToolError("BAD_PATH", cause, "make room there, or write to another place")
     cause = f"{type(error).__name__}: {error}"
     return ToolError("INTERNAL_ERROR", cause, f"report this defect with the output under {TRACEBACK_VARIABLE}=1")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
+from fanin_tools.cli.help import App
 from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.cli.topology import read
 from fanin_tools.errors import ToolError, UsageError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from fanin_cluster.placement.classes import ServerClasses
     from fanin_cluster.topology.machine import Machine
 
-app = typer.Typer(no_args_is_help=True, help="Give the workers of a job GPUs and NICs that fit each other.")
+app = App(no_args_is_help=True, help="Give the workers of a job GPUs and NICs that fit each other.")
 
 
 File = Annotated[Path | None, typer.Argument(help="A topology in XML. Default: this machine.", show_default=False)]
@@ -97,8 +98,8 @@ def slices(
 @reporting
 def choose(
     nodes: Annotated[list[str], typer.Argument(help="Of each node the free pairs of each class: 0,3 1,0 3,2.")],
-    workers: Annotated[int, typer.Option(min=1, help="Workers of the job.")] = 1,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs of each worker.")] = 1,
+    workers: Annotated[int, options.count(min=1, help="Workers of the job.")] = 1,
+    gpus: Annotated[int, options.count(min=1, help="GPUs of each worker.")] = 1,
     spread: Annotated[bool, options.flag("--spread", help="Each worker on a node of its own.")] = False,
     reading: Annotated[str, typer.Option(help="total, recommended or votes: docs/placement.md.")] = "total",
     json_output: options.Json = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from fanin_sim.rdma import RdmaTally, replay, run
+from fanin_sim.rdma import RdmaTally, prepare, replay, run
 from fanin_tools.cli.campaign import counts, faults, print_replay, run_campaign
 
 ROWS = {
@@ -19,14 +19,14 @@ ROWS = {
 }
 
 
-def run_rdma(seconds: float, seed: int, processes: int, *, as_json: bool) -> None:
-    """Runs schedules for a time and prints the tally. Raises as `campaign.run_campaign`."""
-    run_campaign(run, tables, seconds, seed, processes, as_json=as_json)
+def run_rdma(seconds: float, seed: int, processes: int, schedules: int | None, *, as_json: bool) -> None:
+    """Runs schedules and prints the tally. Arguments and errors are those of `campaign.run_campaign`."""
+    run_campaign(prepare, run, tables, seconds, seed, processes, schedules, as_json=as_json)
 
 
 def run_rdma_trace(seed: int) -> None:
     """Runs one seed, and prints every event. Raises as `campaign.print_replay`."""
-    print_replay(replay(seed), f"fanin sim --rdma --seed {seed} --trace")
+    print_replay(prepare, replay, seed, f"fanin sim --rdma --seed {seed} --trace")
 
 
 def tables(tally: RdmaTally) -> list[Table]:

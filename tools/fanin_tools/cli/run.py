@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +28,7 @@ OF_MPI = ("command", "ranks", "name", "route", "detection", "mpi", "mpirun", "js
 def run(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", show_default=False)],
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="Number of ranks.")] = 1,
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, max=options.MAX_RANKS, help="Number of ranks.")] = 1,
     name: options.Name = "default",
     route: options.Route = "auto",
     reproducible: options.Reproducible = "none",
@@ -41,6 +42,10 @@ def run(
     bind_to: options.BindTo = "none",
     mpi: Annotated[bool, options.flag("--mpi", help="PROGRAM uses MPI; mpirun starts it with the shim.")] = False,
     mpirun: Annotated[str, typer.Option(help="Launcher of --mpi, with its options.")] = "mpirun",
+    pyverbs: Annotated[
+        bool,
+        options.flag("--pyverbs", help="PROGRAM imports pyverbs: let it find the system's (Debian: python3-pyverbs)."),
+    ] = False,
     json_output: Annotated[
         bool, options.flag("--json", help="Print the result as JSON; the output of PROGRAM goes to the error output.")
     ] = False,
@@ -49,6 +54,7 @@ def run(
     from fanin_tools.fabric.lease import leased
     from fanin_tools.launch import core_binding, launcher
     from fanin_tools.launch import mpirun as mpi_launcher
+    from fanin_tools.launch import pyverbs as system_pyverbs
     from fanin_tools.launch.placement import check_route, place
 
     check_route(route)
@@ -63,7 +69,10 @@ def run(
         launcher.require_program(command[0])
     is_named = "--name" in options.given(context)
     spread = not mpi or route != "auto"  # several NICs of one machine would be slower than the MPI itself
-    with leased(fabric_of_run(name, is_named, ranks, route, detection, spread), print_progress) as running:
+    with (
+        system_pyverbs.added(command) if pyverbs else contextlib.nullcontext(command) as words,
+        leased(fabric_of_run(name, is_named, ranks, route, detection, spread), print_progress) as running,
+    ):
         placement = place(running.fabric, ranks, route)
         output = launcher.Output(prefix, to_errors=json_output)
         shown: dict[str, Any] = {"ranks": ranks, "nodes": len(placement.nics), "route": placement.route}
@@ -73,14 +82,12 @@ def run(
         else:
             bound = bind_to == "core"
             outcome = launcher.launch(
-                running, placement, command, settings, output=output, keep_going=keep_going, bound=bound
+                running, placement, words, settings, output=output, keep_going=keep_going, bound=bound
             )
             code, shown["failed_rank"] = outcome.exit_code, outcome.failed_rank
             failed = "" if outcome.failed_rank is None else str(outcome)
     if failed:
-        remedy = "see its error output above"
-        if mpi and mpi_launcher.refuses_root(mpirun):
-            remedy += f'; to root, Open MPI asks for --mpirun "{mpirun} {mpi_launcher.ALLOWS_ROOT}"'
+        remedy = mpi_launcher.remedy_of_failure(mpirun) if mpi else "see its error output above"
         if not mpi and launcher.lacks_fanin(command[0]):
             remedy += f"; {command[0]} has no fanin: activate its environment, or give the path: {sys.executable}"
         failure = ToolError("PROGRAM_FAILED", failed, remedy)

@@ -11,18 +11,25 @@ import typer
 from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.progress import print_progress
-from fanin_tools.quantities import parse_rate, parse_size
-from fanin_wire.limits import MIN_JOB_SLOTS
+from fanin_tools.progress import print_progress, steady
+from fanin_tools.quantities import counted, parse_rate, parse_size, render_time
+from fanin_wire.limits import MAX_CHUNK, MAX_DEVICES, MAX_JOB_SLOTS, MIN_JOB_SLOTS
 
 if TYPE_CHECKING:
     from fanin_sim.scenario.report import Report
     from fanin_sim.scenario.scenario import Scenario
 
 
+# The parameters that each way to simulate has. With any other the command would do something else than it says.
+OF_TRACE = {"trace", "seed", "rdma", "json_output"}
+OF_FUZZ = {"fuzz", "rdma", "seed", "seconds", "schedules", "processes", "json_output"}
+NOT_OF_SCENARIO = OF_FUZZ - {"seed", "json_output"}
+
+
 @reporting
 def sim(
-    nodes: Annotated[int, typer.Option(min=0, help="Hosts. 0: as many as the fan-out allows.")] = 0,
+    context: typer.Context,
+    nodes: Annotated[int, typer.Option(min=0, max=MAX_DEVICES, help="Hosts. 0: as many as the fan-out allows.")] = 0,
     fanout: Annotated[
         str, typer.Option(help="Switches of each level, then nodes of each switch; or 'direct'.")
     ] = "4x8x8",
@@ -35,18 +42,23 @@ def sim(
     rate: Annotated[
         str, typer.Option(help="Rate of every link, for example 100gbit; 0: links take no time.")
     ] = "100gbit",
-    delay: Annotated[int, typer.Option(min=0, help="Propagation delay of a link, ns.")] = 500,
+    delay: Annotated[int, typer.Option(min=0, max=10**9, help="Propagation delay of a link, ns.")] = 500,
     loss: Annotated[float, typer.Option(min=0.0, max=0.9, help="Probability that a packet is lost.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
+    seed: options.Seed = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Equal jobs at the same time.")] = 1,
     reproducible: Annotated[str, typer.Option(help="none, run or shape.")] = "none",
     wide: Annotated[bool, options.flag("--wide", help="Partial results of f16 and bf16 travel as f32.")] = False,
     plain_leaves: Annotated[
         bool, options.flag("--plain-leaves", help="The lowest switches do not offload; their nodes form rings.")
     ] = False,
-    chunk: Annotated[int, typer.Option(min=64, help="Payload bytes of a segment, a power of two.")] = 4096,
+    chunk: Annotated[
+        int, typer.Option(min=64, max=MAX_CHUNK, help="Payload bytes of a segment, a power of two.")
+    ] = 4096,
     slots: Annotated[
-        int, typer.Option(min=MIN_JOB_SLOTS, help="Segment buffers that each job leases, a power of two.")
+        int,
+        typer.Option(
+            min=MIN_JOB_SLOTS, max=MAX_JOB_SLOTS, help="Segment buffers that each job leases, a power of two."
+        ),
     ] = 64,
     fuzz: Annotated[
         bool,
@@ -61,7 +73,10 @@ def sim(
     trace: Annotated[
         bool, options.flag("--trace", help="Instead: run the one schedule of --seed and print every event.")
     ] = False,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Duration of --fuzz.")] = 60.0,
+    seconds: Annotated[float, options.seconds(min=0.1, help="Duration of --fuzz.")] = 60.0,
+    schedules: Annotated[
+        int | None, options.count(min=1, metavar="N", help="Of --fuzz: N schedules, however long they take.")
+    ] = None,
     processes: Annotated[int, typer.Option(min=1, max=256, help="Processes of --fuzz; use one for each core.")] = 2,
     json_output: options.Json = False,
 ) -> None:
@@ -70,18 +85,17 @@ def sim(
     With --fuzz: run thousands of schedules with faults and crashes, and check the invariants after every event.
     With --rdma: the same for ordinary RDMA traffic, every byte of which is compared with a model.
     """
+    _refuse_others(context, trace=trace, fuzz=fuzz, rdma=rdma)
     if trace:
         _trace(seed, json_output, rdma)
         return
-    if rdma:
-        from fanin_tools.cli.rdma import run_rdma
-
-        run_rdma(seconds, seed, processes, as_json=json_output)
-        return
-    if fuzz:
-        from fanin_tools.cli.fuzz import run_fuzzer
-
-        run_fuzzer(seconds, seed, processes, as_json=json_output)
+    if fuzz or rdma:
+        with steady(options.LOADING):
+            from fanin_tools.cli.fuzz import run_fuzzer
+            from fanin_tools.cli.rdma import run_rdma
+        if schedules is not None and "--seconds" not in options.given(context):
+            seconds = math.inf
+        (run_rdma if rdma else run_fuzzer)(seconds, seed, processes, schedules, as_json=json_output)
         return
     from fanin_sim.scenario.scenario import Scenario
 
@@ -113,12 +127,23 @@ def sim(
         _print_tables(scenario, report)
 
 
-def _trace(seed: int, json_output: bool, rdma: bool) -> None:
-    from fanin_tools.cli.fuzz import run_trace
-    from fanin_tools.cli.rdma import run_rdma_trace
+def _refuse_others(context: typer.Context, *, trace: bool, fuzz: bool, rdma: bool) -> None:
+    """Options that the way to simulate would ignore."""
+    own = OF_TRACE if trace else OF_FUZZ if fuzz or rdma else set(context.params) - NOT_OF_SCENARIO
+    others = ", ".join(options.given(context, *own))
+    if others and (trace or fuzz or rdma):
+        way = "--trace" if trace else "--fuzz" if fuzz else "--rdma"
+        raise UsageError(f"{others} with {way}", "leave it out: the seed decides all else of a schedule")
+    if others:
+        raise UsageError(f"{others} without --fuzz", "add --fuzz, or leave it out")
 
+
+def _trace(seed: int, json_output: bool, rdma: bool) -> None:
     if json_output:
         raise UsageError("a trace is text", "leave out --json, or --trace")
+    with steady(options.LOADING):
+        from fanin_tools.cli.fuzz import run_trace
+        from fanin_tools.cli.rdma import run_rdma_trace
     (run_rdma_trace if rdma else run_trace)(seed)
 
 
@@ -136,7 +161,10 @@ def parse_fanout(text: str) -> tuple[int, ...]:
         return ()
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
         raise UsageError(f"{text!r} is not a fan-out", "write numbers, from the top down, as in 4x8x8, or 'direct'")
-    return tuple(map(int, text.split("x")))
+    counts = tuple(map(int, text.split("x")))
+    if math.prod(counts) > MAX_DEVICES:
+        raise UsageError(f"--fanout {text} has {math.prod(counts)} nodes", f"use at most {MAX_DEVICES}")
+    return counts
 
 
 def _simulate(scenario: Scenario) -> Report:
@@ -146,12 +174,18 @@ def _simulate(scenario: Scenario) -> Report:
         scenario.check()
     except ScenarioInvalid as error:
         raise UsageError(str(error), error.remedy) from error
-    from fanin_sim.scenario.runner import ScenarioFailed, ScenarioRun  # seconds, of which wrong use needs none
+    with steady(options.LOADING):
+        from fanin_tools.bench.compare import sizes_that_fit
 
-    run = ScenarioRun(scenario)
-    print_progress(f"simulating {scenario.nodes} NICs and {run.simulation.topology.switches} switches ...")
+        sizes_that_fit([scenario.size], scenario.nodes * scenario.ranks_per_node, print_progress)
+        from fanin_sim.scenario.runner import ScenarioFailed, ScenarioRun  # seconds, of which wrong use needs none
+
+        run = ScenarioRun(scenario)
+    simulation = run.simulation
+    what = f"simulating {counted(scenario.nodes, 'NIC')} and {counted(simulation.topology.switches, 'switch')}"
     try:
-        return run.report()
+        with steady(what, note=lambda: f"{render_time(simulation.now * 1e-9)} of virtual time"):
+            return run.report()
     except (ScenarioFailed, TimeoutError, AssertionError) as error:
         remedy = "report this defect with all options: the same seed gives the same run"
         raise ToolError("SIMULATION_FAILED", str(error), remedy) from error

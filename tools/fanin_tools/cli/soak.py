@@ -10,6 +10,7 @@ import typer
 from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import UsageError
+from fanin_tools.progress import print_progress
 
 if TYPE_CHECKING:
     from fanin_tools.stress.tally import Tally
@@ -19,13 +20,19 @@ SEED_BITS = 31
 
 @reporting
 def soak(
-    minutes: Annotated[float, typer.Option(min=0.01, help="Duration, without compiling and start-up.")] = 10.0,
+    minutes: Annotated[
+        float, typer.Option(min=0.01, max=options.MAX_SECONDS / 60, help="Duration, without compiling and start-up.")
+    ] = 10.0,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of all random choices. Default: a random seed, which is printed.")
+        int | None,
+        typer.Option(
+            min=0, max=options.MAX_SEED, help="Seed of all random choices. Default: a random seed, which is printed."
+        ),
     ] = None,
     kinds: Annotated[str, typer.Option(help="Kinds of stress, of simulation,rdma,fuzzing,faults. Default: all.")] = "",
     replay: Annotated[
-        int | None, typer.Option("--replay", help="Run only the round of real faults that has this seed.")
+        int | None,
+        typer.Option(min=0, max=options.MAX_SEED, help="Run only the round of real faults that has this seed."),
     ] = None,
     json_output: options.Json = False,
 ) -> None:
@@ -53,17 +60,21 @@ def _parse_kinds(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _soak(minutes: float, seed: int, kinds: tuple[str, ...]) -> Tally:
-    """Show a progress bar that moves between rounds only: the simulator forks, and would copy a thread's locks."""
+    """Show a progress bar that moves between rounds only: the simulator forks, and would copy a thread's locks. A line
+    for each round where no bar can move."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
     from fanin_tools.stress.soak import run
 
     columns = TextColumn(f"soak, seed {seed}"), BarColumn(), TextColumn("{task.percentage:3.0f} %, {task.description}")
-    with Progress(*columns, console=Console(stderr=True), auto_refresh=False) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, auto_refresh=False, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0)
 
         def show(kind: str, share: float) -> None:
+            if bar.disable:
+                print_progress(f"soak, seed {seed}: {share:.0%}, {kind}")
             bar.update(task, description=kind, completed=share, refresh=True)
 
         return run.soak(60 * minutes, seed, kinds, show)

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from fanin_tools.cli import options
+from fanin_tools.cli import files, options
 from fanin_tools.cli.capture import Buffer, Command, Devices, Job, Seconds
 from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import ToolError
@@ -21,11 +19,13 @@ if TYPE_CHECKING:
 @reporting
 def trace(
     command: Command = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file, JSON.")] = Path("fanin.json"),
+    output: Annotated[Path, files.output_file("-o", "--output", help="In JSON. Default: fanin.json.")] = Path(
+        "fanin.json"
+    ),
     device: Devices = None,
     name: options.Name = "default",
     job: Job = None,
-    calls: Annotated[int, typer.Option(min=0, help="Slowest calls to show.")] = 5,
+    calls: Annotated[int, options.count(help="Slowest calls to show.")] = 5,
     seconds: Seconds = None,
     buffer: Buffer = 2,  # what stays in the caches costs the devices least
     json_output: options.Json = False,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fanin_tools.cli import options
+from fanin_tools.cli import files, options
 from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.progress import print_progress
+from fanin_wire.installation import install_command
 
 if TYPE_CHECKING:
     from fanin_train.staleness.simulation.comparison import Comparison, Outcome
@@ -21,27 +23,33 @@ if TYPE_CHECKING:
 def train_sim(
     nodes: Annotated[int, typer.Option(min=2, max=63, help="Nodes that train.")] = 8,
     stale: Annotated[str, typer.Option(help="Bounds to compare, as in 4,8,16.")] = "4,8,16",
-    local_steps: Annotated[int, typer.Option(min=1, help="Steps of local SGD between two means.")] = 8,
-    seconds: Annotated[float, typer.Option(min=1.0, help="Duration, in virtual time.")] = 60.0,
-    compute: Annotated[float, typer.Option(help="Seconds of one iteration.")] = 0.1,
-    latency: Annotated[float, typer.Option(min=0.0, help="Seconds of a message, one way.")] = 0.02,
+    local_steps: Annotated[int, options.count(min=1, help="Steps of local SGD between two means.")] = 8,
+    seconds: Annotated[float, options.seconds(min=1.0, help="Duration, in virtual time.")] = 60.0,
+    compute: Annotated[float, options.seconds(min=0.001, help="Seconds of one iteration.")] = 0.1,
+    latency: Annotated[float, options.seconds(help="Seconds of a message, one way.")] = 0.02,
     transfer: Annotated[
-        float, typer.Option(min=0.0, help="Seconds in which a gradient passes a link; an allreduce takes as long.")
+        float,
+        options.seconds(
+            min=0.0,
+            help="Seconds in which a gradient passes a link; an allreduce takes as long.",
+        ),
     ] = 0.0,
-    pause: Annotated[float, typer.Option(help="Share of the iterations that are paused.")] = 0.05,
-    factor: Annotated[float, typer.Option(min=1.0, help="How much longer a paused iteration takes.")] = 6.0,
-    slow: Annotated[int, typer.Option(min=0, help="Nodes of which every iteration takes three times as long.")] = 0,
-    death: Annotated[float, typer.Option(min=0.0, help="Second in which node 1 dies; 0: it lives.")] = 0.0,
+    pause: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the iterations that are paused.")] = 0.05,
+    factor: Annotated[float, options.count(min=1.0, help="How much longer a paused iteration takes.")] = 6.0,
+    slow: Annotated[
+        int, typer.Option(min=0, max=62, help="Nodes of which every iteration takes three times as long.")
+    ] = 0,
+    death: Annotated[float, options.seconds(help="Second in which node 1 dies; 0: it lives.")] = 0.0,
     data: Annotated[str, typer.Option(help="drawn, or digits: those of scikit-learn.")] = "drawn",
     model: Annotated[str, typer.Option(help="softmax or mlp.")] = "mlp",
-    rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.3,
-    target: Annotated[float, typer.Option(help="Loss to which the time is taken.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 1,
+    rate: Annotated[float, typer.Option(min=0.0, max=1000.0, help="Learning rate.")] = 0.3,
+    target: Annotated[float, typer.Option(min=0.0, max=1000.0, help="Loss to which the time is taken.")] = 1.0,
+    seed: options.Seed = 1,
     forms: Annotated[
         bool, options.flag("--forms", help="Instead: the forms of the protocol, from the document to the repaired one.")
     ] = False,
     pictures: Annotated[
-        Path | None, typer.Option(help="Folder for losses.png and timeline.png; needs matplotlib.", show_default=False)
+        Path | None, files.output_folder(help="Folder for losses.png and timeline.png; needs matplotlib.")
     ] = None,
     json_output: options.Json = False,
 ) -> None:
@@ -52,6 +60,8 @@ def train_sim(
     from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
     from fanin_train.staleness.simulation.tasks import task
 
+    if pictures is not None:
+        _require_matplotlib()
     if not all(text.strip().isdecimal() for text in stale.split(",")):
         raise UsageError(f"--stale {stale}", "write whole numbers from 0 on, as in 4,8,16")
     bounds = [int(text) for text in stale.split(",")]
@@ -126,7 +136,9 @@ def _print_forms(scenario: Scenario, stale_max: int, json_output: bool) -> None:
     from fanin_train.staleness.simulation.scenario import Network, Pauses
 
     rows = []
-    for name, rules in forms(stale_max).items():
+    found = forms(stale_max)
+    for number, (name, rules) in enumerate(found.items(), start=1):
+        print_progress(f"simulating form {number} of {len(found)} ...")
         counts = []
         for jitter in (0.0, 0.25):
             network = Network(scenario.network.latency, jitter=jitter)
@@ -151,11 +163,15 @@ def _print_forms(scenario: Scenario, stale_max: int, json_output: bool) -> None:
         print_table(f"{scenario.nodes} nodes, bound {stale_max}, {scenario.duration:.0f} s", columns, rows)
 
 
+def _require_matplotlib() -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        remedy = f"{install_command('plot')}, or leave out --pictures"
+        raise ToolError("NOT_SUPPORTED", "pictures need matplotlib", remedy)
+
+
 def _draw(folder: Path, outcomes: list[Outcome], scenario: Scenario, target: float) -> None:
-    try:
-        from fanin_tools.cli.train_sim_pictures import draw_losses, draw_timeline
-    except ImportError as error:
-        raise ToolError("NOT_SUPPORTED", f"no pictures: {error}", "pip install 'fanin[plot]'") from None
+    from fanin_tools.cli.train_sim_pictures import draw_losses, draw_timeline
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draw_losses(outcomes, target, folder / "losses.png")

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from fanin_tools.cli import options
+from fanin_tools.cli import files, options
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.cli.run import fabric_of_run
-from fanin_tools.progress import print_progress
+from fanin_tools.progress import activity, print_progress
 from fanin_wire.limits import DEFAULT_DETECTION
 
 
@@ -21,13 +21,13 @@ def tune(
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- PROGRAM [ARGUMENTS]...]", show_default=False)
     ] = None,
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, help="Number of ranks.")] = 4,
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, max=options.MAX_RANKS, help="Number of ranks.")] = 4,
     name: options.Name = "default",
     route: options.Route = "local",
     mpirun: Annotated[str, typer.Option(help="Launcher of the MPI, with its options.")] = "mpirun",
     output: Annotated[
         Path | None,
-        typer.Option(help="File for the result. Default: the one that the shim reads.", show_default=False),
+        files.output_file(help="The result. Default: the file that the shim reads."),
     ] = None,
     json_output: options.Json = False,
 ) -> None:
@@ -49,7 +49,8 @@ def tune(
         plan = fabric_of_run(name, is_named, ranks, route, DEFAULT_DETECTION, spread=route != "auto")
         with leased(plan, print_progress) as running:
             placement = place(running.fabric, ranks, route)
-            found = tuning.measure(running, placement, mpirun, program, Path(folder))
+            with activity("measuring each collective", print_progress) as measuring:
+                found = tuning.measure(running, placement, mpirun, program, Path(folder), measuring.update)
     if json_output:
         print_json({"file": str(path), "thresholds": found})
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.table import Table
+from rich.text import Text
 
 from fanin_tools.demo import scene
 from fanin_tools.demo.accounting import LinkTraffic
@@ -37,6 +38,14 @@ def tables(shown: DemoResult) -> Iterator[Table]:
         section_results(shown.section_results),
     )
     return (table for table in parts if table.row_count)
+
+
+def last_line(shown: DemoResult) -> Text:
+    """The outcome of the whole demonstration."""
+    count = len(shown.parts)
+    if wrong := sum(not part.verified for part in shown.parts):
+        return Text(f"{wrong} of {counted(count, 'result')} are wrong", WRONG)
+    return Text(f"{counted(count, 'result')}: every bit is numpy's", "green")
 
 
 def vectors() -> Table:

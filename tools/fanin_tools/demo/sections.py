@@ -32,15 +32,14 @@ class DemoResult:
     networks: list[NetworkResult] = field(default_factory=list)
 
     @property
+    def parts(self) -> list[NetworkResult | RouteResult | CollectiveResult | SectionResult]:
+        """All results."""
+        return [*self.networks, *self.outcomes, *self.rows, *self.section_results]
+
+    @property
     def verified(self) -> bool:
         """Whether all results are as they must be."""
-        parts: list[NetworkResult | RouteResult | CollectiveResult | SectionResult] = [
-            *self.networks,
-            *self.outcomes,
-            *self.rows,
-            *self.section_results,
-        ]
-        return all(part.verified for part in parts)
+        return all(part.verified for part in self.parts)
 
     def as_dict(self) -> dict[str, Any]:
         """The results for `--json`."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fanin_tools.doctor.check import CheckResult, Level
+from fanin_wire.installation import install_command, make_command
 
 LIBRARIES = ("numpy", "numba", "cffi", "msgspec", "scapy", "typer", "rich")
 
@@ -53,7 +54,7 @@ def _library(name: str) -> CheckResult:
     try:
         return CheckResult(name, Level.OK, importlib.metadata.version(name), "everything")
     except importlib.metadata.PackageNotFoundError:
-        return CheckResult(name, Level.BROKEN, "not installed", "everything", "make install")
+        return CheckResult(name, Level.BROKEN, "not installed", "everything", install_command())
 
 
 def _driver_core() -> CheckResult:
@@ -62,18 +63,18 @@ def _driver_core() -> CheckResult:
     built = [path for folder in folders if (path := Path(folder) / "libfanin.so").exists()]
     if not built:
         return CheckResult(
-            "driver core", Level.BROKEN, "libfanin.so is not built", "programs on a fabric", "make install"
+            "driver core", Level.BROKEN, "libfanin.so is not built", "programs on a fabric", install_command()
         )
     try:
         ctypes.CDLL(str(built[0]))
     except OSError as error:
-        return CheckResult("driver core", Level.BROKEN, str(error), "programs on a fabric", "make install")
+        return CheckResult("driver core", Level.BROKEN, str(error), "programs on a fabric", install_command())
     return CheckResult("driver core", Level.OK, built[0].name, "programs on a fabric")
 
 
 def _mpi() -> CheckResult:
     runner = shutil.which("mpiexec") or next((str(path) for path in PEERS_FOLDER.glob("*/bin/mpiexec")), None)
-    enables = "programs with the MPI shim (make bench installs peers of its own)"
+    enables = "programs with the MPI shim"
     if runner:
         return CheckResult("MPI", Level.OK, runner, enables)
-    return CheckResult("MPI", Level.MISSING, "no mpiexec", enables, "make bench installs Open MPI into .bench")
+    return CheckResult("MPI", Level.MISSING, "no mpiexec", enables, f"{make_command('peers')} installs two into .bench")

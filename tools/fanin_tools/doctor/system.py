@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from fanin_tools import kernel_files
 from fanin_tools.doctor.check import CheckResult, Level
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
@@ -20,11 +21,13 @@ WANTED_BUFFER = 4 << 20  # bytes: measured on loopback and veth, no drops from h
 CARRYLESS = ("vpclmulqdq", "pclmulqdq", "pmull")  # CPU flags of x86, best first, and of Arm
 CAP_NET_RAW = 13  # linux/capability.h
 RDMA_FOLDER = Path("/sys/class/infiniband")
+CPUS = Path("/proc/cpuinfo")
 
 
 def run_checks() -> Iterator[CheckResult]:
     """The results of all checks of kernel and hardware."""
     yield CheckResult("CPUs", Level.OK, f"{len(os.sched_getaffinity(0))} usable", "everything")
+    yield from _kernel_files()
     yield _checksum()
     yield _socket_option("UDP GSO", UDP_SEGMENT, 1400)
     yield _socket_option("UDP GRO", UDP_GRO, 1)
@@ -32,6 +35,17 @@ def run_checks() -> Iterator[CheckResult]:
     yield _namespaces()
     yield _rdma()
     yield _cache()
+
+
+def _kernel_files() -> Iterator[CheckResult]:
+    """What of the kernel's files this process can not see."""
+    for folder, probes, enables in (
+        ("/proc", (kernel_files.PROBE, CPUS), "fabrics, memory that is not registered"),
+        ("/sys", (Path("/sys/devices"),), "topology, RDMA devices"),
+    ):
+        if lacking := [str(probe) for probe in probes if not probe.exists()]:
+            detail = f"{', '.join(lacking)} can not be seen"
+            yield CheckResult(folder, Level.LIMITED, detail, enables, kernel_files.MOUNT[folder])
 
 
 def _checksum() -> CheckResult:
@@ -47,7 +61,7 @@ def _checksum() -> CheckResult:
 
 
 def _cpu_flags() -> set[str]:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
+    for line in CPUS.read_text().splitlines() if CPUS.exists() else ():
         key, _, value = line.partition(":")
         if key.strip() in ("flags", "Features"):
             return set(value.split())
@@ -102,7 +116,10 @@ def _rdma() -> CheckResult:
 
 def _may_have_frames() -> bool:
     """Whether this thread has CAP_NET_RAW, which a RAW_PACKET queue pair needs on a device that has them."""
-    status = Path("/proc/thread-self/status").read_text()
+    path = Path("/proc/thread-self/status")
+    if not path.exists():
+        return False
+    status = path.read_text()
     effective = int(status.partition("CapEff:")[2].split()[0], 16)
     return bool(effective >> CAP_NET_RAW & 1)
 

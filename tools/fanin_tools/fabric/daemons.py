@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ from fanin_tools.fabric import device_query, fork_server, simulated_switch
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.fabric.state import FabricState, writing
+from fanin_tools.kernel_files import require_proc
 from fanin_tools.progress import ProgressCallback, activity
 
 Start = Callable[[Fabric, FabricState, ProgressCallback], Iterator[tuple[str, ProcessIdentity]]]
@@ -40,17 +43,20 @@ def start(
 
     Raises:
         ToolError: COMPILATION_FAILED if the device code can not be loaded.
-        ToolError: NOT_SUPPORTED if a switch is to be simulated, and what that needs is missing.
+        ToolError: NOT_SUPPORTED without /proc, or if a switch is to be simulated, and what that needs is missing.
         CacheUnavailable: compiled code can be kept nowhere.
     """
+    require_proc()
     choose_cache_folder()
     simulated_switch.build(fabric, progress)
     command = [sys.executable, "-m", fork_server.MODULE, fabric.name, *names]
+    pipe = subprocess.PIPE
     with (
         _start_log(state) as log,
         subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | ENVIRONMENT
+            command, stdin=pipe, stdout=pipe, stderr=log, text=True, env=os.environ | ENVIRONMENT, process_group=0
         ) as loader,
+        _ending_with_an_error(loader),
     ):
         assert loader.stdin is not None
         assert loader.stdout is not None
@@ -66,6 +72,17 @@ def start(
         loader.stdin.write("\n" * (len(names) or len(fabric.daemons)))
 
 
+@contextlib.contextmanager
+def _ending_with_an_error(loader: subprocess.Popen[str]) -> Iterator[None]:
+    """If what is done meanwhile is interrupted, end the fork server, what it compiles with, and devices that wait."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(loader.pid, signal.SIGKILL)
+        raise
+
+
 def _start_log(state: FabricState) -> TextIO:
     """The log of the fork server, emptied."""
     with writing(state.folder):
@@ -74,7 +91,7 @@ def _start_log(state: FabricState) -> TextIO:
 
 def _first_after_compiling(said: Iterable[str], progress: ProgressCallback) -> str:
     """Show that the fork server compiles, until it says something else. Returns that line; "" at the end."""
-    with activity("compiling the device code for this CPU (once; about a minute)", progress, silence=0) as compiling:
+    with activity("compiling the device code for this CPU (once; a minute or two)", progress, silence=0) as compiling:
         compiling.update()
         for line in said:
             if line.strip() != fork_server.COMPILING:

@@ -59,6 +59,10 @@ def _exchange(connection: socket.socket, path: Path, kind: int = abi.MessageType
         connection.connect(str(path))
         connection.send(request.tobytes())
         return connection.recv(REPLY_LIMIT)
+    except PermissionError as error:
+        cause = f"{path} is not open to this user"
+        remedy = "run as the user of the device, or start it as yours (docs/deployment.md)"
+        raise ToolError("PERMISSION_DENIED", cause, remedy) from error
     except OSError as error:
         cause = f"{path}: {error.strerror or error}"
         raise ToolError("NO_DEVICE", cause, "see fanin fabric status, start devices with fanin fabric up") from error

@@ -15,6 +15,7 @@ from pathlib import Path
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric import device_query, lifecycle, simulated_switch, state
 from fanin_tools.fabric.state import FabricState
+from fanin_tools.progress import steady
 
 CREDENTIALS = "3i"  # struct ucred of socket(7): pid, uid, gid
 ASK_SECONDS = 5.0
@@ -34,9 +35,7 @@ def drain(name: str, device: str | None, seconds: float | None) -> list[str]:
         UsageError: NO_DEVICE if there is no such daemon.
     """
     folder = FabricState(name)
-    fabric = folder.description()
-    if fabric is None:
-        raise ToolError("NO_FABRIC", f"there is no fabric {name}", "fanin fabric up")
+    fabric = folder.required_description()
     names = [each.name for each in fabric.daemons]
     if device is not None and device not in names:
         cause = f"fabric {name} has no daemon {device!r}"
@@ -85,10 +84,12 @@ def _drain(descriptors: Mapping[str, int], sockets: Mapping[str, Path], seconds:
     try:
         for name, descriptor in descriptors.items():
             _tell(descriptor, sockets[name])
-        for name, descriptor in descriptors.items():
-            left = None if end is None else max(0.0, end - time.monotonic())
-            if not select.select([descriptor], [], [], left)[0]:
-                raise _unfinished(name, sockets[name], seconds)
+        with steady("waiting for the end of jobs, and of devices", total=len(descriptors)) as waiting:
+            for done, (name, descriptor) in enumerate(descriptors.items()):
+                waiting.update(done)
+                left = None if end is None else max(0.0, end - time.monotonic())
+                if not select.select([descriptor], [], [], left)[0]:
+                    raise _unfinished(name, sockets[name], seconds)
     finally:
         for descriptor in descriptors.values():
             os.close(descriptor)

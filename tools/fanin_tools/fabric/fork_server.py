@@ -19,7 +19,6 @@ import sys
 import traceback
 from typing import NoReturn
 
-from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces, simulated_switch
 from fanin_tools.fabric.description import RTL, Device, Fabric
 from fanin_tools.fabric.state import FabricState
@@ -121,9 +120,7 @@ def _serve(device: Device, fabric: Fabric, state: FabricState) -> int:
 def main() -> None:
     """Entry point of the module."""
     state = FabricState(sys.argv[1])
-    fabric = state.description()
-    if fabric is None:
-        raise ToolError("NO_FABRIC", f"there is no fabric {state.name}", "fanin fabric up")
+    fabric = state.required_description()
     load()
     gc.freeze()  # so that the collector does not write to pages that the children share
     for device in fabric.daemons:

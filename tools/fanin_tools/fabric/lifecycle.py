@@ -13,6 +13,7 @@ from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
 from fanin_tools.fabric.state import FabricState
+from fanin_tools.fabric.tree import Tree
 from fanin_tools.progress import ProgressCallback
 
 TERMINATE_SECONDS = 5.0
@@ -183,9 +184,7 @@ def restart(name: str, device: str, progress: ProgressCallback) -> Running:
     """
     folder = FabricState(name)
     with state.locked():
-        fabric = folder.description()
-        if fabric is None:
-            raise ToolError("NO_FABRIC", f"there is no fabric {name}", "fanin fabric up")
+        fabric = folder.required_description()
         names = [daemon.name for daemon in fabric.daemons]
         if device not in names:
             cause = f"fabric {name} has no daemon {device!r}"
@@ -221,18 +220,17 @@ def remove(folder: FabricState) -> None:
 
 
 def status(name: str) -> dict[str, Any]:
-    """The status of every device of the fabric `name`; `answer` is None if a device is gone, silent or plain."""
+    """The status of every device of the fabric `name`, the top switch first; `answer` is None if a device is gone,
+    silent or plain; `depth` is the number of switches above it."""
     folder = FabricState(name)
-    fabric = folder.description()
-    if fabric is None:
-        raise ToolError("NO_FABRIC", f"there is no fabric {name}", "fanin fabric up")
+    fabric = folder.required_description()
     processes = folder.processes()
     rows: list[dict[str, Any]] = []
-    for device in fabric.devices:
+    for device, depth in Tree(fabric).top_down():
         process = processes.get(device.name)
         pid = process.pid if process and process.alive else None
         keys = ("name", "kind", "address", "host", "offload")
-        row = {key: getattr(device, key) for key in keys}
+        row = {key: getattr(device, key) for key in keys} | {"depth": depth}
         rows.append(row | {"pid": pid, "answer": _answer(folder, device.name) if device.offload else None})
     return {"name": name, "mtu": fabric.mtu, "netns": fabric.netns, "devices": rows}
 

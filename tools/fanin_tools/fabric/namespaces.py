@@ -62,11 +62,11 @@ def are_allowed() -> bool:
 def require() -> None:
     """Raise ToolError unless this user may create namespaces. One is created to find out: root in a container often may
     not."""
+    if os.geteuid() != 0:
+        raise ToolError("PERMISSION_DENIED", "namespaces need root", "run as root, or leave out --netns")
     if shutil.which("ip") is None or shutil.which("tc") is None:
         cause = "namespaces need the commands ip and tc"
         raise ToolError("NOT_SUPPORTED", cause, "install iproute2, or leave out --netns")
-    if os.geteuid() != 0:
-        raise ToolError("PERMISSION_DENIED", "namespaces need root", "run as root, or leave out --netns")
     name = f"fanin-{os.getpid()}"  # no namespace of a fabric has this name: they have a host after a second hyphen
     tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
     if tried.returncode:

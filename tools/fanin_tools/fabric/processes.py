@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fanin_tools.kernel_files import require_proc
+
 # Fields of /proc/PID/stat behind the command in parentheses (proc(5)): state is field 3, starttime field 22.
 STATE_FIELD = 0
 START_TIME_FIELD = 19
@@ -44,6 +46,7 @@ def _stat_fields(pid: int) -> list[str] | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
+        require_proc()
         return None
     # The command may contain spaces and parentheses: the last parenthesis ends it.
     return text.rpartition(")")[2].split()

@@ -114,6 +114,16 @@ class FabricState:
         path = self.folder / "fabric.toml"
         return description_file.read(path) if path.exists() else None
 
+    def required_description(self) -> Fabric:
+        """The description. Raises ToolError NO_FABRIC, which names the fabrics that there are."""
+        fabric = self.description()
+        if fabric is None:
+            others = ", ".join(names())
+            up = "fanin fabric up" + ("" if self.name == "default" else f" --name {self.name}")
+            remedy = f"name one with --name: {others}; or {up}" if others else up
+            raise ToolError("NO_FABRIC", f"there is no fabric {self.name}", remedy)
+        return fabric
+
     def record(self, processes: dict[str, ProcessIdentity]) -> None:
         """Record the processes of all devices that have been started."""
         rows = {name: [process.pid, process.start_time] for name, process in processes.items()}

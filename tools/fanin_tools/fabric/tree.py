@@ -45,6 +45,16 @@ class Tree:
         """The NICs in the order of the nodes: below each switch first its NICs, then its switches."""
         return tuple(nic for root in self._roots for nic in self._nics_below(root))
 
+    def top_down(self) -> Iterator[tuple[Device, int]]:
+        """Each device with its depth, and then all that is below it."""
+        for root in self._roots:
+            yield from self._branch(root, 0)
+
+    def _branch(self, device: Device, depth: int) -> Iterator[tuple[Device, int]]:
+        yield device, depth
+        for child in self._below[device.name]:
+            yield from self._branch(child, depth + 1)
+
     def _nics_below(self, device: Device) -> Iterator[Device]:
         if device.kind == "nic":
             yield device

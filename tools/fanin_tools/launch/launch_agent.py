@@ -10,6 +10,7 @@ from fanin_tools.fabric.namespaces import namespace
 VALUED = "BbcDEeFIiJLlmOoPpQRSWw"  # options of ssh that take the next word as their value
 # Arguments as of ssh: options, host, command. Each host gets a name of its own: MPIs take equal names for one host.
 SCRIPT = """#!/bin/sh
+PATH=$PATH:/usr/sbin:/sbin
 while [ "${1#-}" != "$1" ]; do
     case $1 in -[%(valued)s]) shift ;; esac
     shift

@@ -169,7 +169,8 @@ def require_program(program: str) -> None:
     if shutil.which(program) is None:
         found = Path(program).exists()
         cause = f"{program} can not be started: {'it is not executable' if found else 'there is no such program'}"
-        raise UsageError(cause, "give the path of a program behind --", name="NO_PROGRAM")
+        remedy = f"chmod +x {program}, or name its interpreter" if found else "give the path of a program behind --"
+        raise UsageError(cause, remedy, name="NO_PROGRAM")
 
 
 def lacks_fanin(program: str) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fanin.mpi import library_path
 from fanin_tools.errors import UsageError
@@ -15,10 +16,16 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import end_with_caller
 from fanin_tools.launch.launcher import TO_STANDARD_OUTPUT, Output
 from fanin_tools.launch.placement import Placement
+from fanin_tools.progress import BEAT_SECONDS
 
 LAUNCHER = "mpirun"
 ALLOWS_ROOT = "--allow-run-as-root"
 LOOK_SECONDS = 30.0  # for a version
+# Lets Open MPI 4 and 5 start more ranks than the machine has cores, where the user has not said otherwise.
+OVERSUBSCRIBE = {
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 NAMESPACES = "let an mpirun enter them (fanin mpi-lib --launch-agent, docs/mpi.md), or leave out --netns"
 
 
@@ -60,6 +67,14 @@ def launcher_words(launcher: str) -> list[str]:
     return words
 
 
+def remedy_of_failure(launcher: str) -> str:
+    """What to do when the launcher has failed."""
+    remedy = "see its error output above"
+    if refuses_root(launcher):
+        remedy += f'; to root, Open MPI asks for --mpirun "{launcher} {ALLOWS_ROOT}"'
+    return remedy
+
+
 def refuses_root(launcher: str) -> bool:
     """Whether this process is root and the launcher one of Open MPI, which then starts nothing unless it is told to."""
     words = launcher_words(launcher)
@@ -89,18 +104,29 @@ def launch(
     launcher: str,
     command: Sequence[str],
     output: Output = TO_STANDARD_OUTPUT,
+    goes_on: Callable[[], None] | None = None,
 ) -> int:
-    """Run `command` to its end. Returns the exit code of the launcher, as a shell gives it. output: has no prefix."""
+    """Run `command` to its end. Returns the exit code of the launcher, as a shell gives it. output: has no prefix.
+    goes_on: called now and then meanwhile."""
     line = command_line(running, placement, launcher, command)
     with subprocess.Popen(
         line,
         stdin=subprocess.DEVNULL,
         stdout=output.inherited,
+        env=OVERSUBSCRIBE | os.environ,
         preexec_fn=end_with_caller(signal.SIGTERM),  # of which it ends its ranks
     ) as process:
         try:
-            code = process.wait()
+            code = process.wait() if goes_on is None else _wait(process, goes_on)
         except BaseException:
             process.terminate()
             raise
     return code if code >= 0 else 128 - code
+
+
+def _wait(process: subprocess.Popen[bytes], goes_on: Callable[[], None]) -> int:
+    """Its exit code, with calls of `goes_on` until it ends."""
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(BEAT_SECONDS)
+        goes_on()

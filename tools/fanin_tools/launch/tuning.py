@@ -6,7 +6,7 @@ The file has a line for each MPI, route and number of ranks, such as `open-mpi l
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fanin_tools.errors import ToolError, UsageError
@@ -42,17 +42,25 @@ def build(launcher: str, folder: Path) -> Path:
 
 
 def measure(
-    running: Running, placement: Placement, launcher: str, command: Sequence[str], folder: Path
+    running: Running,
+    placement: Placement,
+    launcher: str,
+    command: Sequence[str],
+    folder: Path,
+    goes_on: Callable[[], None],
 ) -> dict[str, str]:
     """Let the ranks of an MPI program measure in MPI_Init. Returns thresholds by what they hold for.
+
+    goes_on: called now and then meanwhile.
 
     Raises:
         ToolError: PROGRAM_FAILED if the program has failed, NOT_SUPPORTED if it has measured nothing.
     """
     found = folder / "thresholds"
     words = ["env", f"{MEASURE}={found}", *command]
-    if code := mpirun.launch(running, placement, launcher, words, Output(to_errors=True)):
-        raise ToolError("PROGRAM_FAILED", f"{launcher} ended with exit code {code}", "see its error output above")
+    if code := mpirun.launch(running, placement, launcher, words, Output(to_errors=True), goes_on):
+        cause = f"{launcher} ended with exit code {code}"
+        raise ToolError("PROGRAM_FAILED", cause, mpirun.remedy_of_failure(launcher))
     if not found.exists():
         remedy = "see its error output above; it must be a program of the MPI of --mpirun"
         raise ToolError("NOT_SUPPORTED", f"{command[0]} has measured nothing", remedy)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from fanin_tools.quantities import counted
 from fanin_tools.tap import pcapng
 from fanin_tools.tap.reader import Tap, records
 from fanin_wire.fields import IPV4_UDP_SIZE, UDP_PORT
@@ -20,6 +21,8 @@ from fanin_wire.tap import PACKET, UNIT, Record
 
 LOOK_SECONDS = 0.01  # between looks at the rings
 APPLICATION = "fanin capture"
+# Drops that belong to the protocol: of what comes twice, or too late, and of data ahead for others.
+USUAL = {"drop_duplicate", "drop_stale", "drop_ended", "drop_not_addressed"}
 RECORD = struct.Struct("<QBBHIIIHHI")
 assert RECORD.size == PACKET.itemsize
 IPV4 = struct.Struct(">BBHHHBBHII")
@@ -41,11 +44,21 @@ class Packet:
 
 @dataclass
 class Tally:
-    """What a capture has found: packets in the file, dropped ones among them, and records that were missed."""
+    """What a capture has found: packets in the file, dropped ones among them, their reasons, and records that were
+    missed."""
 
     packets: int = 0
     dropped: int = 0
     missed: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        found = counted(self.packets, "packet")
+        if self.dropped:
+            told = ", ".join(f"{reason} {count}" for reason, count in self.reasons.most_common())
+            usual = "as usual" if self.reasons.keys() <= USUAL else "see docs/errors.md"
+            found += f"; {self.dropped} of them dropped, {usual}: {told}"
+        return f"{found}; {self.missed} missed, make --buffer larger" if self.missed else found
 
 
 def headers(source: int, destination: int, source_port: int, identification: int, length: int) -> bytes:
@@ -98,6 +111,7 @@ def capture(
             writer.packet(packet.interface, packet.time + offset, packet.direction, packet.data, packet.drop)
             tally.packets += 1
             tally.dropped += packet.drop != ""
+            tally.reasons.update([packet.drop] if packet.drop else [])
 
         def look() -> int:
             found = [packet for number, tap in enumerate(taps) for packet in packets_of(number, tap)]

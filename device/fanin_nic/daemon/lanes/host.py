@@ -14,8 +14,9 @@ from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.splitter.splitter import Splitter
 from fanin_nic.hostif.engine_port import Refused
 from fanin_wire.abi import MessageType, Status
+from fanin_wire.status import NAMING_A_DEVICE
 
-SUCCESS, PENDING, PEER_LOST = int(Status["SUCCESS"]), int(Status["PENDING"]), int(Status["PEER_LOST"])
+SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
 JOIN = int(MessageType["JOIN"])
 
 
@@ -123,7 +124,8 @@ class LanesHost:
         if notice["opcode"] == JOIN and notice["status"] == SUCCESS:
             self._start(question.queue, answer, [question.answers[number] for number in range(len(self._hosts))])
         elif notice["opcode"] == JOIN and notice["status"] != PENDING:
-            status, lost = int(notice["status"]), int(notice["byte_length"]) if notice["status"] == PEER_LOST else 0
+            status = int(notice["status"])
+            lost = int(notice["byte_length"]) if status in NAMING_A_DEVICE else 0
             self._give_up(question.queue, End(status, int(notice["missing_kind"]), int(notice["missing"]), lost))
         return answer
 

@@ -171,6 +171,7 @@ def complete(lane, action, now):
     wc.source_qpn = action.source_qpn
     wc.source = action.source
     wc.qpn = action.qpn
+    wc.unsolicited = action.solicited == 0
     wc.status = action.status
     wc.opcode = action.opcode
     wc.flags = action.flags

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fanin_nic.engine.jobs.config_packet import CONFIG_SIZE, HOP_SIZE, write_config, write_hop, write_path
 from fanin_nic.engine.jobs.missing_scope import set_missing_above, set_missing_beside
-from fanin_nic.engine.output.encapsulate import attach_payload, body_at, packet
+from fanin_nic.engine.jobs.path_mtu import CONFIG_ROW, begin_proof, choose_length, cleared_body
+from fanin_nic.engine.output.encapsulate import attach_payload, packet
 from fanin_nic.engine.records.accessors import U64, bit_of, header_at
 from fanin_nic.engine.records.tables import JobState, Leave
 from fanin_nic.native.compiled import internal
-from fanin_wire.abi import Route
+from fanin_wire.abi import MAX_HOPS, Route
 from fanin_wire.fields import Opcode
 
 CONFIG, LEAVE = int(Opcode.CONFIG), int(Opcode.LEAVE)
@@ -58,21 +59,23 @@ def config_token(e):
 
 @internal
 def send_config(e, job):
-    """CONFIG to the next node of a ring, or to the device above with the rest of the path."""
+    """CONFIG to the next node of a ring, or to the device above with the rest of the path. Its length: see
+    `path_mtu`."""
     index = packet(e, job, CONFIG, job.next_address if forwards_config(job) else job.parent_address)
     header = header_at(e, index)
-    body = body_at(e, index)
+    body = cleared_body(e, job, CONFIG_ROW, CONFIG_SIZE + MAX_HOPS * HOP_SIZE)
     header.token = config_token(e)
     if forwards_config(job):
         header.source = job.node_index
         write_config(e, job, body, RING, 1)
         write_hop(body + CONFIG_SIZE, job.next_address, job.node_index, bit_of(job.node_index))
-        attach_payload(e, index, body, CONFIG_SIZE + HOP_SIZE)
+        length = CONFIG_SIZE + HOP_SIZE
     else:
         header.source = job.parent_bit
         write_config(e, job, body, TREE, 1 + job.hop_count)
         write_path(job, body + CONFIG_SIZE)
-        attach_payload(e, index, body, CONFIG_SIZE + (1 + job.hop_count) * HOP_SIZE)
+        length = CONFIG_SIZE + (1 + job.hop_count) * HOP_SIZE
+    attach_payload(e, index, body, choose_length(job, length))
     schedule_repeat(e, job)
 
 
@@ -83,6 +86,7 @@ def begin_config(e, job):
     job.retries = 0
     job.heard = e.now
     job.heard_next = e.now
+    begin_proof(e, job)
     send_config(e, job)
 
 

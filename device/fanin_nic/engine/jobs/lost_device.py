@@ -1,4 +1,5 @@
-"""The device whose loss ends a job: a neighbour that is silent or was restarted, or one that another device has named.
+"""The device whose loss ends a job: a neighbour that is silent or was restarted, to which no long packets pass, or one
+that another device has named.
 
 A bitmap of missing members can not name a switch: all that lies behind it is missing. So its address is kept beside the
 bitmap, goes to the neighbours in ABORT and LEAVE, and to the ranks in their completions.
@@ -11,6 +12,7 @@ from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import JobState
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Status
+from fanin_wire.status import NAMING_A_DEVICE
 
 FREE, ABORTED = int(JobState.FREE), int(JobState.ABORTED)
 PEER_LOST = int(Status.PEER_LOST)
@@ -19,9 +21,9 @@ ADDRESS_MASK = U64(0xFFFFFFFF)
 
 @internal
 def abort_naming(e, job, status, scope, missing, address):
-    """End a job with a status, once. address: IPv4 of the device that is lost; 0: not one, or not known. Only
-    PEER_LOST has one."""
-    if status == PEER_LOST and job.state != ABORTED and job.state != FREE:
+    """End a job with a status, once. address: IPv4 of the device that is lost, or at the other end of a path; 0: not
+    one, or not known. Only those of NAMING_A_DEVICE have one."""
+    if status in NAMING_A_DEVICE and job.state != ABORTED and job.state != FREE:
         job.lost_device = address
     abort(e, job, status, scope, missing)
 

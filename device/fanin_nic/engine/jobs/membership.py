@@ -16,6 +16,7 @@ from fanin_nic.engine.jobs.config_leave_tx import (
 from fanin_nic.engine.jobs.lease import grantable_slots, lease, new_job, release, set_buffers, start
 from fanin_nic.engine.jobs.lost_device import abort_lost
 from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_above, scope_from_peer, set_missing_below
+from fanin_nic.engine.jobs.path_mtu import CONFIG_ACK_ROW, cleared_body, full_length, proves_path
 from fanin_nic.engine.jobs.quota import SHARED
 from fanin_nic.engine.jobs.ring_order import next_node
 from fanin_nic.engine.jobs.tombstone import gives_way_to, remember_refusal
@@ -102,6 +103,7 @@ def activate(e, job, slots, window):
     job.state = ACTIVE
     job.retries = 0
     job.missing = ZERO
+    job.next_has_answered = 0
     job.heard = e.now
     job.heard_next = e.now
     job.heard_previous = e.now
@@ -113,7 +115,7 @@ def activate(e, job, slots, window):
         bit = lowest_bit(below)
         below &= below - ONE
         child = child_at(e, child_index(job, bit))
-        send_config_ack(e, job, child.address, bit, U64(child.boot_id), SUCCESS)
+        send_config_ack(e, job, child.address, bit, U64(child.boot_id), SUCCESS, child.is_full)
     if may_invite(e, job):
         invite(e, job)
     for rank in range(MAX_CHILDREN):
@@ -135,10 +137,10 @@ def set_missing(job, header):
         set_missing_below(header, scope, missing)
 
 
-@internal_for(ENGINE, JOB, int64, int64, uint64, int64)
-def send_config_ack(e, job, destination, bit, token, status):
+@internal_for(ENGINE, JOB, int64, int64, uint64, int64, int64)
+def send_config_ack(e, job, destination, bit, token, status, is_full):
     """CONFIG_ACK with the lease, the missing members, or a refusal. token: of the CONFIG, the lower half of the boot
-    id."""
+    id. is_full: it is as long as the longest packet of the job (`path_mtu`)."""
     index = packet(e, job, CONFIG_ACK, destination)
     header = header_at(e, index)
     header.source = bit
@@ -147,10 +149,10 @@ def send_config_ack(e, job, destination, bit, token, status):
     if status == PENDING:
         set_missing(job, header)
         header.rank_bitmap = job.rank_mask & ~job.rank_joined
-    body = body_at(e, index)
+    body = cleared_body(e, job, CONFIG_ACK_ROW, ACK_SIZE) if is_full else body_at(e, index)
     store_be32(body + ACK_SLOTS, job.slots)
     store_be32(body + ACK_WINDOW, job.window)
-    attach_payload(e, index, body, ACK_SIZE)
+    attach_payload(e, index, body, full_length(job, ACK_SIZE) if is_full else U64(ACK_SIZE))
 
 
 @internal_for(ENGINE, HEADER, int64, int64, int64)
@@ -161,7 +163,7 @@ def refuse_config(e, header, destination, status, slots):
     job.key = header.key
     job.slots = slots
     job.window = 0
-    send_config_ack(e, job, destination, header.source, U64(header.token), status)
+    send_config_ack(e, job, destination, header.source, U64(header.token), status, 0)
 
 
 @internal
@@ -190,7 +192,7 @@ def on_config(e, found, header, body, length, source):
     elif job.state == ABORTED:
         send_abort(e, job, source, header.source)
     elif packet_form.agrees(job, body):
-        bind_child(e, job, body, source)
+        bind_child(e, job, body, source, length >= job.chunk)
     else:
         abort(e, job, MEMBERS_MISMATCH, scope_below(job), bit_of(header.source))
         send_abort(e, job, source, header.source)
@@ -235,8 +237,9 @@ def create_switch_job(e, header, body, source):
 
 
 @internal
-def bind_child(e, job, body, source):
-    """Enter a device below as joined, for the first time or again."""
+def bind_child(e, job, body, source, is_full):
+    """Enter a device below as joined, for the first time or again. is_full: its CONFIG is as long as the longest packet
+    of the job."""
     bit = packet_form.bit(body)
     child = child_at(e, child_index(job, bit))
     boot_id = packet_form.boot_id(body)
@@ -247,22 +250,25 @@ def bind_child(e, job, body, source):
         job.owner = SHARED
     child.address = source
     child.boot_id = boot_id
+    child.is_full = 1 if is_full else 0
     child.heard = e.now
+    if job.route == RING:
+        job.heard_previous = e.now  # it may repeat CONFIG over a path that loses the answer, while this node runs
     job.node_joined |= bit_of(bit)
     job.offered_slots = min(job.offered_slots, packet_form.slots(body))
     job.offered_window = min(job.offered_window, packet_form.window(body))
-    answer_child(e, job, source, bit, boot_id)
+    answer_child(e, job, source, bit, boot_id, child.is_full)
 
 
 @internal
-def answer_child(e, job, source, bit, boot_id):
+def answer_child(e, job, source, bit, boot_id, is_full):
     """Answer a CONFIG: the lease if the job runs, else PENDING, unless this CONFIG has made it run."""
     if job.state == ACTIVE or job.state == LEAVING:
-        send_config_ack(e, job, source, bit, boot_id, SUCCESS)
+        send_config_ack(e, job, source, bit, boot_id, SUCCESS, is_full)
         return
     progress_join(e, job)
     if job.state == JOINING or job.state == CONFIGURING:
-        send_config_ack(e, job, source, bit, boot_id, PENDING)
+        send_config_ack(e, job, source, bit, boot_id, PENDING, 0)
 
 
 @internal
@@ -277,6 +283,7 @@ def on_config_ack(e, job, header, body, length):
     if header.token != config_token(e):  # the answer to a CONFIG that this device sent before a restart
         count(e, DROP_UNEXPECTED)
         return
+    is_proved = proves_path(e, job, header)
     scope = scope_from_peer(job, header) if forwards_config(job) else scope_from_above(job, header)
     missing = U64(header.node_bitmap)
     if header.status == PENDING:
@@ -286,6 +293,8 @@ def on_config_ack(e, job, header, body, length):
             job.missing = missing
             job.missing_kind = scope
             notify_pending(e, job)
+    elif header.status == SUCCESS and not is_proved:
+        return  # the next CONFIG of full length asks again
     elif header.status == SUCCESS:
         slots, window = packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW)
         if packet_form.is_lease(slots) and window:

@@ -151,6 +151,8 @@ def discount_stall(e, missed):
         job = job_at(e, index)
         if job.state == FREE:
             continue
+        job.stood_still += missed
+        job.path_proved_at = min(e.now, job.path_proved_at + missed)
         job.heard = min(e.now, job.heard + missed)
         job.heard_next = min(e.now, job.heard_next + missed)
         job.heard_previous = min(e.now, job.heard_previous + missed)

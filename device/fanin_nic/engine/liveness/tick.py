@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from fanin_nic.engine.jobs.config_leave_tx import forwards_config, is_leaving, send_config, send_leaves
 from fanin_nic.engine.jobs.leave import progress_leave
+from fanin_nic.engine.jobs.path_mtu import abort_path, loses_long_packets
 from fanin_nic.engine.jobs.tombstone import free_record
 from fanin_nic.engine.liveness.keepalive import (
     abort_lost_above,
@@ -93,9 +94,11 @@ def tick_leave(e, job):
 
 @internal
 def tick_config(e, job):
-    """Repeat CONFIG as long as a neighbour answers."""
+    """Repeat CONFIG as long as a neighbour answers, and the path carries long packets."""
     if e.now - (job.heard_next if forwards_config(job) else job.heard) > e.detection:
         abort_lost_above(e, job, forwards_config(job))
+    elif loses_long_packets(e, job):
+        abort_path(e, job, forwards_config(job))
     elif job.deadline > e.now:
         arm_timer(e, job.deadline)
     else:
@@ -130,6 +133,8 @@ def probe_due(e, job):
             return
         else:
             reach = probe(e, job, slot, reach)
+            if job.state != ACTIVE:
+                return
 
 
 @internal

@@ -21,10 +21,11 @@ from fanin_nic.engine.records.geometry import bytes_of
 from fanin_nic.engine.records.tables import ENGINE, Counter
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_wire.abi import Status
+from fanin_wire.status import NAMING_A_DEVICE
 
 COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
 COMPLETIONS = int(Counter.COMPLETIONS)
-PEER_LOST, VERSION_MISMATCH = int(Status.PEER_LOST), int(Status.VERSION_MISMATCH)
+VERSION_MISMATCH = int(Status.VERSION_MISMATCH)
 MAX_RETIRED = 16
 
 
@@ -47,7 +48,7 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
     action.byte_length = bytes_of(request, request.count) if status == 0 else U64(0)
     if queue.job:
         action.jid = job_at(e, queue.job - 1).jid
-    if queue.job and status == PEER_LOST:
+    if queue.job and status in NAMING_A_DEVICE:
         action.lost_device = job_at(e, queue.job - 1).lost_device
     count(e, COMPLETIONS)
 
@@ -93,7 +94,7 @@ def notice_slots(job, status):
     that is lost."""
     if status == 0:
         return job.slots
-    if status == PEER_LOST:
+    if status in NAMING_A_DEVICE:
         return job.lost_device
     return U32(job.peer_version) if status == VERSION_MISMATCH else job.offered_slots
 

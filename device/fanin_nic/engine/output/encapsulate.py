@@ -8,7 +8,7 @@ from fanin_nic.engine.output.action_table import append, take_row
 from fanin_nic.engine.output.multicast_membership import is_group_member
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, action_at, bit_of, count, header_at
 from fanin_nic.engine.records.actions import ACTION, ActionKind
-from fanin_nic.engine.records.tables import BODY_SIZE, ENGINE, JOB, Ahead, Counter
+from fanin_nic.engine.records.tables import BODY_SIZE, ENGINE, FULL_BODIES, JOB, Ahead, Counter
 from fanin_nic.engine.records.trace import SENT, trace
 from fanin_nic.engine.slots.arithmetic import WIDE, payload_bytes
 from fanin_nic.engine.slots.contribution import EARLY, HAS_DATA, WANTS_RESULT, is_one_with_data
@@ -64,6 +64,13 @@ def packet(e, job, opcode, destination):
 def body_at(e, index):
     """Address of the memory for the body of a control packet."""
     return address_of(e) + e.body_offset + U64(index) * U64(BODY_SIZE)
+
+
+@internal
+def full_body_at(e, job, row):
+    """Address of the memory for a body as long as the longest packet of a job, in one of its rows."""
+    size = max(U64(e.max_chunk), U64(BODY_SIZE))
+    return address_of(e) + e.full_body_offset + (U64(job.index) * U64(FULL_BODIES) + U64(row)) * size
 
 
 @internal

@@ -25,6 +25,7 @@ from fanin_nic.engine.segments.arrival import note_result, take_packet
 from fanin_nic.engine.segments.complete import SENT_CONTRIBUTION, SENT_RESULT, pass_result, send_ring_result
 from fanin_nic.engine.segments.delivery import deliver
 from fanin_nic.engine.segments.local_contribution import claim_for_node
+from fanin_nic.engine.segments.repair import abort_if_repair_fails
 from fanin_nic.engine.segments.rto import (
     measure_rtt,
     note_progress,
@@ -176,7 +177,9 @@ def on_probe(e, job, header):
 
 @internal
 def probe_next(e, job, slot):
-    """PROBE for a slot to the next node."""
+    """PROBE for a slot to the next node, unless all before were in vain."""
+    if abort_if_repair_fails(e, job, slot, True):
+        return
     header = header_at(e, slot_packet(e, job, slot, PROBE, job.next_address))
     header.source = job.node_index
     header.token = probe_token(e)
@@ -185,6 +188,7 @@ def probe_next(e, job, slot):
 @internal
 def on_ack(e, job, header):
     """Event: ACK of the next node."""
+    job.next_has_answered = 1
     measure_rtt(e, job, header.token)
     newest, last = ZERO, U64(header.position)
     for offset in range(ACK_POSITIONS):
@@ -200,6 +204,7 @@ def on_ack(e, job, header):
                 job.reorder = min(e.reorder, job.reorder * U64(2))
             slot.retries = 0
             slot.unanswered = 0
+            slot.first_asked = ZERO
             finish_if_acknowledged(e, job, slot)
     if newest:
         note_progress(e, job)

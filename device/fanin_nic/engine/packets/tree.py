@@ -33,6 +33,7 @@ from fanin_nic.engine.records.trace import NODE_IN, RESULT, trace
 from fanin_nic.engine.segments.arrival import note_result, take_packet
 from fanin_nic.engine.segments.complete import ANSWERED, SENT, distribute, unicast_result
 from fanin_nic.engine.segments.delivery import deliver
+from fanin_nic.engine.segments.repair import abort_if_repair_fails
 from fanin_nic.engine.segments.rto import (
     is_lossy,
     mark_out_of_order,
@@ -121,7 +122,9 @@ def answer_repeated(e, job, slot, header, source):
 
 @internal
 def probe_above(e, job, slot):
-    """PROBE for a slot to the device above."""
+    """PROBE for a slot to the device above, unless all before were in vain."""
+    if abort_if_repair_fails(e, job, slot, False):
+        return
     header = header_at(e, slot_packet(e, job, slot, PROBE, job.parent_address))
     header.source = job.parent_bit
     header.token = probe_token(e)

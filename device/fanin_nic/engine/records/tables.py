@@ -127,6 +127,7 @@ ENGINE = np.dtype(
         ("action_offset", "u8"),
         ("header_offset", "u8"),
         ("body_offset", "u8"),
+        ("full_body_offset", "u8"),
         ("kernel_offset", "u8"),
         ("counter_offset", "u8"),
         ("entry_offset", "u8"),
@@ -162,7 +163,8 @@ JOB = np.dtype(
         ("retries", "u4"),  # of CONFIG, later of LEAVE
         ("parent_address", "u4"),
         ("parent_bit", "u4"),  # this device's bit there
-        ("lost_device", "u4"),  # ended with PEER_LOST: IPv4 of the device that is lost; 0: not one, or not known
+        # ended with PEER_LOST, PATH_MTU: IPv4 of the device that is lost, or at the other end; 0: not one, or not known
+        ("lost_device", "u4"),
         ("next_address", "u4"),  # ring
         ("previous_address", "u4"),
         ("node_index", "u4"),  # ring: this node's place
@@ -180,6 +182,10 @@ JOB = np.dtype(
         ("invitations_ignored", "u1"),  # invitations still to be ignored
         ("last_result_by_group", "u1"),  # 1: the last result came by the group
         ("consecutive_losses", "u1"),  # results lost since one came unasked
+        ("unanswered_configs", "u1"),  # of full length, since the last answer to one
+        ("config_is_short", "u1"),  # 1: the last CONFIG was
+        ("next_has_answered", "u1"),  # 1: the next node of a ring has sent an ACK, so it takes part as well
+        ("carries_short", "u1"),  # 1: a short CONFIG was answered since the last answer to one of full length
         ("hears_group", "u8"),  # devices below whose last contribution had HEARS_GROUP
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
@@ -199,6 +205,8 @@ JOB = np.dtype(
         ("rttvar", "u8"),
         ("lost_at", "u8"),  # ns: when a loss was last proved; 0: never
         ("answered_at", "u8"),  # ns: last result, or acknowledgement, of any position
+        ("path_proved_at", "u8"),  # ns: last answer to a CONFIG of full length, or the first to a short one after it
+        ("stood_still", "u8"),  # ns for which this device has stood still since the job began
         ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated
         ("leaving_since", "u8"),  # ns: when LEAVE was first sent
         ("heard", "u8"),  # ns: last packet from the device above
@@ -223,6 +231,8 @@ CHILD = np.dtype(
         ("boot_id", "u8"),
         ("heard", "u8"),  # ns: last packet
         ("address", "u4"),
+        ("is_full", "u4"),  # 1: its last CONFIG was as long as the longest packet of the job
+        ("reserved", "u4"),
         ("predicted_length", "u4"),  # bytes of the predicted contribution (`header_prediction`); 0: none
         ("predicted_kernel", "u8"),  # address of the kernel that computes it
         ("predicted_elements", "u8"),
@@ -261,6 +271,9 @@ SLOT = np.dtype(
         ("contributions", "u8"),
         ("sent_at", "u8"),  # ns: when it was last sent, or known to have arrived
         ("deadline", "u8"),  # ns: PROBE
+        # ns, without JOB.stood_still: first PROBE of a series, which a WAIT ends, and last PROBE; 0: none
+        ("first_asked", "u8"),
+        ("last_asked", "u8"),
         (
             "zero_copy_address",
             "u8",
@@ -420,6 +433,8 @@ TABLES = {
     "counters": Table(np.dtype("u8"), "counter_offset"),
     "entries": Table(np.dtype("u8"), "entry_offset"),
     "bodies": Table(np.dtype("u1"), "body_offset"),
+    "full_bodies": Table(np.dtype("u1"), "full_body_offset"),
     "payload": Table(np.dtype("u1"), "payload_offset"),
 }
 BODY_SIZE = 320  # of a control packet: CONFIG with eight hops
+FULL_BODIES = 2  # of a job, as long as its longest packet: CONFIG and CONFIG_ACK

@@ -56,6 +56,7 @@ def claim(e, job, slot, position):
     slot.retries = 0
     slot.out_of_order = 0
     slot.unanswered = 0
+    slot.first_asked = ZERO
     slot.ahead = 0
     slot.lacks_data = 0
     slot.folded = 0

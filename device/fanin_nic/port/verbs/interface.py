@@ -3,17 +3,13 @@ of neighbours."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import socket
-import struct
 import sys
 from pathlib import Path
 
+from fanin_nic.port import interfaces
 from fanin_nic.port.verbs.opening import VerbsFailed
 
-GET_ADDRESS, GET_HARDWARE_ADDRESS, GET_MTU = 0x8915, 0x8927, 0x8921  # linux/sockios.h: SIOCGIF...
-NAME_BYTES = 16  # IFNAMSIZ; a union of 24 bytes follows in struct ifreq
 KERNEL = Path("/proc/thread-self/net")  # of the network namespace of a thread, not of its process
 NEIGHBOURS, ROUTES, VLANS = KERNEL / "arp", KERNEL / "route", KERNEL / "vlan"
 IS_COMPLETE = 2  # linux/if_arp.h: ATF_COM
@@ -21,17 +17,9 @@ UP, GATEWAY = 1, 2  # linux/route.h: RTF_...
 DEVICES = Path("/sys/class/infiniband")
 
 
-def _ask(interface: str, request: int) -> bytes | None:
-    """The union of the struct ifreq that the kernel fills in; None if it does not."""
-    asked = struct.pack(f"{NAME_BYTES}s24x", interface.encode())
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        return fcntl.ioctl(any_socket, request, asked)[NAME_BYTES:]
-    return None
-
-
 def address_of(interface: str) -> str:
     """The first IPv4 address of an interface; "" if it has none."""
-    found = _ask(interface, GET_ADDRESS)
+    found = interfaces.ask(interface, interfaces.GET_ADDRESS)
     return socket.inet_ntoa(found[4:8]) if found else ""
 
 
@@ -39,7 +27,7 @@ def mac_of(interface: str) -> int:
     """The Ethernet address of an interface, a number of 48 bits. Raises VerbsFailed; frames here have no VLAN tag."""
     if (VLANS / interface).exists():
         raise VerbsFailed(f"network interface {interface} is a VLAN; use an address of the interface below it")
-    found = _ask(interface, GET_HARDWARE_ADDRESS)
+    found = interfaces.ask(interface, interfaces.GET_HARDWARE_ADDRESS)
     if not found or not int.from_bytes(found[2:8]):
         raise VerbsFailed(f"network interface {interface} has no Ethernet address; use one that has")
     return int.from_bytes(found[2:8])
@@ -47,10 +35,10 @@ def mac_of(interface: str) -> int:
 
 def mtu_of(interface: str) -> int:
     """Bytes of the longest IP packet. Raises VerbsFailed."""
-    found = _ask(interface, GET_MTU)
-    if not found:
+    found = interfaces.mtu_of(interface)
+    if found is None:
         raise VerbsFailed(f"network interface {interface} is gone; give the verbs device one")
-    return int(struct.unpack_from("i", found)[0])
+    return found
 
 
 def with_address(device: str, address: str) -> tuple[str, int]:

@@ -31,24 +31,24 @@ class VerbsPort(Port):
     """A port that is a UD queue pair of the verbs device `device`, at `address`, which must be an address of it; or a
     RAW_PACKET one, whose packets are those of a UDP socket.
 
-    mtu: as for sockets. A UD datagram carries a packet from BTH to ICRC, so there it is at most MAX_VERBS_MTU. A device
-    that carries less is refused. group: multicast address at which the port receives as well, if the
-    device can; sending to a group needs nothing. Raises PortError.
+    mtu: as for sockets; None: that of the verbs device. A UD datagram carries a packet from BTH to ICRC, so there it is
+    at most MAX_VERBS_MTU. A device that carries less is refused. group: multicast address at which the port receives as
+    well, if the device can; sending to a group needs nothing. Raises PortError.
     """
 
     def __init__(
         self,
         device: str,
         address: str,
-        mtu: int,
+        mtu: int | None,
         receive_buffer: int | None = None,
         *,
         group: str | None = None,
         raw: bool = False,
     ) -> None:
-        mtu = mtu if raw else min(mtu, MAX_VERBS_MTU)
+        mtu = min(mtu, MAX_VERBS_MTU) if mtu and not raw else mtu
         try:
-            self._open(RawQueuePair if raw else QueuePair, device, address, mtu, receive_buffer)
+            mtu = self._open(RawQueuePair if raw else QueuePair, device, address, mtu, receive_buffer)
         except VerbsFailed as error:
             raise PortError(str(error)) from error
         queue_pair, port = self._queue_pair, self._tables.port
@@ -64,16 +64,20 @@ class VerbsPort(Port):
         port["verbs"] = queue_pair.state
         self.state = np.uint64(port.ctypes.data)
 
-    def _open(self, kind: type[QueuePair], device: str, address: str, mtu: int, receive_buffer: int | None) -> None:
+    def _open(
+        self, kind: type[QueuePair], device: str, address: str, mtu: int | None, receive_buffer: int | None
+    ) -> int:
+        """Open the queue pair. Returns its MTU: `mtu`, else what the verbs device carries."""
         self._tables = PortTables(RECEIVE_BATCH, buffers=False)
         self._tables.sources["port"] = FIRST_SOURCE_PORT
         with contextlib.ExitStack() as opened:
             self._queue_pair = kind(device, address, receive_buffer or DEFAULT_RECEIVE_BUFFER)
             opened.callback(self._queue_pair.close)
-            self._check_mtu(mtu)
+            mtu = self._check_mtu(mtu)
             resolver = NeighbourResolver if isinstance(self._queue_pair, RawQueuePair) else Resolver
             self._resolver = resolver(self._queue_pair, 0, self._tables.peers)
             opened.pop_all()
+        return mtu
 
     def _joins(self, group: str) -> bool:
         """Whether the device receives the group; if not, what is sent to the group comes to the port itself."""
@@ -84,13 +88,15 @@ class VerbsPort(Port):
             return False
         return True
 
-    def _check_mtu(self, mtu: int) -> None:
-        """All devices of a fabric have one MTU, so one that carries less has to say so."""
+    def _check_mtu(self, wanted: int | None) -> int:
+        """The MTU that is wanted, else what the verbs device carries. Raises VerbsFailed if it carries less."""
         name, most = self._queue_pair.name, self._queue_pair.mtu + IPV4_UDP_SIZE
+        mtu = wanted or max(most, MIN_MTU)
         if most < mtu:
             cause = f"verbs device {name} carries datagrams of {self._queue_pair.mtu} bytes, MTU {mtu} needs more"
             remedy = f"use mtu = {most}, or raise" if most >= MIN_MTU else "raise"
             raise VerbsFailed(f"{cause}; {remedy} the MTU of the device's network interface")
+        return mtu
 
     @property
     def receive_fd(self) -> int:

@@ -6,6 +6,8 @@ The copy is the one that `sendmmsg` makes: the engine may use its memory again w
 
 from __future__ import annotations
 
+from errno import EIO, ENOBUFS, ENOTCONN
+
 from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled
@@ -14,7 +16,7 @@ from fanin_nic.native.memory import call_library, copy, record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import DESTINATION, PEER, SEND_MESSAGE, Drop
 from fanin_nic.port.mirror import mirror_sent
-from fanin_nic.port.peers import count_sent
+from fanin_nic.port.peers import count_failed, count_sent
 from fanin_nic.port.verbs.frames import HEADERS_SIZE, write_headers
 from fanin_nic.port.verbs.records import COMPLETION, PIECE, SEND_REQUEST, SIGNALED, verbs_at
 from fanin_nic.port.verbs.wake import fail, handle_of, is_broken, queue_pair_of, want
@@ -63,17 +65,17 @@ def _chain(port, verbs, message_address, mmsghdr_address):
         verbs.destinations + (message.peer - port.peer_table) // uint64(PEER_SIZE) * uint64(DESTINATION_SIZE)
     )
     if is_broken(verbs):
-        _drop(port, message_address, mmsghdr_address, SEND_ERROR)
+        _drop(port, message_address, mmsghdr_address, SEND_ERROR, EIO)
         return int64(0)
     if not handle_of(destination):
         want(verbs, destination)
-        _drop(port, message_address, mmsghdr_address, UNRESOLVED)
+        _drop(port, message_address, mmsghdr_address, UNRESOLVED, ENOTCONN)
         return int64(0)
     sent = int64(0)
     if int64(verbs.send_free) < count:
         sent -= _post_chain(port, verbs)
         if not _await_room(port, verbs, count):
-            _drop(port, message_address, mmsghdr_address, QUEUE_FULL)
+            _drop(port, message_address, mmsghdr_address, QUEUE_FULL, ENOBUFS)
             return sent
     if port.tap:
         mirror_sent(port, message_address, mmsghdr_address, SENT)
@@ -82,8 +84,9 @@ def _chain(port, verbs, message_address, mmsghdr_address):
 
 
 @compiled
-def _drop(port, message, mmsghdr, drop):
+def _drop(port, message, mmsghdr, drop, reason):
     port.dropped[drop] += message_at(message).packets
+    count_failed(message_at(message).peer, message_at(message).packets, reason)
     if port.tap:
         mirror_sent(port, message, mmsghdr, drop)
 

@@ -56,7 +56,7 @@ TRANSPORT = np.dtype(
         ("receive_depth", "u4"),  # likewise
         ("shared_queues", "u4"),
         ("shared_depth", "u4"),  # of each shared receive queue, a power of two
-        ("window", "u4"),  # PSNs that a queue pair may have under way
+        ("window", "u4"),  # PSNs that a queue pair may have under way at most
         ("queue_pair_end", "u4"),  # 1 + highest row that was ever in use
         ("ready_head", "u4"),  # queue pairs with something to do, first in first out
         ("ready_tail", "u4"),
@@ -114,10 +114,12 @@ QUEUE_PAIR = np.dtype(
         ("end_psn", "u4"),  # first PSN that was never sent
         ("reads", "u4"),  # reads and atomics under way
         ("unasked", "u4"),  # packets since the last one that asks for an acknowledgement
+        ("limit", "u4"),  # PSNs that may be under way now: at most the window of the device
         ("retries_left", "u1"),
         ("rnr_left", "u1"),
         ("went_back", "u1"),  # a response is known to be lost, and was asked for again
         ("timer_runs", "u1"),
+        ("backoff", "u1"),  # time-outs since the last progress, up to MAX_BACKOFF
         ("deadline", "u8"),  # ns: of the oldest packet; 2^64 - 1: no timer runs
         ("not_before", "u8"),  # ns: an RNR NAK forbids to send earlier; 0: none does
         # Responder

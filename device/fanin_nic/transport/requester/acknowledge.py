@@ -53,7 +53,7 @@ def on_acknowledge(t, q, packet):
 def on_nak(t, q, code):
     """A NAK of the oldest packet that is not acknowledged."""
     if code == SEQUENCE:
-        retry(t, q)
+        retry(t, q, int64(q.limit) // 2)
     elif code == INVALID_REQUEST:
         fail_send(t, q, INVALID)
     elif code == REMOTE_ACCESS:
@@ -84,11 +84,13 @@ def acknowledge(t, q, end):
 @internal
 def advance(t, q, psn):
     """The packets before `psn` are acknowledged."""
-    behind = psn_distance(q.next_psn, q.unacknowledged) < psn_distance(psn, q.unacknowledged)
+    acknowledged = psn_distance(psn, q.unacknowledged)
+    behind = psn_distance(q.next_psn, q.unacknowledged) < acknowledged
     q.unacknowledged = psn
-    if behind:  # they were about to be sent again
+    if behind:  # what was sent first arrives: nothing is known of what is sent again
         position(t, q, psn)
-    note_progress(q)
+        acknowledged = 0
+    note_progress(t, q, acknowledged)
     q.not_before = U64(0)
     run_timer(t, q)
     make_ready(t, q)
@@ -110,4 +112,4 @@ def ask_again(t, q):
     if not q.went_back:
         q.went_back = 1
         count(t, IMPLIED_NAKS)
-        go_back(t, q)
+        go_back(t, q, int64(q.limit) // 2)

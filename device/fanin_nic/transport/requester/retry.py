@@ -1,6 +1,14 @@
-"""Going back: sending again from an earlier PSN on (go-back-N), within the limit of retries (section 9.7.6)."""
+"""Going back: sending again from an earlier PSN on (go-back-N), within the limit of retries (section 9.7.6).
+
+What is sent again comes on top of what is still on its way. So a requester goes back with fewer packets than it had
+under way: with one after a time-out, and with half as many after a NAK. Each packet that is acknowledged lets one more
+be under way, up to the window, but for acknowledgements of more than was sent again. They are of what was sent first:
+the other side was slow, and has lost nothing (as F-RTO of TCP sees it, RFC 5682).
+"""
 
 from __future__ import annotations
+
+from numba import int64
 
 from fanin_nic.native.compiled import internal
 from fanin_nic.transport.queue_pairs.failure import fail_send
@@ -27,8 +35,9 @@ def position(t, q, psn):
 
 
 @internal
-def go_back(t, q):
-    """Send again from the oldest packet that is not acknowledged on."""
+def go_back(t, q, limit):
+    """Send again from the oldest packet that is not acknowledged on. limit: PSNs that may be under way then."""
+    q.limit = max(int64(1), int64(limit))
     position(t, q, q.unacknowledged)
     q.timer_runs = 0
     q.deadline = NEVER
@@ -37,13 +46,13 @@ def go_back(t, q):
 
 
 @internal
-def retry(t, q):
-    """Go back, unless that was done too often without success."""
+def retry(t, q, limit):
+    """Go back, unless that was done too often without success. limit: as of `go_back`."""
     if q.retries_left == 0:
         fail_send(t, q, RETRIES_EXCEEDED)
         return
     q.retries_left -= 1
-    go_back(t, q)
+    go_back(t, q, limit)
 
 
 @internal
@@ -56,14 +65,17 @@ def retry_later(t, q, until):
     if q.rnr_retry != RETRIES_WITHOUT_LIMIT:
         q.rnr_left -= 1
     q.retries_left = q.retry_count
-    go_back(t, q)
+    go_back(t, q, int64(q.limit) // 2)
     q.not_before = until
     t.next_deadline = min(t.next_deadline, until)
 
 
 @internal
-def note_progress(q):
-    """The other side has acknowledged something new: it lives, and all retries are there again."""
+def note_progress(t, q, psns):
+    """The other side has acknowledged something new: it lives, and all retries are there again. psns: so many more may
+    be under way."""
+    q.limit = min(int64(t.window), int64(q.limit) + psns)
+    q.backoff = 0
     q.retries_left = q.retry_count
     q.rnr_left = q.rnr_retry
     q.went_back = 0

@@ -58,7 +58,7 @@ def may_send(t, q):
     if request.state == REFUSED:
         refuse(t, q, request)
         return False
-    return is_in_window(t, q)
+    return is_in_window(q)
 
 
 @internal
@@ -89,9 +89,9 @@ def refuse(t, q, request):
 
 
 @internal
-def is_in_window(t, q):
+def is_in_window(q):
     """Whether a packet may be sent without waiting for acknowledgements."""
-    return q.kind != RC or psn_distance(q.next_psn, q.unacknowledged) < int64(t.window)
+    return q.kind != RC or psn_distance(q.next_psn, q.unacknowledged) < int64(q.limit)
 
 
 @internal
@@ -101,7 +101,7 @@ def send_next(t, q):
     psn = int64(q.next_psn)
     behind = end_psn(request) if is_answered(request.opcode) else psn_after(psn, 1)
     is_last = behind == end_psn(request)
-    if not send_packet(t, q, request, psn, asks_for_acknowledgement(t, q, is_last)):
+    if not send_packet(t, q, request, psn, asks_for_acknowledgement(q, is_last)):
         request.state = REFUSED
         request.status = PROTECTION_ERROR
         refuse(t, q, request)
@@ -132,10 +132,10 @@ def is_sent_up_to(q, psn):
 
 
 @internal
-def asks_for_acknowledgement(t, q, is_last):
+def asks_for_acknowledgement(q, is_last):
     """Whether a packet asks for an acknowledgement: the last one of a message, and some within a long one."""
     q.unasked += 1
-    if q.kind != RC or not (is_last or int64(q.unasked) * ACKNOWLEDGEMENTS >= int64(t.window)):
+    if q.kind != RC or not (is_last or int64(q.unasked) * ACKNOWLEDGEMENTS >= int64(q.limit)):
         return 0
     q.unasked = 0
     return 1

@@ -1,13 +1,20 @@
-"""The timer of a requester: how long it waits for an acknowledgement, or after an RNR NAK (section 9.7.6.1.3)."""
+"""The timer of a requester: how long it waits for an acknowledgement, or after an RNR NAK (section 9.7.6.1.3).
+
+The other side may be slow and not dead. So each time-out without progress doubles the next one, up to four times the
+time that the program has asked for, which the section allows.
+"""
 
 from __future__ import annotations
 
+from numba import int64
+
 from fanin_nic.native.compiled import internal
-from fanin_nic.transport.records.accessors import NEVER, ZERO, count, make_ready
+from fanin_nic.transport.records.accessors import NEVER, U64, ZERO, count, make_ready
 from fanin_nic.transport.records.tables import Counter
 from fanin_nic.transport.requester.retry import retry
 
 TIMEOUTS = int(Counter.TIMEOUTS)
+MAX_BACKOFF = 2  # the last time-outs are 2^2 as long as the first
 
 
 @internal
@@ -16,7 +23,7 @@ def run_timer(t, q):
     if q.timer_runs or q.timeout == ZERO or q.unacknowledged == q.end_psn:
         return
     q.timer_runs = 1
-    q.deadline = t.now + q.timeout
+    q.deadline = t.now + (q.timeout << U64(q.backoff))
     t.next_deadline = min(t.next_deadline, q.deadline)
 
 
@@ -36,5 +43,6 @@ def pass_time(t, q):
     elif q.deadline <= t.now:
         q.deadline = NEVER
         q.timer_runs = 0
+        q.backoff = min(int64(q.backoff) + 1, MAX_BACKOFF)
         count(t, TIMEOUTS)
-        retry(t, q)
+        retry(t, q, 1)

@@ -126,7 +126,7 @@ static void answer(struct stream *stream, const struct fanin_cqe *cqe)
 static int ends_the_job(uint32_t status)
 {
     return status == FANIN_PEER_LOST || status == FANIN_TIMEOUT || status == FANIN_OP_MISMATCH ||
-           status == FANIN_ABORTED || status == FANIN_CQ_OVERRUN;
+           status == FANIN_ABORTED || status == FANIN_CQ_OVERRUN || status == FANIN_PATH_MTU;
 }
 
 static void note_failure(struct stream *stream, struct fanin_request *request, const struct fanin_cqe *cqe)

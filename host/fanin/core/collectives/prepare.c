@@ -4,9 +4,12 @@
  */
 #include "collectives/stream.h"
 #include "complaint.h"
+#include "memory/rights.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PAGE_BYTES 4096 /* or more */
 
 static int has_root(const struct collective_row *row)
 {
@@ -212,9 +215,18 @@ static int may_have_arrived(const struct fanin_request *request)
     const struct side *destination = &request->destination;
     const struct collective_row *row = request->message.row;
 
-    return request->count == 1 && destination->memory && destination->length && !request->source.length &&
-           destination->length <= FANIN_MAX_ARRIVAL && row->contributors == FANIN_CLASS_ONE && !row->divided &&
+    return request->count == 1 && !(request->flags & FANIN_FENCE) && destination->memory && destination->length &&
+           !request->source.length && destination->length <= FANIN_MAX_ARRIVAL &&
+           row->contributors == FANIN_CLASS_ONE && !row->divided &&
            fanin_has_arrivals(request->stream->context, request->stream->qp);
+}
+
+/* The processor ends a program that may not write to a place, as it does where the library copies a result. */
+static void touch(uint8_t *memory, uint64_t length)
+{
+    for (uint64_t at = 0; at < length; at += PAGE_BYTES)
+        *(volatile uint8_t *)(memory + at) = *(volatile uint8_t *)(memory + at);
+    *(volatile uint8_t *)(memory + length - 1) = *(volatile uint8_t *)(memory + length - 1);
 }
 
 void fanin_request_choose_way(struct fanin_request *request, struct fanin_wqe *wqe)
@@ -224,6 +236,8 @@ void fanin_request_choose_way(struct fanin_request *request, struct fanin_wqe *w
     destination->way = way_of(request, destination);
     if (destination->way == WAY_BOUNCED)
         stand_in(destination, fanin_borrow_buffer(request->stream->context, destination->length));
+    if (destination->lkey == FANIN_LKEY_PROCESS) /* there is no buffer, so the device writes it by a system call */
+        touch(destination->memory, destination->length);
     wqe->address.destination += destination->address;
     wqe->destination_lkey = destination->lkey;
 }
@@ -242,6 +256,18 @@ static enum fanin_status check_reach(const struct fanin_request *request)
                    "it is behind a fence, or too long; use memory of fanin_allocate or Communicator.alloc",
                    request->message.row->name);
     return FANIN_NOT_SUPPORTED;
+}
+
+/* A result that the device writes by a system call goes to memory that the program may write: the call would override
+ * its rights. Where the library copies, the processor sees to that. Data that can not be read are the device's to
+ * notice: it poisons the positions, and the ranks stay in step. */
+static enum fanin_status check_rights(const struct fanin_request *request)
+{
+    const struct side *destination = &request->destination;
+
+    if (destination->way != WAY_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)
+        return FANIN_SUCCESS;
+    return fanin_check_rights(destination->memory, destination->length, 1);
 }
 
 /* Decide how the data go. */
@@ -275,7 +301,9 @@ static enum fanin_status place(struct fanin_request *request)
             return status;
     }
     status = bounce(request);
-    return status == FANIN_SUCCESS ? check_reach(request) : status;
+    if (status == FANIN_SUCCESS)
+        status = check_reach(request);
+    return status == FANIN_SUCCESS ? check_rights(request) : status;
 }
 
 /* The message by which the ranks tell each other the sizes: of a scatter the root tells all, else each its own. */

@@ -169,7 +169,7 @@ static void complain_of(const struct fanin_communicator *communicator, enum fani
 {
     struct fanin_cqe members = {.status = (uint8_t)status, .missing = reply->missing,
                                 .missing_kind = (uint8_t)reply->missing_kind,
-                                .lost_device = status == FANIN_PEER_LOST ? reply->slots : 0};
+                                .lost_device = fanin_names_device(status) ? reply->slots : 0};
 
     fanin_complain_of(&communicator->job, communicator->stream.terms.rank, &members);
 }
@@ -327,6 +327,15 @@ uint32_t fanin_size(const struct fanin_communicator *communicator)
 const struct fanin_job *fanin_job_of(const struct fanin_communicator *communicator)
 {
     return &communicator->job;
+}
+
+void fanin_name_path_of(const struct fanin_communicator *communicator, char *words, size_t capacity)
+{
+    const struct fanin_context *context = communicator->stream.context;
+    uint32_t chunk = communicator->lease.chunk ? communicator->lease.chunk : communicator->job.chunk;
+    uint32_t mtu = context ? fanin_limits(context)->mtu : 0;
+
+    fanin_name_path(&communicator->job, fanin_rank(communicator), chunk, mtu, words, capacity);
 }
 
 int fanin_has_backlog(struct fanin_communicator *communicator)

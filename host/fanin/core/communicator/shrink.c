@@ -15,6 +15,7 @@
  */
 #include "communicator/communicator.h"
 #include "complaint.h"
+#include "job/naming.h"
 #include "job/placement.h"
 #include "mix.h"
 #include <stdlib.h>
@@ -27,6 +28,7 @@ enum {
     MARGIN_MS = 5000, /* that a message between living ranks may take */
     MOST_PAIRS = 32,  /* at a time: a device has room for 64 jobs, and grants a client three quarters of them */
     PAIR_SLOTS = 8,
+    PAIR_CHUNK = 256,
 };
 
 /* A job of two ranks: 0 is the one that asks, 1 the registrar. One row goes from rank `root` to the other. */
@@ -94,6 +96,7 @@ static enum fanin_status begin_pair(struct fanin_communicator *communicator, enu
     job.places = places;
     job.route = FANIN_ROUTE_AUTO;
     job.slots = PAIR_SLOTS;
+    job.chunk = PAIR_CHUNK; /* a path that loses long packets carries these */
     job.flags = 0;
     pair->begun = fanin_now_ms();
     pair->deadline = pair->begun + limit_ms;
@@ -262,7 +265,7 @@ static enum fanin_status ask(struct fanin_communicator *communicator)
     }
     if (status == FANIN_NO_RESOURCES && now < agreement->deadline)
         return FANIN_PENDING; /* others' pairs have taken them for the moment */
-    if (status == FANIN_PEER_LOST || status == FANIN_TIMEOUT || status == FANIN_NO_RESOURCES) {
+    if (fanin_names_device(status) || status == FANIN_TIMEOUT || status == FANIN_NO_RESOURCES) {
         agreement->next++;
         begin_phase(agreement, SEEKING);
         return FANIN_PENDING;

@@ -35,6 +35,7 @@ struct fanin_context {
 
     uint8_t ordinary_states[FANIN_MAX_ORDINARY_QP]; /* enum fanin_qp_state, as they were set last */
     uint8_t is_shared[FANIN_MAX_ORDINARY_QP];       /* it receives from a shared receive queue */
+    struct fanin_ordinary_qp ordinary[FANIN_MAX_ORDINARY_QP]; /* as it was made: number, completion queues */
     uint8_t shared_queues[FANIN_MAX_SHARED_QUEUE];  /* it exists */
 
     struct region *regions;        /* memory/regions.c: what is registered, ordered by address */
@@ -97,6 +98,8 @@ void fanin_lose_device(struct fanin_context *context);
 enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe);
 enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes,
                                    uint32_t capacity, uint32_t *count, uint32_t *seen);
+/* Take the completions of a queue pair of ordinary traffic, which is gone, or begins anew, out of a queue. */
+void fanin_discard_completions(struct fanin_context *context, uint32_t cq, uint32_t qpn);
 /* Wake the device, if it sleeps, after something was stored in a ring. */
 void fanin_ring_doorbell(struct fanin_context *context);
 /* Sleep until as many completions have ever come as `target`, mod 2^32. */

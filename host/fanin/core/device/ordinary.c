@@ -27,19 +27,37 @@ enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const 
     }
     __atomic_store_n(&context->ordinary_states[message.qp], FANIN_QP_RESET, __ATOMIC_RELAXED);
     __atomic_store_n(&context->is_shared[message.qp], init->shared_queue != 0, __ATOMIC_RELAXED);
+    context->ordinary[message.qp] = message;
     *qp = message.qp;
     *qpn = message.qpn;
     return FANIN_SUCCESS;
 }
 
+/* As other devices of verbs do: a program may free what the completions speak of. */
+static void forget_completions(struct fanin_context *context, const struct fanin_ordinary_qp *made)
+{
+    fanin_discard_completions(context, made->send_cq, made->qpn);
+    if (made->receive_cq != made->send_cq)
+        fanin_discard_completions(context, made->receive_cq, made->qpn);
+}
+
 enum fanin_status fanin_destroy_ordinary_qp(struct fanin_context *context, uint32_t qp)
 {
-    struct fanin_ordinary_qp message = {.qp = qp};
-    enum fanin_status status =
-        fanin_exchange(context, FANIN_MSG_DESTROY_ORDINARY_QP, &message.head, sizeof message, -1);
+    struct fanin_ordinary_qp message = {.qp = qp}, made = {0};
+    enum fanin_status status;
+    uint8_t state = FANIN_QP_RESET;
 
-    if (status == FANIN_SUCCESS && qp < FANIN_MAX_ORDINARY_QP) /* so that nothing is posted any more */
-        __atomic_store_n(&context->ordinary_states[qp], FANIN_QP_RESET, __ATOMIC_RELAXED);
+    if (qp < FANIN_MAX_ORDINARY_QP) { /* before the device frees the number: then another thread may get it */
+        made = context->ordinary[qp];
+        state = __atomic_exchange_n(&context->ordinary_states[qp], FANIN_QP_RESET, __ATOMIC_RELAXED);
+    }
+    status = fanin_exchange(context, FANIN_MSG_DESTROY_ORDINARY_QP, &message.head, sizeof message, -1);
+    if (qp >= FANIN_MAX_ORDINARY_QP)
+        return status;
+    if (status == FANIN_SUCCESS)
+        forget_completions(context, &made);
+    else
+        __atomic_store_n(&context->ordinary_states[qp], state, __ATOMIC_RELAXED);
     return status;
 }
 
@@ -56,8 +74,11 @@ enum fanin_status fanin_modify_ordinary_qp(struct fanin_context *context, uint32
     if (status == FANIN_INVALID_REQUEST)
         fanin_complain("the change to state %u with the attributes %#x is not allowed, or a value is not",
                        attributes->state, attributes->mask);
-    if (status == FANIN_SUCCESS && qp < FANIN_MAX_ORDINARY_QP)
-        __atomic_store_n(&context->ordinary_states[qp], attributes->state, __ATOMIC_RELAXED);
+    if (status != FANIN_SUCCESS || qp >= FANIN_MAX_ORDINARY_QP)
+        return status;
+    __atomic_store_n(&context->ordinary_states[qp], attributes->state, __ATOMIC_RELAXED);
+    if (attributes->state == FANIN_QP_RESET)
+        forget_completions(context, &context->ordinary[qp]);
     return status;
 }
 

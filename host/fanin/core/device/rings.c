@@ -154,14 +154,73 @@ enum fanin_status fanin_stored(struct fanin_context *context, uint32_t cq, uint3
     return FANIN_SUCCESS;
 }
 
-const struct fanin_wc *fanin_wc_of(const struct fanin_cqe *cqe)
+enum fanin_status fanin_taken(struct fanin_context *context, uint32_t cq, uint32_t *taken)
 {
-    return cqe->kind == FANIN_COMPLETION_ORDINARY ? (const void *)cqe : NULL;
+    const struct fanin_ring *ring = completion_ring(context, cq);
+
+    if (!ring)
+        return fanin_complain("there is no completion queue %u", cq);
+    *taken = __atomic_load_n(&ring->consumer, __ATOMIC_ACQUIRE);
+    return FANIN_SUCCESS;
 }
 
 static int is_at(uint32_t counter, uint32_t target)
 {
     return (int32_t)(counter - target) >= 0;
+}
+
+static struct fanin_cqe *entry_at(struct fanin_ring *ring, uint32_t counter)
+{
+    return (struct fanin_cqe *)(ring + 1) + counter % FANIN_CQ_DEPTH;
+}
+
+/* Whether a completion is one for which programs ask that want to be woken for some only. */
+static int is_solicited(const struct fanin_cqe *cqe)
+{
+    const struct fanin_wc *wc = fanin_wc_of(cqe);
+
+    return !wc || wc->status != FANIN_WC_SUCCESS || !wc->unsolicited;
+}
+
+int fanin_is_solicited(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t *stored)
+{
+    struct fanin_ring *ring = completion_ring(context, cq);
+    int found;
+
+    if (!ring)
+        return 1;
+    pthread_mutex_lock(&context->ring_lock); /* nobody takes what is looked at */
+    *stored = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
+    found = ring->overrun || is_at(ring->consumer, seen + 1);
+    while (!found && seen != *stored)
+        found = is_solicited(entry_at(ring, seen++));
+    pthread_mutex_unlock(&context->ring_lock);
+    return found;
+}
+
+void fanin_discard_completions(struct fanin_context *context, uint32_t cq, uint32_t qpn)
+{
+    struct fanin_ring *ring = completion_ring(context, cq);
+    uint32_t consumer, kept;
+
+    if (!ring)
+        return;
+    pthread_mutex_lock(&context->ring_lock);
+    consumer = ring->consumer;
+    kept = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
+    for (uint32_t place = kept; place != consumer; place--) { /* the others move up, in their order */
+        const struct fanin_cqe *entry = entry_at(ring, place - 1);
+        const struct fanin_wc *wc = fanin_wc_of(entry);
+        if ((!wc || wc->qpn != qpn) && --kept != place - 1)
+            *entry_at(ring, kept) = *entry;
+    }
+    __atomic_store_n(&ring->consumer, kept, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&context->ring_lock);
+}
+
+const struct fanin_wc *fanin_wc_of(const struct fanin_cqe *cqe)
+{
+    return cqe->kind == FANIN_COMPLETION_ORDINARY ? (const void *)cqe : NULL;
 }
 
 static int has_reached(const struct fanin_ring *ring, uint32_t target)
@@ -283,6 +342,32 @@ static void sleep_on(struct fanin_ring *ring, uint32_t target, uint64_t wait_ms)
 enum fanin_status fanin_wait_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t timeout_ms)
 {
     return fanin_await_completion(context, cq, seen + 1, timeout_ms);
+}
+
+enum fanin_status fanin_sleep_cq(struct fanin_context *context, uint32_t cq, uint32_t seen, uint32_t longest_ms)
+{
+    struct fanin_ring *ring = completion_ring(context, cq);
+    enum fanin_status status;
+
+    if (!ring)
+        return FANIN_INVALID_REQUEST;
+    if (has_reached(ring, seen + 1))
+        return FANIN_SUCCESS;
+    if (__atomic_load_n(&context->first_woken_ms, __ATOMIC_RELAXED) && longest_ms > FANIN_SLICE_MS)
+        longest_ms = FANIN_SLICE_MS; /* the device may stand still */
+    sleep_on(ring, seen + 1, longest_ms);
+    if (has_reached(ring, seen + 1))
+        return FANIN_SUCCESS;
+    status = trouble(context, ring);
+    return status == FANIN_SUCCESS ? FANIN_PENDING : status;
+}
+
+void fanin_wake_cq(struct fanin_context *context, uint32_t cq)
+{
+    struct fanin_ring *ring = completion_ring(context, cq);
+
+    if (ring)
+        syscall(SYS_futex, &ring->producer, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 enum fanin_status fanin_await_completion(struct fanin_context *context, uint32_t cq, uint32_t target,

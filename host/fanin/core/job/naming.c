@@ -1,3 +1,4 @@
+/* The members that a completion is about, and the way of a job, in words. */
 #include "job/naming.h"
 #include "complaint.h"
 #include <arpa/inet.h>
@@ -54,7 +55,7 @@ static int is_switch(const struct fanin_job *job, uint32_t address)
     return 0;
 }
 
-/* The device that is lost, as rank `rank` knows it. */
+/* A device, as rank `rank` knows it. */
 static void append_device(struct text *text, const struct fanin_job *job, uint32_t rank, uint32_t address)
 {
     const struct fanin_place *own = &job->places[rank];
@@ -64,7 +65,21 @@ static void append_device(struct text *text, const struct fanin_job *job, uint32
                own->hops && own->hop[0] == address ? " above this node's NIC" : "");
     else
         append(text, "%s NIC %s", address == own->address ? "this node's" : "the", text_of(address).bytes);
-    append(text, " does not answer, or was started anew");
+}
+
+int fanin_names_device(uint32_t status)
+{
+    return status == FANIN_PEER_LOST || status == FANIN_PATH_MTU;
+}
+
+static void append_lost_device(struct text *text, const struct fanin_job *job, uint32_t rank,
+                               const struct fanin_cqe *cqe)
+{
+    int is_path = cqe->status == FANIN_PATH_MTU;
+
+    append(text, is_path ? "packets with data do not reach or leave " : "");
+    append_device(text, job, rank, cqe->lost_device);
+    append(text, is_path ? ", headers do" : " does not answer, or was started anew");
 }
 
 static void append_ranks(struct text *text, const struct fanin_job *job, const uint32_t *ranks, uint32_t count)
@@ -129,10 +144,13 @@ static void append_missing(struct text *text, const struct fanin_job *job, const
                            const uint32_t *ranks, uint32_t count, uint32_t others, uint32_t most)
 {
     int knows_ranks = !cqe->missing_kind || count == 1; /* other nodes can not name a rank, only its node */
+    int is_path = cqe->status == FANIN_PATH_MTU;
     int is_cut_off = cqe->status == FANIN_PEER_LOST && is_switch(job, cqe->lost_device);
 
     if (cqe->status == FANIN_OP_MISMATCH)
         append_members(text, "noticed at: ", 0, job, ranks, count, count < most ? count : most);
+    else if (is_path)
+        append_members(text, "from: ", 1, job, ranks, count, count < most ? count : most);
     else if (is_cut_off)
         append_members(text, "cut off: ", 1, job, ranks + count, others, others < most ? others : most);
     else if (!others)
@@ -148,8 +166,8 @@ void fanin_name_members(const struct fanin_job *job, uint32_t rank, const struct
     uint32_t *ranks = malloc(2 * job->ranks * sizeof *ranks), most = MOST_NAMED, count, others;
     struct text text, device = {.length = 0};
 
-    if (cqe->status == FANIN_PEER_LOST && cqe->lost_device)
-        append_device(&device, job, rank, cqe->lost_device);
+    if (fanin_names_device(cqe->status) && cqe->lost_device)
+        append_lost_device(&device, job, rank, cqe);
     count = ranks ? fanin_missing_ranks(job, rank, cqe->missing, cqe->missing_kind, ranks) : 0;
     others = count ? without(rank, ranks, count, ranks + count) : 0;
     do {
@@ -169,4 +187,68 @@ void fanin_complain_of(const struct fanin_job *job, uint32_t rank, const struct 
 
     fanin_name_members(job, rank, cqe, words, sizeof words);
     fanin_complain("%s", words);
+}
+
+/* The NICs of the ranks, in the order of the ranks. */
+static void append_nics(struct text *text, const struct fanin_job *job)
+{
+    uint32_t nics = 0, named = 0;
+
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        if (pass)
+            append(text, nics == 1 ? "NIC " : "%u NICs: ", nics);
+        for (uint32_t rank = 0; rank < job->ranks; rank++) {
+            uint32_t before = 0;
+            while (before < rank && job->places[before].address != job->places[rank].address)
+                before++;
+            nics += !pass && before == rank;
+            if (pass && before == rank && named < MOST_NAMED)
+                append(text, "%s%s", named++ ? ", " : "", address_of(job, rank).bytes);
+        }
+    }
+    if (named < nics)
+        append(text, ", %u more", nics - named);
+}
+
+/* Why a job without route goes by a ring. */
+static const char *reason_of_ring(const struct fanin_job *job)
+{
+    uint32_t rings = 0, switches = 0;
+
+    for (uint32_t rank = 0; rank < job->ranks; rank++) {
+        rings += job->places[rank].ring && job->places[rank].ring == job->places[0].ring;
+        switches += job->places[rank].hops != 0;
+    }
+    if (rings == job->ranks)
+        return ", all on one plain switch";
+    return switches ? ", for no switch is named above all of them" : ", for no switch is named above them";
+}
+
+static void append_route(struct text *text, const struct fanin_job *job, const struct fanin_join *join)
+{
+    int is_tree = join->route == FANIN_ROUTE_TREE || join->flags & FANIN_JOB_FIXED_START;
+
+    append(text, "route %s, ", is_tree ? "tree" : join->route == FANIN_ROUTE_RING ? "ring" : "local");
+    append_nics(text, job);
+    for (uint32_t level = 0; is_tree && level < join->hop_count; level++)
+        append(text, "%s%s", level ? ", " : " below switch ", text_of(join->hop[level].address).bytes);
+    if (!is_tree && join->route == FANIN_ROUTE_RING && job->route == FANIN_ROUTE_AUTO)
+        append(text, "%s", reason_of_ring(job));
+}
+
+void fanin_name_path(const struct fanin_job *job, uint32_t rank, uint32_t chunk, uint32_t mtu, char *words,
+                     size_t capacity)
+{
+    struct text text = {.length = 0};
+    struct fanin_join join;
+
+    text.bytes[0] = 0;
+    if (fanin_describe(job, rank, &join) == FANIN_SUCCESS) {
+        append_route(&text, job, &join);
+        if (chunk)
+            append(&text, "; segments of %u bytes", chunk);
+        if (mtu)
+            append(&text, "%s MTU %u", chunk ? "," : ";", mtu);
+    }
+    snprintf(words, capacity, "%s", text.bytes);
 }

@@ -3,6 +3,7 @@
 #include "device/remote.h"
 #include "fanin.h"
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #define MAX_ROW 512
 #define MAX_PATH sizeof ((struct fanin_nic *)0)->socket
+#define MAX_SOCKETS 320 /* of one fabric, in words */
 
 /* Whether an address belongs to this host (or network namespace). */
 static int is_local(uint32_t address)
@@ -107,4 +109,49 @@ uint32_t fanin_find_nics(struct fanin_nic nics[FANIN_MAX_NICS], uint32_t *elsewh
         local = count;
     *elsewhere = count - local;
     return local;
+}
+
+/* "'NAME' (FANIN_SOCKET=SOCKET:...)" behind what `words` has, if the sockets of that fabric are there. */
+static void append_fabric(const char *root, const char *name, char *words, size_t capacity)
+{
+    struct fanin_nic nics[FANIN_MAX_NICS];
+    char folder[MAX_PATH], sockets[MAX_SOCKETS] = "";
+    uint32_t count = 0;
+
+    if (*name != '.' && snprintf(folder, MAX_PATH, "%s/%s", root, name) < (int)MAX_PATH)
+        count = read_rows(folder, nics);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t length = strlen(sockets);
+        if (access(nics[i].socket, F_OK) ||
+            snprintf(sockets + length, sizeof sockets - length, "%s%s", i ? ":" : "", nics[i].socket) >=
+                (int)(sizeof sockets - length))
+            return;
+    }
+    if (count && strlen(words) + strlen(name) + strlen(sockets) + 24 < capacity)
+        sprintf(words + strlen(words), "%s'%s' (FANIN_SOCKET=%s)", *words ? ", " : "", name, sockets);
+}
+
+static void append_fabrics(const char *root, char *words, size_t capacity)
+{
+    DIR *folder = opendir(root);
+
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        append_fabric(root, entry->d_name, words, capacity);
+    if (folder)
+        closedir(folder);
+}
+
+void fanin_name_fabrics(char *words, size_t capacity)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char own[MAX_PATH] = "", session[MAX_PATH], other[MAX_PATH];
+
+    *words = 0;
+    if (runtime && *runtime && snprintf(own, sizeof own, "%s/fanin", runtime) < (int)sizeof own)
+        append_fabrics(own, words, capacity);
+    snprintf(session, sizeof session, "/run/user/%u/fanin", (unsigned)getuid());
+    snprintf(other, sizeof other, "/tmp/fanin-%u", (unsigned)getuid());
+    if (strcmp(own, session))
+        append_fabrics(session, words, capacity);
+    append_fabrics(other, words, capacity);
 }

@@ -3,11 +3,15 @@
 #include "complaint.h"
 #include "device/remote.h"
 #include "memory/regions.h"
+#include "memory/rights.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+/* Rights to change memory. One that has none of them may be read only, as with other devices of verbs. */
+#define CHANGES (FANIN_ACCESS_WRITE | FANIN_ACCESS_REMOTE_WRITE | FANIN_ACCESS_REMOTE_ATOMIC)
 
 static enum fanin_status register_memory(struct fanin_context *context, int memfd, uint64_t offset, void *address,
                                          uint64_t length, uint32_t access, uint32_t domain, uint32_t *lkey)
@@ -45,7 +49,13 @@ enum fanin_status fanin_register(struct fanin_context *context, int memfd, uint6
 enum fanin_status fanin_register_ordinary(struct fanin_context *context, int memfd, uint64_t offset, void *address,
                                           uint64_t length, uint32_t access, uint32_t domain, uint32_t *key)
 {
+    enum fanin_status status = FANIN_SUCCESS;
+
     fanin_forget_complaint();
+    if (memfd < 0)
+        status = fanin_check_rights(address, length, (access & CHANGES) != 0);
+    if (status != FANIN_SUCCESS)
+        return status;
     return register_memory(context, memfd, offset, address, length, access | FANIN_ACCESS_ORDINARY, domain, key);
 }
 

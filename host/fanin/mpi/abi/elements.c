@@ -1,5 +1,6 @@
 /* PMPI_Pack and PMPI_Unpack convert derived datatypes, so that these mean here what they mean to the MPI. */
 #include "abi/elements.h"
+#include "abi/mpi_progress.h"
 #include "abi/pmpi.h"
 #include <limits.h>
 #include <string.h>
@@ -36,6 +37,17 @@ static handle inner_of(handle type)
     return code ? 0 : load_handle(&inner);
 }
 
+/* Whether an inner type has to be freed: it is not one that the MPI has made, with a name or for Fortran. */
+static int is_derived(handle type)
+{
+    int combiner = combiner_of(type);
+
+    return combiner != shim_abi->combiner_named &&
+           (combiner < shim_abi->combiner_f90_first || combiner > shim_abi->combiner_f90_last);
+}
+
+static int find_facts(handle type, struct type_facts *facts);
+
 /* Whether a type without gaps at its ends has none inside: it is a named one, or a row of dense elements. Other types
  * may have their parts in any order. */
 static int is_dense(handle type)
@@ -47,20 +59,23 @@ static int is_dense(handle type)
     if (combiner != shim_abi->combiner_dup && combiner != shim_abi->combiner_contiguous)
         return combiner == shim_abi->combiner_named;
     inner = inner_of(type);
-    dense = shim_type_facts(inner, &facts) && facts.dense;
-    if (inner && !shim_datatype(inner) && combiner_of(inner) != shim_abi->combiner_named)
+    dense = find_facts(inner, &facts) && facts.dense;
+    if (inner && !shim_datatype(inner) && is_derived(inner))
         pmpi.Type_free(&inner);
     return dense;
 }
 
-int shim_type_facts(handle type, struct type_facts *facts)
+/* The types that a type is made of need not be committed. */
+static int find_facts(handle type, struct type_facts *facts)
 {
     const struct datatype *predefined = shim_datatype(type);
     intptr_t lower;
     int size;
 
+    *facts = (struct type_facts){0};
     if (predefined && predefined->kind != KIND_PAIR) {
-        *facts = (struct type_facts){predefined->bytes, predefined->bytes, 1};
+        facts->size = facts->extent = predefined->bytes;
+        facts->dense = 1;
         return 1;
     }
     if (!type || type == shim_handle(TYPE_NULL) || pmpi.Type_get_extent(type, &lower, &facts->extent))
@@ -75,6 +90,22 @@ int shim_type_facts(handle type, struct type_facts *facts)
     }
     facts->dense = lower == 0 && facts->extent == facts->size && is_dense(type);
     return facts->size >= 0;
+}
+
+/* Packing nothing needs a type, too, and says without an error of the program whether there is one. */
+int shim_is_usable(handle type)
+{
+    uint8_t nothing[1];
+    int position = 0;
+
+    return shim_datatype(type) ||
+           (type && type != shim_handle(TYPE_NULL) &&
+            !pmpi.Pack(nothing, 0, type, nothing, sizeof nothing, &position, shim_quiet_communicator()));
+}
+
+int shim_type_facts(handle type, struct type_facts *facts)
+{
+    return shim_is_usable(type) && find_facts(type, facts);
 }
 
 uint8_t *shim_block_address(const struct elements *elements, int block)
@@ -128,47 +159,65 @@ int shim_is_convertible(const struct elements *elements)
     return !elements->blocks || elements->facts.dense || elements->facts.size <= INT_MAX || pmpi.Pack_c != NULL;
 }
 
-/* Pack (unpack) elements in a row that have `bytes` of data: at once, or in parts whose bytes an int can count. */
-static void convert(const struct elements *elements, uint8_t *address, uint64_t bytes, uint8_t *memory,
+/* Pack (unpack) elements in a row that have `bytes` of data: at once, or in parts whose bytes an int can count. Returns
+ * 0 if the MPI can not. */
+static int convert(const struct elements *elements, uint8_t *address, uint64_t bytes, uint8_t *memory,
                     enum direction direction)
 {
     const struct type_facts *facts = &elements->facts;
-    handle type = elements->type, world = shim_handle(COMM_WORLD);
+    handle type = elements->type, quiet = shim_quiet_communicator();
     int64_t left = (int64_t)bytes / facts->size, count, large_position = 0;
+    int failed = 0;
     int64_t most = pmpi.Pack_c ? left : facts->size < PACKED_AT_ONCE ? PACKED_AT_ONCE / facts->size : 1;
 
-    for (; left; left -= count, address += count * facts->extent, memory += count * facts->size) {
+    for (; left && !failed; left -= count, address += count * facts->extent, memory += count * facts->size) {
         int position = 0;
         count = left < most ? left : most;
         if (pmpi.Pack_c && direction == COLLECT)
-            pmpi.Pack_c(address, count, type, memory, count * facts->size, &large_position, world);
+            failed = pmpi.Pack_c(address, count, type, memory, count * facts->size, &large_position, quiet);
         else if (pmpi.Pack_c)
-            pmpi.Unpack_c(memory, count * facts->size, &large_position, address, count, type, world);
+            failed = pmpi.Unpack_c(memory, count * facts->size, &large_position, address, count, type, quiet);
         else if (direction == COLLECT)
-            pmpi.Pack(address, (int)count, type, memory, (int)(count * facts->size), &position, world);
+            failed = pmpi.Pack(address, (int)count, type, memory, (int)(count * facts->size), &position, quiet);
         else
-            pmpi.Unpack(memory, (int)(count * facts->size), &position, address, (int)count, type, world);
+            failed = pmpi.Unpack(memory, (int)(count * facts->size), &position, address, (int)count, type, quiet);
+    }
+    return !failed;
+}
+
+/* Copy results, but for their gaps. */
+static void distribute_pairs(const struct elements *elements, uint8_t *address, uint64_t bytes, const uint8_t *memory)
+{
+    size_t extent = (size_t)elements->facts.extent, start = (size_t)elements->facts.gap_start;
+    size_t end = start + (size_t)elements->facts.gap;
+
+    for (uint64_t at = 0; at < bytes; at += extent) {
+        memcpy(address + at, memory + at, start);
+        memcpy(address + at + end, memory + at + end, extent - end);
     }
 }
 
 /* Without offsets all blocks are one row of elements. */
-void shim_copy(const struct elements *elements, uint8_t *memory, enum direction direction)
+int shim_copy(const struct elements *elements, uint8_t *memory, enum direction direction)
 {
-    int rows = elements->offsets.items ? elements->blocks : 1;
+    int done = 1, rows = elements->offsets.items ? elements->blocks : 1;
 
     for (int row = 0; row < rows; row++) {
         uint64_t bytes = elements->offsets.items ? shim_block_bytes(elements, row) : shim_bytes_of(elements);
         uint8_t *address = shim_block_address(elements, row);
         if (!bytes)
             continue;
-        if (!elements->facts.dense)
-            convert(elements, address, bytes, memory, direction);
+        if (elements->facts.gap)
+            distribute_pairs(elements, address, bytes, memory);
+        else if (!elements->facts.dense)
+            done &= convert(elements, address, bytes, memory, direction);
         else if (direction == COLLECT)
             memcpy(memory, address, bytes);
         else
             memcpy(address, memory, bytes);
         memory += bytes;
     }
+    return done;
 }
 
 int shim_pack_adds_nothing(void)

@@ -14,15 +14,15 @@ enum { STANDARD, OPEN_MPI, MPICH }; /* rows of the next table, columns of those 
 static const struct mpi_abi families[] = {
     [STANDARD] = {.name = "mpi-abi", .in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3,
                   .thread_multiple = 4096, .combiner_named = 101, .combiner_dup = 102, .combiner_contiguous = 103,
-                  .error_other = 16, .status_bytes = 32},
+                  .combiner_f90_first = 113, .combiner_f90_last = 115, .error_other = 16, .status_bytes = 32},
     [OPEN_MPI] = {.name = "open-mpi", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2,
                   .thread_multiple = 3, .combiner_named = 0, .combiner_dup = 1, .combiner_contiguous = 2,
-                  .error_other = 16, .error_proc_failed = 75, .proc_failed_since = "PMPIX_Comm_revoke",
-                  .fortran_skips_c = 1, .status_bytes = 24},
+                  .combiner_f90_first = 14, .combiner_f90_last = 16, .error_other = 16, .error_proc_failed = 75,
+                  .error_revoked = 77, .proc_failed_since = "PMPIX_Comm_revoke", .status_bytes = 24},
     [MPICH] = {.name = "mpich", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1, .proc_null = -1,
                .thread_multiple = 3, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3,
-               .error_other = 15, .error_proc_failed = 101, .checks_aliases = 1, .status_source = 2, .status_bytes = 20,
-               .status_ignore = 1},
+               .combiner_f90_first = 15, .combiner_f90_last = 17, .error_other = 15, .error_proc_failed = 101,
+               .checks_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
 };
 
 static const struct {
@@ -91,7 +91,8 @@ struct row {
     struct constant constant;
 };
 
-#define TYPE(code, kind, bytes) {FANIN_DTYPE_##code, KIND_##kind, bytes}
+#define TYPE(code, kind, bytes) {FANIN_DTYPE_##code, KIND_##kind, bytes, 0, 0}
+#define PAIR(code, bytes, gap_start, gap) {FANIN_DTYPE_##code, KIND_PAIR, bytes, gap_start, gap}
 /* By the standard MPI_CHAR is text only. All MPIs compute with it as C does, and benchmarks rely on that. */
 #define CHAR_CODE (CHAR_MIN < 0 ? FANIN_DTYPE_I8 : FANIN_DTYPE_U8)
 
@@ -124,7 +125,7 @@ static const struct row types[] = {
     {TYPE(BOOL, LOGICAL, 1), {0x238, 0x4c00013f, "ompi_mpi_c_bool"}},
     {TYPE(BOOL, LOGICAL, 1), {0x239, 0x4c000133, "ompi_mpi_cxx_bool"}},
     {TYPE(U8, BYTE, 1), {0x247, 0x4c00010d, "ompi_mpi_byte"}},
-    {{CHAR_CODE, KIND_INTEGER, 1}, {0x243, 0x4c000101, "ompi_mpi_char"}},
+    {{CHAR_CODE, KIND_INTEGER, 1, 0, 0}, {0x243, 0x4c000101, "ompi_mpi_char"}},
     {TYPE(NONE, NONE, 1), {0x21e, 0x4c00011a, "ompi_mpi_character"}},
     {TYPE(I64, ADDRESS, 8), {0x201, 0x4c000843, "ompi_mpi_aint"}},
     {TYPE(I64, ADDRESS, 8), {0x203, 0x4c000844, "ompi_mpi_offset"}},
@@ -143,12 +144,12 @@ static const struct row types[] = {
     {TYPE(C128, COMPLEX, 16), {0x21d, 0x4c001022, "ompi_mpi_dblcplex"}},
     {TYPE(C128, COMPLEX, 16), {0x2e3, 0x4c00102a, "ompi_mpi_complex16"}},
     {TYPE(I32, LOGICAL, 4), {0x218, 0x4c00041d, "ompi_mpi_logical"}},
-    {TYPE(F32_I32, PAIR, 8), {0x228, 0x8c000000, "ompi_mpi_float_int"}},
-    {TYPE(F64_I32, PAIR, 16), {0x229, 0x8c000001, "ompi_mpi_double_int"}},
-    {TYPE(I64_I32, PAIR, 16), {0x22a, 0x8c000002, "ompi_mpi_long_int"}},
-    {TYPE(I32_I32, PAIR, 8), {0x22b, 0x4c000816, "ompi_mpi_2int"}},
-    {TYPE(I16_I32, PAIR, 8), {0x22c, 0x8c000003, "ompi_mpi_short_int"}},
-    {TYPE(I32_I32, PAIR, 8), {0x232, 0x4c000820, "ompi_mpi_2integer"}},
+    {PAIR(F32_I32, 8, 0, 0), {0x228, 0x8c000000, "ompi_mpi_float_int"}},
+    {PAIR(F64_I32, 16, 12, 4), {0x229, 0x8c000001, "ompi_mpi_double_int"}},
+    {PAIR(I64_I32, 16, 12, 4), {0x22a, 0x8c000002, "ompi_mpi_long_int"}},
+    {PAIR(I32_I32, 8, 0, 0), {0x22b, 0x4c000816, "ompi_mpi_2int"}},
+    {PAIR(I16_I32, 8, 2, 2), {0x22c, 0x8c000003, "ompi_mpi_short_int"}},
+    {PAIR(I32_I32, 8, 0, 0), {0x232, 0x4c000820, "ompi_mpi_2integer"}},
 };
 
 #define LENGTH(table) (sizeof(table) / sizeof((table)[0]))
@@ -163,18 +164,24 @@ static struct {
 } buckets[BUCKETS];
 static handle op_handles[LENGTH(ops)];
 
-void *shim_symbol(const char *name)
+void *shim_function(const char *name)
+{
+    return dlsym(library, name);
+}
+
+/* The address of data of the MPI. The program's own symbol comes first: it may be a copy of a library's data. */
+static void *data_of(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
 
-    return found || !library ? found : dlsym(library, name);
+    return found ? found : dlsym(library, name);
 }
 
 static handle value_of(const struct constant *constant)
 {
     if (shim_abi->ints)
         return constant->mpich;
-    return shim_abi == &families[OPEN_MPI] ? (handle)shim_symbol(constant->open_mpi) : constant->standard;
+    return shim_abi == &families[OPEN_MPI] ? (handle)data_of(constant->open_mpi) : constant->standard;
 }
 
 static unsigned bucket_of(handle type)
@@ -233,7 +240,7 @@ int shim_error_proc_failed(void)
 {
     const char *function = shim_abi->proc_failed_since;
 
-    if (!shim_abi->error_proc_failed || (function && !shim_symbol(function)))
+    if (!shim_abi->error_proc_failed || (function && !shim_function(function)))
         return shim_abi->error_other;
     return shim_abi->error_proc_failed;
 }

@@ -19,9 +19,9 @@ struct mpi_abi {
     int any_source, any_tag, proc_null;
     int thread_multiple;   /* MPI_THREAD_MULTIPLE */
     int combiner_named, combiner_dup, combiner_contiguous;
-    int error_other, error_proc_failed; /* error classes; 0: this MPI has no such class */
+    int combiner_f90_first, combiner_f90_last; /* of the types of MPI_Type_create_f90_real and its like */
+    int error_other, error_proc_failed, error_revoked; /* error classes; 0: this MPI has no such class */
     const char *proc_failed_since; /* a function that only versions with error_proc_failed have; NULL: all have it */
-    int fortran_skips_c;   /* its Fortran library does not call the MPI_ functions of C */
     int checks_aliases;    /* if it checks arguments, two buffers that are the same memory are an error */
     int status_source;     /* place of MPI_SOURCE in a status, in ints; MPI_TAG and MPI_ERROR follow */
     int status_bytes;      /* of a status */
@@ -41,6 +41,7 @@ struct datatype {
     uint8_t code;          /* enum fanin_dtype; NONE: devices do not compute with it */
     uint8_t kind;          /* enum kind */
     uint8_t bytes;         /* of an element in an array, with its gap */
+    uint8_t gap_start, gap; /* of a pair: bytes before its gap, and of it */
 };
 
 extern const struct mpi_abi *shim_abi; /* NULL before shim_identify_mpi */
@@ -51,8 +52,8 @@ int shim_identify_mpi(void);
 /* Whether the first `length` letters of `text` name a family. */
 int shim_is_family(const char *text, size_t length);
 
-/* The address of a symbol of the MPI. The program's own symbol comes first: it may be a copy of a library's data. */
-void *shim_symbol(const char *name);
+/* The address of a function of the MPI; NULL if it has no such function. */
+void *shim_function(const char *name);
 
 /* A handle from a register, without the bits that have no meaning. */
 static inline handle clean(handle value)

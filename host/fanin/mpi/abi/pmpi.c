@@ -1,16 +1,18 @@
+#define _GNU_SOURCE
 #include "abi/pmpi.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct pmpi pmpi;
+struct pmpi pmpi, tools;
 
 static const struct {
     const char *name;
     size_t place;
 } symbols[] = {
-#define ROW(name, ...) {"PMPI_" #name, offsetof(struct pmpi, name)},
+#define ROW(name, ...) {"PMPI_" #name, offsetof(struct pmpi, name)}, /* without the P: that of programs */
     FUNCTIONS(ROW) CREATORS(ROW)
 #define X(name, lower, TABLE, collective) ROW(name) ROW(I##lower) ROW(name##_init)
     COLLECTIVES(X)
@@ -23,6 +25,17 @@ static const struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int resolved; /* stored last: a thread that sees it sees the whole table */
 
+/* What another library between the shim and the MPI has for programs; NULL: nothing. */
+static void *function_of_tool(const char *name)
+{
+    void *next = dlsym(RTLD_NEXT, name), *own = shim_function(name);
+    Dl_info of_next, of_mpi;
+
+    if (!next || !own || next == own || !dladdr(next, &of_next) || !dladdr(own, &of_mpi))
+        return NULL;
+    return of_next.dli_fbase == of_mpi.dli_fbase ? NULL : next;
+}
+
 static void resolve(void)
 {
     if (!shim_identify_mpi()) {
@@ -31,8 +44,9 @@ static void resolve(void)
         abort();
     }
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *found = shim_symbol(symbols[i].name);
+        void *found = shim_function(symbols[i].name), *of_tool = function_of_tool(symbols[i].name + 1);
         memcpy((char *)&pmpi + symbols[i].place, &found, sizeof found);
+        memcpy((char *)&tools + symbols[i].place, &of_tool, sizeof of_tool);
     }
     __atomic_store_n(&resolved, 1, __ATOMIC_RELEASE);
 }

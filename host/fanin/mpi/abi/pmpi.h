@@ -1,4 +1,5 @@
-/* The PMPI_ functions of the MPI, in a table that is filled once. NULL: this MPI has no such function. */
+/* The PMPI_ functions of the MPI, in a table that is filled once. NULL: this MPI has no such function. The shim has
+ * functions of these names, too, so they are looked up in the library of the MPI. */
 #ifndef FANIN_MPI_PMPI_H
 #define FANIN_MPI_PMPI_H
 #include "abi/mpi_abi.h"
@@ -20,6 +21,8 @@
     X(Comm_free, (void *))                                                                                          \
     X(Comm_create_keyval, (void *, void *, int *, void *))                                                          \
     X(Comm_set_errhandler, (handle, handle))                                                                        \
+    X(Comm_get_errhandler, (handle, void *))                                                                        \
+    X(Errhandler_free, (void *))                                                                                    \
     X(Comm_set_attr, (handle, int, void *))                                                                         \
     X(Comm_get_attr, (handle, int, void *, int *))                                                                  \
     X(Comm_call_errhandler, (handle, int))                                                                          \
@@ -98,6 +101,10 @@ struct pmpi {
 };
 
 extern struct pmpi pmpi;
+
+/* The MPI_ functions of a tool that comes behind the shim in the order of libraries, in the same form. NULL: no
+ * tool. */
+extern struct pmpi tools;
 
 /* Find the MPI and fill `pmpi`, if that has not been done. Every entry of the shim begins with this call. Ends the
  * process if there is no MPI. */

@@ -78,8 +78,9 @@ enum fanin_status shim_prepare(const struct decoded_call *decoded, struct fanin_
         status = FANIN_NO_RESOURCES;
     if (status == FANIN_SUCCESS)
         status = place(decoded, &decoded->source, decoded->brings_all, job, prepared, source);
-    if (status == FANIN_SUCCESS && source->owner != OF_PROGRAM)
-        shim_copy(&decoded->source, source->address, COLLECT);
+    if (status == FANIN_SUCCESS && source->owner != OF_PROGRAM &&
+        !shim_copy(&decoded->source, source->address, COLLECT))
+        status = FANIN_NO_RESOURCES;
     if (status == FANIN_SUCCESS)
         status = place(decoded, &decoded->destination, decoded->gets_all, job, prepared, destination);
     if (status == FANIN_SUCCESS && destination->owner == OF_PROGRAM && !may_overlap(decoded, prepared, fanin_rank(job)))
@@ -106,8 +107,9 @@ enum fanin_status shim_conclude(const struct decoded_call *decoded, struct prepa
 
     if (status == FANIN_SUCCESS && prepared->mismatched)
         status = FANIN_OP_MISMATCH;
-    if (status == FANIN_SUCCESS && prepared->destination.owner != OF_PROGRAM)
-        shim_copy(&decoded->destination, prepared->destination.address, DISTRIBUTE);
+    if (status == FANIN_SUCCESS && prepared->destination.owner != OF_PROGRAM &&
+        !shim_copy(&decoded->destination, prepared->destination.address, DISTRIBUTE))
+        status = FANIN_NO_RESOURCES;
     if (reusable) {
         give_back(&prepared->source);
         give_back(&prepared->destination);

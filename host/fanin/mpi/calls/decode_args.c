@@ -15,7 +15,7 @@ static enum reason describe(const struct call *call, const struct buffer *buffer
     *elements = (struct elements){.address = (uint8_t *)buffer->address, .type = buffer->type, .blocks = blocks,
                                   .counts = {buffer->counts, call->large, buffer->count},
                                   .offsets = {buffer->offsets, call->large, 0}};
-    if (!shim_type_facts(buffer->type, &elements->facts))
+    if (is_in_place(buffer->address) || !shim_type_facts(buffer->type, &elements->facts))
         return REASON_ARGUMENTS;
     for (int block = 0; block < (buffer->counts ? blocks : 1); block++) {
         int64_t count = item(elements->counts, block);
@@ -57,13 +57,18 @@ static enum reason decode_reduction(const struct call *call, int rank, int ranks
     if (describe(call, &whole, (int)decoded->blocks, &decoded->source) != NO_REASON)
         return REASON_ARGUMENTS;
     /* Devices compute on a pair as it lies in an array, with its gap. */
-    decoded->source.facts = (struct type_facts){type->bytes, type->bytes, 1};
+    decoded->source.facts = (struct type_facts){type->bytes, type->bytes, 1, 0, 0};
     operation->block = call->receive.counts ? 0 : shim_block_bytes(&decoded->source, 0);
     decoded->block_sizes = call->receive.counts ? BLOCKS_OF_SOURCE : EQUAL_BLOCKS;
     if (operation->collective == FANIN_REDUCE && rank != call->root)
-        return NO_REASON;
+        return is_in_place(call->send.address) ? REASON_ARGUMENTS : NO_REASON;
     *result = block_of(&decoded->source, decoded->gets_all ? 0 : rank);
     result->address = (uint8_t *)call->receive.address; /* also the block of this rank goes to the start */
+    result->facts.dense = !type->gap;
+    result->facts.gap_start = type->gap_start;
+    result->facts.gap = type->gap;
+    if (is_in_place(result->address))
+        return REASON_ARGUMENTS;
     return result->address || !shim_block_bytes(result, 0) ? NO_REASON : REASON_ARGUMENTS;
 }
 

@@ -1,13 +1,19 @@
 #include "calls/failure.h"
+#include "abi/mpi_progress.h"
 #include "abi/pmpi.h"
-#include <stdarg.h>
+#include "comm/communicator.h"
 #include "report.h"
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define LONGEST_TEXT 255 /* of an error, in Open MPI */
 #define MOST_NAMES 140   /* bytes of them that name ranks and devices */
 #define LONGEST_STRING 8192 /* of MPI_Error_string, in any MPI */
+#define KEPT_CODES 64        /* of a class */
+#define REVOCATION_LOOKS 100 /* a millisecond apart */
 
 struct text {
     char bytes[LONGEST_TEXT + 1];
@@ -84,6 +90,35 @@ static void append_ranks(struct text *text, enum fanin_status status, const stru
         append(text, "; the sizes that this rank gives contradict each other, or those of the others");
 }
 
+/* The codes of one error class, which are made once. */
+struct codes {
+    int class;                /* 0, which is MPI_SUCCESS: none yet */
+    int code[KEPT_CODES];
+    unsigned made, next;
+};
+
+static struct codes classes[3]; /* lost ranks, revoked communicators, and all else */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The next code of a class; the class itself if the MPI has no codes left. */
+static int next_code(int class)
+{
+    struct codes *codes;
+    int code = class;
+
+    pthread_mutex_lock(&lock);
+    codes = classes;
+    while (codes->class && codes->class != class)
+        codes++;
+    codes->class = class;
+    if (codes->made < KEPT_CODES && pmpi.Add_error_code && !pmpi.Add_error_code(class, &code))
+        codes->code[codes->made++] = code;
+    else if (codes->made)
+        code = codes->code[codes->next++ % codes->made];
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
 /* Give a code its text. MPICH 4.0 has another for codes of its own classes: there the text is said beside it. */
 static void set_text(int code, const char *text)
 {
@@ -95,23 +130,54 @@ static void set_text(int code, const char *text)
         shim_say("%s", text);
 }
 
-int shim_error_code(enum fanin_status status, enum function function, const struct prepared_call *prepared,
-                    struct fanin_communicator *job, const struct fanin_request *request)
+int shim_code_with_text(int class, const char *text)
 {
-    int class = shim_abi->error_other, code;
+    int code = next_code(class);
+
+    if (code != class)
+        set_text(code, text);
+    return code;
+}
+
+/* Whether a job has ended because some rank has revoked its communicator. If another rank has ended the job, which
+ * looks like a loss, the MPI may tell of the revocation a little later. The MPI does all further calls: errors. */
+static int is_revocation(handle comm, enum fanin_status status)
+{
+    struct communicator *communicator = comm ? shim_communicator(comm) : NULL;
+    int is_left = status == FANIN_ABORTED || status == FANIN_PEER_LOST;
+    int looks = is_left && shim_tells_revoked() && communicator ? REVOCATION_LOOKS : 0;
+
+    if (looks && communicator->is_not_revoked)
+        looks = 1;
+    while (looks && !shim_is_revoked(comm)) {
+        shim_let_mpi_progress();
+        if (--looks)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    if (looks)
+        communicator->reason = REASON_REVOKED;
+    else if (is_left && communicator)
+        communicator->is_not_revoked = 1;
+    return looks;
+}
+
+int shim_error_code(handle comm, enum fanin_status status, enum function function,
+                    const struct prepared_call *prepared, struct fanin_communicator *job,
+                    const struct fanin_request *request)
+{
+    int class = shim_abi->error_other;
     struct fanin_communicator_state state;
     struct text text = {.length = 0};
 
-    if (status == FANIN_PEER_LOST || status == FANIN_DEVICE_LOST)
+    if (is_revocation(comm, status))
+        class = shim_abi->error_revoked;
+    else if (status == FANIN_PEER_LOST || status == FANIN_DEVICE_LOST)
         class = shim_error_proc_failed();
-    if (!pmpi.Add_error_code || pmpi.Add_error_code(class, &code))
-        return class;
     fanin_communicator_state(job, &state);
     append(&text, "MPI_%s on Fanin: %s: ", shim_function_names[function], fanin_status_name(status));
     append_call(&text, prepared);
     append_place(&text, status, &state, request);
     append_ranks(&text, status, &state, job, request);
     append(&text, ". %s", fanin_status_remedy(status));
-    set_text(code, text.bytes);
-    return code;
+    return shim_code_with_text(class, text.bytes);
 }

@@ -17,7 +17,8 @@
 #define LONGEST_MS 4
 #define ROUNDS 8      /* of its progress each time: a long message takes several */
 
-static enum reason check_size(const struct call *call, const struct decoded_call *decoded, const struct range *ranges)
+static enum reason check_size(const struct call *call, enum form form, const struct decoded_call *decoded,
+                              const struct range *ranges)
 {
     const struct range *range = &ranges[call->function];
     uint64_t bytes = shim_size_of_blocks(decoded, decoded->blocks);
@@ -26,6 +27,8 @@ static enum reason check_size(const struct call *call, const struct decoded_call
         return range->least <= range->most ? NO_REASON : REASON_THRESHOLD;
     if (!decoded->operation.op && bytes > INT_MAX && !pmpi.Pack_c) /* it may be one element on some rank */
         return REASON_SIZE;
+    if (form != BLOCKING && !shim_is_within(&ranges[REQUESTS], bytes))
+        return REASON_THRESHOLD;
     return shim_is_within(range, bytes) ? NO_REASON : REASON_THRESHOLD;
 }
 
@@ -36,7 +39,28 @@ static uint64_t size_of(handle type)
 
     if (shim_datatype(type))
         return shim_predefined_size(type);
-    return type && type != shim_handle(TYPE_NULL) && !pmpi.Type_size(type, &size) && size > 0 ? (uint64_t)size : 0;
+    return shim_is_usable(type) && !pmpi.Type_size(type, &size) && size > 0 ? (uint64_t)size : 0;
+}
+
+/* Whether the bits of a result depend on the order in which the data of ranks are added or multiplied. */
+static int has_order(const struct decoded_call *decoded)
+{
+    enum fanin_dtype dtype = decoded->operation.dtype;
+    int is_float = dtype == FANIN_DTYPE_F32 || dtype == FANIN_DTYPE_F64 || dtype == FANIN_DTYPE_F16 ||
+                   dtype == FANIN_DTYPE_BF16 || dtype == FANIN_DTYPE_C64 || dtype == FANIN_DTYPE_C128;
+
+    return is_float && (decoded->operation.op == FANIN_OP_SUM || decoded->operation.op == FANIN_OP_PROD);
+}
+
+/* With a fixed order, communicators join at their first call with one. Where that can not be, the MPI does them all. */
+static enum reason join_for_order(struct communicator *communicator, enum form form)
+{
+    if (communicator->has_order_of_mpi)
+        return REASON_ORDER;
+    if (communicator->reason == REASON_NOT_JOINED && form != NONBLOCKING)
+        shim_join_communicator(communicator, 0);
+    communicator->has_order_of_mpi = communicator->reason != NO_REASON;
+    return communicator->has_order_of_mpi ? REASON_ORDER : NO_REASON;
 }
 
 /* Why a call can not be offloaded although its size pays, or NO_REASON: it may be that its communicator has no job. */
@@ -45,6 +69,8 @@ static enum reason find_job(struct communicator *communicator, const struct deco
     int unknown = decoded->operation.flags & FANIN_EXCHANGE_SIZES; /* on this rank */
     int is_worth;
 
+    if (shim_settings.order == ORDER_RANK && has_order(decoded))
+        return join_for_order(communicator, form);
     if (communicator->reason != REASON_NOT_JOINED)
         return communicator->reason;
     is_worth = shim_is_worth_a_job(communicator, unknown ? 0 : shim_size_of_blocks(decoded, decoded->blocks));
@@ -73,26 +99,27 @@ static enum reason judge(const struct call *call, enum form form, struct decoded
         return REASON_ARGUMENTS;
     if (communicator->reason != NO_REASON && communicator->reason != REASON_NOT_JOINED)
         return communicator->reason;
+    if (communicator->reason == NO_REASON && shim_is_revoked(call->comm))
+        return communicator->reason = REASON_REVOKED;
     if (communicator->is_to_join && form != NONBLOCKING)
         shim_join_communicator(communicator, 0);
     if (shim_is_left(call, communicator, size_of))
         return REASON_THRESHOLD;
     reason = shim_decode_args(call, communicator->rank, communicator->ranks, decoded);
     if (reason == NO_REASON)
-        reason = check_size(call, decoded, communicator->ranges);
+        reason = check_size(call, form, decoded, communicator->ranges);
     return reason == NO_REASON ? find_job(communicator, decoded, form) : reason;
 }
 
 /* With FANIN_MPI_STRICT a call that is not offloaded is an error. Returns its code, or 0. */
 static int strict_error(const struct call *call, enum reason reason)
 {
-    int code = shim_abi->error_other;
+    int code;
 
     if (!shim_settings.strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD ||
-        reason == REASON_FEW_CALLS || reason == REASON_ARGUMENTS)
+        reason == REASON_FEW_CALLS || reason == REASON_ARGUMENTS || reason == REASON_REVOKED)
         return 0;
-    if (pmpi.Add_error_code && !pmpi.Add_error_code(code, &code))
-        pmpi.Add_error_string(code, shim_reason_texts[reason]);
+    code = shim_code_with_text(shim_abi->error_other, shim_reason_texts[reason]);
     shim_warn("STRICT: MPI_%s is not offloaded: %s; unset FANIN_MPI_STRICT", shim_function_names[call->function],
               shim_reason_texts[reason]);
     pmpi.Comm_call_errhandler(call->comm ? call->comm : shim_handle(COMM_WORLD), code);
@@ -122,12 +149,19 @@ struct communicator *shim_decide(struct call *call, enum form form, struct decod
     return NULL;
 }
 
+void shim_end_if_revoked(handle comm, struct fanin_communicator *job)
+{
+    if (shim_is_revoked(comm))
+        fanin_end_job(job, FANIN_ABORTED);
+}
+
 /* Another rank may need progress of the MPI, or of another communicator, before it does its part of the operation
  * that this rank waits for. Returns after how many milliseconds this is due again; before it was `slice`. */
-static uint32_t look_after_others(struct fanin_communicator *job, uint32_t slice)
+static uint32_t look_after_others(handle comm, struct fanin_communicator *job, uint32_t slice)
 {
     for (int round = 0; round < ROUNDS; round++)
         shim_let_mpi_progress();
+    shim_end_if_revoked(comm, job);
     fanin_progress();
     if (fanin_others_have_backlog(job))
         return SHORTEST_MS;
@@ -135,20 +169,20 @@ static uint32_t look_after_others(struct fanin_communicator *job, uint32_t slice
 }
 
 /* The rest of a wait, after its first millisecond. */
-static enum fanin_status keep_waiting(struct fanin_communicator *job, struct fanin_request *request)
+static enum fanin_status keep_waiting(handle comm, struct fanin_communicator *job, struct fanin_request *request)
 {
     enum fanin_status status = FANIN_PENDING;
 
     for (uint32_t slice = SHORTEST_MS; status == FANIN_PENDING; status = fanin_wait(request, slice))
-        slice = look_after_others(job, slice);
+        slice = look_after_others(comm, job, slice);
     return status;
 }
 
-enum fanin_status shim_wait(struct fanin_communicator *job, struct fanin_request *request)
+enum fanin_status shim_wait(handle comm, struct fanin_communicator *job, struct fanin_request *request)
 {
     enum fanin_status status = fanin_wait(request, SHORTEST_MS);
 
-    return status == FANIN_PENDING ? keep_waiting(job, request) : status;
+    return status == FANIN_PENDING ? keep_waiting(comm, job, request) : status;
 }
 
 int shim_blocking(struct call *call, int *code)
@@ -168,13 +202,13 @@ int shim_blocking(struct call *call, int *code)
     if (started)
         status = fanin_call(communicator->job, &prepared.operation, SHORTEST_MS, &request);
     if (status == FANIN_PENDING)
-        status = keep_waiting(communicator->job, request);
+        status = keep_waiting(call->comm, communicator->job, request);
     if (status == FANIN_NO_RESOURCES) /* the others wait for data that this rank can not send */
         fanin_end_job(communicator->job, status);
     shim_count_offloaded(call->function, prepared.source.bytes + prepared.destination.bytes);
     status = shim_conclude(&decoded, &prepared, started, status);
     *code = status == FANIN_SUCCESS ? 0
-            : shim_error_code(status, call->function, &prepared, communicator->job, request);
+            : shim_error_code(call->comm, status, call->function, &prepared, communicator->job, request);
     if (request)
         fanin_free(request);
     if (*code)

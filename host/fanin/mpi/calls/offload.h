@@ -12,5 +12,8 @@ struct communicator *shim_decide(struct call *call, enum form form, struct decod
 int shim_blocking(struct call *call, int *code);
 
 /* Wait for the end of an operation on `job`. The MPI and other communicators go on meanwhile. */
-enum fanin_status shim_wait(struct fanin_communicator *job, struct fanin_request *request);
+enum fanin_status shim_wait(handle comm, struct fanin_communicator *job, struct fanin_request *request);
+
+/* End the job of a communicator that some rank has revoked: that rank comes no more. */
+void shim_end_if_revoked(handle comm, struct fanin_communicator *job);
 #endif

@@ -1,5 +1,6 @@
 /* An attribute of each communicator of the MPI is its entry here, and tells when the program frees it. */
 #include "comm/communicator.h"
+#include "comm/device.h"
 #include "comm/jobs.h"
 #include "comm/members.h"
 #include "abi/pmpi.h"
@@ -13,6 +14,7 @@
 
 int shim_active;
 static int keyval;
+static void (*forget)(handle comm);
 
 __thread struct recent shim_recents[SHIM_RECENTS] __attribute__((tls_model("initial-exec")));
 unsigned shim_generation = 1;
@@ -29,7 +31,8 @@ static int deleted(handle comm, int key, void *value, void *extra)
 {
     struct communicator *communicator = value;
 
-    (void)comm, (void)key, (void)extra;
+    (void)key, (void)extra;
+    forget(clean(comm));
     __atomic_add_fetch(&shim_generation, 1, __ATOMIC_RELEASE);
     if (communicator->job && shim_active) /* else MPI_Finalize has left all jobs */
         shim_leave_job(communicator->job);
@@ -45,8 +48,9 @@ static int not_copied(handle comm, int key, void *extra, void *value, void *copy
     return 0;
 }
 
-void shim_communicators_begin(void)
+void shim_communicators_begin(void (*forgets)(handle comm))
 {
+    forget = forgets;
     pmpi.Comm_create_keyval((void *)not_copied, (void *)deleted, &keyval, NULL);
 }
 
@@ -67,7 +71,7 @@ static struct setting setting_of(const struct plan *plan, int rank)
 static void find_ranges(const struct setting *setting, struct range *ranges)
 {
     static __thread struct setting last;
-    static __thread struct range found[FUNCTION_COUNT];
+    static __thread struct range found[RANGE_COUNT];
 
     if (!last.ranks || memcmp(setting, &last, sizeof last)) {
         memset(found, 0, sizeof found);
@@ -143,6 +147,22 @@ void shim_communicator_created(handle comm)
     communicator = shim_communicator(comm);
     if (communicator && communicator->reason == REASON_NOT_JOINED)
         shim_join_communicator(communicator, 1);
+}
+
+void shim_name_path(char *words, size_t capacity)
+{
+    struct communicator *world = shim_communicator(shim_handle(COMM_WORLD));
+    uint32_t mtu = fanin_limits(shim_device.context)->mtu;
+    struct plan plan;
+
+    *words = 0;
+    if (world && world->job) {
+        fanin_name_path_of(world->job, words, capacity);
+    } else if (world && world->ranks > 1) {
+        shim_plan_job(world->handle, world->ranks, &plan);
+        fanin_name_path(&plan.job, (uint32_t)world->rank, plan.job.chunk, mtu, words, capacity);
+        free((void *)plan.job.places);
+    }
 }
 
 void shim_communicators_end(void)

@@ -12,16 +12,19 @@ struct communicator {
     enum reason reason;        /* why the MPI does its calls: REASON_NOT_JOINED as yet; NO_REASON if it has a job */
     struct fanin_communicator *job;
     uint64_t calls, bytes;     /* of those that could have been offloaded if there had been a job. Equal on all ranks */
+    int is_not_revoked;        /* its job has ended, and the MPI has had time to tell of a revocation */
+    int has_order_of_mpi;      /* the MPI has added floating-point numbers, and goes on to do so. Equal on all ranks */
     int is_to_join;            /* in its next call that may wait for the other ranks. Equal on all ranks */
     struct setting setting;    /* of the job that it has or would have. Equal on all ranks */
-    struct range ranges[FUNCTION_COUNT]; /* sizes to offload */
+    struct range ranges[RANGE_COUNT]; /* sizes to offload */
 };
 
 /* Whether this program offloads: all ranks of MPI_COMM_WORLD have a device and the same settings. Equal on all
  * ranks. */
 extern int shim_active;
 
-void shim_communicators_begin(void);
+/* forget: called with each communicator that is freed. */
+void shim_communicators_begin(void (*forget)(handle comm));
 /* Leave all jobs. All ranks of MPI_COMM_WORLD call it, in MPI_Finalize. */
 void shim_communicators_end(void);
 
@@ -62,6 +65,9 @@ void shim_join_communicator(struct communicator *communicator, int early);
 
 /* Count a call of `bytes` that could be offloaded if its communicator had a job, and tell whether it is worth one. */
 int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes);
+
+/* The way of MPI_COMM_WORLD's job, or of the one that it would have, as fanin_name_path says it. Empty: it has none. */
+void shim_name_path(char *words, size_t capacity);
 
 /* All ranks of a communicator have just made it. */
 void shim_communicator_created(handle comm);

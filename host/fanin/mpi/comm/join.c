@@ -137,6 +137,7 @@ static enum reason form(const struct communicator *communicator, int early, cons
         return NO_REASON;
     if (*job)
         fanin_abandon(*job);
+    *job = NULL;
     return REASON_REFUSED;
 }
 

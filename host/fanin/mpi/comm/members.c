@@ -3,6 +3,7 @@
 #include "abi/pmpi.h"
 #include "comm/device.h"
 #include "settings.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@ struct member {
     struct fanin_place place;
     uint32_t chunk;            /* the longest that its device can have */
     uint32_t host;             /* tells machines apart that have the same loopback addresses */
+    char name[64];             /* of its host, for people */
     uint32_t cpus;             /* of its host */
     int is_crowded;            /* its host has more ranks than CPUs. Not told: each rank counts */
 };
@@ -23,15 +25,15 @@ static struct member *members;
 static int member_count;
 static handle world_group;
 
-static uint32_t host_number(void)
+static void name_host(struct member *member)
 {
     char name[256] = {0};
-    uint32_t number = 2166136261u;
 
     gethostname(name, sizeof name - 1);
+    member->host = 2166136261u;
     for (const char *letter = name; *letter; letter++)
-        number = (number ^ (uint8_t)*letter) * 16777619u;
-    return number;
+        member->host = (member->host ^ (uint8_t)*letter) * 16777619u;
+    snprintf(member->name, sizeof member->name, "%.63s", name);
 }
 
 static uint32_t longest_chunk(void)
@@ -69,9 +71,9 @@ static void find_crowded(void)
 
 void shim_exchange_members(enum fanin_status status, int ranks)
 {
-    struct member mine = {.status = status, .place = shim_device.place, .host = host_number(),
-                          .cpus = cpus_of_host()};
+    struct member mine = {.status = status, .place = shim_device.place, .cpus = cpus_of_host()};
 
+    name_host(&mine);
     if (status == FANIN_SUCCESS)
         mine.chunk = longest_chunk();
     member_count = ranks;
@@ -95,6 +97,11 @@ void shim_forget_members(void)
 enum fanin_status shim_status_of(int rank)
 {
     return members[rank].status;
+}
+
+const char *shim_host_of(int rank)
+{
+    return members[rank].name;
 }
 
 /* The rank in MPI_COMM_WORLD of each rank of a communicator. */
@@ -149,7 +156,9 @@ static void plan_places(const int *world_ranks, struct fanin_place *places, stru
         plan->is_on_one_host &= shim_is_loopback(member->place.address);
         plan->is_crowded |= member->is_crowded;
     }
-    if (is_local) { /* segments need not fit into packets, and longer ones need fewer slots */
+    if (shim_settings.order == ORDER_RANK) { /* early data wait in buffers of their own, so segments stay short */
+        job->flags |= FANIN_JOB_REPRODUCIBLE_RUN;
+    } else if (is_local) { /* segments need not fit into packets, and longer ones need fewer slots */
         ask_for_fewer_slots(job);
         job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less where packets are short, or a lease would take more */
     }

@@ -21,5 +21,8 @@ void shim_forget_members(void);
 /* The status of a rank's device. */
 enum fanin_status shim_status_of(int rank);
 
+/* The name of its host. */
+const char *shim_host_of(int rank);
+
 void shim_plan_job(handle comm, int ranks, struct plan *plan);
 #endif

@@ -1,7 +1,6 @@
 /* The entries of the collectives, in all forms. An MPI may lack some forms. Those with large counts then become those
  * with int counts. Programs that were built for it do not call the others.
  */
-#include "abi/fortran_library.h"
 #include "calls/glance.h"
 #include "entry/entry.h"
 #include "requests/requests.h"
@@ -9,7 +8,6 @@
 #include <stdlib.h>
 
 #define ERR_COUNT 2 /* MPI_ERR_COUNT, the same everywhere */
-#define FROM_FORTRAN shim_is_called_by_f08(__builtin_return_address(0))
 
 static int lacking(const struct call *call)
 {
@@ -64,12 +62,11 @@ static int free_narrowed(const struct call *call, int code)
 /* An entry. PARAMETER: SHORT or LARGE. MORE: what the form adds to the parameters; GIVEN: the names of that. LEFT: one
  * look at the call `seen` tells that the MPI does it. */
 #define FORM(name, TABLE, PARAMETER, LEFT, OFFLOADED, OTHERWISE, MORE, GIVEN)                                   \
-    ENTRY int MPI_##name(TABLE##_PARAMETERS(PARAMETER) MORE)                                                    \
+    ENTRY(name, (TABLE##_PARAMETERS(PARAMETER) MORE), (TABLE##_PARAMETERS(NAME) GIVEN))                         \
     {                                                                                                           \
         const struct call seen = CALL(TABLE, PARAMETER);                                                        \
         struct call call;                                                                                       \
         int code;                                                                                               \
-        shim_bind();                                                                                            \
         if (LEFT && pmpi.name)                                                                                  \
             return pmpi.name(TABLE##_PARAMETERS(NAME) GIVEN);                                                   \
         call = seen;                                                                                            \
@@ -90,11 +87,11 @@ static int free_narrowed(const struct call *call, int code)
 #define INFO , info, request
 #define BLOCKING_FORM(name, TABLE, PARAMETER, OTHERWISE) \
     FORM(name, TABLE, PARAMETER, shim_is_left_at_once(&seen), shim_blocking(&call, &code), OTHERWISE, NOTHING, NOTHING)
-#define NONBLOCKING_FORM(name, TABLE, PARAMETER, OTHERWISE)                                                   \
-    FORM(name, TABLE, PARAMETER, 0, !FROM_FORTRAN && shim_make_request(&call, NONBLOCKING, request, &code), OTHERWISE, \
+#define NONBLOCKING_FORM(name, TABLE, PARAMETER, OTHERWISE)                                              \
+    FORM(name, TABLE, PARAMETER, 0, shim_make_request(&call, NONBLOCKING, request, &code), OTHERWISE, \
          REQUEST_PARAMETER, REQUEST)
 #define PERSISTENT_FORM(name, TABLE, PARAMETER, OTHERWISE)                                                   \
-    FORM(name, TABLE, PARAMETER, 0, !FROM_FORTRAN && shim_make_request(&call, PERSISTENT, request, &code), OTHERWISE, \
+    FORM(name, TABLE, PARAMETER, 0, shim_make_request(&call, PERSISTENT, request, &code), OTHERWISE, \
          INFO_PARAMETER, INFO)
 
 #define X(name, lower, TABLE, collective)                    \

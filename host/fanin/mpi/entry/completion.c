@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "abi/mpi_progress.h"
 #include "entry/entry.h"
-#include "requests/requests.h"
+#include "requests/errors.h"
 #include <sched.h>
 
 #define LOOKS 50     /* between yields, before a waiter sleeps */
@@ -75,33 +75,35 @@ static int not_yet(int *flag)
     return 0;
 }
 
-ENTRY int MPI_Wait(void *place, void *status)
+ENTRY(Wait, (void *place, void *status), (place, status))
 {
-    shim_bind();
+    struct silenced silenced;
     struct request *request = shim_request(place);
     int persistent = request && request->persistent, code;
 
     if (request)
         shim_finish_request(request);
-    code = pmpi.Wait(place, status);
+    silenced = shim_silence(1, place);
+    code = shim_speak(&silenced, pmpi.Wait(place, status));
     return code || !persistent ? code : end_one(request);
 }
 
-ENTRY int MPI_Test(void *place, int *flag, void *status)
+ENTRY(Test, (void *place, int *flag, void *status), (place, flag, status))
 {
-    shim_bind();
+    struct silenced silenced;
     struct request *request = shim_request(place);
     int persistent = request && request->persistent, code;
 
     if (request && shim_is_pending(request))
         return not_yet(flag);
-    code = pmpi.Test(place, flag, status);
+    silenced = shim_silence(1, place);
+    code = shim_speak(&silenced, pmpi.Test(place, flag, status));
     return code || !persistent ? code : end_one(request);
 }
 
-ENTRY int MPI_Waitall(int count, void *requests, void *statuses)
+ENTRY(Waitall, (int count, void *requests, void *statuses), (count, requests, statuses))
 {
-    shim_bind();
+    struct silenced silenced;
     int code, ours;
 
     for (int i = 0; i < count; i++) {
@@ -109,79 +111,84 @@ ENTRY int MPI_Waitall(int count, void *requests, void *statuses)
         if (request)
             shim_finish_request(request);
     }
-    code = pmpi.Waitall(count, requests, statuses);
+    silenced = shim_silence(count, requests);
+    code = shim_speak(&silenced, pmpi.Waitall(count, requests, statuses));
     ours = end(requests, count, NULL);
     return code ? code : ours;
 }
 
-ENTRY int MPI_Testall(int count, void *requests, int *flag, void *statuses)
+ENTRY(Testall, (int count, void *requests, int *flag, void *statuses), (count, requests, flag, statuses))
 {
-    shim_bind();
+    struct silenced silenced;
     int code;
 
     if (find_pending(count, requests))
         return not_yet(flag);
-    code = pmpi.Testall(count, requests, flag, statuses);
+    silenced = shim_silence(count, requests);
+    code = shim_speak(&silenced, pmpi.Testall(count, requests, flag, statuses));
     return code || !*flag ? code : end(requests, count, NULL);
 }
 
-ENTRY int MPI_Testany(int count, void *requests, int *index, int *flag, void *status)
+ENTRY(Testany, (int count, void *requests, int *index, int *flag, void *status), (count, requests, index, flag, status))
 {
-    shim_bind();
     struct request *pending = find_pending(count, requests);
-    int code = pmpi.Testany(count, requests, index, flag, status);
+    struct silenced silenced = shim_silence(count, requests);
+    int code = shim_speak(&silenced, pmpi.Testany(count, requests, index, flag, status));
 
     if (!code && *flag && *index == UNDEFINED && pending)
         *flag = 0;
     return code || !*flag || *index == UNDEFINED ? code : end(requests, 1, index);
 }
 
-ENTRY int MPI_Waitany(int count, void *requests, int *index, void *status)
+ENTRY(Waitany, (int count, void *requests, int *index, void *status), (count, requests, index, status))
 {
-    shim_bind();
+    struct silenced silenced;
     struct request *pending;
     int code, flag;
 
     for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
-        code = MPI_Testany(count, requests, index, &flag, status);
+        code = Testany_entry(count, requests, index, &flag, status);
         if (code || flag)
             return code;
         wait_a_moment(pending, looks);
     }
-    code = pmpi.Waitany(count, requests, index, status);
+    silenced = shim_silence(count, requests);
+    code = shim_speak(&silenced, pmpi.Waitany(count, requests, index, status));
     return code || *index == UNDEFINED ? code : end(requests, 1, index);
 }
 
-ENTRY int MPI_Testsome(int count, void *requests, int *completed, int *indices, void *statuses)
+ENTRY(Testsome, (int count, void *requests, int *completed, int *indices, void *statuses),
+      (count, requests, completed, indices, statuses))
 {
-    shim_bind();
     struct request *pending = find_pending(count, requests);
-    int code = pmpi.Testsome(count, requests, completed, indices, statuses);
+    struct silenced silenced = shim_silence(count, requests);
+    int code = shim_speak(&silenced, pmpi.Testsome(count, requests, completed, indices, statuses));
 
     if (!code && *completed == UNDEFINED && pending)
         *completed = 0;
     return code ? code : end(requests, *completed, indices);
 }
 
-ENTRY int MPI_Waitsome(int count, void *requests, int *completed, int *indices, void *statuses)
+ENTRY(Waitsome, (int count, void *requests, int *completed, int *indices, void *statuses),
+      (count, requests, completed, indices, statuses))
 {
-    shim_bind();
+    struct silenced silenced;
     struct request *pending;
     int code;
 
     for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
-        code = MPI_Testsome(count, requests, completed, indices, statuses);
+        code = Testsome_entry(count, requests, completed, indices, statuses);
         if (code || *completed)
             return code;
         wait_a_moment(pending, looks);
     }
-    code = pmpi.Waitsome(count, requests, completed, indices, statuses);
+    silenced = shim_silence(count, requests);
+    code = shim_speak(&silenced, pmpi.Waitsome(count, requests, completed, indices, statuses));
     return code ? code : end(requests, *completed, indices);
 }
 
-ENTRY int MPI_Start(void *place)
+ENTRY(Start, (void *place), (place))
 {
-    shim_bind();
     struct request *request = shim_request(place);
 
     if (!request || !request->persistent)
@@ -190,9 +197,8 @@ ENTRY int MPI_Start(void *place)
     return 0;
 }
 
-ENTRY int MPI_Startall(int count, void *requests)
+ENTRY(Startall, (int count, void *requests), (count, requests))
 {
-    shim_bind();
     int code = 0, ours = 0;
 
     for (int i = 0; i < count; i++)
@@ -200,13 +206,12 @@ ENTRY int MPI_Startall(int count, void *requests)
     if (!ours)
         return pmpi.Startall(count, requests);
     for (int i = 0; i < count && !code; i++)
-        code = MPI_Start(handle_at(requests, i));
+        code = Start_entry(handle_at(requests, i));
     return code;
 }
 
-ENTRY int MPI_Request_free(void *place)
+ENTRY(Request_free, (void *place), (place))
 {
-    shim_bind();
     struct request *request = shim_request(place);
 
     if (request && request->persistent)

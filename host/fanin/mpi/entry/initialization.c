@@ -3,9 +3,8 @@
 #include "entry/entry.h"
 #include "init.h"
 
-ENTRY int MPI_Init(int *count, char ***arguments)
+ENTRY(Init, (int *count, char ***arguments), (count, arguments))
 {
-    shim_bind();
     int code = pmpi.Init(count, arguments);
 
     if (!code)
@@ -13,9 +12,8 @@ ENTRY int MPI_Init(int *count, char ***arguments)
     return code;
 }
 
-ENTRY int MPI_Init_thread(int *count, char ***arguments, int required, int *provided)
+ENTRY(Init_thread, (int *count, char ***arguments, int required, int *provided), (count, arguments, required, provided))
 {
-    shim_bind();
     int code = pmpi.Init_thread(count, arguments, required, provided);
 
     if (!code)
@@ -23,17 +21,15 @@ ENTRY int MPI_Init_thread(int *count, char ***arguments, int required, int *prov
     return code;
 }
 
-ENTRY int MPI_Finalize(void)
+ENTRY(Finalize, (void), ())
 {
-    shim_bind();
     shim_end();
     return pmpi.Finalize();
 }
 
 #define X(name, parameters, arguments)                    \
-    ENTRY int MPI_##name parameters                       \
+    ENTRY(name, parameters, arguments)                    \
     {                                                     \
-        shim_bind();                                      \
         int code = pmpi.name arguments;                   \
         if (!code)                                        \
             shim_communicator_created(load_handle(made)); \

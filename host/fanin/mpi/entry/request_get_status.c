@@ -3,7 +3,7 @@
  */
 #include "abi/mpi_progress.h"
 #include "entry/entry.h"
-#include "requests/requests.h"
+#include "requests/errors.h"
 
 enum request_state { IDLE, ACTIVE, COMPLETE }; /* IDLE: null, or persistent and not started */
 
@@ -25,8 +25,10 @@ static int empty(void *status)
 /* The state of a request by the MPI. */
 static int ask(const void *place, enum request_state *state, void *status)
 {
-    int index, flag, code = pmpi.Request_get_status_any(1, place, &index, &flag, status);
+    struct silenced silenced = shim_silence(1, place);
+    int index, flag, code;
 
+    code = shim_speak(&silenced, pmpi.Request_get_status_any(1, place, &index, &flag, status));
     *state = code || !flag ? ACTIVE : index == UNDEFINED ? IDLE : COMPLETE;
     return code;
 }
@@ -45,23 +47,24 @@ static int inspect(const void *place, enum request_state *state, void *status)
     return pmpi.Request_get_status(request->handle, &flag, status);
 }
 
-ENTRY int MPI_Request_get_status(handle wanted, int *flag, void *status)
+ENTRY(Request_get_status, (handle wanted, int *flag, void *status), (wanted, flag, status))
 {
-    shim_bind();
     wanted = clean(wanted);
     struct request *request = shim_request(&wanted);
+    struct silenced silenced;
 
     if (request && shim_is_pending(request)) {
         *flag = 0;
         shim_let_mpi_progress();
         return 0;
     }
-    return pmpi.Request_get_status(wanted, flag, status);
+    silenced = shim_silence(1, &wanted);
+    return shim_speak(&silenced, pmpi.Request_get_status(wanted, flag, status));
 }
 
-ENTRY int MPI_Request_get_status_any(int count, const void *requests, int *index, int *flag, void *status)
+ENTRY(Request_get_status_any, (int count, const void *requests, int *index, int *flag, void *status),
+      (count, requests, index, flag, status))
 {
-    shim_bind();
     enum request_state state = IDLE;
     int active = 0, code = 0;
 
@@ -80,9 +83,9 @@ ENTRY int MPI_Request_get_status_any(int count, const void *requests, int *index
     return code || active ? code : empty(status);
 }
 
-ENTRY int MPI_Request_get_status_all(int count, const void *requests, int *flag, void *statuses)
+ENTRY(Request_get_status_all, (int count, const void *requests, int *flag, void *statuses),
+      (count, requests, flag, statuses))
 {
-    shim_bind();
     enum request_state state;
     int code = 0;
 
@@ -98,9 +101,9 @@ ENTRY int MPI_Request_get_status_all(int count, const void *requests, int *flag,
     return code;
 }
 
-ENTRY int MPI_Request_get_status_some(int count, const void *requests, int *completed, int *indices, void *statuses)
+ENTRY(Request_get_status_some, (int count, const void *requests, int *completed, int *indices, void *statuses),
+      (count, requests, completed, indices, statuses))
 {
-    shim_bind();
     enum request_state state;
     int active = 0, code = 0;
 

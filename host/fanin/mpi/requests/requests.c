@@ -110,9 +110,13 @@ static void free_operation(struct request *request)
 /* MPI_Grequest_free_function. Before this, another thread may be looking at the operation. */
 static int release(void *extra)
 {
+    struct request *request = extra;
+
     if (shim_active) /* else the device is closed */
-        free_operation(extra);
-    free(extra);
+        free_operation(request);
+    if (request->code)
+        erase(request);
+    free(request);
     return 0;
 }
 
@@ -161,6 +165,12 @@ void shim_start(struct request *request)
     shim_set_progress(request, PENDING); /* last: before, a look would find the end of the last start */
 }
 
+/* That whose ranks take part in it; 0: it has been freed. */
+static handle communicator_of(const struct request *request)
+{
+    return request->is_of_freed ? 0 : request->comm;
+}
+
 /* The operation has ended with `status`: complete the request for the MPI. Several threads may look at one request: one
  * of them settles it. Returns 0 if it is another thread. */
 static int settle(struct request *request, enum fanin_status status)
@@ -175,12 +185,14 @@ static int settle(struct request *request, enum fanin_status status)
     shim_count_offloaded(request->function, prepared->source.bytes + prepared->destination.bytes);
     status = shim_conclude(&request->decoded, prepared, request->underway != NULL, status);
     request->code = status == FANIN_SUCCESS ? 0
-                    : shim_error_code(status, request->function, prepared, request->job, request->underway);
+                    : shim_error_code(communicator_of(request), status, request->function, prepared, request->job,
+                                      request->underway);
     if (request->persistent) {
         pmpi.Start(&request->handle);
         shim_set_progress(request, SETTLED);
     } else {
-        erase(request);
+        if (!request->code)
+            erase(request);
         drop_buffers(request);
         shim_set_progress(request, SETTLED);
         pmpi.Grequest_complete(request->handle);
@@ -195,6 +207,8 @@ static int look(struct request *request)
 
     if (progress != PENDING)
         return progress == SETTLING;
+    if (request->underway)
+        shim_end_if_revoked(communicator_of(request), request->job);
     status = request->underway ? fanin_test(request->underway) : request->status;
     return status == FANIN_PENDING || !settle(request, status);
 }
@@ -219,9 +233,14 @@ void shim_let_settle(const struct request *request)
 
 void shim_finish_request(struct request *request)
 {
-    if (shim_progress_of(request) == PENDING &&
-        settle(request, request->underway ? shim_wait(request->job, request->underway) : request->status))
-        return;
+    enum fanin_status status = request->status;
+
+    if (shim_progress_of(request) == PENDING) {
+        if (request->underway)
+            status = shim_wait(communicator_of(request), request->job, request->underway);
+        if (settle(request, status))
+            return;
+    }
     shim_let_settle(request);
 }
 
@@ -255,6 +274,18 @@ int shim_make_request(struct call *call, enum form form, void *place, int *code)
     if (!request->persistent)
         shim_start(request);
     return 1;
+}
+
+void shim_forget_communicator(handle comm)
+{
+    pthread_mutex_lock(&lock);
+    for (int bucket = 0; bucket < BUCKETS; bucket++)
+        for (struct request *request = buckets[bucket]; request; request = request->next)
+            if (request->comm == comm) {
+                request->is_of_freed = 1;
+                request->comm = shim_handle(COMM_WORLD);
+            }
+    pthread_mutex_unlock(&lock);
 }
 
 void shim_free_persistent(struct request *request)

@@ -15,6 +15,7 @@ struct request {
     struct request *next;      /* of its bucket */
     handle handle;
     handle comm;
+    int is_of_freed;           /* its communicator has been freed: `comm` gets its errors */
     enum function function;
     int persistent;
     enum progress progress;
@@ -42,7 +43,8 @@ static inline void shim_set_progress(struct request *request, enum progress prog
  * it; else `code` is what the program gets. */
 int shim_make_request(struct call *call, enum form form, void *place, int *code);
 
-/* The request of the shim whose handle stands at `place`; NULL if it is the MPI's own, or is complete. */
+/* The request of the shim whose handle stands at `place`; NULL if it is the MPI's own, or has ended well. One that has
+ * failed is there until the MPI has completed it. */
 struct request *shim_request(const void *place);
 
 /* Start a persistent request. */
@@ -56,6 +58,9 @@ void shim_finish_request(struct request *request);
 
 /* If another thread is settling a request, wait for that thread. */
 void shim_let_settle(const struct request *request);
+
+/* The program frees a communicator: errors of its requests are those of MPI_COMM_WORLD from here on. */
+void shim_forget_communicator(handle comm);
 
 /* The program frees a persistent request. */
 void shim_free_persistent(struct request *request);

@@ -11,6 +11,9 @@ static struct our_cq *create(struct ibv_context *context, int64_t entries, void 
     struct ibv_cq *cq;
     int error;
 
+    if (entries > FANIN_CQ_DEPTH)
+        our_say("ibv_create_cq: %lld completions, but a completion queue holds %d; ask for shorter queues (perftest: "
+                "-r and -t; UCX: docs/verbs.md)", (long long)entries, FANIN_CQ_DEPTH);
     if (entries < 1 || entries > FANIN_CQ_DEPTH || vector < 0 || vector >= context->num_comp_vectors)
         return our_null(EINVAL);
     if (channel && channel->context != context)
@@ -76,8 +79,7 @@ struct ibv_cq_ex *our_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 /* A queue keeps its size, and refuses one that it could not have. */
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int entries)
 {
-    uint32_t stored, taken, count;
-    struct fanin_cqe none;
+    uint32_t stored, taken;
     int error;
 
     if (!our_context_is(cq->context))
@@ -86,7 +88,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *cq, int entries)
         return EIO;
     error = our_errno(fanin_stored(our_fanin(cq->context), our_cq(cq)->number, &stored));
     if (!error)
-        error = our_errno(fanin_poll(our_fanin(cq->context), our_cq(cq)->number, &none, 0, &count, &taken));
+        error = our_errno(fanin_taken(our_fanin(cq->context), our_cq(cq)->number, &taken));
     if (error)
         return error;
     return entries >= 1 && entries <= FANIN_CQ_DEPTH && (uint32_t)entries >= stored - taken ? 0 : EINVAL;

@@ -1,13 +1,19 @@
-/* A thread for each completion queue with a channel: when the program has asked for an event, it waits for the next
- * completion. The device wakes it as it wakes any waiting program.
+/* A thread for each completion queue with a channel: when the program has asked for an event, it waits for a completion
+ * that the program has neither polled nor been told of. The device wakes it as it wakes any waiting program.
  *
- * Completions do not say that they are solicited. Who asks for those alone gets an event for every completion. */
+ * It may be there already: UCX polls, asks for an event, and waits. mlx5 tells of whatever is not polled. But perftest
+ * asks for the next event before it polls what the last one was about, and takes each event for a completion. */
+#define _GNU_SOURCE /* pthread_timedjoin_np */
 #include "completions/completions.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum { LOOK_MS = 50 }; /* for the end of the queue */
+enum {
+    SLEEP_MS = 500,           /* the longest without a look whether the device is lost */
+    JOIN_NS = 1000000         /* until the thread is woken again that is to end */
+};
 
 struct our_watch {
     struct ibv_cq *cq;
@@ -15,11 +21,19 @@ struct our_watch {
     pthread_mutex_t lock;     /* of what follows */
     pthread_cond_t changed;
     int is_asked, is_ending;
-    uint32_t stored;          /* completions that there were when the event was asked for */
+    int is_picky;             /* an event for solicited completions alone, and for errors */
+    uint32_t seen;            /* completions before the one for which the event is */
+    uint32_t told;            /* completions that there were at the last event */
 };
 
+/* Whether a free-running counter has not come as far as another. */
+static int is_behind(uint32_t counter, uint32_t other)
+{
+    return (int32_t)(counter - other) < 0;
+}
+
 /* Whether there is something to wait for; else the queue ends. */
-static int await_request(struct our_watch *watch, uint32_t *stored)
+static int await_request(struct our_watch *watch, uint32_t *seen)
 {
     int asked;
 
@@ -27,23 +41,38 @@ static int await_request(struct our_watch *watch, uint32_t *stored)
     while (!watch->is_asked && !watch->is_ending)
         pthread_cond_wait(&watch->changed, &watch->lock);
     asked = !watch->is_ending;
-    *stored = watch->stored;
+    *seen = watch->seen;
     pthread_mutex_unlock(&watch->lock);
     return asked;
 }
 
-/* The completion after `stored` has come. The program may have asked again since: then it has been told. */
-static void answer(struct our_watch *watch, uint32_t stored)
+/* Whether what has come after `seen` is what the program has asked for. If not, what comes next is looked at. */
+static int is_wanted(struct our_watch *watch, uint32_t seen)
 {
-    int is_due;
+    uint32_t stored;
 
+    if (!watch->is_picky || fanin_is_solicited(our_fanin(watch->cq->context), our_cq(watch->cq)->number, seen, &stored))
+        return 1;
+    watch->seen = stored;
+    return 0;
+}
+
+/* With the lock held. */
+static void tell(struct our_watch *watch)
+{
+    fanin_stored(our_fanin(watch->cq->context), our_cq(watch->cq)->number, &watch->told);
+    watch->is_asked = 0;
+    our_tell(watch->cq);
+}
+
+/* A completion after `seen` has come. The program may have asked again since: then it has been told. `is_trouble`: none
+ * will come any more. */
+static void answer(struct our_watch *watch, uint32_t seen, int is_trouble)
+{
     pthread_mutex_lock(&watch->lock);
-    is_due = watch->is_asked && watch->stored == stored;
-    if (is_due)
-        watch->is_asked = 0;
+    if (watch->is_asked && watch->seen == seen && (is_trouble || is_wanted(watch, seen)))
+        tell(watch);
     pthread_mutex_unlock(&watch->lock);
-    if (is_due)
-        our_tell(watch->cq);
 }
 
 /* Of a device that is lost, or of a queue that overran, the poll says so: that is an event as well. */
@@ -51,14 +80,14 @@ static void *wait_for_completions(void *argument)
 {
     struct our_watch *watch = argument;
     enum fanin_status status;
-    uint32_t stored;
+    uint32_t seen;
 
-    while (await_request(watch, &stored)) {
-        status = fanin_wait_cq(our_fanin(watch->cq->context), our_cq(watch->cq)->number, stored, LOOK_MS);
+    while (await_request(watch, &seen)) {
+        status = fanin_sleep_cq(our_fanin(watch->cq->context), our_cq(watch->cq)->number, seen, SLEEP_MS);
         if (status == FANIN_PENDING)
             continue;
         our_outcome_of(watch->cq, status);
-        answer(watch, stored);
+        answer(watch, seen, status != FANIN_SUCCESS);
     }
     return NULL;
 }
@@ -82,12 +111,29 @@ struct our_watch *our_start_watch(struct ibv_cq *cq)
     if (!watch)
         return NULL;
     watch->cq = cq;
+    fanin_taken(our_fanin(cq->context), our_cq(cq)->number, &watch->told);
     pthread_mutex_init(&watch->lock, NULL);
     pthread_cond_init(&watch->changed, NULL);
     if (start_thread(watch))
         return watch;
     free(watch);
     return NULL;
+}
+
+/* It may be about to sleep, and miss a call to wake up. */
+static void end_thread(struct our_watch *watch)
+{
+    struct timespec until;
+
+    do {
+        fanin_wake_cq(our_fanin(watch->cq->context), our_cq(watch->cq)->number);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += JOIN_NS;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+    } while (pthread_timedjoin_np(watch->thread, NULL, &until));
 }
 
 void our_end_watch(struct our_watch *watch)
@@ -100,7 +146,7 @@ void our_end_watch(struct our_watch *watch)
     watch->is_ending = 1;
     pthread_cond_signal(&watch->changed);
     pthread_mutex_unlock(&watch->lock);
-    pthread_join(watch->thread, NULL);
+    end_thread(watch);
     pthread_mutex_destroy(&watch->lock);
     pthread_cond_destroy(&watch->changed);
     free(watch);
@@ -109,23 +155,29 @@ void our_end_watch(struct our_watch *watch)
 int our_request_event(struct ibv_cq *cq, int solicited_only)
 {
     struct our_watch *watch = our_cq(cq)->watch;
-    uint32_t stored;
-    int error;
+    uint32_t seen;
+    int error, is_due;
 
-    (void)solicited_only;
     if (!watch)
         return EINVAL;
     if (our_is_inherited(cq->context))
         return EIO;
-    error = our_errno(fanin_stored(our_fanin(cq->context), our_cq(cq)->number, &stored));
+    error = our_errno(fanin_taken(our_fanin(cq->context), our_cq(cq)->number, &seen));
     if (error)
         return error;
     pthread_mutex_lock(&watch->lock);
-    if (watch->is_asked && watch->stored != stored)
-        our_tell(cq); /* the thread has not come to it yet */
-    watch->stored = stored;
+    if (watch->is_asked && is_behind(watch->seen, seen) && is_wanted(watch, watch->seen))
+        tell(watch); /* the thread has not come to it yet */
+    if (is_behind(watch->told, seen))
+        watch->told = seen;
+    is_due = watch->is_asked && !solicited_only && is_behind(watch->told, watch->seen); /* passed over as unsolicited */
+    watch->is_picky = solicited_only && (!watch->is_asked || watch->is_picky); /* who wants all gets all */
+    watch->seen = watch->told;
     watch->is_asked = 1;
-    pthread_cond_signal(&watch->changed);
+    if (is_due)
+        tell(watch); /* the thread sleeps until one more comes */
+    else
+        pthread_cond_signal(&watch->changed);
     pthread_mutex_unlock(&watch->lock);
     return 0;
 }

@@ -1,8 +1,12 @@
 /* What a port has: one GID, the IPv4 address of the device, and the default partition. */
+#define _DEFAULT_SOURCE /* getifaddrs */
 #include "abi/next.h"
 #include "device/device.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <string.h>
 
 union ibv_gid our_gid_of(uint32_t ipv4)
@@ -39,10 +43,39 @@ EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, u
     return 0;
 }
 
+/* Whether an interface has an address. The loopback interface has all of its network. */
+static int has_address(const struct ifaddrs *interface, uint32_t ipv4)
+{
+    struct sockaddr_in address, mask = {.sin_addr.s_addr = UINT32_MAX};
+
+    if (!interface->ifa_addr || interface->ifa_addr->sa_family != AF_INET)
+        return 0;
+    memcpy(&address, interface->ifa_addr, sizeof address);
+    if (interface->ifa_flags & IFF_LOOPBACK)
+        memcpy(&mask, interface->ifa_netmask, sizeof mask);
+    return ((address.sin_addr.s_addr ^ htonl(ipv4)) & mask.sin_addr.s_addr) == 0;
+}
+
+/* The interface that has an address; 0: none of this network namespace has it. */
+static uint32_t interface_of(uint32_t ipv4)
+{
+    struct ifaddrs *all;
+    uint32_t found = 0;
+
+    if (getifaddrs(&all))
+        return 0;
+    for (const struct ifaddrs *each = all; each && !found; each = each->ifa_next)
+        if (has_address(each, ipv4))
+            found = if_nametoindex(each->ifa_name);
+    freeifaddrs(all);
+    return found;
+}
+
 static void fill_entry(struct ibv_context *context, struct ibv_gid_entry *entry, size_t size)
 {
     struct ibv_gid_entry full = {
-        .gid = own_gid(context), .port_num = OUR_PORT, .gid_type = IBV_GID_TYPE_ROCE_V2};
+        .gid = own_gid(context), .port_num = OUR_PORT, .gid_type = IBV_GID_TYPE_ROCE_V2,
+        .ndev_ifindex = interface_of(fanin_limits(our_fanin(context))->address)};
 
     memset(entry, 0, size);
     memcpy(entry, &full, size < sizeof full ? size : sizeof full);

@@ -35,11 +35,17 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
     return 0;
 }
 
+/* A complaint is about the rights to the memory. Without one, the process has not passed its memory to the device. */
+static int error_of(enum fanin_status status)
+{
+    return status == FANIN_LOCAL_PROTECTION_ERROR && *fanin_complaint() ? EFAULT : our_errno(status);
+}
+
 static struct ibv_mr *register_memory(struct ibv_pd *pd, void *address, size_t length, unsigned int access)
 {
     struct our_mr *mr;
     uint32_t key;
-    int error;
+    enum fanin_status status;
 
     access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
     if (access & ~(unsigned int)RIGHTS)
@@ -49,11 +55,11 @@ static struct ibv_mr *register_memory(struct ibv_pd *pd, void *address, size_t l
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return our_null(ENOMEM);
-    error = our_errno(fanin_register_ordinary(our_fanin(pd->context), -1, 0, address, length,
-                                              access | FANIN_ACCESS_READ, our_pd(pd)->domain, &key));
-    if (error) {
+    status = fanin_register_ordinary(our_fanin(pd->context), -1, 0, address, length, access | FANIN_ACCESS_READ,
+                                     our_pd(pd)->domain, &key);
+    if (status != FANIN_SUCCESS) {
         free(mr);
-        return our_null(error);
+        return our_null(error_of(status));
     }
     our_use(&our_pd(pd)->users);
     mr->base = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = address, .length = length, .handle = key,

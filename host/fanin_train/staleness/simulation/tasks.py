@@ -101,7 +101,7 @@ def _scanned() -> tuple[np.ndarray, np.ndarray]:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise TrainingError("scikit-learn is not installed", "pip install scikit-learn, or take drawn digits") from None
+        raise TrainingError("scikit-learn is not installed", "pip install scikit-learn, or use --data drawn") from None
     found = load_digits()
     return (found.data / 16).astype(np.float32), found.target
 

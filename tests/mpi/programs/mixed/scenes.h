@@ -3,6 +3,7 @@
 #define SCENES_H
 
 #include <mpi.h>
+#include "plain_mpi.h"
 
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
 #define HAS_PERSISTENT 1 /* MPI_Allreduce_init and its like */
@@ -56,6 +57,13 @@ void lose_a_rank_in_a_part(void);
 
 /* one_way.c */
 void run_ahead(void);
+
+/* kept.c */
+void keep_gaps(void);
+void mistake_arguments(void);
+void use_types_of_fortran(void);
+void fail_requests(void);
+void fail_often(void);
 
 /* elsewhere.c */
 void begin_many(void);

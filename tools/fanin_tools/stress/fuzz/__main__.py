@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import secrets
 import sys
 
 from fanin_tools.stress.fuzz.run import run
 from fanin_tools.stress.tally import Tally
+from fanin_wire.command_line import Parser
 
 
 def main() -> int:
     """Entry point."""
-    parser = argparse.ArgumentParser(prog="python -m fanin_tools.stress.fuzz", description=__doc__)
+    parser = Parser(prog="python -m fanin_tools.stress.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=None, help="default: a random seed, which is printed")
     arguments = parser.parse_args()

@@ -1,0 +1,90 @@
+"""Whether the path to the device above, or to the next node of a ring, carries the longest packets of a job.
+
+A CONFIG is padded to the length of the longest packet of its job, and the CONFIG_ACK(SUCCESS) that answers it, too. So
+a job becomes active only over paths that carry its packets both ways. A path that loses long packets alone looks like a
+device that is not up: nothing answers. To tell them apart, every other CONFIG is short once a few of full length are
+unanswered. Answers to short ones alone, for the detection time, are the sign of such a path.
+"""
+
+from __future__ import annotations
+
+from fanin_nic.engine.jobs.lost_device import abort_naming
+from fanin_nic.engine.jobs.missing_scope import scope_above, scope_below
+from fanin_nic.engine.jobs.ring_order import next_node
+from fanin_nic.engine.output.encapsulate import full_body_at
+from fanin_nic.engine.records.accessors import U64, bit_of
+from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import fill_zero
+from fanin_wire.abi import Status
+
+PATH_MTU, PENDING, SUCCESS = int(Status.PATH_MTU), int(Status.PENDING), int(Status.SUCCESS)
+CONFIG_ROW, CONFIG_ACK_ROW = 0, 1  # of a job, in the table of bodies of full length
+FULL_CONFIGS = 3  # unanswered, before short ones are tried
+
+
+@internal
+def begin_proof(e, job):
+    """Begin to ask the device above, or the next node."""
+    job.unanswered_configs = 0
+    job.config_is_short = 0
+    job.carries_short = 0
+    job.path_proved_at = e.now
+
+
+@internal
+def choose_length(job, length):
+    """Bytes of the body of the next CONFIG, of which `length` are its fields."""
+    is_longest = U64(length) >= U64(job.chunk)  # with short segments it has no need of zeros
+    tries_short = job.unanswered_configs >= FULL_CONFIGS and not job.config_is_short and not is_longest
+    job.config_is_short = 1 if tries_short else 0
+    if tries_short:
+        return U64(length)
+    job.unanswered_configs = min(job.unanswered_configs + 1, FULL_CONFIGS)
+    return full_length(job, length)
+
+
+@internal
+def full_length(job, length):
+    """Bytes of the body of a control packet that is as long as the longest packet of its job."""
+    return max(U64(length), U64(job.chunk))
+
+
+@internal
+def cleared_body(e, job, row, length):
+    """Address of the memory for a body of full length; zeros."""
+    body = full_body_at(e, job, row)
+    fill_zero(body, full_length(job, length))
+    return body
+
+
+@internal
+def proves_path(e, job, header):
+    """Whether an answer to a CONFIG proves the path. A refusal needs no proof. A device that knows nothing of full
+    lengths answers with a short CONFIG_ACK, which proves one direction."""
+    is_short = job.config_is_short and U64(header.length) < U64(job.chunk)
+    if is_short and (header.status == PENDING or header.status == SUCCESS):
+        if not job.carries_short:
+            job.path_proved_at = e.now
+        job.carries_short = 1
+        return False
+    job.path_proved_at = e.now
+    job.unanswered_configs = 0
+    job.carries_short = 0
+    return True
+
+
+@internal
+def loses_long_packets(e, job):
+    """Whether short CONFIGs alone have been answered for the detection time."""
+    return job.carries_short and e.now - job.path_proved_at > e.detection
+
+
+@internal
+def abort_path(e, job, is_next):
+    """The path to the next node of a ring, or to the device above, loses long packets: end the job and name both
+    ends."""
+    if is_next:
+        ends = bit_of(job.node_index) | next_node(job)
+        abort_naming(e, job, PATH_MTU, scope_below(job), ends, job.next_address)
+    else:
+        abort_naming(e, job, PATH_MTU, scope_above(job), bit_of(job.parent_bit), job.parent_address)

@@ -1,0 +1,33 @@
+"""Components by the names that people give them: in settings, on a command line, in the ids of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from fanin_cluster.topology.machine import Component
+from fanin_cluster.topology.pci import normal_address
+
+T = TypeVar("T")
+
+
+def canonical(name: str) -> str:
+    """A name in the form in which names are compared: a PCI address as Linux writes it, anything else as it is."""
+    return normal_address(name) or name
+
+
+def by_component(given: Mapping[str, T], there: Iterable[Component]) -> tuple[dict[str, T], list[str]]:
+    """`given` by the names of the components, and the names that none of them has.
+
+    Args:
+        given: by name, by a device of the component, or by PCI address in any form. Of two that mean one component the
+            last one counts.
+    """
+    names = {
+        name: each.name
+        for each in reversed(list(there))
+        for name in (*reversed(each.devices), each.address, each.name)
+        if name
+    }
+    found = {names[canonical(name)]: value for name, value in given.items() if canonical(name) in names}
+    return found, [name for name in given if canonical(name) not in names]

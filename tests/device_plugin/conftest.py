@@ -1,0 +1,15 @@
+"""A node whose device plugin runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.device_plugin.rig import Node, running
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with running() as found:
+        yield found
