@@ -262,6 +262,7 @@ torch-suite: .bench/torch/.installed
 	@touch $@
 
 torch-bench: .bench/torch/.with-mpich
+	@$(TORCH_BIN)/python -m tests.torch.call_times
 	@$(TORCH_BIN)/python -m tests.torch.tensor_times
 	@$(TORCH_BIN)/python -m tests.torch.step_times $(BENCH_FLAGS)
 

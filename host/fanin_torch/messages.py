@@ -5,8 +5,9 @@
 | up to EAGER bytes | a SEND with header and data; the receiver copies it out of a shared receive queue |
 | longer | rendezvous: a SEND with key and address of the data (`message_memory`); the receiver fetches them by READ |
 
-Two ranks connect when both have to do with each other. One thread takes completions. It sleeps, but looks a few times a
-second for peers that are gone: the queue pair of a process that has ended does not answer a WRITE of no bytes.
+Two ranks connect when both have to do with each other. Whoever waits takes completions (`progress`). A few times a
+second a thread looks for peers that are gone: the queue pair of a process that has ended does not answer a WRITE of no
+bytes.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from fanin.errors import FaninError, Flushed, InvalidRequest, PeerLost, Timeout
+from fanin.errors import FaninError, Flushed, InvalidRequest, PeerLost
 from fanin.verbs import CQ, GID, MR, PD, QP, SGE, SRQ, AHAttr, GlobalRoute, QPAttr, QPInitAttr, RecvWR, SendWR
 from fanin.verbs.enums import (
     IBV_ACCESS_LOCAL_WRITE,
@@ -36,89 +37,25 @@ from fanin.verbs.enums import (
     IBV_WR_SEND,
 )
 from fanin_torch.device import Device
-from fanin_torch.message_memory import MessageMemory, Place
+from fanin_torch.message import ANY, Message
+from fanin_torch.message_memory import MessageMemory
+from fanin_torch.progress import LOOK_SECONDS, Progress
 from fanin_wire.verbs import CompletionStatus
 
+AtEnd = Callable[[FaninError | None], None]  # of a work request
 HEADER = struct.Struct("<IIqQQQ")  # kind, remote key, tag, bytes, address, number of the sender's message
 DATA, OFFER, FETCHED = 1, 2, 3  # kinds
-EAGER = 8192 - HEADER.size  # bytes
+EAGER = 65536 - HEADER.size  # bytes
 SLOT = HEADER.size + EAGER
 RECEIVES, SENDS = 256, 64  # slots
 MOST_BYTES = 1 << 30  # of one READ
-LOOK_SECONDS = 0.2  # between two looks for peers that are gone
 ACK_TIMEOUT = 15  # 4.096 us * 2^15 = 0.13 s; of eight, the last ones longer, 3.6 s until a peer counts as gone
 MTU_4096 = 5
 POLL_LEAST, POLL_MOST = 0.001, 0.02  # seconds between two looks into the store while a peer has not connected
-ANY = -1
 
 
 def _status_name(status: int) -> str:
     return CompletionStatus(status).name if status in list(CompletionStatus) else str(status)
-
-
-class Message:
-    """One send or receive under way. source: of a receive that has ended, from whom."""
-
-    def __init__(self, array: np.ndarray, peer: int, tag: int, limit: float) -> None:
-        self.array, self.peer, self.tag = array, peer, tag
-        self.source = peer
-        self._limit = limit
-        self._deadline = time.monotonic() + limit
-        self._ended = threading.Event()
-        self._ending = threading.Lock()  # between the end and those who ask to be told of it
-        self._at_end: Callable[[], None] | None = None
-        self._error: FaninError | None = None
-        self.place: Place | None = None  # of a long one
-        self.left = 0  # READs under way
-
-    def end(self, error: FaninError | None = None) -> None:
-        """It has ended. Its memory is the program's again; but after a time-out of a long receive, a READ into it may
-        still be under way."""
-        with self._ending:
-            if not self._ended.is_set():
-                self._error = error
-                self._ended.set()
-            at_end, self._at_end = self._at_end, None
-        if at_end is not None:
-            at_end()
-
-    def end_if_late(self) -> None:
-        """With Timeout, when its time has run out. The messages to the same rank that begin later are not affected."""
-        if not self.done and time.monotonic() >= self._deadline:
-            self.end(self._late(self._limit))
-
-    def when_ended(self, call: Callable[[], None]) -> None:
-        """Call it once, when it has ended; it must not wait."""
-        with self._ending:
-            if not self._ended.is_set():
-                self._at_end = call
-                return
-        call()
-
-    @property
-    def done(self) -> bool:
-        """Whether it has ended."""
-        return self._ended.is_set()
-
-    def test(self) -> bool:
-        """Whether it has ended."""
-        return self.done
-
-    def wait(self, timeout: float | None = None) -> None:
-        """Until it has ended. Raises its error, or Timeout."""
-        if timeout is not None and not self._ended.wait(timeout):
-            raise self._late(timeout)
-        while not self._ended.wait(max(0.0, self._deadline - time.monotonic())):
-            self.end_if_late()
-        if self._error is not None:
-            raise self._error
-
-    def _late(self, seconds: float) -> Timeout:
-        return Timeout(f"{self} is still under way after {seconds:g} s")
-
-    def __str__(self) -> str:
-        peer = "any rank" if self.peer == ANY else f"rank {self.peer}"
-        return f"a message of {self.array.nbytes} bytes with tag {self.tag}, to or from {peer}"
 
 
 @dataclass
@@ -128,7 +65,7 @@ class Arrival:
     source: int
     tag: int
     length: int
-    data: bytes | None
+    data: np.ndarray | None
     key: int = 0
     address: int = 0
     number: int = 0
@@ -155,7 +92,7 @@ class Messages:
         self._wanted: list[Message] = []  # receives that nothing has come for, in the order of their calls
         self._arrivals: list[Arrival] = []
         self._offers: dict[int, Message] = {}  # sends whose data the receiver has not fetched, by number
-        self._actions: dict[int, Callable[[FaninError | None], None]] = {}  # of work requests, by wr_id
+        self._actions: dict[int, AtEnd] = {}  # of work requests, by wr_id
         self._numbers = RECEIVES  # below are the receive slots
         self._is_open, self._is_closed = False, False
 
@@ -170,21 +107,23 @@ class Messages:
         self._srq, self._memory = SRQ(self._pd), MessageMemory(self._pd)
         self._receive_slots = MR(self._pd, RECEIVES * SLOT, IBV_ACCESS_LOCAL_WRITE)
         self._send_slots = MR(self._pd, SENDS * SLOT, IBV_ACCESS_LOCAL_WRITE)
+        self._received = np.frombuffer(self._receive_slots.buf, np.uint8).reshape(RECEIVES, SLOT)
+        self._sent = np.frombuffer(self._send_slots.buf, np.uint8).reshape(SENDS, SLOT)
         self._free = list(range(SENDS))
-        self._waiting: deque[tuple[Peer, bytes, Any, Callable[[FaninError | None], None]]] = deque()
+        self._waiting: deque[tuple[Peer, bytes, Any, AtEnd]] = deque()
         for slot in range(RECEIVES):
             self._post_receive(slot)
         self._is_open = True
-        self._thread = threading.Thread(target=self._run, name=f"fanin-messages-{self._rank}", daemon=True)
-        self._thread.start()
+        name = f"fanin-messages-{self._rank}"
+        self._progress = Progress(name, self._cq, self._lock, self._handle, self._look, self._fail)
 
     # ---- For the group ----
 
     def send(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to send the bytes of an array, which must not change until it has ended."""
-        message = Message(array, peer, tag, self.timeout)
         with self._lock:
             self._open()
+            message = Message(array, peer, tag, self.timeout, self._progress)
             self._numbers += 1
             number, to = self._numbers, self._peer(peer)
 
@@ -203,9 +142,9 @@ class Messages:
 
     def receive(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to receive as many bytes as the array has, from a rank or from ANY."""
-        message = Message(array, peer, tag, self.timeout)
         with self._lock:
             self._open()
+            message = Message(array, peer, tag, self.timeout, self._progress)
             sources = [other for other in range(self._size) if other != self._rank] if peer == ANY else [peer]
             lost = [found.error for found in map(self._peer, sources) if found.error]
             for arrival in self._arrivals:
@@ -225,13 +164,12 @@ class Messages:
             was_open, self._is_open, self._is_closed = self._is_open, False, True
         if not was_open:
             return
-        if self._thread is not threading.current_thread():
-            self._thread.join()
         with self._lock:
             self._fail(Flushed("the group was left"))
-            with contextlib.suppress(FaninError):  # the device is gone
-                self._pd.close()
-                self._cq.close()
+        self._progress.close()
+        with self._lock, contextlib.suppress(FaninError):  # the device is gone
+            self._pd.close()
+            self._cq.close()
 
     # ---- Connections ----
 
@@ -324,26 +262,26 @@ class Messages:
         piece = SGE(self._receive_slots.address + slot * SLOT, SLOT, self._receive_slots.lkey)
         self._srq.post_recv(RecvWR(slot, sg=[piece]))
 
-    def _send(self, peer: Peer, header: bytes, data: Any, then: Callable[[FaninError | None], None]) -> None:
+    def _send(self, peer: Peer, header: bytes, data: np.ndarray | None, then: AtEnd) -> None:
         """A SEND of header and data, from a slot. then: called at its end."""
         if not self._free:
             self._waiting.append((peer, header, data, then))
             return
         slot = self._free.pop()
-        start, length = slot * SLOT, len(header)
-        self._send_slots.buf[start : start + length] = header
-        if data is not None and data.nbytes:
-            self._send_slots.buf[start + length : start + length + data.nbytes] = data.tobytes()
+        place, length = self._sent[slot], HEADER.size
+        place[:length] = np.frombuffer(header, np.uint8)
+        if data is not None:
             length += data.nbytes
+            place[HEADER.size : length] = data
 
         def at_end(error: FaninError | None) -> None:
             self._free.append(slot)
             then(error)
 
-        piece = SGE(self._send_slots.address + start, length, self._send_slots.lkey)
+        piece = SGE(self._send_slots.address + slot * SLOT, length, self._send_slots.lkey)
         self._post(peer, SendWR(0, IBV_WR_SEND, sg=[piece]), at_end)
 
-    def _post(self, peer: Peer, request: SendWR, then: Callable[[FaninError | None], None]) -> None:
+    def _post(self, peer: Peer, request: SendWR, then: AtEnd) -> None:
         self._numbers += 1
         request.wr_id = self._numbers
         self._actions[request.wr_id] = then
@@ -355,33 +293,13 @@ class Messages:
 
     # ---- What comes ----
 
-    def _run(self) -> None:
-        looked = time.monotonic()
-        try:
-            while self._is_open:
-                if self._cq.wait(LOOK_SECONDS):
-                    with self._lock:
-                        for completion in self._completions():
-                            self._handle(completion)
-                        while self._waiting and self._free:
-                            self._send(*self._waiting.popleft())
-                if time.monotonic() - looked > LOOK_SECONDS:
-                    looked = time.monotonic()
-                    with self._lock:
-                        self._end_the_late()
-                        self._look_for_the_lost()
-        except FaninError as error:
-            with self._lock:
-                self._fail(error)
+    def _handle(self, completions: list[Any]) -> None:
+        for completion in completions:
+            self._end_request(completion)
+        while self._waiting and self._free:
+            self._send(*self._waiting.popleft())
 
-    def _completions(self) -> Iterator[Any]:
-        while True:
-            count, found = self._cq.poll(64)
-            yield from found
-            if count < 64:
-                return
-
-    def _handle(self, completion: Any) -> None:
+    def _end_request(self, completion: Any) -> None:
         if completion.wr_id < RECEIVES:
             if completion.status == IBV_WC_SUCCESS:
                 source = next(peer.rank for peer in self._peers.values() if peer.qp.qp_num == completion.qp_num)
@@ -398,22 +316,25 @@ class Messages:
         then(error)
 
     def _arrive(self, source: int, slot: int, length: int) -> None:
-        start = slot * SLOT
-        kind, key, tag, size, address, number = HEADER.unpack(self._receive_slots.buf[start : start + HEADER.size])
-        data = None
-        if kind == DATA:
-            data = bytes(self._receive_slots.buf[start + HEADER.size : start + length])
-        self._post_receive(slot)
+        """A SEND has come into a slot, which can receive the next one when this returns."""
+        kind, key, tag, size, address, number = HEADER.unpack_from(self._received[slot])
         if kind == FETCHED:
             self._drop_offer(number, None)
-            return
-        arrival = Arrival(source, tag, size, data, key, address, number)
+        else:
+            data = self._received[slot, HEADER.size : length] if kind == DATA else None
+            self._match(Arrival(source, tag, size, data, key, address, number))
+        self._post_receive(slot)
+
+    def _match(self, arrival: Arrival) -> None:
+        """The first receive that wants it gets it."""
         self._drop_late_receives()
         for message in self._wanted:
-            if message.tag == tag and message.peer in (ANY, source):
+            if message.tag == arrival.tag and message.peer in (ANY, arrival.source):
                 self._wanted.remove(message)
                 self._take(message, arrival)
                 return
+        if arrival.data is not None:
+            arrival.data = arrival.data.copy()
         self._arrivals.append(arrival)
 
     def _take(self, message: Message, arrival: Arrival) -> None:
@@ -427,8 +348,8 @@ class Messages:
                 remedy="Give the receive a tensor of the size of the one that is sent.",
             )
         if arrival.data is not None:
-            if wrong is None and arrival.data:
-                message.array[:] = np.frombuffer(arrival.data, np.uint8)
+            if wrong is None:
+                message.array[:] = arrival.data
             message.end(wrong)
         elif wrong is not None:
             self._fetched(message, arrival, wrong)
@@ -485,6 +406,10 @@ class Messages:
         message.end(error)
 
     # ---- Losses ----
+
+    def _look(self) -> None:
+        self._end_the_late()
+        self._look_for_the_lost()
 
     def _end_the_late(self) -> None:
         """Time-outs, also of messages for which nobody waits. What is under way stays registered until it has ended."""

@@ -67,6 +67,8 @@ class FaninWork(dist.Work):
         self._error: BaseException | None = None
         self._is_done = False
         self._ending = threading.Lock()  # of the thread that waits for the steps
+        self._waiter: int | None = None  # that thread
+        self._is_untold = False  # it has ended, and nobody has told it yet
         self._telling = threading.Lock()  # between the end and those who ask for the future
         self._future: Any = None
         self._end: Any = None
@@ -88,16 +90,42 @@ class FaninWork(dist.Work):
 
     def take_end(self, seconds: float | None = None) -> bool:
         """Wait for its end, whatever it is. Whether the caller is to tell it. Timeout after `seconds`."""
-        if self._is_done:
+        if not self._is_done:
+            if not self._ending.acquire(timeout=-1 if seconds is None else seconds):
+                raise as_torch(Timeout(f"{self.name} is still under way after {seconds:g} s"))
+            self._waiter = threading.get_ident()
+            try:
+                if not self._is_done:
+                    self._take_steps(seconds)
+            finally:
+                self._waiter = None
+                self._ending.release()
+        return self._claim()
+
+    def settle(self) -> bool:
+        """Its steps have ended; end it here, without waiting. False: a thread has to, for the program's callbacks."""
+        if self._waiter == threading.get_ident():
+            return True  # this is inside of its take_end
+        if self._end is not None or not self._ending.acquire(blocking=False):
             return False
-        if not self._ending.acquire(timeout=-1 if seconds is None else seconds):
-            raise as_torch(Timeout(f"{self.name} is still under way after {seconds:g} s"))
         try:
-            return not self._is_done and self._take_steps(seconds)
+            if not self._is_done:
+                self._take_steps(None)
         finally:
             self._ending.release()
+        if self.has_future:
+            return False
+        if self._claim():
+            self.tell()
+        return True
 
-    def _take_steps(self, seconds: float | None) -> bool:
+    def _claim(self) -> bool:
+        """Whether the caller is the one who tells its end."""
+        with self._telling:
+            claimed, self._is_untold = self._is_untold, False
+        return claimed
+
+    def _take_steps(self, seconds: float | None) -> None:
         error: BaseException | None = None
         for step in self._steps:
             try:
@@ -116,11 +144,10 @@ class FaninWork(dist.Work):
             except Exception as failure:
                 error = failure
         with self._telling:
-            self._error, self._is_done = error, True
+            self._error, self._is_done, self._is_untold = error, True, True
             self._steps.clear()
             self._conclude = nothing
             self._to_tell = self._end, self._at_end
-        return True
 
     @property
     def has_future(self) -> bool:
@@ -166,10 +193,11 @@ class FaninWork(dist.Work):
         """Whether it has ended, well or not; without waiting."""
         if not self._is_done and self._ending.acquire(blocking=False):
             try:
-                ends = not self._is_done and all(map(_has_ended, self._steps)) and self._take_steps(None)
+                if not self._is_done and all(map(_has_ended, self._steps)):
+                    self._take_steps(None)
             finally:
                 self._ending.release()
-            if ends:
+            if self._is_done and self._claim():
                 self.tell()
         return self._is_done
 
@@ -242,11 +270,11 @@ class Completer:
         return self._deeper._below(completer) if completer is not None and self._deeper is not None else None
 
     def take_when_ended(self, work: FaninWork, steps: Sequence[Ending]) -> None:
-        """Take it when all its steps have ended, in whatever order they do: so it waits for no other work."""
+        """End it when all its steps have ended, in whatever order they do: so it waits for no other work."""
         left = itertools.count(len(steps) - 1, -1)  # a step ends in any thread, and next() of this is one operation
 
         def count() -> None:
-            if next(left) == 0:
+            if next(left) == 0 and not work.settle():
                 self.take(work)
 
         if not steps:

@@ -1,4 +1,4 @@
-"""What is asked of a group beyond right results: works, groups, messages, refusals, losses."""
+"""What is asked of groups: several of them, refusals, losses."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import signal
 import socket
 import struct
-import sys
-import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -17,37 +15,15 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from torch.distributed import _functional_collectives as functional
 
 import fanin_torch
-from fanin.errors import Flushed, InvalidRequest, NoResources, NotSupported, PeerLost, Timeout
+from fanin.errors import Flushed, InvalidRequest, NotSupported, PeerLost, Timeout
 from fanin_torch.process_group import FaninProcessGroup
-from fanin_torch.registered_memory import LONGEST_SHARING, MOST_FREE, SHARED, RegisteredMemory
+from fanin_torch.registered_memory import SHARED, RegisteredMemory
 from tests.torch.rank import await_test, tell_test
 
 LONG = 60_000  # elements of a message that is fetched
 CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
-
-
-def works() -> None:
-    """Works end without a wait; their futures have the results, and callbacks run."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    tensors = [torch.full((100,), float(rank + number)) for number in range(300)]  # more than a send queue holds
-    pending = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
-    doubled = pending[-1].get_future().then(lambda future: future.value()[0] * 2)
-    expected = size * (size - 1) / 2
-    assert torch.all(doubled.wait() == 2 * (expected + size * 299))
-    for number, (work, tensor) in enumerate(zip(pending, tensors, strict=True)):
-        assert work.is_completed()  # in order, and the last has ended
-        assert work.is_success()
-        assert work.exception() is None
-        assert torch.all(tensor == expected + size * number)
-    with dist._coalescing_manager(async_ops=True) as manager:
-        for tensor in tensors[:3]:
-            dist.all_reduce(tensor.fill_(1.0))
-    manager.wait()
-    assert all(torch.all(tensor == size) for tensor in tensors[:3])
-    assert dist.group.WORLD._get_sequence_number_for_group() == 301
 
 
 def groups() -> None:
@@ -103,154 +79,6 @@ def groups_in_a_world_of_gloo() -> None:
     dist.barrier()  # rank 0 has the store, which the others need until here
 
 
-def coalesced() -> None:
-    """Several calls as one work, as DDP, FSDP and functional collectives make them."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    total = size * (size - 1) / 2
-    counts = (1, 5, 1000)
-    mine = [torch.full((count,), float(rank)) for count in counts]
-    ranks = torch.arange(float(size))
-
-    tensors = [tensor.clone() for tensor in mine]
-    dist.all_reduce_coalesced(tensors)
-    assert all(torch.all(tensor == total) for tensor in tensors)
-    rows = [[torch.empty(count) for count in counts] for _ in range(size)]
-    dist.all_gather_coalesced(rows, mine)
-    assert all(torch.all(tensor == number) for number, row in enumerate(rows) for tensor in row)
-
-    wholes = [torch.empty(size * count) for count in counts]
-    with dist._coalescing_manager():
-        for whole, tensor in zip(wholes, mine, strict=True):
-            dist.all_gather_into_tensor(whole, tensor)
-    assert all(torch.equal(whole, ranks.repeat_interleave(count)) for whole, count in zip(wholes, counts, strict=True))
-    parts = [torch.empty(count) for count in counts]
-    with dist._coalescing_manager(async_ops=True) as manager:
-        for part, whole in zip(parts, wholes, strict=True):
-            dist.reduce_scatter_tensor(part, whole)
-    manager.wait()
-    assert all(torch.all(part == size * rank) for part in parts)
-
-    world = dist.group.WORLD
-    for found in functional.all_reduce_coalesced(mine, "sum", world):
-        assert torch.all(found == total)
-    for found, whole in zip(functional.all_gather_into_tensor_coalesced(mine, world), wholes, strict=True):
-        assert torch.equal(found, whole)
-    for found in functional.reduce_scatter_tensor_coalesced(wholes, "avg", [0] * len(wholes), world):
-        assert torch.all(found == rank)
-
-
-def short_forms() -> None:
-    """Methods of a group as programs call them that do not go through torch.distributed, such as torchft."""
-    group, rank, size = dist.group.WORLD, dist.get_rank(), dist.get_world_size()
-    tensor = torch.full((3,), float(rank))
-    group.allreduce([tensor], dist.ReduceOp.MAX).wait()
-    assert torch.all(tensor == size - 1)
-    group.allreduce(tensor.fill_(1.0)).wait()
-    assert torch.all(tensor == size)
-    group.broadcast(tensor.fill_(rank), 2).wait()
-    assert torch.all(tensor == 2)
-    rows = [torch.zeros(3) for _ in range(size)]
-    group.allgather([rows], [tensor]).wait()  # without options
-    assert all(torch.equal(row, tensor) for row in rows)
-    group.barrier().wait()
-
-
-def messages() -> None:
-    """send, recv, batches, tags out of order, from anyone, short and long ones."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    after, before = (rank + 1) % size, (rank - 1) % size
-    for count in (0, 1, 1000, LONG, 3_000_000):
-        out, into = torch.full((count,), float(rank)), torch.full((count,), -1.0)
-        operations = [dist.P2POp(dist.isend, out, after), dist.P2POp(dist.irecv, into, before)]
-        for work in dist.batch_isend_irecv(operations):
-            work.wait()
-        assert torch.all(into == before)
-    receive = dist.irecv(into[:1], before)  # of what is sent when the collective that begins later has ended
-    dist.all_reduce(out[:1], async_op=True).get_future().wait()
-    dist.send(torch.full((1,), float(rank)), after)
-    receive.wait()
-    assert into[0] == before
-    if rank == 0:
-        pending = [dist.isend(torch.full((LONG if tag % 2 else 3,), float(tag)), 1, tag=tag) for tag in range(5)]
-        for work in pending:
-            work.wait()
-    elif rank == 1:
-        for tag in reversed(range(5)):
-            into = torch.zeros(LONG if tag % 2 else 3)
-            if tag % 2:
-                assert dist.recv(into, 0, tag=tag) == 0
-                assert torch.all(into == tag)
-            else:
-                dist.irecv(into, 0, tag=tag).wait()
-                assert torch.all(into == tag)
-    dist.barrier()
-    if rank == 0:
-        found = set()
-        for _ in range(size - 1):
-            into = torch.zeros(2)
-            source = dist.recv(into, tag=9)
-            assert torch.all(into == source)
-            found.add(source)
-        assert found == set(range(1, size))
-    else:
-        dist.send(torch.full((2,), float(rank)), 0, tag=9)
-    matrix = torch.arange(12.0).view(3, 4)
-    if rank == 0:
-        dist.send(matrix.t(), 1)
-    elif rank == 1:
-        into = torch.zeros(3, 4).t()
-        dist.recv(into, 0)
-        assert torch.equal(into, matrix.t())
-    if rank == 0:
-        dist.send(torch.zeros(5), 1)
-    elif rank == 1:
-        with pytest.raises(InvalidRequest, match="20 bytes"):
-            dist.recv(torch.zeros(6), 0)
-    dist.barrier()
-
-
-def messages_in_any_order() -> None:
-    """A message that is complete ends, whatever was begun before it."""
-    rank, parts = dist.get_rank(), [torch.zeros(1), torch.zeros(1)]
-    if rank == 1:
-        first, second = (dist.irecv(part, 0, tag=tag) for tag, part in enumerate(parts))
-        second.get_future().wait()
-        assert parts[1] == 2
-        assert not first.is_completed()
-    elif rank == 0:
-        dist.send(torch.full((1,), 2.0), 1, tag=1)
-    dist.barrier()
-    if rank == 1:
-        first.wait()
-        assert parts[0] == 1
-    elif rank == 0:
-        dist.send(torch.ones(1), 1, tag=0)
-
-
-def late_messages() -> None:
-    """A rank that does not connect in time costs the messages of that time, and is not lost for those that follow."""
-    rank, group = dist.get_rank(), dist.new_group()
-    if rank == 0:
-        group.set_timeout(timedelta(seconds=0.3))
-        short, long = torch.ones(1), torch.ones(LONG)
-        unseen = [dist.isend(short, 1, group=group), dist.isend(long, 1, group=group)]
-        with pytest.raises(Timeout, match="to or from rank 1"):
-            dist.recv(short, 1, group=group)
-        for work in unseen:  # nobody waits for them
-            with pytest.raises(RuntimeError, match="TIMEOUT"):
-                work.get_future().wait()
-        group.set_timeout(timedelta(seconds=100))
-    dist.barrier()
-    for count in (1, LONG):
-        tensor = torch.full((count,), 7.0 if rank == 0 else 0.0)
-        if rank == 0:
-            dist.send(tensor, 1, group=group)
-        elif rank == 1:
-            dist.recv(tensor, 0, group=group)
-            assert torch.all(tensor == 7)
-    dist.barrier()
-
-
 def refusals() -> None:
     """What is wrong is an error by name, and does no harm to what follows."""
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -285,157 +113,6 @@ def strict() -> None:
     dist.barrier()
 
 
-def copies() -> None:
-    """For what tensors are copied is counted, once for each call."""
-    size, dtype = dist.get_world_size(), torch.float32
-    group = dist.group.WORLD
-    registered = group.allocate_tensor(12, dtype=dtype, device="cpu")
-    dist.all_reduce(registered.fill_(1.0))
-    assert torch.all(registered == size)
-    assert fanin_torch.copied() == {}
-    dist.all_reduce(torch.ones(12))
-    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 1}
-    group.allreduce([registered.view(3, 4).t()]).wait()  # torch's own function refuses it
-    assert fanin_torch.copied() == {"ORDINARY_MEMORY": 2, "NOT_CONTIGUOUS": 1}
-    dist.all_gather([torch.empty(12) for _ in range(size)], registered)
-    counted = {"ORDINARY_MEMORY": 3, "NOT_CONTIGUOUS": 1, "PARTS": 1}
-    assert fanin_torch.copied() == counted
-    address = registered.data_ptr()
-    registered, other = (group.allocate_tensor(12, dtype=dtype, device="cpu") for _ in range(2))
-    own = registered[: 12 // size]
-    dist.all_to_all_single(other, registered.fill_(1.0))
-    dist.reduce_scatter(own, list(registered.chunk(size)) if dist.get_rank() == 0 else list(other.chunk(size)))
-    dist.scatter(own, list(other.chunk(size)) if dist.get_rank() == 0 else None)
-    assert fanin_torch.copied() == counted  # parts that lie one after the other
-    dist.reduce_scatter(own, list(other.chunk(size))[::-1])
-    assert fanin_torch.copied()["PARTS"] == 2
-    with pytest.raises(InvalidRequest, match="float64"):
-        group.reduce_scatter([own], [[own] * (size - 1) + [own.double()]])
-    assert group.allocate_tensor(12, dtype=dtype, device="cpu").data_ptr() == address  # used again
-    assert group.allocate_tensor(0, dtype=dtype, device="cpu").numel() == 0
-
-
-def small_tensors() -> None:
-    """Many tensors have few regions, of which a device has 256 for a rank. What has ended is used again."""
-    size, group = dist.get_world_size(), dist.group.WORLD
-    for _ in range(2):
-        tensors = [group.allocate_tensor(length, dtype=torch.int32, device="cpu") for length in range(1, 1001)]
-        for tensor in tensors:
-            tensor.fill_(len(tensor))
-        assert all(torch.all(tensor == len(tensor)) for tensor in tensors)  # none lies over another
-        assert all(tensor.data_ptr() % 64 == 0 for tensor in tensors)
-        dist.all_reduce(tensors[-1])
-        assert torch.all(tensors[-1] == 1000 * size)
-        assert len(group.memory._blocks) == 1
-        del tensor, tensors
-    for length in range(300):  # one at a time, each longer than the regions that several share
-        group.allocate_tensor(SHARED + length, dtype=torch.uint8, device="cpu")
-    assert len(group.memory._blocks) <= MOST_FREE // SHARED
-    assert fanin_torch.copied() == {}
-
-
-def resized_storage() -> None:
-    """A tensor that any call has touched may be resized afterwards: FSDP 1 frees its storage."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    whole, part, parts = torch.ones(4 * size), torch.ones(4), [torch.ones(4) for _ in range(size)]
-    dist.all_reduce(whole)
-    dist.broadcast(part, 0)
-    dist.all_gather_into_tensor(whole, part)
-    dist.reduce_scatter_tensor(part, whole)
-    dist.all_to_all(parts, [torch.ones(4) for _ in range(size)])
-    message = torch.ones(LONG)
-    if rank < 2:
-        (dist.send if rank == 0 else dist.recv)(message, 1 - rank)
-    for tensor in (whole, part, message, *parts):
-        tensor.untyped_storage().resize_(0)
-        tensor.untyped_storage().resize_(tensor.numel() * 4)
-    torch.add(torch.ones(100), 1, out=part)
-    assert part.shape == (100,)
-
-
-def one_element() -> None:
-    """With a stride that is not 1, on one rank alone."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-
-    def one() -> torch.Tensor:
-        return torch.full((1, 5), float(rank))[:, 2] if rank == 0 else torch.full((1,), float(rank))
-
-    total = size * (size - 1) / 2
-    tensor = one()
-    dist.all_reduce(tensor)
-    assert tensor == total
-    tensor = one()
-    dist.broadcast(tensor, 1)
-    assert tensor == 1
-    rows = [one() for _ in range(size)]
-    dist.all_gather(rows, one())
-    assert torch.cat(rows).tolist() == list(range(size))
-    dist.all_to_all(rows, [one() for _ in range(size)])
-    assert torch.cat(rows).tolist() == list(range(size))
-    dist.gather(one(), rows if rank == 0 else None)
-    tensor = one()
-    dist.scatter(tensor, rows if rank == 0 else None)
-    assert tensor == rank
-    if rank < 2:
-        message = one()
-        (dist.send if rank == 0 else dist.recv)(message, 1 - rank)
-        assert message == 0
-    entries = torch.sparse_coo_tensor(torch.zeros((1, 1 + rank), dtype=torch.int64), torch.ones(1 + rank), (8,))
-    dist.all_reduce(entries)
-    assert entries.to_dense()[0] == size * (size + 1) / 2
-
-
-def waiting_callbacks() -> None:
-    """A callback waits for other futures of the group, whose callbacks wait as well."""
-    size = dist.get_world_size()
-
-    def summed(value: float) -> torch.futures.Future:
-        return dist.all_reduce(torch.full((4,), value), async_op=True).get_future()
-
-    def deeper(depth: int) -> torch.futures.Future:
-        return summed(1.0).then(lambda future: deeper(depth - 1).wait() if depth else future.value()[0])
-
-    for _ in range(20):
-        twice = summed(1.0).then(lambda future: summed(float(future.value()[0][0])).wait()[0])
-        assert torch.all(twice.wait() == size**2)
-    assert torch.all(deeper(5).wait() == size)
-    works = [dist.all_reduce(torch.full((4,), 1.0), async_op=True) for _ in range(8)]
-    futures = [work.get_future() for work in works]  # each callback waits for all works that began later, too
-    sums = [future.then(lambda _: sum(other.wait()[0][0] for other in futures)) for future in futures]
-    assert [float(found.wait()) for found in sums] == [8.0 * size] * 8
-
-
-def order_of_callbacks() -> None:
-    """Callbacks run in the order of the calls, also if one of them takes long on some rank."""
-    seen: list[int] = []
-
-    def busy(number: int) -> None:
-        end = time.monotonic() + (1.5 if number == 0 and dist.get_rank() == 0 else 0)
-        while time.monotonic() < end:
-            pass
-        seen.append(number)
-
-    works = [dist.all_reduce(torch.ones(1 << 20), async_op=True) for _ in range(4)]
-    ends = [work.get_future().then(lambda _, number=number: busy(number)) for number, work in enumerate(works)]
-    for end in ends:
-        end.wait()
-    assert seen == [0, 1, 2, 3]
-
-
-def functional_results() -> None:
-    """The result of a functional collective stands for a tensor that is not there yet; a tensor may get other memory
-    while a work uses the memory that it had."""
-    size = dist.get_world_size()
-    for _ in range(10):
-        tensor = functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD)
-        dist.all_reduce(tensor)
-        assert torch.all(tensor == size * size)
-        tensor = torch.ones(1 << 20)
-        work = dist.all_reduce(tensor, async_op=True)
-        tensor.data = torch.zeros(1)
-        work.wait()
-
-
 def forked_child() -> None:
     """A child of a rank gets none of the rank's memory from `allocate_tensor`, though there is some that is free."""
     group, dtype = dist.group.WORLD, torch.uint8
@@ -455,49 +132,6 @@ def forked_child() -> None:
     assert torch.all(kept == 1)
     dist.all_reduce(kept)
     assert torch.all(kept == dist.get_world_size())
-
-
-def too_many_regions() -> None:
-    """The tensor that needs one region more than a device has for a rank is refused, until another one has ended."""
-    group = dist.group.WORLD
-
-    def long() -> torch.Tensor:
-        return group.allocate_tensor(LONGEST_SHARING + 1, dtype=torch.uint8, device="cpu")
-
-    if dist.get_rank() == 0:
-        tensors = [long() for _ in range(200)]
-        with pytest.raises(NoResources, match="let go of arrays and tensors") as raised:
-            tensors.extend(iter(long, None))
-        assert isinstance(raised.value, dist.DistBackendError)
-        del tensors[0]
-        long()
-    dist.barrier()
-
-
-def overlaps() -> None:
-    """Outputs that lie over inputs, in place and otherwise, on one rank or on all."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    ranks = torch.arange(float(size)).repeat_interleave(3)
-    for block in range(size):  # that of the root, and others
-        whole = torch.full((size * 3,), float(rank))
-        parts = list(whole.chunk(size))
-        dist.gather(parts[block], parts if rank == 1 else None, 1)
-        assert rank != 1 or torch.equal(whole, ranks)
-        whole.fill_(rank)
-        dist.all_gather(parts, parts[block])
-        assert torch.equal(whole, ranks)
-        dist.scatter(parts[block], parts if rank == 1 else None, 1)
-        assert torch.all(parts[block] == rank)
-        whole.copy_(ranks)
-        dist.reduce_scatter(parts[block], parts)
-        assert torch.all(parts[block] == size * rank)
-        whole.copy_(ranks)
-        dist.reduce_scatter_tensor(parts[block], whole)
-        assert torch.all(parts[block] == size * rank)
-    assert fanin_torch.copied()["OVERLAP"] == (5 if rank == 1 else 3) * (size - 1)
-    whole.copy_(ranks)
-    dist.all_to_all_single(whole, whole)
-    assert torch.all(whole == rank)
 
 
 def absent() -> None:
@@ -538,26 +172,6 @@ def threads() -> None:
         memories = [ended.result() for ended in [pool.submit(act, rank) for rank in range(size)]]
     gc.collect()
     assert [memory() for memory in memories] == [None] * size  # nothing is kept after the last group
-
-
-def memory_of_threads() -> None:
-    """A thread asks whether memory is registered while another one registers some."""
-    memory, outside = dist.group.WORLD.memory, torch.ones(1).numpy()
-    kept = [memory.empty(SHARED + number, torch.uint8) for number in range(50)]  # a region each
-
-    def ask() -> bool:
-        return any(memory.holds(outside) for _ in range(3000))
-
-    sys.setswitchinterval(1e-6)
-    with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(ask)
-        turn = 0
-        while not asking.done():  # a region each, which displaces an older one
-            memory.empty(8 * SHARED + turn, torch.uint8)
-            memory.take_in(torch.ones(1))
-            turn += 1
-        assert not asking.result()
-    assert all(memory.holds(tensor.numpy()) for tensor in kept)
 
 
 def late_rank() -> None:

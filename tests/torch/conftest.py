@@ -18,10 +18,11 @@ from tests.fabric.fixtures import own_state_folder
 ALL = os.environ.get("FANIN_TEST_TORCH") == "all"
 SAMPLE = (
     "test_collectives_beside_gloo[2-reductions]",
-    "test_behaviour[coalesced]",
-    "test_behaviour[one_element]",
-    "test_behaviour[resized_storage]",
-    "test_behaviour[waiting_callbacks]",
+    "test_behaviour[works.coalesced]",
+    "test_behaviour[works.waiting_callbacks]",
+    "test_behaviour[messages.messages_of_threads]",
+    "test_behaviour[tensors.one_element]",
+    "test_behaviour[tensors.resized_storage]",
     "test_training[data_parallel]",
     "test_a_rank_that_is_killed",
     "test_training_goes_on_after_a_kill",

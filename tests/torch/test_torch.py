@@ -28,19 +28,21 @@ def test_collectives_over_a_switch(tree: list[str], program: str) -> None:
     run(f"against_gloo.{program}", 4, tree)
 
 
-BEHAVIOUR = ["works", "coalesced", "groups", "messages", "messages_in_any_order", "late_messages", "refusals", "abort"]
-BEHAVIOUR += ["late_rank", "mismatch", "short_forms", "copies", "overlaps", "absent", "memory_of_threads"]
-BEHAVIOUR += ["small_tensors", "forked_child", "too_many_regions"]
-BEHAVIOUR += ["resized_storage", "one_element", "waiting_callbacks", "order_of_callbacks", "functional_results"]
+WORKS = ["works", "coalesced", "short_forms", "overlaps"]
+WORKS += ["waiting_callbacks", "order_of_callbacks", "functional_results"]
+MESSAGES = ["messages", "messages_in_any_order", "late_messages", "messages_of_threads", "unawaited_messages"]
+TENSORS = ["copies", "small_tensors", "resized_storage", "one_element", "too_many_regions", "memory_of_threads"]
+GROUPS = ["groups", "refusals", "abort", "late_rank", "mismatch", "absent", "forked_child"]
+BEHAVIOUR = {"works": WORKS, "messages": MESSAGES, "tensors": TENSORS, "behaviour": GROUPS}
 
 
-@pytest.mark.parametrize("program", BEHAVIOUR)
+@pytest.mark.parametrize("program", [f"{file}.{each}" for file, programs in BEHAVIOUR.items() for each in programs])
 def test_behaviour(local: list[str], program: str) -> None:
-    run(f"behaviour.{program}", 4, local)
+    run(program, 4, local)
 
 
 def test_messages_between_nics(tree: list[str]) -> None:
-    run("behaviour.messages", 4, tree)
+    run("messages.messages", 4, tree)
 
 
 @pytest.mark.parametrize("has_fabric", [True, False])

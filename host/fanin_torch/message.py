@@ -1,0 +1,82 @@
+"""A send or receive under way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from fanin.errors import FaninError, Timeout
+from fanin_torch.message_memory import Place
+from fanin_torch.progress import Progress
+
+ANY = -1  # peer of a receive from whoever sends first
+
+
+class Message:
+    """One send or receive under way. source: of a receive that has ended, from whom."""
+
+    def __init__(self, array: np.ndarray, peer: int, tag: int, limit: float, progress: Progress) -> None:
+        self.array, self.peer, self.tag = array, peer, tag
+        self.source = peer
+        self._progress = progress
+        self._limit = limit
+        self._deadline = time.monotonic() + limit
+        self._ending = threading.Lock()  # between the end and those who ask to be told of it
+        self.done = False  # whether it has ended
+        self._at_end: Callable[[], None] | None = None
+        self._error: FaninError | None = None
+        self.place: Place | None = None  # of a long one
+        self.left = 0  # READs under way
+
+    def end(self, error: FaninError | None = None) -> None:
+        """It has ended. Its memory is the program's again; but after a time-out of a long receive, a READ into it may
+        still be under way."""
+        with self._ending:
+            if not self.done:
+                self._error, self.done = error, True
+            at_end, self._at_end = self._at_end, None
+        if at_end is not None:
+            at_end()
+
+    def end_if_late(self) -> None:
+        """With Timeout, when its time has run out. The messages to the same rank that begin later are not affected."""
+        if not self.done and time.monotonic() >= self._deadline:
+            self.end(self._late(self._limit))
+
+    def when_ended(self, call: Callable[[], None]) -> None:
+        """Call it once, when it has ended; it must not wait."""
+        with self._ending:
+            if not self.done:
+                self._at_end = call
+                return
+        call()
+
+    def test(self) -> bool:
+        """Whether it has ended."""
+        return self.done
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Until it has ended. Raises its error, or Timeout."""
+        if timeout is not None:
+            self._until(time.monotonic() + timeout)
+            if not self.done:
+                raise self._late(timeout)
+        while not self.done:
+            self._until(self._deadline)
+            self.end_if_late()
+        if self._error is not None:
+            raise self._error
+
+    def _until(self, deadline: float) -> None:
+        if not self.done:
+            self._progress.until(self.test, deadline)
+
+    def _late(self, seconds: float) -> Timeout:
+        return Timeout(f"{self} is still under way after {seconds:g} s")
+
+    def __str__(self) -> str:
+        peer = "any rank" if self.peer == ANY else f"rank {self.peer}"
+        return f"a message of {self.array.nbytes} bytes with tag {self.tag}, to or from {peer}"
