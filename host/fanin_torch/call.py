@@ -12,7 +12,7 @@ from fanin.api.communicator import Communicator
 from fanin.errors import InvalidRequest
 from fanin_torch import sparse
 from fanin_torch.counts import Copy, Counts, Reason
-from fanin_torch.elements import as_bytes, as_numbers, in_order, is_memory, reduction, require_plain
+from fanin_torch.elements import as_elements, as_numbers, in_order, is_memory, reduction, require_plain
 from fanin_torch.errors import as_torch
 from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.work import nothing
@@ -226,7 +226,7 @@ class Call:
     def broadcast(self, tensor: torch.Tensor) -> None:
         memory = self.in_place(tensor)
         if not self.is_alone(memory, memory):
-            self.start("broadcast", as_bytes(memory), self.root)
+            self.start("broadcast", as_elements(memory), self.root)
 
     def barrier(self) -> None:
         if self._group.size() > 1:
@@ -261,17 +261,17 @@ class Call:
             self._copies.insert(0, (whole.reshape(-1), source.reshape(-1)))  # before the copies out of it
             self._group.counts.miss(self.name, Reason.ONE_RANK)
             return
-        out = as_bytes(whole)
-        array = self._apart(as_bytes(source), out, counts)
+        out = as_elements(whole)
+        array = self._apart(as_elements(source), out, counts)
         if len(set(counts)) == 1:
             self.start("allgather", array, out)
         else:
-            self.start("allgatherv", array, out, [count * source.element_size() for count in counts])
+            self.start("allgatherv", array, out, [count * source.element_size() // out.itemsize for count in counts])
 
     def gather(self, parts: Tensors, source: torch.Tensor) -> None:
         memory = self.source(source)
         if not self.is_root:
-            self.start("gather", as_bytes(memory), None, self.root)
+            self.start("gather", as_elements(memory), None, self.root)
             return
         self._require_type(parts, source)
         counts = [part.numel() for part in parts]
@@ -282,13 +282,13 @@ class Call:
             )
         if self.is_alone(memory, parts[0]):
             return
-        out = as_bytes(self.whole_of_parts(parts))
-        self.start("gather", self._apart(as_bytes(memory), out, counts), out, self.root)
+        out = as_elements(self.whole_of_parts(parts))
+        self.start("gather", self._apart(as_elements(memory), out, counts), out, self.root)
 
     def scatter(self, output: torch.Tensor, parts: Tensors) -> None:
         whole = self.whole(output)
         if not self.is_root:
-            self.start("scatter", None, as_bytes(whole), self.root)
+            self.start("scatter", None, as_elements(whole), self.root)
             return
         self._require_type(parts, output)
         counts = [part.numel() for part in parts]
@@ -299,8 +299,8 @@ class Call:
             )
         source = self.source_of_parts(parts)
         if not self.is_alone(source, whole):
-            out = as_bytes(whole)
-            self.start("scatter", self._apart(as_bytes(source), out, counts), out, self.root)
+            out = as_elements(whole)
+            self.start("scatter", self._apart(as_elements(source), out, counts), out, self.root)
 
     def all_to_all(self, outputs: Tensors, inputs: Tensors) -> None:
         """A stream of scatters, one from each rank."""
@@ -314,8 +314,8 @@ class Call:
         memory, wholes = self.source_of_parts(inputs), [self.whole(output) for output in outputs]
         if self.is_alone(memory, wholes[0]):
             return
-        sizes = [part.numel() * part.element_size() for part in inputs]
-        source, outs = as_bytes(memory), [as_bytes(whole) for whole in wholes]
+        source, outs = as_elements(memory), [as_elements(whole) for whole in wholes]
+        sizes = [part.numel() * part.element_size() // source.itemsize for part in inputs]
         if any(np.may_share_memory(source, out) for out in outs):  # also in place: others write while this rank reads
             source = self._copy_of_overlapped(source)
         for root, out in enumerate(outs):

@@ -102,6 +102,12 @@ def as_numbers(tensor: torch.Tensor) -> np.ndarray:
     return _array(tensor, NUMBERS[tensor.dtype])
 
 
+def as_elements(tensor: torch.Tensor) -> np.ndarray:
+    """As `as_numbers`, to move them: tensors of types in which no device computes are bytes. Ranks that mean different
+    types are told so, since the devices compare them."""
+    return _array(tensor, NUMBERS.get(tensor.dtype, "|u1"))
+
+
 def as_bytes(tensor: torch.Tensor) -> np.ndarray:
     """A flat array of bytes over the memory of a tensor, of whatever type, whose elements lie one after the other."""
     return _array(tensor, "|u1")

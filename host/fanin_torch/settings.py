@@ -11,6 +11,8 @@ from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_SLOTS, MIN_JOB_SLOTS
 
 SUBGROUP_SHARE = 4  # groups other than the first ask for a quarter, as in the MPI shim
 
+KEPT_SECONDS = 60
+
 
 class Settings(NamedTuple):
     """What the variables say. Route, reproducible and slots of rank 0 hold for the job of a group."""
@@ -31,6 +33,14 @@ class Settings(NamedTuple):
             reproducible=_one_of("FANIN_TORCH_REPRODUCIBLE", "none", tuple(REPRODUCIBLE)),
             slots=_slots("FANIN_TORCH_SLOTS"),
         )
+
+
+def kept_seconds() -> int:
+    """FANIN_TORCH_KEEP: for how long the NIC of a run stays for the next one. InvalidRequest: it is no number."""
+    text = os.environ.get("FANIN_TORCH_KEEP") or str(KEPT_SECONDS)
+    if not text.isdecimal() or len(text) > 6:
+        raise InvalidRequest(f"FANIN_TORCH_KEEP is {text!r}", remedy="Set it to a number of seconds; 0: none.")
+    return int(text)
 
 
 def _one_of(name: str, default: str, allowed: tuple[str, ...]) -> str:

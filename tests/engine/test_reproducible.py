@@ -57,11 +57,76 @@ def test_ring_adds_its_own_ranks_first() -> None:
 
 
 def test_lease_is_counted_in_buffers() -> None:
-    rig = NicRig(Route.LOCAL, ranks=4, join=False)
+    rig = SwitchRig(4, join=False)
+    for bit in range(4):
+        rig.join(bit, flags=RUN, slots=16, window=8)  # the largest lease is 16 buffers
+    assert (rig.job["slots"], rig.job["buffers"]) == (4, 4)
+
+
+@pytest.mark.parametrize(("route", "buffers"), [(Route.LOCAL, 1), (Route.TREE, 1), (Route.RING, 2)])
+def test_ranks_need_no_buffers_of_their_own(route: Route, buffers: int) -> None:
+    rig = NicRig(route, ranks=4, join=False)
     for rank in range(4):
-        rig.join(rank, flags=RUN, slots=16)  # the largest lease is 16 buffers
-    status, notice = rig.answer()
-    assert (status, notice["byte_length"], rig.job["buffers"]) == (Status.SUCCESS, 4, 4)
+        rig.join(rank, flags=RUN, slots=4)
+    assert rig.job["buffers"] == buffers
+
+
+LENGTHS = {"short": 2, "of several segments": 200}
+
+
+def turns(ranks: int) -> NicRig:
+    """A job of one node whose ranks are read in turn."""
+    rig = NicRig(Route.LOCAL, ranks=ranks, join=False)
+    for rank in range(ranks):
+        rig.join(rank, flags=RUN)
+    return rig
+
+
+@pytest.mark.parametrize("length", LENGTHS.values(), ids=LENGTHS)
+def test_rank_that_waits_for_its_turn_shows_for_whom(length: int) -> None:
+    rig = turns(4)
+    data = np.ones(length, "<f4")
+    for rank in (3, 1):
+        rig.post(data, rank=rank)
+        assert (rig.job["in_flight"], rig.slot(0)["contributions"]) == (1, 0)
+    rig.engine.post(1, rig.request(f32(0), f32(0), opcode=abi.WqeOpcode.QUERY, mid=3, wr_id=77), rig.now)
+    rig.settle()
+    assert rig.device.completions[0]["missing"] == 0b101
+    rig.post(data, rank=0)
+    rig.post(data, rank=2)
+    assert rig.statuses() == [Status.PENDING, *[Status.SUCCESS] * 4]
+    assert rig.job["in_flight"] == 0
+
+
+@pytest.mark.parametrize("leaves_first", [True, False])
+def test_rank_whose_turn_never_comes_ends_the_job(leaves_first: bool) -> None:
+    rig = turns(2)
+    if leaves_first:
+        rig.engine.leave(0, 9, rig.now)
+    rig.post(f32(1), rank=1)
+    if not leaves_first:
+        rig.engine.leave(0, 9, rig.now)
+        rig.settle()
+    assert rig.statuses() == [Status.ABORTED]
+    assert rig.device.completions[0]["missing"] == 0b01
+
+
+def test_rank_that_brings_an_error_is_passed_over() -> None:
+    rig = turns(3)
+    rig.post(f32(3), rank=2)
+    rig.engine.post(0, rig.request(f32(1), f32(0), 0, source_lkey=99), rig.now)
+    rig.settle()
+    rig.post(f32(2), rank=1)
+    assert rig.statuses() == [Status.LOCAL_PROTECTION_ERROR] * 3
+
+
+def test_queue_pair_of_ranks_that_are_not_neighbours_is_refused() -> None:
+    rig = NicRig(Route.LOCAL, ranks=3, join=False)
+    rig.join(0, flags=RUN, rank_bitmap=0b101)
+    assert rig.answer()[0] == Status.INVALID_REQUEST
+    rig.join(0, flags=RUN, rank_bitmap=0b011)
+    rig.join(1, flags=RUN, rank_bitmap=0b100)
+    assert rig.answer()[0] == Status.SUCCESS
 
 
 def test_ring_that_has_no_bit_left_for_its_previous_node_is_refused() -> None:

@@ -8,9 +8,11 @@ import signal
 import socket
 import struct
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -212,8 +214,16 @@ def abort() -> None:
 
 def mismatch() -> None:
     """Ranks that call different things are told so, all of them."""
-    with pytest.raises(RuntimeError, match="OP_MISMATCH"):
-        dist.all_reduce(torch.ones(3 if dist.get_rank() else 4))
+    rank = dist.get_rank()
+    kind = torch.int32 if rank == 2 else torch.float32  # of as many bytes
+    calls: list[Callable[[Any], object]] = [
+        lambda group: dist.all_reduce(torch.ones(3 if rank else 4), group=group),
+        lambda group: dist.broadcast(torch.ones(3, dtype=kind), 0, group=group),
+        lambda group: dist.all_gather_into_tensor(torch.ones(8, dtype=kind), torch.ones(2, dtype=kind), group),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="OP_MISMATCH"):
+            call(dist.new_group())
 
 
 def survivor() -> None:

@@ -114,7 +114,7 @@ def torchrun(size: int, *command: str, **environment: str) -> str:
     done = subprocess.run(
         [*launcher, *command],
         cwd=ROOT,
-        env=own | {"OMP_NUM_THREADS": "1"} | environment,
+        env=own | {"OMP_NUM_THREADS": "1", "FANIN_TORCH_KEEP": "0"} | environment,
         capture_output=True,
         text=True,
         timeout=TORCH_BOUND_S,

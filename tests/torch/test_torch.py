@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -112,9 +113,23 @@ def test_a_fabric_for_the_run(tmp_path: Path, bench: object, name: str) -> None:
     assert list(tmp_path.glob("fanin-torch-*")) == []
 
 
+def test_the_next_run_takes_the_nic(tmp_path: Path, bench: object) -> None:
+    """Of the same user, with the same settings, when no rank uses it."""
+    guards = []
+    for keep in ("600", "600", "1"):
+        environment = {"TMPDIR": str(tmp_path), "FANIN_TORCH_KEEP": keep}
+        torchrun(2, "-m", "tests.torch.rank", "behaviour.no_device", **environment)
+        guards.append(int((tmp_path / "guard.pid").read_text()))
+    assert guards[0] == guards[1] != guards[2]
+    os.kill(guards[0], signal.SIGTERM)
+    for guard in guards:
+        await_end(guard)
+    assert list(tmp_path.glob("fanin-torch-*")) == []
+
+
 def test_a_nic_ends_with_the_program_that_guards_it(tmp_path: Path, bench: object) -> None:
     """It is killed, and can end nothing itself."""
-    command = [sys.executable, "-P", str(ROOT / "host/fanin_torch/local_fabric.py"), str(tmp_path)]
+    command = [sys.executable, "-P", str(ROOT / "host/fanin_torch/guard.py"), str(tmp_path), "", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as guard:
         try:
             assert guard.stdout is not None
@@ -129,7 +144,7 @@ def test_a_nic_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
     """Rank 0 has ended while the code of the first NIC of a machine was compiled, of which nothing goes on."""
     folder, cache = tmp_path / "run", tmp_path / "cache"
     folder.mkdir()
-    command = [sys.executable, "-P", str(ROOT / "host/fanin_torch/local_fabric.py"), str(folder)]
+    command = [sys.executable, "-P", str(ROOT / "host/fanin_torch/guard.py"), str(folder), "", "0"]
     environment = os.environ | {"FANIN_CACHE_DIR": str(cache)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as guard:
         assert guard.stdout is not None

@@ -10,12 +10,12 @@ from fanin_nic.engine.jobs.membership import member_window, notify_pending, prog
 from fanin_nic.engine.jobs.quota import SHARED, is_remote_tombstone
 from fanin_nic.engine.jobs.tombstone import gives_way_to, remember_refusal
 from fanin_nic.engine.output.completions import notice
-from fanin_nic.engine.records.accessors import U64, ZERO, action_at, bit_of, job_at, queue_at
+from fanin_nic.engine.records.accessors import ONE, U64, ZERO, action_at, bit_of, job_at, queue_at
 from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.geometry import is_power_of_two
 from fanin_nic.engine.records.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
 from fanin_nic.native.compiled import internal, internal_for
-from fanin_nic.native.memory import count_bits, record_at
+from fanin_nic.native.memory import count_bits, lowest_bit, record_at
 from fanin_wire.abi import LOCAL_CHUNK, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status
 
 LOCAL, TREE, RING = int(Route.LOCAL), int(Route.TREE), int(Route.RING)
@@ -40,6 +40,8 @@ def is_valid(e, request):
         return False
     if not is_power_of_two(request.slots) or request.slots < MIN_SLOTS:
         return False
+    if request.flags & REPRODUCIBLE and not has_turns(request):
+        return False
     longest = max(e.max_chunk, LOCAL_CHUNK) if request.route == LOCAL else e.max_chunk
     if not is_power_of_two(request.chunk) or not MIN_WQE_CHUNK <= request.chunk <= longest:
         return False
@@ -50,6 +52,15 @@ def is_valid(e, request):
     if request.route == TREE:
         return request.hop_count >= 1 and request.node_count >= 1
     return request.route == RING and is_valid_ring(request)
+
+
+@internal
+def has_turns(request):
+    """Whether the ranks of a queue pair follow each other among those of the node, so that they can be read in turn."""
+    behind = request.rank_mask & ~(bit_of(lowest_bit(U64(request.rank_bitmap))) - ONE)
+    for _ in range(count_bits(request.rank_bitmap)):
+        behind &= behind - ONE
+    return behind & request.rank_bitmap == ZERO
 
 
 @internal

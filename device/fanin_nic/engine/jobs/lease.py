@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import int64
 
 from fanin_nic.engine.jobs.quota import is_evictable, jobs_allowed, payloads_allowed
-from fanin_nic.engine.records.accessors import U64, child_at, child_index, job_at, queue_at
+from fanin_nic.engine.records.accessors import U64, ZERO, child_at, child_index, job_at, queue_at
 from fanin_nic.engine.records.geometry import quotient_up
 from fanin_nic.engine.records.tables import JOB, MAX_CHILDREN, JobState
 from fanin_nic.engine.records.trace import ENDED, trace_run
@@ -117,8 +117,9 @@ def end_of_lease_in(e, first, count):
 
 @internal
 def set_buffers(e, job):
-    """Set the payload buffers of each slot. A reproducible job has one for each child, to keep early contributions."""
-    children = count_bits(job.rank_mask) + count_bits(job.node_mask)
+    """Set the payload buffers of each slot. A reproducible job has one for each device below, to keep what comes before
+    its turn; the data of a rank stay in its memory until then (`requests.read`)."""
+    children = (job.rank_mask != ZERO) + count_bits(job.node_mask)
     job.span = quotient_up(job.chunk, e.max_chunk)
     job.buffers = job.span * (children if job.flags & REPRODUCIBLE else 1)
 

@@ -29,7 +29,18 @@ from fanin_nic.engine.records.tables import CHILD, MAX_CHILDREN, Counter, JobSta
 from fanin_nic.engine.records.trace import NODE_IN, trace
 from fanin_nic.engine.slots import slot_rule
 from fanin_nic.engine.slots.arithmetic import WIDE, elements_of, is_computed_wide, kernel_address
-from fanin_nic.engine.slots.contribution import CLASS_MASK, CLASS_SHIFT, HAS_DATA, SEGMENTS, WANTS_RESULT, describe
+from fanin_nic.engine.slots.contribution import (
+    CLASS_MASK,
+    CLASS_SHIFT,
+    HAS_DATA,
+    SEGMENTS,
+    WANTS_RESULT,
+    buffer_early,
+    describe,
+    fold_followers,
+    has_turns,
+    order_of_node,
+)
 from fanin_nic.native.codec import equal_under, mask_without
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, call_kernel, copy, load_be16, load_be32, load_u8
@@ -60,11 +71,12 @@ LENGTH, CONTRIBUTIONS = _place("length"), _place("contributions")
 def store_prediction(e, job, slot, header, payload):
     """Store the headers of a contribution that was taken into a slot as the prediction for its child. They lie right
     before `payload`."""
-    if header.flags & COMPARED_FLAGS != PREDICTED_FLAGS or header.status or job.buffers != job.span:
+    if header.flags & COMPARED_FLAGS != PREDICTED_FLAGS or header.status:
         return
     if is_computed_wide(e, slot.op, slot.dtype):
         return
     child = child_at(e, child_index(job, header.source))
+    child.predicted_order = order_of_node(job, header.source)
     child.predicted_length = HEADERS_SIZE + U64(header.length) + U64(header.padcount)
     child.predicted_kernel = kernel_address(e, slot.op, slot.dtype)
     child.predicted_elements = elements_of(e, slot)
@@ -88,18 +100,29 @@ def take_predicted(e, address, length, source):
     verdict = slot_rule.verdict(job, slot, position)
     if verdict == slot_rule.REPLACE:
         claim_predicted(e, job, slot, address, position)
-        copy(payload_of(e, job, position), address + HEADERS_SIZE, U64(slot.length))
-    elif verdict == slot_rule.CURRENT and continues_slot(slot, address, bit):
-        call_kernel(
-            child.predicted_kernel, payload_of(e, job, position), address + HEADERS_SIZE, child.predicted_elements
-        )
-    else:
+    elif verdict != slot_rule.CURRENT or not continues_slot(slot, address, bit):
         return False
+    if not has_turns(job, slot) or U64(slot.folded) == U64(child.predicted_order):
+        fold_predicted(e, job, slot, child, address + HEADERS_SIZE)
+        fold_followers(e, job, slot)
+    else:
+        buffer_early(e, job, slot, address + HEADERS_SIZE, False, child.predicted_order)
     child.heard = e.now
     count(e, RX_CONTRIBUTION)
     count(e, SEGMENTS)
     add_contributor(e, job, slot, address, bit)
     return True
+
+
+@internal
+def fold_predicted(e, job, slot, child, data):
+    """Fold the data into the sum. The first are copied."""
+    target = payload_of(e, job, slot.position)
+    if slot.folded:
+        call_kernel(child.predicted_kernel, target, data, child.predicted_elements)
+    else:
+        copy(target, data, U64(slot.length))
+    slot.folded += 1
 
 
 @internal
@@ -131,7 +154,6 @@ def continues_slot(slot, address, bit):
 def add_contributor(e, job, slot, address, bit):
     """The data are in the sum: clear the bit of their child, and go on if no contribution is missing."""
     flags = load_u8(address + FLAGS)
-    slot.folded += 1
     slot.contributions += U64(load_be32(address + CONTRIBUTIONS))
     if flags & WANTS_RESULT:
         slot.wants |= bit_of(bit)

@@ -232,7 +232,7 @@ CHILD = np.dtype(
         ("heard", "u8"),  # ns: last packet
         ("address", "u4"),
         ("is_full", "u4"),  # 1: its last CONFIG was as long as the longest packet of the job
-        ("reserved", "u4"),
+        ("predicted_order", "u4"),  # place of the child in the order of folding
         ("predicted_length", "u4"),  # bytes of the predicted contribution (`header_prediction`); 0: none
         ("predicted_kernel", "u8"),  # address of the kernel that computes it
         ("predicted_elements", "u8"),

@@ -39,6 +39,7 @@ from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.geometry import brings, destination_of, place_in_message, segment_length, source_of, wants
 from fanin_nic.engine.records.trace import REDUCED, trace_run
 from fanin_nic.engine.segments.delivery import arrival_limit, bypasses_caches, is_lowest_rank
+from fanin_nic.engine.slots import slot_rule
 from fanin_nic.engine.slots.arithmetic import (
     CLASS_ALL,
     accumulate,
@@ -55,6 +56,7 @@ from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import CLASS_SHIFT
 
 CLASS_NONE = int(ContributorClass.NONE)
+DONE = slot_rule.DONE
 REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
 # Bytes of a block. A large block needs fewer calls. With data from memory, only small blocks let the memory read and
 # write at the same time.
@@ -212,6 +214,9 @@ def mark_slots(e, job, request, first, position, segments):
     for number in range(segments):
         slot = slot_at(e, slot_index(job, position + U64(number)))
         slot.position = position + U64(number)
+        if slot.state != DONE:  # begun by a rank that has waited for its turn
+            slot.rank_missing = ZERO
+            slot_rule.occupy(e, job, slot, DONE)
     slot = slot_at(e, slot_index(job, position))
     describe(slot, request.op, request.dtype, request.contributors << CLASS_SHIFT, request.mid, first)
     slot.status = 0

@@ -4,15 +4,22 @@ Mapped memory is computed from in place. Memory of a process is requested with a
 event `dma_done` brings it. A rank is read only as far as the window of its job: position p when p - W is done. In a
 tree with loss at most three quarters of the window are in flight. The rest lets the stream go on while lost packets are
 repaired: with all of it in flight a PROBE and its answer would wait behind a window of data.
+
+In a reproducible job the ranks are read in the order of their bits, position by position: one that is early waits, and
+its data wait in its own memory.
 """
 
 from __future__ import annotations
 
+from fanin_nic.engine.jobs.lease import REPRODUCIBLE
 from fanin_nic.engine.output.action_table import append
 from fanin_nic.engine.output.completions import retire
 from fanin_nic.engine.records.accessors import (
+    ONE,
     U64,
+    ZERO,
     action_at,
+    bit_of,
     distance,
     job_at,
     queue_at,
@@ -22,21 +29,22 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.actions import READ_BYTES, ActionKind
+from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.geometry import brings, place_in_message, segment_length, source_of
 from fanin_nic.engine.records.tables import JobState, SlotState
 from fanin_nic.engine.requests.local_reduce import LOCAL, WAIT, advance, append_reduce, reduce_mode
 from fanin_nic.engine.segments.delivery import arrival_limit
-from fanin_nic.engine.segments.local_contribution import contribute_rank
+from fanin_nic.engine.segments.local_contribution import begin, contribute_rank
 from fanin_nic.engine.segments.rto import is_lossy
 from fanin_nic.native.compiled import internal
-from fanin_nic.native.memory import count_bits
+from fanin_nic.native.memory import count_bits, lowest_bit
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, Route
 
 ACTIVE = int(JobState.ACTIVE)
-DONE = int(SlotState.DONE)
+OPEN, DONE = int(SlotState.OPEN), int(SlotState.DONE)
 RING = int(Route.RING)
-CLASS_ONE = int(ContributorClass.ONE)
+CLASS_ONE, CLASS_ALL = int(ContributorClass.ONE), int(ContributorClass.ALL)
 ARRIVAL_UNIT, ARRIVAL_UNITS = U64(abi.ARRIVAL_UNIT), U64(abi.ARRIVAL_UNITS)
 ARRIVAL_HEAD = U64(abi.ARRIVAL.itemsize)
 DMA_READ = int(ActionKind.DMA_READ)
@@ -101,6 +109,8 @@ def serve(e, queue_index, budget):
             queue.read += 1
             retire(e, queue_index)
         elif request.source_process and not request.poison and brings_any(request, next_segment(queue, request)):
+            if waits_for_turn(e, queue, request):
+                break
             start_read(e, queue_index, request)
         else:
             job, segment = job_at(e, queue.job - 1), queue.read_segments
@@ -110,10 +120,44 @@ def serve(e, queue_index, budget):
             if how == LOCAL:
                 served += append_reduce(e, job, request, segment)
                 continue
+            if waits_for_turn(e, queue, request):
+                break
             advance(queue, request, 1)
             contribute_all(e, queue_index, request, segment)
             served += 1
     return served
+
+
+@internal
+def waits_for_turn(e, queue, request):
+    """Whether the next data of a queue wait for those of ranks before its own. Then the position is begun, and shows
+    for which ranks."""
+    job = job_at(e, queue.job - 1)
+    if not has_turns(job, queue, request) or is_its_turn(e, job, queue, request.first + queue.read_segments):
+        return False
+    proceed(e, job, begin(e, job, request, queue.read_segments))
+    return True
+
+
+@internal
+def has_turns(job, queue, request):
+    """Whether ranks before those of a queue must have brought their data."""
+    return job.flags & REPRODUCIBLE and request.contributors == CLASS_ALL and ranks_before(job, queue) != ZERO
+
+
+@internal
+def ranks_before(job, queue):
+    """Bitmap of the ranks of this node before the first of a queue."""
+    return U64(job.rank_mask) & (bit_of(lowest_bit(U64(queue.rank_bitmap))) - ONE)
+
+
+@internal
+def is_its_turn(e, job, queue, position):
+    """Whether all ranks before those of a queue have brought what they have for a position."""
+    slot = slot_at(e, slot_index(job, position))
+    if distance(slot.position, position) != 0 or slot.state != OPEN:
+        return False
+    return slot.rank_missing & ranks_before(job, queue) == ZERO
 
 
 @internal
@@ -154,8 +198,10 @@ def run_length(e, job, queue, request, limit):
     """Segments of the next DMA_READ: up to the window, `limit`, and the first segment that other ranks bring."""
     first, position = next_segment(queue, request), request.first + queue.read_segments
     most = min(request.count - queue.read_segments, limit)
-    length = 1
+    length, in_turn = 1, has_turns(job, queue, request)
     while length < most and in_window(e, job, U64(position) + U64(length), length):
+        if in_turn and not is_its_turn(e, job, queue, position + length):
+            break
         if not have_same_contributors(request, first, first + U64(length)):
             break
         length += 1

@@ -21,7 +21,6 @@ from fanin_nic.engine.slots.contribution import (
     describe,
     is_one_with_data,
     matches,
-    order_of_rank,
     poison,
 )
 from fanin_nic.engine.slots.zero_copy import reference_data
@@ -48,6 +47,18 @@ def claim_for_node(e, job, slot, position, sid):
 
 
 @internal
+def begin(e, job, request, number):
+    """The slot of the `number`-th segment of a request, which is open for it."""
+    position = U64(request.first + number) & U64(0xFFFFFFFF)
+    slot = slot_at(e, slot_index(job, position))
+    if slot.position != position or slot.state != OPEN:
+        sid = U64(request.sid + number) & U64(0xFFFFFFFF)
+        claim_for_node(e, job, slot, position, sid)
+        describe(slot, request.op, request.dtype, request.contributors << CLASS_SHIFT, request.mid, sid)
+    return slot
+
+
+@internal
 def rank_of_entry(queue, entry):
     """Bit number of the rank that entry `entry` of the address list belongs to."""
     bitmap = queue.rank_bitmap
@@ -70,25 +81,20 @@ def contribute_rank(e, queue_index, request, number, entry, address):
     """The `number`-th segment of a request from the rank of address list entry `entry`; its data lie at `address`."""
     queue = queue_at(e, queue_index)
     job = job_at(e, queue.job - 1)
-    position = U64(request.first + number) & U64(0xFFFFFFFF)
-    slot = slot_at(e, slot_index(job, position))
     rank = rank_of_entry(queue, entry)
     sid = U64(request.sid + number) & U64(0xFFFFFFFF)
-    flags = request.contributors << CLASS_SHIFT
-    if slot.position != position or slot.state != OPEN:
-        claim_for_node(e, job, slot, position, sid)
-        describe(slot, request.op, request.dtype, flags, request.mid, sid)
-    elif not matches(slot, request.op, request.dtype, flags, request.mid, sid):
+    slot = begin(e, job, request, number)
+    if not matches(slot, request.op, request.dtype, request.contributors << CLASS_SHIFT, request.mid, sid):
         abort(e, job, OP_MISMATCH, 0, bit_of(rank))
         return
     if request.poison:
         poison(slot, request.poison)
     elif brings(request, entry, sid):
-        order, length = order_of_rank(job, rank), segment_length(request, sid)
+        length = segment_length(request, sid)
         is_early = may_go_ahead(job, request, length)
         if request.zero_copy and not is_early and not slot.flags & HAS_DATA:
             reference_data(e, slot, address, length)
-        elif not add_data(e, job, slot, address, length, False, order):
+        elif not add_data(e, job, slot, address, length, False, slot.folded):
             abort(e, job, OP_MISMATCH, 0, bit_of(rank))
             return
         if is_early:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from fanin_nic.engine.jobs.leave import not_joined
 from fanin_nic.engine.jobs.missing_scope import includes_this_device
 from fanin_nic.engine.jobs.ring_order import all_nodes, nodes_before
-from fanin_nic.engine.records.accessors import U64, ZERO, bit_of, distance, slot_at, slot_index
+from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, distance, queue_at, slot_at, slot_index
 from fanin_nic.engine.records.tables import JobState
 from fanin_nic.engine.segments.rto import SENT
 from fanin_nic.engine.slots import slot_rule
 from fanin_nic.native.compiled import internal
+from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
 
 RING = int(Route.RING)
@@ -38,12 +39,24 @@ def missing_for_position(e, job, position):
     if distance(slot.position, job.base) < 0 or slot.state == slot_rule.DONE:
         return 0, U64(job.rank_mask)
     if slot.rank_missing != ZERO:
-        return 0, U64(slot.rank_missing)
+        return 0, late_ranks(e, job, slot)
     if slot.upward == SENT:
         return int(job.missing_kind), U64(job.missing)
     if job.route == RING:
         return 1, missing_in_ring(e, job)
     return 0, U64(slot.node_missing)
+
+
+@internal
+def late_ranks(e, job, slot):
+    """The ranks of this node that a position waits for, of which some may only wait for their turn."""
+    late, ranks = U64(slot.rank_missing), U64(slot.rank_missing)
+    while ranks:
+        rank = lowest_bit(ranks)
+        ranks &= ranks - ONE
+        if job.queue[rank] and distance(queue_at(e, job.queue[rank] - 1).position, slot.position) > 0:
+            late &= ~bit_of(rank)
+    return late if late != ZERO else U64(slot.rank_missing)
 
 
 @internal

@@ -2,10 +2,13 @@
 
 The first data are copied, unless they stay where they are (`zero_copy`). Later data are computed into the slot. Then
 the bit of the contributor is cleared; when both completion bitmaps are empty, `segments.complete` goes on. A
-reproducible job folds its children in the order of their bits: an early contribution waits in a buffer of its own.
+reproducible job folds its children in the order of their bits: ranks are read when it is their turn, and what a device
+brings before its turn waits in a buffer of its own.
 """
 
 from __future__ import annotations
+
+from numba import int64
 
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, buffer_of, count, payload_of
 from fanin_nic.engine.records.tables import Counter, Upward
@@ -59,12 +62,6 @@ def matches(slot, op, dtype, flags, mid, sid):
 
 
 @internal
-def order_of_rank(job, rank):
-    """Place of a rank of this node in the order of folding."""
-    return count_bits(job.rank_mask & (bit_of(rank) - ONE))
-
-
-@internal
 def order_of_node(job, bit):
     """Place of a device below in the order of folding: after the ranks of this node."""
     return count_bits(job.rank_mask) + count_bits(job.node_mask & (bit_of(bit) - ONE))
@@ -79,14 +76,26 @@ def add_data(e, job, slot, address, length, wide, order):
         slot.length = length
     elif slot.length != length or contributor_class(slot.flags) == CLASS_ONE:
         return False
-    if job.buffers == job.span or contributor_class(slot.flags) == CLASS_ONE or U64(slot.folded) == U64(order):
+    if not has_turns(job, slot) or U64(slot.folded) == U64(order):
         fold(e, job, slot, address, wide)
-        while slot.early and slot.early & bit_of(slot.folded) != ZERO:
-            fold_early(e, job, slot, slot.folded)
+        fold_followers(e, job, slot)
     else:
         buffer_early(e, job, slot, address, wide, order)
     count(e, SEGMENTS)
     return True
+
+
+@internal
+def has_turns(job, slot):
+    """Whether the data of a child wait in a buffer until those of all children before it have come."""
+    return job.buffers != job.span and contributor_class(slot.flags) != CLASS_ONE
+
+
+@internal
+def fold_followers(e, job, slot):
+    """Fold what has waited for those that are in the sum now."""
+    while slot.early and slot.early & bit_of(slot.folded) != ZERO:
+        fold_early(e, job, slot, slot.folded)
 
 
 @internal
@@ -112,14 +121,21 @@ def contribution_bytes(e, slot, wide):
 def buffer_early(e, job, slot, address, wide, order):
     """Keep a contribution in its buffer until its turn comes."""
     slot.early |= bit_of(order)
-    copy(buffer_of(e, job, slot.position, order), address, contribution_bytes(e, slot, wide))
+    copy(early_buffer(e, job, slot, order), address, contribution_bytes(e, slot, wide))
+
+
+@internal
+def early_buffer(e, job, slot, order):
+    """Address of the buffer of a device below. The ranks of this node share the first one, which has the sum."""
+    ranks = int64(count_bits(job.rank_mask))
+    return buffer_of(e, job, slot.position, int64(order) - max(ranks - 1, 0))
 
 
 @internal
 def fold_early(e, job, slot, order):
     """Fold the contribution in a buffer."""
     slot.early &= ~bit_of(order)
-    fold(e, job, slot, buffer_of(e, job, slot.position, order), is_early_wide(e, job, slot, order))
+    fold(e, job, slot, early_buffer(e, job, slot, order), is_early_wide(e, job, slot, order))
 
 
 @internal
