@@ -108,7 +108,7 @@ def test_a_fabric_for_the_run(tmp_path: Path, bench: object, name: str) -> None:
     tmp_path /= name
     tmp_path.mkdir()
     said = torchrun(3, "-m", "tests.torch.rank", "behaviour.no_device", TMPDIR=str(tmp_path))
-    assert said.split() == ["ok"] * 3
+    assert "".join(said.split()) == 3 * "ok"  # lines of ranks may run into each other
     await_end(int((tmp_path / "guard.pid").read_text()))
     assert list(tmp_path.glob("fanin-torch-*")) == []
 
