@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 from fanin.errors import InvalidRequest
@@ -10,8 +11,8 @@ from fanin.job.description import REPRODUCIBLE, ROUTES
 from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_SLOTS, MIN_JOB_SLOTS
 
 SUBGROUP_SHARE = 4  # groups other than the first ask for a quarter, as in the MPI shim
-
 KEPT_SECONDS = 60
+ORDERS = {"rank": "run", "arrival": "none"}  # FANIN_ORDER -> reproducible
 
 
 class Settings(NamedTuple):
@@ -20,17 +21,19 @@ class Settings(NamedTuple):
     report: bool = False
     strict: bool = False
     route: str = "auto"
-    reproducible: str = "none"
+    reproducible: str = "run"
     slots: int = DEFAULT_JOB_SLOTS
 
     @classmethod
     def from_environment(cls) -> Self:
-        """FANIN_TORCH_REPORT, _STRICT, _REPRODUCIBLE, _SLOTS, and FANIN_ROUTE. InvalidRequest names a wrong one."""
+        """FANIN_TORCH_REPORT, _STRICT, _REPRODUCIBLE, _SLOTS, FANIN_ORDER and FANIN_ROUTE. InvalidRequest names one
+        that is wrong."""
+        order = ORDERS[_one_of("FANIN_ORDER", "rank", ORDERS)]
         return cls(
             report=os.environ.get("FANIN_TORCH_REPORT", "0") not in ("", "0"),
             strict=os.environ.get("FANIN_TORCH_STRICT", "0") not in ("", "0"),
-            route=_one_of("FANIN_ROUTE", "auto", tuple(ROUTES)),
-            reproducible=_one_of("FANIN_TORCH_REPRODUCIBLE", "none", tuple(REPRODUCIBLE)),
+            route=_one_of("FANIN_ROUTE", "auto", ROUTES),
+            reproducible=_one_of("FANIN_TORCH_REPRODUCIBLE", order, REPRODUCIBLE),
             slots=_slots("FANIN_TORCH_SLOTS"),
         )
 
@@ -43,7 +46,7 @@ def kept_seconds() -> int:
     return int(text)
 
 
-def _one_of(name: str, default: str, allowed: tuple[str, ...]) -> str:
+def _one_of(name: str, default: str, allowed: Iterable[str]) -> str:
     value = os.environ.get(name) or default
     if value not in allowed:
         raise InvalidRequest(f"{name} is {value!r}", remedy=f"Set it to one of {', '.join(allowed)}, or not at all.")

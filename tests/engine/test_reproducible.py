@@ -10,7 +10,7 @@ import pytest
 from fanin_wire import abi
 from fanin_wire.abi import DType, JobFlag, Op, Route, Status
 from fanin_wire.fields import Flag, Opcode
-from tests.engine.rig import ALL, NEXT, PREVIOUS, SLOTS, NicRig, SwitchRig, f32, place
+from tests.engine.rig import ALL, NEXT, PREVIOUS, SLOTS, NicRig, Sent, SwitchRig, f32, place
 
 RUN, SHAPE, WIDE_JOB = (int(flag) for flag in (JobFlag.REPRODUCIBLE_RUN, JobFlag.REPRODUCIBLE_SHAPE, JobFlag.WIDE))
 WIDE, DATA = int(Flag.WIDE), int(Flag.HAS_DATA)
@@ -30,18 +30,6 @@ def test_switch_folds_in_the_order_of_the_bits(order: tuple[int, ...]) -> None:
     for bit in order:
         sent = rig.contribute(bit, 0, VALUES[bit], seg=0)
     assert {packet.payload for packet in sent} == {IN_ORDER.tobytes()}
-
-
-@pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_node_folds_its_ranks_in_order(order: tuple[int, ...]) -> None:
-    rig = NicRig(Route.LOCAL, ranks=3, join=False)
-    for rank in range(3):
-        rig.join(rank, flags=RUN, slots=4)
-    results = [np.zeros_like(VALUES[0]) for _ in range(3)]
-    for rank in order:
-        rig.post(VALUES[rank], results[rank], rank)
-    rig.settle()
-    assert {result.tobytes() for result in results} == {IN_ORDER.tobytes()}
 
 
 def test_ring_adds_its_own_ranks_first() -> None:
@@ -72,38 +60,71 @@ def test_ranks_need_no_buffers_of_their_own(route: Route, buffers: int) -> None:
 
 
 LENGTHS = {"short": 2, "of several segments": 200}
+MEMORY = pytest.mark.parametrize("memory", [{}, {"source_lkey": abi.LKEY_PROCESS}], ids=["registered", "of processes"])
+
+
+class ReadingRig(NicRig):
+    """Memory of processes is read at once."""
+
+    def settle(self) -> list[Sent]:
+        sent = super().settle()
+        while self.device.reads:
+            self.device.finish_read(self.device.reads.pop(0), self.now)
+            sent += super().settle()
+        return sent
+
+    def post(self, source: np.ndarray, result: np.ndarray | None = None, rank: int = 0, **changes) -> list[Sent]:
+        self.device.allow(source)
+        return super().post(source, result, rank, **changes)
 
 
 def turns(ranks: int) -> NicRig:
-    """A job of one node whose ranks are read in turn."""
-    rig = NicRig(Route.LOCAL, ranks=ranks, join=False)
+    """A job of one node, whose ranks take turns."""
+    rig = ReadingRig(Route.LOCAL, ranks=ranks, join=False)
     for rank in range(ranks):
+        rig.device.register_process(rank)
         rig.join(rank, flags=RUN)
     return rig
 
 
+@MEMORY
+@pytest.mark.parametrize("order", ORDERS, ids=str)
 @pytest.mark.parametrize("length", LENGTHS.values(), ids=LENGTHS)
-def test_rank_that_waits_for_its_turn_shows_for_whom(length: int) -> None:
+def test_node_folds_its_ranks_in_order(memory: dict, order: tuple[int, ...], length: int) -> None:
+    """Each is a message ahead of the next that comes."""
+    rig = turns(3)
+    data = [np.resize(value, length) for value in VALUES]
+    results = {(rank, mid): np.zeros(length, "<f4") for rank in range(3) for mid in range(2)}
+    for rank in order:
+        for mid in range(2):
+            rig.post(data[rank], results[rank, mid], rank, mid=mid, **memory)
+    assert rig.statuses() == [Status.SUCCESS] * 6
+    assert {result.tobytes() for result in results.values()} == {((data[0] + data[1]) + data[2]).tobytes()}
+
+
+@MEMORY
+@pytest.mark.parametrize("length", LENGTHS.values(), ids=LENGTHS)
+def test_rank_that_waits_for_its_turn_shows_for_whom(memory: dict, length: int) -> None:
     rig = turns(4)
     data = np.ones(length, "<f4")
     for rank in (3, 1):
-        rig.post(data, rank=rank)
-        assert (rig.job["in_flight"], rig.slot(0)["contributions"]) == (1, 0)
+        rig.post(data, rank=rank, **memory)
     rig.engine.post(1, rig.request(f32(0), f32(0), opcode=abi.WqeOpcode.QUERY, mid=3, wr_id=77), rig.now)
     rig.settle()
     assert rig.device.completions[0]["missing"] == 0b101
-    rig.post(data, rank=0)
-    rig.post(data, rank=2)
+    rig.post(data, rank=0, **memory)
+    rig.post(data, rank=2, **memory)
     assert rig.statuses() == [Status.PENDING, *[Status.SUCCESS] * 4]
     assert rig.job["in_flight"] == 0
 
 
+@MEMORY
 @pytest.mark.parametrize("leaves_first", [True, False])
-def test_rank_whose_turn_never_comes_ends_the_job(leaves_first: bool) -> None:
+def test_rank_whose_turn_never_comes_ends_the_job(memory: dict, leaves_first: bool) -> None:
     rig = turns(2)
     if leaves_first:
         rig.engine.leave(0, 9, rig.now)
-    rig.post(f32(1), rank=1)
+    rig.post(f32(1), rank=1, **memory)
     if not leaves_first:
         rig.engine.leave(0, 9, rig.now)
         rig.settle()
@@ -111,12 +132,13 @@ def test_rank_whose_turn_never_comes_ends_the_job(leaves_first: bool) -> None:
     assert rig.device.completions[0]["missing"] == 0b01
 
 
-def test_rank_that_brings_an_error_is_passed_over() -> None:
+@MEMORY
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+@pytest.mark.parametrize("wrong", range(3))
+def test_rank_that_brings_an_error_is_passed_over(memory: dict, order: tuple[int, ...], wrong: int) -> None:
     rig = turns(3)
-    rig.post(f32(3), rank=2)
-    rig.engine.post(0, rig.request(f32(1), f32(0), 0, source_lkey=99), rig.now)
-    rig.settle()
-    rig.post(f32(2), rank=1)
+    for rank in order:
+        rig.post(f32(rank), rank=rank, **({"source_lkey": 99} if rank == wrong else memory))
     assert rig.statuses() == [Status.LOCAL_PROTECTION_ERROR] * 3
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
+import select
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -125,3 +127,29 @@ def test_forked_children_lose_their_own_device(compiler: Compiler, nics: Running
             with stopped(nics, "nic1"):
                 assert [read(process) for _ in range(CHILDREN)] == [LOST] * CHILDREN
             finish(process)
+
+
+def test_signals_do_not_end_a_program_that_waits_to_be_let_in(compiler: Compiler, nics: Running) -> None:
+    """The device is busy, so others stand before it: a call that waits is interrupted all the time."""
+    program = compiler.build(PROGRAMS / "interrupted.c")
+    with started(program, nics, ["nic0"]) as process, contextlib.ExitStack() as others:
+        tell(process)
+        assert read(process) == "SUCCESS"
+        with stopped(nics, "nic0"):
+            stand_in_line(str(nics.state.socket("nic0")), others)
+            tell(process)
+            time.sleep(0.5)
+            assert not select.select([process.stdout], [], [], 0)[0], read(process)
+        assert read(process) == "SUCCESS"
+        finish(process)
+
+
+def stand_in_line(socket_path: str, others: contextlib.ExitStack) -> None:
+    """Connect to a device until nobody else can."""
+    for _ in range(1000):
+        other = others.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK))
+        try:
+            other.connect(socket_path)
+        except BlockingIOError:
+            return
+    raise AssertionError("there was room for all")

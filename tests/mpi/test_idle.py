@@ -71,7 +71,7 @@ def test_a_program_that_offloads_nothing_is_told_why(debian_mpi: DebianMpi) -> N
     assert line.startswith("rank 0 has offloaded nothing: the MPI has done all of its 3 collective calls, 3 of them")
     assert " because of THRESHOLD: " in line
     assert line.endswith(LEAVES_OUT)
-    (line,) = debian_mpi.said(program, "3", FANIN_MPI_THRESHOLDS="all=0-")
+    (line,) = debian_mpi.said(program, "3", FANIN_MPI_THRESHOLDS="all=0-", FANIN_ORDER="arrival")
     assert " FEW_CALLS: " in line
     (line,) = debian_mpi.said(program, "0")
     assert line.startswith("rank 0 has offloaded nothing: it has made no call that devices do")

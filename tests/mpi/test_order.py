@@ -1,4 +1,4 @@
-"""With FANIN_ORDER=rank a sum of floating-point numbers has the same bits from call to call."""
+"""A sum of floating-point numbers has the same bits from call to call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.mpi.report import offloaded
 def test_the_same_bits_from_call_to_call(mpi: Mpi, fabrics: Fabrics, ranks: int, route: str, thresholds: str) -> None:
     """Whichever calls of a communicator came before, and in whatever order the ranks come. One communicator begins with
     a call in which it can not join: its sums stay with the MPI."""
-    settings = {"FANIN_MPI_JOIN": "auto", "FANIN_MPI_THRESHOLDS": thresholds, "FANIN_ORDER": "rank"}
+    settings = {"FANIN_MPI_JOIN": "auto", "FANIN_MPI_THRESHOLDS": thresholds}
     ended = mpi.run(ranks, [mpi.build("order")], fabrics.variables(ranks, route, **settings))
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("0 of "), ended.stdout

@@ -130,17 +130,17 @@ static uint32_t report_of(void)
 void shim_read_settings(void)
 {
     static const struct choice joins[] = {{"auto", JOIN_AUTO}, {"early", JOIN_EARLY}, {"late", JOIN_LATE}, {NULL, 0}};
-    static const struct choice orders[] = {{"arrival", ORDER_ARRIVAL}, {"rank", ORDER_RANK}, {NULL, 0}};
 
     shim_settings = (struct settings){
         .report = report_of(),
         .strict = number_of("FANIN_MPI_STRICT", "0", NULL, "a number"),
         .tune = getenv("FANIN_MPI_TUNE") && *getenv("FANIN_MPI_TUNE"),
         .join = choice_of("FANIN_MPI_JOIN", joins, "auto, early or late"),
-        .order = choice_of("FANIN_ORDER", orders, "arrival or rank"),
         .route = choice_of("FANIN_ROUTE", shim_routes, "tree, ring, local or auto"),
         .slots = number_of("FANIN_MPI_SLOTS", "256", is_slots, "a power of two from 4 on"),
         .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", "60", is_seconds, "a number up to 4294967")};
+    if (fanin_order_of_environment(&shim_settings.order))
+        refuse("FANIN_ORDER", getenv("FANIN_ORDER"), "rank", "arrival or rank");
     append(shim_settings.thresholds, shim_shipped_thresholds, "the shipped thresholds");
     read_tuned(shim_settings.thresholds);
     if (getenv("FANIN_MPI_THRESHOLDS"))

@@ -12,12 +12,6 @@ enum join {
     JOIN_LATE                  /* when it has had one call that could be offloaded */
 };
 
-/* In which order devices add the floating-point numbers of ranks. */
-enum order {
-    ORDER_ARRIVAL,             /* as they come: the fastest; the last bits differ from call to call */
-    ORDER_RANK                 /* a fixed one: the same bits from call to call and from run to run */
-};
-
 /* What is printed about calls at the end. */
 enum report {
     REPORT_IDLE,               /* a line, if no call was offloaded */
@@ -33,7 +27,7 @@ struct settings {
     uint32_t join_ms;
     uint32_t tune;             /* measure thresholds in MPI_Init; rank 0 knows the file */
     uint32_t join;             /* enum join: when communicators join */
-    uint32_t order;            /* enum order */
+    uint32_t order;            /* of devices that add floating-point numbers: flags of a job */
     char thresholds[THRESHOLDS_CAPACITY]; /* the shipped ones, those of `fanin tune`, FANIN_MPI_THRESHOLDS */
 };
 

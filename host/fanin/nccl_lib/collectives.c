@@ -148,6 +148,8 @@ static enum fanin_status join(struct group *group, void *handles[], struct fanin
     memcpy(&first, handles[0], sizeof first);
     job.jid = first.jid;
     job.key = first.key;
+    if (fanin_order_of_environment(&job.flags))
+        return FANIN_INVALID_REQUEST;
     return fanin_join(group->context, &job, group->rank, JOIN_MS, &group->communicator);
 }
 

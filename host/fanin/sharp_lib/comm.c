@@ -24,13 +24,14 @@ static enum fanin_status begin_join(struct sharp_coll_comm *comm, const struct r
     struct fanin_place *places = calloc((size_t)group->size, sizeof *places);
     struct fanin_job job = {.jid = members[0].jid, .key = members[0].key, .route = FANIN_ROUTE_AUTO,
                             .ranks = (uint32_t)group->size, .places = places};
-    enum fanin_status status;
+    enum fanin_status status = fanin_order_of_environment(&job.flags);
 
     if (!places)
         return FANIN_NO_RESOURCES;
     for (int rank = 0; rank < group->size; rank++)
         places[rank] = members[rank].place;
-    status = fanin_begin_join(comm->context->device, &job, (uint32_t)group->rank, &comm->communicator);
+    if (status == FANIN_SUCCESS)
+        status = fanin_begin_join(comm->context->device, &job, (uint32_t)group->rank, &comm->communicator);
     free(places);
     return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }

@@ -42,7 +42,9 @@ def run(shape: Shape, message: Message, seed: int, mode: str) -> tuple[set[bytes
     """Returns the distinct results of all ranks, and the expected result."""
     members = members_of(shape.topology.nodes, shape.ranks)
     job = joined(Job(simulation_of(shape, seed, FAULTS), shape.route, members, reproducible=mode))
-    results = job.start(message, spread=SPREAD)
+    for member in members:
+        job.device(member).register_process(job.queue(member))
+    results = job.start(message, spread=SPREAD, process_memory=seed % 2 > 0)
     job.finish()
     expected = job.expected(message)[0].tobytes()
     leave(job)

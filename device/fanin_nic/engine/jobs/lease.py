@@ -10,12 +10,11 @@ from fanin_nic.engine.records.geometry import quotient_up
 from fanin_nic.engine.records.tables import JOB, MAX_CHILDREN, JobState
 from fanin_nic.engine.records.trace import ENDED, trace_run
 from fanin_nic.engine.slots import slot_rule
+from fanin_nic.engine.slots.contribution import REPRODUCIBLE
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
-from fanin_wire.abi import JobFlag
 
 FREE, ABORTED = int(JobState.FREE), int(JobState.ABORTED)
-REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 JOB_SIZE = U64(JOB.itemsize)
 
 
@@ -118,7 +117,7 @@ def end_of_lease_in(e, first, count):
 @internal
 def set_buffers(e, job):
     """Set the payload buffers of each slot. A reproducible job has one for each device below, to keep what comes before
-    its turn; the data of a rank stay in its memory until then (`requests.read`)."""
+    its turn (`slots.contribution`)."""
     children = (job.rank_mask != ZERO) + count_bits(job.node_mask)
     job.span = quotient_up(job.chunk, e.max_chunk)
     job.buffers = job.span * (children if job.flags & REPRODUCIBLE else 1)

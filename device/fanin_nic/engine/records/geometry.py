@@ -6,10 +6,12 @@ or wants, is contiguous in its memory.
 
 from __future__ import annotations
 
-from fanin_nic.engine.records.accessors import U64, address_place, address_record
+from numba import int64
+
+from fanin_nic.engine.records.accessors import ONE, U64, address_place, address_record, bit_of
 from fanin_nic.engine.records.tables import REQUEST
 from fanin_nic.native.compiled import internal
-from fanin_nic.native.memory import address_of
+from fanin_nic.native.memory import address_of, count_bits
 
 INLINE_DATA = U64(REQUEST.fields["inline_data"][1])  # type: ignore[index]
 
@@ -110,6 +112,12 @@ def wants(request, entry, segment):
     """Whether the rank of an entry wants the result of a segment."""
     address = address_record(address_place(request, entry))
     return is_in_range(request, segment, address.destination_first, address.destination_blocks)
+
+
+@internal
+def entry_of(queue, rank):
+    """Index of a rank in the address lists of a queue."""
+    return int64(count_bits(queue.rank_bitmap & (bit_of(rank) - ONE)))
 
 
 @internal

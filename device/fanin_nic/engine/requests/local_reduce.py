@@ -25,7 +25,6 @@ from fanin_nic.engine.records.accessors import (
     ZERO,
     action_at,
     add,
-    bit_of,
     distance,
     job_at,
     payload_of,
@@ -36,10 +35,17 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.actions import ACTION, ActionKind
-from fanin_nic.engine.records.geometry import brings, destination_of, place_in_message, segment_length, source_of, wants
+from fanin_nic.engine.records.geometry import (
+    brings,
+    destination_of,
+    entry_of,
+    place_in_message,
+    segment_length,
+    source_of,
+    wants,
+)
 from fanin_nic.engine.records.trace import REDUCED, trace_run
 from fanin_nic.engine.segments.delivery import arrival_limit, bypasses_caches, is_lowest_rank
-from fanin_nic.engine.slots import slot_rule
 from fanin_nic.engine.slots.arithmetic import (
     CLASS_ALL,
     accumulate,
@@ -56,7 +62,6 @@ from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import CLASS_SHIFT
 
 CLASS_NONE = int(ContributorClass.NONE)
-DONE = slot_rule.DONE
 REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
 # Bytes of a block. A large block needs fewer calls. With data from memory, only small blocks let the memory read and
 # write at the same time.
@@ -103,12 +108,6 @@ def is_same_segment(one, one_read, other, other_read):
     same = one.op == other.op and one.dtype == other.dtype and one.contributors == other.contributors
     same = same and one.mid == other.mid and one.sid + one_read == other.sid + other_read
     return same and one.length == other.length and one.block == other.block and one.segment == other.segment
-
-
-@internal
-def entry_of(queue, rank):
-    """Index of a rank in the address lists of a queue."""
-    return int(count_bits(queue.rank_bitmap & (bit_of(rank) - ONE)))
 
 
 @internal
@@ -214,9 +213,6 @@ def mark_slots(e, job, request, first, position, segments):
     for number in range(segments):
         slot = slot_at(e, slot_index(job, position + U64(number)))
         slot.position = position + U64(number)
-        if slot.state != DONE:  # begun by a rank that has waited for its turn
-            slot.rank_missing = ZERO
-            slot_rule.occupy(e, job, slot, DONE)
     slot = slot_at(e, slot_index(job, position))
     describe(slot, request.op, request.dtype, request.contributors << CLASS_SHIFT, request.mid, first)
     slot.status = 0

@@ -5,13 +5,12 @@ event `dma_done` brings it. A rank is read only as far as the window of its job:
 tree with loss at most three quarters of the window are in flight. The rest lets the stream go on while lost packets are
 repaired: with all of it in flight a PROBE and its answer would wait behind a window of data.
 
-In a reproducible job the ranks are read in the order of their bits, position by position: one that is early waits, and
-its data wait in its own memory.
+In a reproducible job the memory of processes is read in the order of the ranks, position by position: a rank that is
+early waits.
 """
 
 from __future__ import annotations
 
-from fanin_nic.engine.jobs.lease import REPRODUCIBLE
 from fanin_nic.engine.output.action_table import append
 from fanin_nic.engine.output.completions import retire
 from fanin_nic.engine.records.accessors import (
@@ -36,6 +35,7 @@ from fanin_nic.engine.requests.local_reduce import LOCAL, WAIT, advance, append_
 from fanin_nic.engine.segments.delivery import arrival_limit
 from fanin_nic.engine.segments.local_contribution import begin, contribute_rank
 from fanin_nic.engine.segments.rto import is_lossy
+from fanin_nic.engine.slots.contribution import REPRODUCIBLE
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import count_bits, lowest_bit
 from fanin_wire import abi
@@ -120,8 +120,6 @@ def serve(e, queue_index, budget):
             if how == LOCAL:
                 served += append_reduce(e, job, request, segment)
                 continue
-            if waits_for_turn(e, queue, request):
-                break
             advance(queue, request, 1)
             contribute_all(e, queue_index, request, segment)
             served += 1

@@ -21,6 +21,7 @@ from fanin_nic.engine.slots.contribution import (
     describe,
     is_one_with_data,
     matches,
+    order_of_rank,
     poison,
 )
 from fanin_nic.engine.slots.zero_copy import reference_data
@@ -91,10 +92,11 @@ def contribute_rank(e, queue_index, request, number, entry, address):
         poison(slot, request.poison)
     elif brings(request, entry, sid):
         length = segment_length(request, sid)
+        order = slot.folded if request.source_process else order_of_rank(job, rank)  # it was read in its turn
         is_early = may_go_ahead(job, request, length)
         if request.zero_copy and not is_early and not slot.flags & HAS_DATA:
             reference_data(e, slot, address, length)
-        elif not add_data(e, job, slot, address, length, False, slot.folded):
+        elif not add_data(e, job, slot, address, length, False, order):
             abort(e, job, OP_MISMATCH, 0, bit_of(rank))
             return
         if is_early:

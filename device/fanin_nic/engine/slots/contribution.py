@@ -2,22 +2,36 @@
 
 The first data are copied, unless they stay where they are (`zero_copy`). Later data are computed into the slot. Then
 the bit of the contributor is cleared; when both completion bitmaps are empty, `segments.complete` goes on. A
-reproducible job folds its children in the order of their bits: ranks are read when it is their turn, and what a device
-brings before its turn waits in a buffer of its own.
+reproducible job folds its children in the order of their bits. Before their turn the data of a rank wait in its memory,
+those of a device below in a buffer of their own.
 """
 
 from __future__ import annotations
 
 from numba import int64
 
-from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, buffer_of, count, payload_of
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    bit_of,
+    buffer_of,
+    count,
+    distance,
+    payload_of,
+    queue_at,
+    request_at,
+    request_index,
+)
+from fanin_nic.engine.records.geometry import entry_of, source_of
 from fanin_nic.engine.records.tables import Counter, Upward
 from fanin_nic.engine.slots.arithmetic import WIDE, accumulate, itemsize, travels_wide
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits, lowest_bit
-from fanin_wire.abi import ContributorClass
+from fanin_wire.abi import ContributorClass, JobFlag
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 
+REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 HAS_DATA = int(Flag.HAS_DATA)
 EARLY = int(Flag.EARLY)
 WANTS_RESULT = int(Flag.WANTS_RESULT)
@@ -62,6 +76,12 @@ def matches(slot, op, dtype, flags, mid, sid):
 
 
 @internal
+def order_of_rank(job, rank):
+    """Place of a rank of this node in the order of folding."""
+    return count_bits(job.rank_mask & (bit_of(rank) - ONE))
+
+
+@internal
 def order_of_node(job, bit):
     """Place of a device below in the order of folding: after the ranks of this node."""
     return count_bits(job.rank_mask) + count_bits(job.node_mask & (bit_of(bit) - ONE))
@@ -80,15 +100,15 @@ def add_data(e, job, slot, address, length, wide, order):
         fold(e, job, slot, address, wide)
         fold_followers(e, job, slot)
     else:
-        buffer_early(e, job, slot, address, wide, order)
+        keep_early(e, job, slot, address, wide, order)
     count(e, SEGMENTS)
     return True
 
 
 @internal
 def has_turns(job, slot):
-    """Whether the data of a child wait in a buffer until those of all children before it have come."""
-    return job.buffers != job.span and contributor_class(slot.flags) != CLASS_ONE
+    """Whether the data of a child wait until those of all children before it have come."""
+    return job.flags & REPRODUCIBLE != 0 and contributor_class(slot.flags) != CLASS_ONE
 
 
 @internal
@@ -118,24 +138,50 @@ def contribution_bytes(e, slot, wide):
 
 
 @internal
-def buffer_early(e, job, slot, address, wide, order):
-    """Keep a contribution in its buffer until its turn comes."""
+def keep_early(e, job, slot, address, wide, order):
+    """Keep a contribution until its turn comes."""
     slot.early |= bit_of(order)
-    copy(early_buffer(e, job, slot, order), address, contribution_bytes(e, slot, wide))
+    if U64(order) >= count_bits(job.rank_mask):
+        copy(early_buffer(e, job, slot, order), address, contribution_bytes(e, slot, wide))
+
+
+@internal
+def early_data(e, job, slot, order):
+    """Address of a contribution that was kept."""
+    if U64(order) >= count_bits(job.rank_mask):
+        return early_buffer(e, job, slot, order)
+    return data_of_rank(e, job, slot, order)
+
+
+@internal
+def data_of_rank(e, job, slot, order):
+    """Address of the data of a rank of this node, of whose requests the one with this segment is not complete."""
+    ranks = U64(job.rank_mask)
+    for _ in range(order):
+        ranks &= ranks - ONE
+    rank = lowest_bit(ranks)
+    index = job.queue[rank] - 1
+    queue = queue_at(e, index)
+    number = queue.head
+    request = request_at(e, request_index(e, index, number))
+    while distance(request.first + request.count, slot.position) <= 0:
+        number += 1
+        request = request_at(e, request_index(e, index, number))
+    return source_of(request, entry_of(queue, rank), U64(slot.sid))
 
 
 @internal
 def early_buffer(e, job, slot, order):
-    """Address of the buffer of a device below. The ranks of this node share the first one, which has the sum."""
+    """Address of the buffer of a device below. If there are ranks, the first buffer has their sum."""
     ranks = int64(count_bits(job.rank_mask))
     return buffer_of(e, job, slot.position, int64(order) - max(ranks - 1, 0))
 
 
 @internal
 def fold_early(e, job, slot, order):
-    """Fold the contribution in a buffer."""
+    """Fold a contribution that was kept."""
     slot.early &= ~bit_of(order)
-    fold(e, job, slot, early_buffer(e, job, slot, order), is_early_wide(e, job, slot, order))
+    fold(e, job, slot, early_data(e, job, slot, order), is_early_wide(e, job, slot, order))
 
 
 @internal
@@ -147,7 +193,7 @@ def fold_rest(e, job, slot):
 
 @internal
 def is_early_wide(e, job, slot, order):
-    """Whether the contribution in a buffer holds f32. In a job with WIDE partials contributions of devices do, those of
+    """Whether a contribution that was kept holds f32. In a job with WIDE partials contributions of devices do, those of
     ranks do not."""
     below = U64(order) >= count_bits(job.rank_mask)
     return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))

@@ -41,6 +41,8 @@ static enum fanin_status open_socket(struct fanin_context *context, const char *
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timeval limit = {.tv_sec = FANIN_REQUEST_TIMEOUT_MS / 1000};
+    uint64_t deadline = fanin_now_ms() + FANIN_REQUEST_TIMEOUT_MS;
+    int failed;
 
     if (strlen(path) >= sizeof address.sun_path)
         return FANIN_INVALID_REQUEST;
@@ -49,9 +51,10 @@ static enum fanin_status open_socket(struct fanin_context *context, const char *
     if (context->socket < 0)
         return fanin_status_of_errno(errno);
     setsockopt(context->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (connect(context->socket, (struct sockaddr *)&address, sizeof address) < 0)
-        return fanin_status_of_errno(errno);
-    return FANIN_SUCCESS;
+    do /* a signal interrupts it whatever its handler says, since there is a limit of time */
+        failed = connect(context->socket, (struct sockaddr *)&address, sizeof address) < 0;
+    while (failed && errno == EINTR && fanin_now_ms() < deadline);
+    return failed ? fanin_status_of_errno(errno) : FANIN_SUCCESS;
 }
 
 enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **context)

@@ -7,11 +7,48 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* As connect(). A signal does not end it: the connection is made meanwhile. */
+static int connect_whatever_comes(int descriptor, const struct addrinfo *place)
+{
+    struct pollfd ready = {.fd = descriptor, .events = POLLOUT};
+    uint64_t deadline = fanin_now_ms() + FANIN_REQUEST_TIMEOUT_MS;
+    socklen_t length = sizeof errno;
+
+    if (connect(descriptor, place->ai_addr, place->ai_addrlen) == 0)
+        return 0;
+    if (errno != EINTR)
+        return -1;
+    while (poll(&ready, 1, FANIN_SLICE_MS) <= 0)
+        if (fanin_now_ms() >= deadline) {
+            errno = EINPROGRESS;
+            return -1;
+        }
+    getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &errno, &length);
+    return errno ? -1 : 0;
+}
+
+/* Exactly so many bytes, which are on their way. */
+static int receive_all(int descriptor, void *buffer, size_t size)
+{
+    size_t come = 0;
+
+    while (come < size) {
+        ssize_t more = recv(descriptor, (char *)buffer + come, size - come, MSG_WAITALL);
+
+        if (more > 0)
+            come += (size_t)more;
+        else if (more == 0 || errno != EINTR)
+            return 0;
+    }
+    return 1;
+}
 
 static enum fanin_status open_stream(int *descriptor, const struct addrinfo *place)
 {
@@ -24,7 +61,7 @@ static enum fanin_status open_stream(int *descriptor, const struct addrinfo *pla
     setsockopt(*descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     setsockopt(*descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(*descriptor, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (connect(*descriptor, place->ai_addr, place->ai_addrlen) == 0)
+    if (connect_whatever_comes(*descriptor, place) == 0)
         return FANIN_SUCCESS;
     return errno == EINPROGRESS || errno == EHOSTUNREACH || errno == ENETUNREACH ? FANIN_NO_DEVICE
                                                                                  : fanin_status_of_errno(errno);
@@ -83,8 +120,8 @@ ssize_t fanin_stream_receive(int descriptor, void *buffer, size_t capacity)
         return -1;
     }
     length = le32toh(length);
-    if (recv(descriptor, &(uint32_t){0}, sizeof length, MSG_WAITALL) != sizeof length || length > capacity ||
-        recv(descriptor, buffer, length, MSG_WAITALL) != (ssize_t)length) {
+    if (!receive_all(descriptor, &(uint32_t){0}, sizeof length) || length > capacity ||
+        !receive_all(descriptor, buffer, length)) {
         errno = EPROTO;
         return -1;
     }

@@ -52,12 +52,22 @@ static int has_order(const struct decoded_call *decoded)
     return is_float && (decoded->operation.op == FANIN_OP_SUM || decoded->operation.op == FANIN_OP_PROD);
 }
 
-/* With a fixed order, communicators join at their first call with one. Where that can not be, the MPI does them all. */
-static enum reason join_for_order(struct communicator *communicator, enum form form)
+/* Whether a call makes its communicator worth a job. */
+static int is_worth_a_job(struct communicator *communicator, const struct decoded_call *decoded)
+{
+    int unknown = decoded->operation.flags & FANIN_EXCHANGE_SIZES; /* on this rank */
+
+    return shim_is_worth_a_job(communicator, unknown ? 0 : shim_size_of_blocks(decoded, decoded->blocks));
+}
+
+/* With a fixed order, the first sum of a communicator decides who does them all: the MPI has another order. */
+static enum reason join_for_order(struct communicator *communicator, const struct decoded_call *decoded, enum form form)
 {
     if (communicator->has_order_of_mpi)
         return REASON_ORDER;
-    if (communicator->reason == REASON_NOT_JOINED && form != NONBLOCKING)
+    if (communicator->reason == REASON_NOT_JOINED && form != NONBLOCKING &&
+        (form == PERSISTENT || communicator->handle == shim_handle(COMM_WORLD) ||
+         is_worth_a_job(communicator, decoded)))
         shim_join_communicator(communicator, 0);
     communicator->has_order_of_mpi = communicator->reason != NO_REASON;
     return communicator->has_order_of_mpi ? REASON_ORDER : NO_REASON;
@@ -66,15 +76,11 @@ static enum reason join_for_order(struct communicator *communicator, enum form f
 /* Why a call can not be offloaded although its size pays, or NO_REASON: it may be that its communicator has no job. */
 static enum reason find_job(struct communicator *communicator, const struct decoded_call *decoded, enum form form)
 {
-    int unknown = decoded->operation.flags & FANIN_EXCHANGE_SIZES; /* on this rank */
-    int is_worth;
-
-    if (shim_settings.order == ORDER_RANK && has_order(decoded))
-        return join_for_order(communicator, form);
+    if (shim_settings.order && has_order(decoded))
+        return join_for_order(communicator, decoded, form);
     if (communicator->reason != REASON_NOT_JOINED)
         return communicator->reason;
-    is_worth = shim_is_worth_a_job(communicator, unknown ? 0 : shim_size_of_blocks(decoded, decoded->blocks));
-    if (!is_worth && form != PERSISTENT)
+    if (!is_worth_a_job(communicator, decoded) && form != PERSISTENT)
         return REASON_FEW_CALLS;
     if (form != NONBLOCKING)
         shim_join_communicator(communicator, 0);

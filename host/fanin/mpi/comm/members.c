@@ -156,8 +156,7 @@ static void plan_places(const int *world_ranks, struct fanin_place *places, stru
         plan->is_on_one_host &= shim_is_loopback(member->place.address);
         plan->is_crowded |= member->is_crowded;
     }
-    if (shim_settings.order == ORDER_RANK)
-        job->flags |= FANIN_JOB_REPRODUCIBLE_RUN;
+    job->flags |= shim_settings.order;
     if (is_local) { /* segments need not fit into packets, and longer ones need fewer slots */
         ask_for_fewer_slots(job);
         job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less where packets are short, or a lease would take more */
