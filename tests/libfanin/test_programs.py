@@ -255,3 +255,12 @@ def test_pkg_config_knows_the_library(tmp_path: Path) -> None:
     target = tmp_path / "allreduce"
     subprocess.run(["cc", str(ROOT / "examples/c/allreduce.c"), "-o", str(target), *flags], check=True)
     assert subprocess.run([target], capture_output=True, env={}).returncode == 1
+
+
+def test_what_an_order_costs() -> None:
+    """The command of docs/reproducible.md, with fewer rounds and sizes."""
+    command = [sys.executable, "-m", "tests.libfanin.order_cost", "--rounds", "3", "--bytes", "16"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(" | ")[:2] for line in done.stdout.splitlines()[2:]]
+    assert [size for _, size in rows] == ["8", "16"] * 4

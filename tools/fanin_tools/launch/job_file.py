@@ -26,10 +26,10 @@ def describe(running: Running, placement: Placement, settings: JobSettings | Non
     """The description of a job. jid and key are random; the key tells this job from all earlier ones with its jid.
 
     A job within one node has longer and fewer segments, since no packet limits their length and their buffers then
-    stay in the cache of a core. A reproducible job needs a buffer for each rank, so its segments stay short.
+    stay in the cache of a core.
     """
     settings = settings or JobSettings()
-    times = LOCAL_TIMES if len(placement.nics) == 1 and settings.reproducible == "none" else 1
+    times = LOCAL_TIMES if len(placement.nics) == 1 else 1
     chunk = chunk_for(running.fabric.path_mtu) * times
     nodes = [
         {"address": nic.address, "ranks": list(ranks), "switches": list(uplink.switches), "ring": uplink.ring}
