@@ -50,6 +50,8 @@ ALONE_PATHS = {  # folder or file -> why its tests with processes have the machi
 SEARCH = "tests/sim/model_check/test_explorer.py::test_nothing_bad_can_happen"
 LONG_TESTS = {  # how the names of tests begin that take minutes -> what of them the other parts have
     "tests/docs/test_change_a_rule.py": "every other block of the pages",
+    "tests/mpi/test_mpi4py_suite.py::test_collectives[openmpi-2-ring": "that suite by other ways",
+    "tests/mpi/test_thresholds.py::test_tune_measures_and_keeps[openmpi": "the same with MPICH",
     f"{SEARCH}[a short broadcast over levels]": "short broadcasts below one switch",
     f"{SEARCH}[a short broadcast, mixed tree]": "short broadcasts below one switch",
     f"{SEARCH}[mixed tree]": "a tree, a chain of switches",

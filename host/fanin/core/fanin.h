@@ -154,9 +154,9 @@ enum fanin_status fanin_job_of_file(const char *path, struct fanin_job *job);
 /* The same of the file that $FANIN_JOB names, and this process's rank, $FANIN_RANK. `fanin run` sets both. */
 enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank);
 
-/* In which order devices add floating-point numbers where a program does not choose: flags of a job. By the order of the
- * ranks (FANIN_JOB_REPRODUCIBLE_RUN), so the same call gives the same bits each time; with FANIN_ORDER=arrival as the data
- * come. FANIN_INVALID_REQUEST: FANIN_ORDER is another word; `flags` are those of the order of the ranks. */
+/* In which order devices add floating-point numbers where a program does not choose: flags of a job. In that of the
+ * ranks (FANIN_JOB_REPRODUCIBLE_RUN), so the same call gives the same bits each time; with FANIN_ORDER=arrival as the
+ * data come. FANIN_INVALID_REQUEST: FANIN_ORDER is another word; `flags` are those of the order of the ranks. */
 enum fanin_status fanin_order_of_environment(uint32_t *flags);
 
 /* Read a place as it stands in such a file: "ADDRESS RING SWITCH...", up to the end or a '#'. The address may be
