@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fanin_tools.launch import mpirun
+from fanin_tools.launch.launcher import mpi_library_of
 
 pytestmark = pytest.mark.process
 
@@ -59,3 +61,16 @@ def test_more_ranks_than_cores_are_allowed() -> None:
     assert subprocess.run(line, env=mpirun.OVERSUBSCRIBE | own).returncode == 0
     forbidden = mpirun.OVERSUBSCRIBE | own | {"OMPI_MCA_rmaps_base_oversubscribe": "0"}
     assert subprocess.run(line, env=forbidden, capture_output=True).returncode != 0
+
+
+def test_a_program_of_an_mpi_is_known_by_its_library(tmp_path: Path) -> None:
+    """Started without --mpi, each rank is a world of its own: `fanin run` says so."""
+    true = Path(shutil.which("true") or "")
+    program = tmp_path / "program"
+    shutil.copy(true, program)
+    assert mpi_library_of(str(program)) is None
+    with program.open("ab") as file:
+        file.write(b"\0libmpich.so.12\0")
+    assert mpi_library_of(str(program)) == "libmpich.so.12"
+    assert mpi_library_of(sys.executable) is None
+    assert mpi_library_of(str(tmp_path / "missing")) is None

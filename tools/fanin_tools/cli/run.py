@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from fanin_tools.fabric.description import Fabric
     from fanin_tools.fabric.generate import Plan
 
+NameOfRun = Annotated[
+    str,
+    typer.Option(
+        "--name",
+        "--fabric",
+        help="Name of the fabric. Default: the one called default if it is up, else one for this run.",
+        show_default=False,
+    ),
+]
 # Options that go with --mpi.
 OF_MPI = ("command", "ranks", "name", "route", "detection", "mpi", "mpirun", "json_output")
 
@@ -29,7 +38,7 @@ def run(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", show_default=False)],
     ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, max=options.MAX_RANKS, help="Number of ranks.")] = 1,
-    name: options.Name = "default",
+    name: NameOfRun = "default",
     route: options.Route = "auto",
     reproducible: options.Reproducible = "none",
     wide: options.Wide = False,
@@ -67,6 +76,8 @@ def run(
     else:
         _refuse_without_mpi(options.given(context, *(set(context.params) - {"mpirun"})))
         launcher.require_program(command[0])
+        if ranks > 1 and (library := launcher.mpi_library_of(command[0])):
+            print_progress(f"fanin: {command[0]} needs {library}: without --mpi each rank is a world of its own")
     is_named = "--name" in options.given(context)
     spread = not mpi or route != "auto"  # several NICs of one machine would be slower than the MPI itself
     with (

@@ -7,6 +7,7 @@ another rank was the cause. With `keep_going` there is no time limit: programs t
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -33,6 +34,7 @@ from fanin_wire.settings import JobSettings
 
 GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
+MOST_LOOKED_AT = 1 << 26  # bytes of a program
 LOOK_SECONDS = 30.0  # whether an interpreter has fanin
 ERROR_OUTPUT = 2  # descriptor
 WITHDRAWN = "-"  # in the file of exit causes: the rank goes on in a job formed anew
@@ -171,6 +173,16 @@ def require_program(program: str) -> None:
         cause = f"{program} can not be started: {'it is not executable' if found else 'there is no such program'}"
         remedy = f"chmod +x {program}, or name its interpreter" if found else "give the path of a program behind --"
         raise UsageError(cause, remedy, name="NO_PROGRAM")
+
+
+def mpi_library_of(program: str) -> str | None:
+    """The library of an MPI that an ELF program is linked with."""
+    path = shutil.which(program)
+    with contextlib.suppress(OSError), open(path or os.devnull, "rb") as file:
+        is_program, names = file.read(4) == b"\x7fELF", file.read(MOST_LOOKED_AT)
+        if is_program and (found := re.search(rb"\0(libmpi\w*\.so[\d.]*)\0", names)):
+            return found[1].decode()
+    return None
 
 
 def lacks_fanin(program: str) -> bool:
