@@ -31,6 +31,7 @@ from fanin.verbs.context import device_status
 
 READY_SECONDS = 180.0  # the first NIC of a machine compiles its code
 FIRST_RANK_SECONDS = 60.0
+SAID_SECONDS = 10.0  # until one who connects has said what it wants
 TRIES = 16  # of addresses
 GUARD, NIC, LOG = "guard", "nic0.sock", "nic.log"
 JOIN, TAKE, TAKEN = b"join", b"take ", b"taken"  # what a rank of the run says, what rank 0 of the next one, the answer
@@ -44,7 +45,7 @@ def end_of_log(folder: Path) -> str:
 
 def main() -> None:
     """Entry point."""
-    folder, environment, keep = Path(sys.argv[1]).resolve(), sys.argv[2].encode(), float(sys.argv[3])
+    folder, environment, keep = Path(sys.argv[1]), sys.argv[2].encode(), float(sys.argv[3])
     os.chdir("/")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: for the ranks
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
@@ -125,27 +126,28 @@ def serve(listener: socket.socket, nic: subprocess.Popen[bytes], environment: by
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
         selector.register(nic_end, selectors.EVENT_READ)
-        patience = FIRST_RANK_SECONDS
-        while events := selector.select(None if ranks else patience):
+        had_ranks, end = False, time.monotonic() + FIRST_RANK_SECONDS
+        while events := selector.select(None if ranks else max(0.0, end - time.monotonic())):
             for key, _ in events:
                 if key.fileobj is listener:
-                    rank = admitted(listener, environment, bool(ranks))
+                    rank = admitted(listener, environment, bool(ranks) or not had_ranks)
                     if rank is not None:
                         ranks.add(rank)
-                        patience = keep
+                        had_ranks = True
                         selector.register(rank, selectors.EVENT_READ)
                 elif isinstance(key.fileobj, socket.socket):
                     selector.unregister(key.fileobj)
                     ranks.discard(key.fileobj)
                     key.fileobj.close()
+                    end = time.monotonic() + keep
                 else:
                     return
 
 
 def admitted(listener: socket.socket, environment: bytes, is_busy: bool) -> socket.socket | None:
-    """The next who connects, if the NIC is for him. He has said so at once."""
+    """The next who connects, if the NIC is for them. They say so at once."""
     rank, _ = listener.accept()
-    rank.settimeout(1.0)
+    rank.settimeout(SAID_SECONDS)
     try:
         said = rank.recv(256)
         if said == JOIN or (not is_busy and said == TAKE + environment):

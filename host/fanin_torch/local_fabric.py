@@ -11,6 +11,7 @@ import importlib.util
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from typing import Any, Self
 from fanin.errors import FaninError, NoDevice
 from fanin.verbs.context import device_status
 from fanin_torch import guard
-from fanin_torch.guard import GUARD, JOIN, LOG, NIC, READY_SECONDS, TAKE, TAKEN, end_of_log
+from fanin_torch.guard import GUARD, JOIN, LOG, NIC, READY_SECONDS, SAID_SECONDS, TAKE, TAKEN, end_of_log
 from fanin_torch.settings import kept_seconds
 
 BRING_UP = "fanin fabric up --nodes 1"
@@ -67,7 +68,7 @@ def _ask(folder: Path, what: bytes) -> socket.socket | None:
     """A connection to the guard in a folder, who has let us in."""
     connection = socket.socket(socket.AF_UNIX)
     with contextlib.suppress(OSError):
-        connection.settimeout(READY_SECONDS)
+        connection.settimeout(SAID_SECONDS)
         connection.connect(str(folder / GUARD))
         connection.send(what)
         if connection.recv(len(TAKEN)) == TAKEN:
@@ -81,7 +82,8 @@ def _take() -> tuple[Path, socket.socket] | None:
     for parent in dict.fromkeys((tempfile.gettempdir(), "/tmp")):
         for folder in Path(parent).glob(f"{PREFIX}*"):
             with contextlib.suppress(OSError, FaninError):
-                if folder.stat().st_uid == os.getuid():
+                found = folder.lstat()  # another user may have made a link
+                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
                     device_status(folder / NIC)
                     if (connection := _ask(folder, TAKE + _environment())) is not None:
                         return folder, connection
@@ -89,12 +91,13 @@ def _take() -> tuple[Path, socket.socket] | None:
 
 
 def _environment() -> bytes:
-    """What a NIC must have in common with the run that takes it: its code, and the settings of the user."""
+    """What a NIC must have in common with the run that takes it: its code, the settings of the user, cores, network."""
     found = [importlib.util.find_spec(package) for package in ("fanin_nic", "fanin_wire")]
     code = [Path(path) for spec in found if spec is not None for path in spec.submodule_search_locations or ()]
     changed = max(file.stat().st_mtime_ns for path in code for file in path.rglob("*.py"))
     settings = sorted((name, value) for name, value in os.environ.items() if name.startswith("FANIN_"))
-    return hashlib.sha256(repr((sys.executable, code, changed, settings)).encode()).hexdigest().encode()
+    place = [Path(f"/proc/self/ns/{kind}").stat().st_ino for kind in ("net", "pid")], sorted(os.sched_getaffinity(0))
+    return hashlib.sha256(repr((sys.executable, code, changed, settings, place)).encode()).hexdigest().encode()
 
 
 def _start() -> str:

@@ -58,7 +58,7 @@ def _status_name(status: int) -> str:
     return CompletionStatus(status).name if status in list(CompletionStatus) else str(status)
 
 
-@dataclass
+@dataclass(eq=False)
 class Arrival:
     """A message that has come and is wanted by nobody yet. data: None of an offer, which waits at the sender."""
 
@@ -234,7 +234,10 @@ class Messages:
             def later() -> None:
                 waits = self._offers.pop(number, None)
                 if waits is not None and not waits.done:
-                    begin()
+                    try:
+                        begin()
+                    except FaninError as error:  # the device has no room
+                        waits.end(error)
 
             peer.backlog.append(later)
 
@@ -293,9 +296,8 @@ class Messages:
 
     # ---- What comes ----
 
-    def _handle(self, completions: list[Any]) -> None:
-        for completion in completions:
-            self._end_request(completion)
+    def _handle(self, completion: Any) -> None:
+        self._end_request(completion)
         while self._waiting and self._free:
             self._send(*self._waiting.popleft())
 

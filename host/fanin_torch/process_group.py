@@ -481,6 +481,11 @@ class _AsStep:
     def test(self) -> bool:
         return self._work.is_completed()
 
+    @property
+    def done(self) -> bool:
+        """Whether it has ended; without looking."""
+        return self._work.has_ended
+
 
 def _await_end(request: Any) -> None:
     try:

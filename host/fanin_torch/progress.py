@@ -1,13 +1,14 @@
 """Who takes the completions of messages: whoever waits for a message; a thread, while nobody does.
 
 A message that another thread sees first costs its waiter two changes of threads more. So the thread keeps away from the
-queue as long as others have waited a moment ago.
+queue while others wait, or did a moment ago.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from fanin.errors import FaninError
 from fanin.verbs import CQ
 
 LOOK_SECONDS = 0.2  # between two looks at what has no completion, such as time-outs
-AWAY_SECONDS = 0.002  # between two looks of the thread whether somebody waits
+AWAY_SECONDS = 0.002  # between two looks of the thread whether others wait in turns
 
 
 class Progress:
@@ -30,24 +31,27 @@ class Progress:
         name: str,
         cq: CQ,
         lock: threading.RLock,
-        handle: Callable[[list[Any]], None],
+        handle: Callable[[Any], None],
         look: Callable[[], None],
         fail: Callable[[FaninError], None],
     ) -> None:
         self._cq, self._lock, self._handle, self._look, self._fail = cq, lock, handle, look, fail
-        self._waiting = 0  # threads that take completions, because they wait for some
+        self._taken: deque[Any] = deque()  # completions to be handled: a signal handler may raise in between
+        self._users: list[int] = []  # threads that take completions, because they wait for some
         self._waits = 0  # how often one has begun to
-        self._nobody = threading.Condition(lock)  # waits
-        self._is_open = True
+        self._changed = threading.Condition(lock)  # for those who wait until others have left
+        self._is_away = False  # the thread, until nobody waits
+        self._is_open, self._has_ended = True, False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def until(self, is_over: Callable[[], bool], deadline: float) -> None:
         """Take completions until `is_over`, or until a time of time.monotonic()."""
-        with self._lock:
-            self._waiting += 1
-            self._waits += 1
+        this = threading.get_ident()
         try:
+            with self._lock:
+                self._users.append(this)
+                self._waits += 1
             while True:
                 with self._lock:
                     self._take()
@@ -63,39 +67,60 @@ class Progress:
                 self._fail(error)
         finally:
             with self._lock:
-                self._waiting -= 1
-                if self._waiting == 0:
-                    self._nobody.notify_all()
+                if this in self._users:
+                    self._users.remove(this)
+                if not self._is_open or (self._is_away and not self._users):
+                    self._changed.notify_all()
 
     def close(self) -> None:
-        """Nobody takes completions when this returns, in at most LOOK_SECONDS. The thread itself may call it."""
-        self._is_open = False
-        if self._thread is not threading.current_thread():
-            self._thread.join()
+        """When this returns nobody takes completions; those who do leave within LOOK_SECONDS. Any thread may call it,
+        also one that waits, in a signal handler."""
+        this, own = threading.get_ident(), threading.current_thread() is self._thread
         with self._lock:
-            self._nobody.wait_for(lambda: self._waiting == 0, 2 * LOOK_SECONDS)
+            self._is_open = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: set(self._users) <= {this} and (own or self._has_ended))
 
     def _take(self) -> None:
         count = 1
         while count:
+            while self._taken:
+                self._handle(self._taken.popleft())
             count, completions = self._cq.poll(64)
-            if count:
-                self._handle(completions)
+            self._taken.extend(completions)
 
     def _run(self) -> None:
-        looked, waits = time.monotonic(), 0
         try:
-            while self._is_open:
-                if self._waiting or self._waits != waits:
-                    waits = self._waits
-                    time.sleep(AWAY_SECONDS)
-                elif self._cq.wait(LOOK_SECONDS) and not self._waiting:
-                    with self._lock:
-                        self._take()
-                if time.monotonic() - looked > LOOK_SECONDS:
-                    looked = time.monotonic()
-                    with self._lock:
-                        self._look()
+            self._take_while_nobody_waits()
         except FaninError as error:
             with self._lock:
                 self._fail(error)
+        finally:
+            with self._lock:
+                self._has_ended = True
+                self._changed.notify_all()
+
+    def _take_while_nobody_waits(self) -> None:
+        looked, waits = time.monotonic(), 0
+        while self._is_open:
+            if self._waits != waits:
+                waits = self._waits
+                time.sleep(AWAY_SECONDS)
+            elif self._users:
+                self._keep_away()
+            elif self._cq.wait(LOOK_SECONDS):
+                with self._lock:
+                    if self._is_open and not self._users:
+                        self._take()
+            if time.monotonic() - looked > LOOK_SECONDS:
+                looked = time.monotonic()
+                with self._lock:
+                    if self._is_open:
+                        self._look()
+
+    def _keep_away(self) -> None:
+        """As long as the same thread waits, or LOOK_SECONDS."""
+        with self._lock:
+            self._is_away = True
+            self._changed.wait_for(lambda: not (self._users and self._is_open), LOOK_SECONDS)
+            self._is_away = False

@@ -26,8 +26,9 @@ class Settings(NamedTuple):
 
     @classmethod
     def from_environment(cls) -> Self:
-        """FANIN_TORCH_REPORT, _STRICT, _REPRODUCIBLE, _SLOTS, FANIN_ORDER and FANIN_ROUTE. InvalidRequest names one
-        that is wrong."""
+        """FANIN_TORCH_REPORT, _STRICT, _REPRODUCIBLE, _SLOTS, _KEEP, FANIN_ORDER and FANIN_ROUTE. InvalidRequest names
+        one that is wrong."""
+        kept_seconds()
         order = ORDERS[_one_of("FANIN_ORDER", "rank", ORDERS)]
         return cls(
             report=os.environ.get("FANIN_TORCH_REPORT", "0") not in ("", "0"),

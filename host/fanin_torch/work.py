@@ -150,6 +150,11 @@ class FaninWork(dist.Work):
             self._to_tell = self._end, self._at_end
 
     @property
+    def has_ended(self) -> bool:
+        """Whether its end has been seen."""
+        return self._is_done
+
+    @property
     def has_future(self) -> bool:
         """Whether somebody had asked for its future when it ended."""
         return self._to_tell[0] is not None

@@ -89,10 +89,9 @@ def test_a_ring_has_a_limit_and_a_tree_has_not() -> None:
 
 @pytest.mark.parametrize(
     ("route", "mode", "chunk", "slots"),
-    [("tree", "none", 4096, 64), ("local", "none", abi.LOCAL_CHUNK, 16), ("local", "run", 4096, 64)],
+    [("tree", "none", 4096, 64), ("local", "none", abi.LOCAL_CHUNK, 16), ("local", "run", abi.LOCAL_CHUNK, 16)],
 )
 def test_segments_that_no_packet_carries_are_longer_and_fewer(route: str, mode: str, chunk: int, slots: int) -> None:
-    """But those of a reproducible job, whose slots have a buffer for each rank."""
     job = job_file.describe(Running(STAR, FabricState("any")), place(STAR, 4, route), JobSettings(64, mode))
     assert (job["chunk"], job["slots"]) == (chunk, slots)
 

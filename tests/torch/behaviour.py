@@ -24,7 +24,6 @@ from fanin_torch.process_group import FaninProcessGroup
 from fanin_torch.registered_memory import SHARED, RegisteredMemory
 from tests.torch.rank import await_test, tell_test
 
-LONG = 60_000  # elements of a message that is fetched
 CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 

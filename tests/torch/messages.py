@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -14,7 +13,6 @@ import torch.distributed as dist
 from fanin.errors import InvalidRequest, Timeout
 
 LONG = 60_000  # elements of a message that is fetched
-CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 def messages() -> None:
@@ -148,4 +146,21 @@ def unawaited_messages() -> None:
         receive.wait()
         sent.wait()
         dist.batch_isend_irecv([dist.P2POp(dist.isend, out, after), dist.P2POp(dist.irecv, into, before)])[0].wait()
+    dist.barrier()
+
+
+def batch_of_which_one_is_late() -> None:
+    """The whole batch ends, whoever has waited for how long, and its future too."""
+    rank, group = dist.get_rank(), dist.new_group([0, 1], timeout=timedelta(seconds=2))
+    if rank < 2:
+        operation = dist.irecv if rank == 0 else dist.isend
+        tags = (0, 1) if rank == 0 else (1,)
+        parts = [dist.P2POp(operation, torch.ones(1), 1 - rank, group, tag) for tag in tags]
+        (work,) = dist.batch_isend_irecv(parts)
+        if rank == 0:
+            future = work.get_future()
+            with pytest.raises(RuntimeError, match="TIMEOUT"):
+                work.wait(timedelta(seconds=60))
+            with pytest.raises(RuntimeError, match="TIMEOUT"):
+                future.wait()
     dist.barrier()

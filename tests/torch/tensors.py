@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +14,6 @@ from fanin.errors import InvalidRequest, NoResources
 from fanin_torch.registered_memory import LONGEST_SHARING, MOST_FREE, SHARED
 
 LONG = 60_000  # elements of a message that is fetched
-CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 def copies() -> None:

@@ -32,6 +32,7 @@ def test_collectives_over_a_switch(tree: list[str], program: str) -> None:
 WORKS = ["works", "coalesced", "short_forms", "overlaps"]
 WORKS += ["waiting_callbacks", "order_of_callbacks", "functional_results"]
 MESSAGES = ["messages", "messages_in_any_order", "late_messages", "messages_of_threads", "unawaited_messages"]
+MESSAGES += ["batch_of_which_one_is_late"]
 TENSORS = ["copies", "small_tensors", "resized_storage", "one_element", "too_many_regions", "memory_of_threads"]
 GROUPS = ["groups", "refusals", "abort", "late_rank", "mismatch", "absent", "forked_child"]
 BEHAVIOUR = {"works": WORKS, "messages": MESSAGES, "tensors": TENSORS, "behaviour": GROUPS}

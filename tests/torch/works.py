@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 
 import torch
@@ -10,9 +9,6 @@ import torch.distributed as dist
 from torch.distributed import _functional_collectives as functional
 
 import fanin_torch
-
-LONG = 60_000  # elements of a message that is fetched
-CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 def works() -> None:

@@ -15,7 +15,7 @@
     X(REVOKED, "the program has revoked the communicator")                                                     \
     X(FEW_CALLS, "the communicator has had too few calls to be worth a job (FANIN_MPI_JOIN)")                \
     X(NOT_JOINED, "a non-blocking call came before a call in which its ranks could agree on a job")        \
-    X(ORDER, "the MPI adds floating-point numbers where it did first, in its order (FANIN_MPI_JOIN)")           \
+    X(ORDER, "the MPI has made the first sum of the communicator, so it makes them all (FANIN_MPI_JOIN)")           \
     X(OP, "the program's own operation, or one that devices do not compute")                                  \
     X(TYPE, "devices do not compute with this datatype, or not this operation with it")                       \
     X(ARGUMENTS, "arguments that make no sense: the MPI reports them")                                         \

@@ -41,7 +41,7 @@ def is_valid(e, request):
         return False
     if not is_power_of_two(request.slots) or request.slots < MIN_SLOTS:
         return False
-    if request.flags & REPRODUCIBLE and not has_turns(request):
+    if request.flags & REPRODUCIBLE and not follow_each_other(request):
         return False
     longest = max(e.max_chunk, LOCAL_CHUNK) if request.route == LOCAL else e.max_chunk
     if not is_power_of_two(request.chunk) or not MIN_WQE_CHUNK <= request.chunk <= longest:
@@ -56,7 +56,7 @@ def is_valid(e, request):
 
 
 @internal
-def has_turns(request):
+def follow_each_other(request):
     """Whether the ranks of a queue pair follow each other among those of the node, so that they can be read in turn."""
     behind = request.rank_mask & ~(bit_of(lowest_bit(U64(request.rank_bitmap))) - ONE)
     for _ in range(count_bits(request.rank_bitmap)):

@@ -152,7 +152,7 @@ def continues_slot(slot, address, bit):
 
 @internal
 def add_contributor(e, job, slot, address, bit):
-    """The data are in the sum: clear the bit of their child, and go on if no contribution is missing."""
+    """The data are in the sum, or kept for it: clear the bit of their child, and go on if none is missing."""
     flags = load_u8(address + FLAGS)
     slot.contributions += U64(load_be32(address + CONTRIBUTIONS))
     if flags & WANTS_RESULT:

@@ -153,7 +153,10 @@ JOB = np.dtype(
         ("slot_base", "u4"),  # first slot of the lease
         ("slots", "u4"),  # N
         ("span", "u4"),  # payloads of a segment: 1; more if a chunk within one node is longer than max_chunk
-        ("buffers", "u4"),  # payloads for each slot: those of one segment, in a reproducible job of one for each child
+        (
+            "buffers",
+            "u4",
+        ),  # payloads of a slot: those of a segment; if reproducible, for each device below
         ("window", "u4"),  # positions in flight
         ("chunk", "u4"),
         ("base", "u4"),  # lowest position that is not DONE
@@ -261,7 +264,7 @@ SLOT = np.dtype(
         ("ahead", "u1"),  # Ahead
         ("lacks_data", "u1"),  # 1: the result is here without its data, which are wanted, and lost or late
         ("folded", "u4"),  # reproducible: children that are in the sum, in order
-        ("early", "u8"),  # reproducible: bitmap of the children whose contributions wait in buffers
+        ("early", "u8"),  # reproducible: bitmap of the children whose contributions wait for their turn
         ("rank_missing", "u8"),  # completion bitmap of this node's ranks
         ("node_missing", "u8"),  # completion bitmap of the devices below (ring: of the previous node)
         ("nodes", "u8"),  # ring: nodes that still have to add

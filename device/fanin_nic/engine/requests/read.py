@@ -131,14 +131,14 @@ def waits_for_turn(e, queue, request):
     """Whether the next data of a queue wait for those of ranks before its own. Then the position is begun, and shows
     for which ranks."""
     job = job_at(e, queue.job - 1)
-    if not has_turns(job, queue, request) or is_its_turn(e, job, queue, request.first + queue.read_segments):
+    if not has_ranks_before(job, queue, request) or is_its_turn(e, job, queue, request.first + queue.read_segments):
         return False
     proceed(e, job, begin(e, job, request, queue.read_segments))
     return True
 
 
 @internal
-def has_turns(job, queue, request):
+def has_ranks_before(job, queue, request):
     """Whether ranks before those of a queue must have brought their data."""
     return job.flags & REPRODUCIBLE and request.contributors == CLASS_ALL and ranks_before(job, queue) != ZERO
 
@@ -196,7 +196,7 @@ def run_length(e, job, queue, request, limit):
     """Segments of the next DMA_READ: up to the window, `limit`, and the first segment that other ranks bring."""
     first, position = next_segment(queue, request), request.first + queue.read_segments
     most = min(request.count - queue.read_segments, limit)
-    length, in_turn = 1, has_turns(job, queue, request)
+    length, in_turn = 1, has_ranks_before(job, queue, request)
     while length < most and in_window(e, job, U64(position) + U64(length), length):
         if in_turn and not is_its_turn(e, job, queue, position + length):
             break

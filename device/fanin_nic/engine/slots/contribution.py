@@ -155,7 +155,8 @@ def early_data(e, job, slot, order):
 
 @internal
 def data_of_rank(e, job, slot, order):
-    """Address of the data of a rank of this node, of whose requests the one with this segment is not complete."""
+    """Address of the data of a rank of this node. The request that brings them is not complete before the sum is, so it
+    is still in its queue."""
     ranks = U64(job.rank_mask)
     for _ in range(order):
         ranks &= ranks - ONE

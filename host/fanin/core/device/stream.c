@@ -19,7 +19,8 @@ static int connect_whatever_comes(int descriptor, const struct addrinfo *place)
 {
     struct pollfd ready = {.fd = descriptor, .events = POLLOUT};
     uint64_t deadline = fanin_now_ms() + FANIN_REQUEST_TIMEOUT_MS;
-    socklen_t length = sizeof errno;
+    int error = 0;
+    socklen_t length = sizeof error;
 
     if (connect(descriptor, place->ai_addr, place->ai_addrlen) == 0)
         return 0;
@@ -30,8 +31,9 @@ static int connect_whatever_comes(int descriptor, const struct addrinfo *place)
             errno = EINPROGRESS;
             return -1;
         }
-    getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &errno, &length);
-    return errno ? -1 : 0;
+    getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length);
+    errno = error;
+    return error ? -1 : 0;
 }
 
 /* Exactly so many bytes, which are on their way. */

@@ -123,7 +123,7 @@ static int strict_error(const struct call *call, enum reason reason)
     int code;
 
     if (!shim_settings.strict || reason == REASON_ONE_RANK || reason == REASON_THRESHOLD ||
-        reason == REASON_FEW_CALLS || reason == REASON_ARGUMENTS || reason == REASON_REVOKED)
+        reason == REASON_FEW_CALLS || reason == REASON_ORDER || reason == REASON_ARGUMENTS || reason == REASON_REVOKED)
         return 0;
     code = shim_code_with_text(shim_abi->error_other, shim_reason_texts[reason]);
     shim_warn("STRICT: MPI_%s is not offloaded: %s; unset FANIN_MPI_STRICT", shim_function_names[call->function],
