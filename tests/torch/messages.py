@@ -153,10 +153,10 @@ def batch_of_which_one_is_late() -> None:
     """The whole batch ends, whoever has waited for how long, and its future too."""
     rank, group = dist.get_rank(), dist.new_group([0, 1], timeout=timedelta(seconds=2))
     if rank < 2:
-        operation = dist.irecv if rank == 0 else dist.isend
-        tags = (0, 1) if rank == 0 else (1,)
-        parts = [dist.P2POp(operation, torch.ones(1), 1 - rank, group, tag) for tag in tags]
-        (work,) = dist.batch_isend_irecv(parts)
+        group._start_coalescing()
+        for tag in (0, 1) if rank == 0 else (1,):
+            (dist.irecv if rank == 0 else dist.isend)(torch.ones(1), 1 - rank, group=group, tag=tag)
+        work = group._end_coalescing()
         if rank == 0:
             future = work.get_future()
             with pytest.raises(RuntimeError, match="TIMEOUT"):
