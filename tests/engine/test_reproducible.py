@@ -93,13 +93,14 @@ def turns(ranks: int) -> NicRig:
 def test_node_folds_its_ranks_in_order(memory: dict, order: tuple[int, ...], length: int) -> None:
     """Each is a message ahead of the next that comes."""
     rig = turns(3)
-    data = [np.resize(value, length) for value in VALUES]
+    data = [[(mid + 1) * np.resize(value, length) for value in VALUES] for mid in range(2)]
     results = {(rank, mid): np.zeros(length, "<f4") for rank in range(3) for mid in range(2)}
     for rank in order:
         for mid in range(2):
-            rig.post(data[rank], results[rank, mid], rank, mid=mid, **memory)
+            rig.post(data[mid][rank], results[rank, mid], rank, mid=mid, **memory)
     assert rig.statuses() == [Status.SUCCESS] * 6
-    assert {result.tobytes() for result in results.values()} == {((data[0] + data[1]) + data[2]).tobytes()}
+    for (_, mid), result in results.items():
+        assert result.tobytes() == ((data[mid][0] + data[mid][1]) + data[mid][2]).tobytes()
 
 
 @MEMORY

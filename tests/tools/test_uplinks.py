@@ -109,7 +109,12 @@ def test_the_job_says_what_lies_above_each_node(
     state_root, fabric: Fabric, route: str, switches: list[list[str]], rings: list[int | None]
 ) -> None:
     job = job_file.describe(Running(fabric, FabricState("any")), place(fabric, 4, route), JobSettings(64, "run", True))
-    assert (job["route"], job["slots"], job["reproducible"], job["wide"]) == (route, 64, "run", True)
+    assert (job["route"], job["slots"], job["reproducible"], job["wide"]) == (
+        route,
+        16 if route == "local" else 64,
+        "run",
+        True,
+    )
     nodes = job["nodes"]
     assert isinstance(nodes, list)
     assert [node["switches"] for node in nodes] == switches

@@ -205,9 +205,23 @@ NUMBERS = (
     Mutant(
         "a reproducible job folds in the order of arrival",
         "engine/slots/contribution.py",
-        "CLASS_ONE or U64(slot.folded) == U64(order):\n",
-        "CLASS_ONE or U64(slot.folded) == U64(order) or MUTANT:\n",
+        "if not has_turns(job, slot) or U64(slot.folded) == U64(order):\n",
+        "if not has_turns(job, slot) or U64(slot.folded) == U64(order) or MUTANT:\n",
         test("engine/test_reproducible.py::test_switch_folds_in_the_order_of_the_bits"),
+    ),
+    Mutant(
+        "an early rank is folded with the data of an earlier request",
+        "engine/slots/contribution.py",
+        "    while distance(request.first + request.count, slot.position) <= 0:\n",
+        "    while distance(request.first + request.count, slot.position) <= 0 and not MUTANT:\n",
+        test("engine/test_reproducible.py::test_node_folds_its_ranks_in_order"),
+    ),
+    Mutant(
+        "memory of processes is read out of turn",
+        "engine/requests/read.py",
+        "    return slot.rank_missing & ranks_before(job, queue) == ZERO\n",
+        "    return slot.rank_missing & ranks_before(job, queue) == ZERO or MUTANT\n",
+        test("engine/test_reproducible.py::test_node_folds_its_ranks_in_order"),
     ),
     Mutant(
         "a slot does not forget what it was lent",
