@@ -9,11 +9,13 @@ from fanin_nic.engine import events
 from fanin_nic.engine.engine import Timing
 from fanin_nic.engine.records.tables import JobState
 from fanin_wire.abi import Route, Status
-from fanin_wire.fields import CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY, WAIT_BODY, Opcode
+from fanin_wire.fields import CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY, WAIT_BODY, Flag, Opcode
 from tests.engine.rig import (
+    ALL,
     MILLISECOND,
     NEXT,
     PARENT,
+    PREVIOUS,
     SLOTS,
     NicRig,
     Rig,
@@ -27,6 +29,7 @@ from tests.engine.rig import (
 )
 
 CHUNK = 256
+DATA = int(Flag.HAS_DATA)
 SHORT = CONFIG_BODY.size + HOP_BODY.size
 BOUND, INTERVAL = Timing().detection, Timing().keepalive
 GRANTED = pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2)
@@ -184,6 +187,37 @@ def test_partial_that_never_arrives(acknowledges: bool) -> None:
             elif sent.opcode == Opcode.KEEPALIVE or sent.opcode == Opcode.PROBE:
                 rig.receive(Opcode.KEEPALIVE, sent.destination, source=1)
     assert rig.statuses() == ([Status.PATH_MTU] if acknowledges else [])
+
+
+def test_partial_that_has_arrived_at_last_is_no_path() -> None:
+    """In a ring, where its acknowledgements were lost: a result that comes round says so. Then the result is asked for."""
+    rig = NicRig(Route.RING)
+    rig.post(np.ones(3 * 16, "<f4"))
+
+    def refuse(seconds: float) -> None:
+        end = rig.now + round(seconds * 10**9)
+        while rig.now < end:
+            for sent in rig.tick(INTERVAL // 2):
+                if sent.opcode == Opcode.PROBE:
+                    about = {name: sent.ceth[name] for name in ("position", "seg", "token")}
+                    rig.receive(Opcode.ACK, NEXT, **about, source=1)
+                elif sent.opcode == Opcode.KEEPALIVE:
+                    rig.receive(Opcode.KEEPALIVE, sent.destination, source=1)
+
+    refuse(0.7 * BOUND / 10**9)
+    slot = rig.slot(2)  # it began here
+    about = {name: int(slot[name]) for name in ("op", "dtype", "mid", "sid")} | place(2) | {"source": 2}
+    rig.receive(
+        Opcode.RESULT,
+        PREVIOUS,
+        np.full(16, 3, "<f4").tobytes(),
+        **about,
+        flags=ALL | DATA,
+        node_bitmap=0b011,
+        rank_bitmap=0b011,
+    )
+    refuse(0.7 * BOUND / 10**9)
+    assert rig.job["state"] == JobState.ACTIVE
 
 
 def test_few_questions_blame_no_path() -> None:

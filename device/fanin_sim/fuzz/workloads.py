@@ -138,4 +138,22 @@ WORKLOADS = (
     Workload("three levels, a stream of short messages", UNEVEN, Route.TREE, postings=STREAM),
     Workload("rings below a switch, a stream of short messages", MIXED, Route.TREE, postings=STREAM),
     Workload("a node, reproducible", NODE, Route.LOCAL, ranks=3, reproducible="run", postings=SMALL_FLOATS),
+    Workload(
+        "a node, reproducible, process memory",
+        NODE,
+        Route.LOCAL,
+        ranks=4,
+        reproducible="run",
+        process_memory=True,
+        postings=SMALL_FLOATS,
+    ),
+    Workload(
+        "a ring of 3, reproducible, process memory",
+        Topology.direct(3),
+        Route.RING,
+        ranks=2,
+        reproducible="run",
+        process_memory=True,
+        postings=REDUCTIONS,
+    ),
 )

@@ -102,6 +102,7 @@ def on_result(e, job, header, payload):
         return
     note_arrival(job, header.position)
     slot.unacked &= ~SENT_CONTRIBUTION  # this result contains the share of the next node, which had our partial
+    slot.first_asked = ZERO  # what is asked for from now on is the result
     note_result(slot, header)
     slot.wants = U64(header.rank_bitmap)
     if header.flags & HAS_DATA:
