@@ -190,7 +190,7 @@ def test_partial_that_never_arrives(acknowledges: bool) -> None:
 
 
 def test_partial_that_has_arrived_at_last_is_no_path() -> None:
-    """In a ring, where its acknowledgements were lost: a result that comes round says so. Then the result is asked for."""
+    """In a ring, where its acknowledgements were lost: a result that comes round says so."""
     rig = NicRig(Route.RING)
     rig.post(np.ones(3 * 16, "<f4"))
 
