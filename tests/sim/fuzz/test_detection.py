@@ -38,11 +38,11 @@ def half(base):
     return base * 0.5
 
 
-def first_broken(runner: ScheduleRunner, violation: Violation, **changes) -> Outcome:
-    """The first seed with a violation. `changes` apply to all plans."""
+def first_broken(runner: ScheduleRunner, violation: Violation, faults: int = 0, **changes) -> Outcome:
+    """The first seed with a violation, and so many faults. `changes` apply to all plans."""
     for seed in range(WITHIN):
         outcome = runner.run(runner.plan(seed)._replace(**changes))
-        if outcome.violation == violation:
+        if outcome.violation == violation and len(outcome.faults) >= faults:
             return outcome
     raise AssertionError(f"{violation.name} does not occur in {WITHIN} seeds")
 
@@ -63,7 +63,7 @@ def test_an_event_that_returns_no_integer_is_refused() -> None:
 def test_an_engine_without_timers_hangs_after_one_loss(runner: ScheduleRunner) -> None:
     runner.world(0).record["on_tick"] = entry_point(tick_without_timers, 2)
     below_a_switch = {"workload": 0, "profile": Profile.LOSSY, "planned": (), "incarnations": 1}
-    broken = first_broken(runner, Violation.OPERATION_HANGS, **below_a_switch)
+    broken = first_broken(runner, Violation.OPERATION_HANGS, faults=2, **below_a_switch)
     short = shrink(runner, broken)
     assert short.outcome.violation == broken.violation
     assert len(short.faults) == 1 < len(broken.faults)
