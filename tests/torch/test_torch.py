@@ -96,10 +96,14 @@ def test_training_goes_on_after_a_kill(local: list[str], tmp_path: Path) -> None
             print(f"rank {rank}: {ranks.line(rank)}")
 
 
-def test_wrong_setting(local: list[str]) -> None:
-    with Ranks("behaviour.strict", 2, local, FANIN_TORCH_SLOTS="5") as ranks:
+WRONG = {"FANIN_TORCH_SLOTS": "a power of two", "FANIN_TORCH_KEEP": "a number of seconds", "FANIN_ORDER": "one of rank"}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_setting(local: list[str], name: str) -> None:
+    with Ranks("behaviour.strict", 2, local, **{name: "5 s"}) as ranks:
         for error in ranks.finish(code=1):
-            assert "INVALID_REQUEST: FANIN_TORCH_SLOTS is '5'. Set it to a power of two" in error
+            assert f"INVALID_REQUEST: {name} is '5 s'. Set it to {WRONG[name]}" in error
 
 
 @pytest.mark.parametrize("name", ["short", "l" + 90 * "o" + "ng"])
@@ -117,7 +121,7 @@ def test_a_fabric_for_the_run(tmp_path: Path, bench: object, name: str) -> None:
 def test_the_next_run_takes_the_nic(tmp_path: Path, bench: object) -> None:
     """Of the same user, with the same settings, when no rank uses it."""
     guards = []
-    for keep in ("600", "600", "1"):
+    for keep in ("60", "60", "1"):
         environment = {"TMPDIR": str(tmp_path), "FANIN_TORCH_KEEP": keep}
         torchrun(2, "-m", "tests.torch.rank", "behaviour.no_device", **environment)
         guards.append(int((tmp_path / "guard.pid").read_text()))

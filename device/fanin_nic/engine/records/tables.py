@@ -153,10 +153,7 @@ JOB = np.dtype(
         ("slot_base", "u4"),  # first slot of the lease
         ("slots", "u4"),  # N
         ("span", "u4"),  # payloads of a segment: 1; more if a chunk within one node is longer than max_chunk
-        (
-            "buffers",
-            "u4",
-        ),  # payloads of a slot: those of a segment; if reproducible, for each device below
+        ("buffers", "u4"),  # payloads of a slot: those of a segment; if reproducible, for each device below
         ("window", "u4"),  # positions in flight
         ("chunk", "u4"),
         ("base", "u4"),  # lowest position that is not DONE
