@@ -46,7 +46,6 @@ def end_of_log(folder: Path) -> str:
 def main() -> None:
     """Entry point."""
     folder, environment, keep = Path(sys.argv[1]), sys.argv[2].encode(), float(sys.argv[3])
-    os.chdir("/")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: for the ranks
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     with socket.socket(socket.AF_UNIX) as listener:
@@ -56,6 +55,7 @@ def main() -> None:
         try:
             nic = _start_nic(folder)
             if nic is not None:
+                os.chdir("/")  # not before: settings may name files from where the program was started
                 print("ready", flush=True)
                 serve(listener, nic, environment, keep)
         finally:
