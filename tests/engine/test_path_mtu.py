@@ -112,6 +112,20 @@ def test_path_that_loses_long_packets_ends_the_join(
     assert rig.now - start > BOUND
 
 
+def test_path_that_loses_packets_of_any_length_is_no_path() -> None:
+    """For the detection time, full ones get lost by chance, and some short ones arrive."""
+    rig, _ = asking()
+    start, shorts = rig.now, 0
+    while rig.now < start + 2 * BOUND:
+        rig.receive(Opcode.KEEPALIVE, PARENT, source=0)
+        for packet in rig.tick(INTERVAL // 4):
+            is_short = packet.opcode == Opcode.CONFIG and len(packet.payload) == SHORT
+            shorts += is_short
+            if is_short and shorts % 3 == 0:
+                rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=PENDING, seg=1, node_bitmap=2)
+    assert rig.job["state"] == JobState.CONFIGURING
+
+
 def test_device_above_that_comes_late_is_no_path() -> None:
     """Its first answer, just before the time is over, is to a short CONFIG."""
     rig, _ = asking()

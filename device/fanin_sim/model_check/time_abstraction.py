@@ -28,7 +28,7 @@ JOB_CONSTANTS = {
     "high_water": 0,
     "unanswered_configs": 0,
     "config_is_short": 0,
-    "carries_short": 0,
+    "short_answers": 0,
     "path_proved_at": 0,
     "stood_still": 0,
 }

@@ -3,7 +3,8 @@
 A CONFIG is padded to the length of the longest packet of its job, and the CONFIG_ACK(SUCCESS) that answers it, too. So
 a job becomes active only over paths that carry its packets both ways. A path that loses long packets alone looks like a
 device that is not up: nothing answers. To tell them apart, every other CONFIG is short once a few of full length are
-unanswered. Answers to short ones alone, for the detection time, are the sign of such a path.
+unanswered. Answers to short ones alone, for the detection time and eight in a row, are the sign of such a path: where
+packets of any length get lost alike, one job in 256 would see that at most.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fanin_wire.abi import Status
 PATH_MTU, PENDING, SUCCESS = int(Status.PATH_MTU), int(Status.PENDING), int(Status.SUCCESS)
 CONFIG_ROW, CONFIG_ACK_ROW = 0, 1  # of a job, in the table of bodies of full length
 FULL_CONFIGS = 3  # unanswered, before short ones are tried
+SHORT_ANSWERS = 8  # in a row, that are the sign of a path which loses long packets
 
 
 @internal
@@ -27,7 +29,7 @@ def begin_proof(e, job):
     """Begin to ask the device above, or the next node."""
     job.unanswered_configs = 0
     job.config_is_short = 0
-    job.carries_short = 0
+    job.short_answers = 0
     job.path_proved_at = e.now
 
 
@@ -63,20 +65,20 @@ def proves_path(e, job, header):
     lengths answers with a short CONFIG_ACK, which proves one direction."""
     is_short = job.config_is_short and U64(header.length) < U64(job.chunk)
     if is_short and (header.status == PENDING or header.status == SUCCESS):
-        if not job.carries_short:
+        if not job.short_answers:
             job.path_proved_at = e.now
-        job.carries_short = 1
+        job.short_answers = min(job.short_answers + 1, SHORT_ANSWERS)
         return False
     job.path_proved_at = e.now
     job.unanswered_configs = 0
-    job.carries_short = 0
+    job.short_answers = 0
     return True
 
 
 @internal
 def loses_long_packets(e, job):
-    """Whether short CONFIGs alone have been answered for the detection time."""
-    return job.carries_short and e.now - job.path_proved_at > e.detection
+    """Whether short CONFIGs alone have been answered, often and for the detection time."""
+    return job.short_answers >= SHORT_ANSWERS and e.now - job.path_proved_at > e.detection
 
 
 @internal

@@ -185,7 +185,7 @@ JOB = np.dtype(
         ("unanswered_configs", "u1"),  # of full length, since the last answer to one
         ("config_is_short", "u1"),  # 1: the last CONFIG was
         ("next_has_answered", "u1"),  # 1: the next node of a ring has sent an ACK, so it takes part as well
-        ("carries_short", "u1"),  # 1: a short CONFIG was answered since the last answer to one of full length
+        ("short_answers", "u1"),  # to short CONFIGs, in a row since the last answer to one of full length
         ("hears_group", "u8"),  # devices below whose last contribution had HEARS_GROUP
         ("rank_mask", "u8"),
         ("rank_joined", "u8"),
