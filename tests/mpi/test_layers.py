@@ -9,7 +9,7 @@ import pytest
 
 SHIM = Path(__file__).parents[2] / "host/fanin/mpi"
 # From the bottom up
-LAYERS = ["abi", "report", "thresholds", "settings", "comm", "calls", "requests", "tune", "init", "entry"]
+LAYERS = ["abi", "report", "presence", "thresholds", "settings", "comm", "calls", "requests", "tune", "init", "entry"]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 SOURCES = sorted(SHIM.rglob("*.[ch]"))
 

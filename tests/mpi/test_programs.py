@@ -133,6 +133,16 @@ def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fab
     assert (done, left) == (3 * 64, 3 * 3), ended.stderr
 
 
+def test_a_communicator_asks_again_when_there_was_no_room(mpi: Mpi, fabrics: Fabrics) -> None:
+    """After 1,024 calls. Its rank has room for 63 jobs beside that of MPI_COMM_WORLD, and makes 70."""
+    ended = mpi.run(3, [mpi.build("mixed"), "room"], fabrics.variables(3, "local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "room: 0 wrong" in ended.stdout
+    done, left = offloaded(ended.stderr)["Allreduce"]
+    assert (done, left) == (3 * (63 + 1100 - 1023), 3 * (7 + 1023)), ended.stderr
+    assert f"NO_ROOM {left}" in ended.stderr
+
+
 def test_a_communicator_joins_when_its_calls_are_worth_a_job(mpi: Mpi, fabrics: Fabrics) -> None:
     variables = fabrics.variables(3, "tree", FANIN_MPI_JOIN="auto", FANIN_MPI_STRICT="1")
     ended = mpi.run(3, [mpi.build("mixed"), "worth"], variables)

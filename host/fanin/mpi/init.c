@@ -8,6 +8,7 @@
 #include "comm/communicator.h"
 #include "comm/device.h"
 #include "comm/members.h"
+#include "presence/presence.h"
 #include "report.h"
 #include "requests/progress.h"
 #include "requests/requests.h"
@@ -18,6 +19,7 @@
 
 #define MAX_FABRICS 300 /* of a warning, in words */
 #define MAX_PATH 512
+#define MAX_ASKED 1024 /* ranks of a world in which each asks the launcher for all */
 
 static void say_why_not(int all, int first, enum fanin_status status)
 {
@@ -46,6 +48,26 @@ static void say_why_not(int all, int first, enum fanin_status status)
                   fanin_status_name(status), first, shim_host_of(first), fanin_status_remedy(status));
 }
 
+/* Whether all ranks have the shim, as far as the launcher tells. If not, a line says so: of rank 0, or of the first
+ * that has it behind ranks that do not (launchers start the same program in a row of ranks). */
+static int is_everywhere(int rank, int ranks)
+{
+    int absent = 0;
+
+    if (ranks > MAX_ASKED || shim_presence_of(0) == NOT_KNOWN)
+        return 1;
+    while (absent < ranks && shim_presence_of(absent) == PRESENT)
+        absent++;
+    if (absent == ranks)
+        return 1;
+    shim_read_settings(); /* each its own: those of rank 0 may not be there */
+    if (shim_settings.report != REPORT_NONE && (rank == 0 || (!absent && shim_presence_of(rank - 1) == ABSENT)))
+        shim_warn("NOT_EVERYWHERE: collectives stay with MPI: rank %d runs without this library. Preload it in all "
+                  "ranks or in none; a program that is linked statically, or that runs as another user, can not "
+                  "have it", absent);
+    return 0;
+}
+
 /* Whether all ranks have a device. */
 static int agree(int rank, int ranks)
 {
@@ -69,7 +91,7 @@ void shim_begin(void)
     shim_begin_counting();
     pmpi.Comm_rank(shim_handle(COMM_WORLD), &rank);
     pmpi.Comm_size(shim_handle(COMM_WORLD), &ranks);
-    if (ranks == 1 || begun++)
+    if (ranks == 1 || begun++ || !is_everywhere(rank, ranks))
         return;
     if (rank == 0)
         shim_read_settings();

@@ -12,6 +12,7 @@
     X(INTERCOMM, "the communicator has two groups")                                                           \
     X(OTHER_WORLD, "some of its ranks were started apart, or without MPI_Init")                               \
     X(REFUSED, "its ranks could not join a job")                                                              \
+    X(NO_ROOM, "the devices had no room for its job; it asks again after some calls")                         \
     X(REVOKED, "the program has revoked the communicator")                                                     \
     X(FEW_CALLS, "the communicator has had too few calls to be worth a job (FANIN_MPI_JOIN)")                \
     X(NOT_JOINED, "a non-blocking call came before a call in which its ranks could agree on a job")        \

@@ -21,6 +21,7 @@ static const struct scene {
     {"worth", become_worth_a_job},
     {"between", join_between_nonblocking_calls},
     {"queues", use_up_queues},
+    {"room", wait_for_room},
     {"threads", use_threads},
     {"left", leave_to_mpi},
     {"aliases", alias_buffers},

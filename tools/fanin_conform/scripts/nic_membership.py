@@ -82,7 +82,7 @@ def path_that_loses_long_packets(tester: Tester) -> None:
     job.expect_config()
     seen, step = tester.config_lengths[job.jid], 0.05
     answered = SLOW_REPEATS
-    for _ in range(round((tester.profile.detection_s + 3.0) / step)):
+    for _ in range(round((tester.profile.detection_s + 4.0) / step)):
         tester.spend(step, step=step)
         if len(seen) > answered and seen[-1] < job.chunk:
             answered = len(seen)

@@ -12,15 +12,15 @@
 enum { STANDARD, OPEN_MPI, MPICH }; /* rows of the next table, columns of those below */
 
 static const struct mpi_abi families[] = {
-    [STANDARD] = {.name = "mpi-abi", .in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3,
+    [STANDARD] = {.name = "mpi-abi", .speaks_pmi = 1, .in_place = 1, .any_source = -1, .any_tag = -2, .proc_null = -3,
                   .thread_multiple = 4096, .combiner_named = 101, .combiner_dup = 102, .combiner_contiguous = 103,
                   .combiner_f90_first = 113, .combiner_f90_last = 115, .error_other = 16, .status_bytes = 32},
     [OPEN_MPI] = {.name = "open-mpi", .in_place = 1, .any_source = -1, .any_tag = -1, .proc_null = -2,
                   .thread_multiple = 3, .combiner_named = 0, .combiner_dup = 1, .combiner_contiguous = 2,
                   .combiner_f90_first = 14, .combiner_f90_last = 16, .error_other = 16, .error_proc_failed = 75,
                   .error_revoked = 77, .proc_failed_since = "PMPIX_Comm_revoke", .status_bytes = 24},
-    [MPICH] = {.name = "mpich", .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1, .proc_null = -1,
-               .thread_multiple = 3, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3,
+    [MPICH] = {.name = "mpich", .speaks_pmi = 1, .ints = 1, .in_place = -1, .any_source = -2, .any_tag = -1,
+               .proc_null = -1, .thread_multiple = 3, .combiner_named = 1, .combiner_dup = 2, .combiner_contiguous = 3,
                .combiner_f90_first = 15, .combiner_f90_last = 17, .error_other = 15, .error_proc_failed = 101,
                .checks_aliases = 1, .status_source = 2, .status_bytes = 20, .status_ignore = 1},
 };

@@ -14,6 +14,7 @@ enum { UNDEFINED = -32766 }; /* MPI_UNDEFINED is the same everywhere */
 
 struct mpi_abi {
     const char *name;      /* of the family, as users write it */
+    int speaks_pmi;        /* PMI-1 with its launcher, not PMIx */
     int ints;              /* handles are ints: the upper half of a register has no meaning */
     int in_place;          /* MPI_IN_PLACE */
     int any_source, any_tag, proc_null;

@@ -103,6 +103,8 @@ static enum reason judge(const struct call *call, enum form form, struct decoded
     *found = communicator = shim_communicator(call->comm);
     if (!communicator)
         return REASON_ARGUMENTS;
+    if (communicator->reason == REASON_NO_ROOM && (form == NONBLOCKING || !shim_asks_again(communicator)))
+        return communicator->reason;
     if (communicator->reason != NO_REASON && communicator->reason != REASON_NOT_JOINED)
         return communicator->reason;
     if (communicator->reason == NO_REASON && shim_is_revoked(call->comm))

@@ -11,6 +11,7 @@
 /* Calls, or bytes of calls, that take an MPI some milliseconds, as forming a job does. */
 #define WORTH_CALLS 64
 #define WORTH_BYTES (4 << 20)
+#define PATIENCE 1024 /* calls before a communicator asks again for a job; then twice as many each time */
 
 int shim_active;
 static int keyval;
@@ -24,6 +25,14 @@ int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes)
     communicator->calls++;
     communicator->bytes += bytes;
     return shim_settings.join != JOIN_AUTO || communicator->calls > WORTH_CALLS || communicator->bytes > WORTH_BYTES;
+}
+
+int shim_asks_again(struct communicator *communicator)
+{
+    if (++communicator->without_room < communicator->patience)
+        return 0;
+    communicator->reason = REASON_NOT_JOINED;
+    return 1;
 }
 
 /* MPI_Comm_delete_attr_function: the communicator is about to be freed. */
@@ -136,6 +145,9 @@ void shim_join_communicator(struct communicator *communicator, int early)
 {
     communicator->is_to_join = 0;
     communicator->reason = shim_form_job(communicator, early, &communicator->job);
+    communicator->without_room = 0;
+    if (communicator->reason == REASON_NO_ROOM)
+        communicator->patience = communicator->patience ? 2 * communicator->patience : PATIENCE;
 }
 
 void shim_communicator_created(handle comm)

@@ -11,6 +11,8 @@ struct communicator {
     int rank, ranks;
     enum reason reason;        /* why the MPI does its calls: REASON_NOT_JOINED as yet; NO_REASON if it has a job */
     struct fanin_communicator *job;
+    uint64_t without_room;     /* calls since the devices had no room for its job. Equal on all ranks */
+    uint64_t patience;         /* how many there are before it asks again */
     uint64_t calls, bytes;     /* of those that could have been offloaded if there had been a job. Equal on all ranks */
     int is_not_revoked;        /* its job has ended, and the MPI has had time to tell of a revocation */
     int has_order_of_mpi;      /* the MPI has added floating-point numbers, and goes on to do so. Equal on all ranks */
@@ -60,8 +62,12 @@ static inline struct communicator *shim_recent_communicator(handle comm)
 struct communicator *shim_communicator(handle comm);
 
 /* Form the job of a communicator that is not joined yet. All its ranks call this at the same point, and get the same
- * reason: none or REASON_REFUSED. `early`, before the communicator is used, it may also stay REASON_NOT_JOINED. */
+ * reason: none, REASON_REFUSED or REASON_NO_ROOM. `early`, before the communicator is used, it may also stay
+ * REASON_NOT_JOINED. */
 void shim_join_communicator(struct communicator *communicator, int early);
+
+/* Count a call of a communicator for whose job the devices had no room, and tell whether it may ask again now. */
+int shim_asks_again(struct communicator *communicator);
 
 /* Count a call of `bytes` that could be offloaded if its communicator had a job, and tell whether it is worth one. */
 int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes);

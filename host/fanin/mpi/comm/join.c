@@ -81,9 +81,17 @@ static enum fanin_status begin_join(const struct fanin_job *description, uint32_
     return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }
 
-/* A device answers when all ranks have joined, so the others would wait for one that is refused. Returns whether all
- * have joined; else rank 0 says why not, if the MPI let the ranks tell each other. */
-static int await_all(struct fanin_communicator *job, enum fanin_status status, const char *complaint,
+/* Why a communicator stays with the MPI, by the status of its ranks' joining. Other jobs give back what they have. */
+static enum reason reason_of(enum fanin_status status)
+{
+    if (status == FANIN_SUCCESS)
+        return NO_REASON;
+    return status == FANIN_NO_RESOURCES || status == FANIN_JID_IN_USE ? REASON_NO_ROOM : REASON_REFUSED;
+}
+
+/* A device answers when all ranks have joined, so the others would wait for one that is refused. If not all have
+ * joined, rank 0 says why not, if the MPI let the ranks tell each other. */
+static enum reason await_all(struct fanin_communicator *job, enum fanin_status status, const char *complaint,
                      const struct communicator *communicator, uint32_t *statuses)
 {
     struct fanin_join_reply reply;
@@ -98,14 +106,14 @@ static int await_all(struct fanin_communicator *job, enum fanin_status status, c
             status = FANIN_TIMEOUT;
         mine = status;
         if (tell_all(&mine, statuses, sizeof mine, communicator->handle))
-            return 0;
+            return REASON_REFUSED;
         decisive = decisive_rank(statuses, communicator->ranks);
     } while (statuses[decisive] == FANIN_PENDING);
     if (statuses[decisive] != FANIN_SUCCESS && communicator->rank == 0)
         shim_warn("%s: a communicator of %d ranks stays with MPI: rank %d could not join its job%s%s",
                   fanin_status_name(statuses[decisive]), communicator->ranks, decisive, *complaint ? ": " : "",
                   complaint);
-    return statuses[decisive] == FANIN_SUCCESS;
+    return reason_of(statuses[decisive]);
 }
 
 /* records, statuses: room for those of all ranks. */
@@ -116,6 +124,7 @@ static enum reason form(const struct communicator *communicator, int early, cons
     enum fanin_status status = FANIN_INVALID_REQUEST;
     struct record mine = describe_self();
     struct fanin_job description = plan->job;
+    enum reason reason;
 
     if (tell_all(&mine, records, sizeof mine, communicator->handle))
         return REASON_REFUSED;
@@ -133,12 +142,13 @@ static enum reason form(const struct communicator *communicator, int early, cons
         status = begin_join(&description, (uint32_t)communicator->rank, job);
         complaint = status == FANIN_INVALID_REQUEST ? fanin_complaint() : "";
     }
-    if (await_all(*job, status, complaint, communicator, statuses))
-        return NO_REASON;
+    reason = await_all(*job, status, complaint, communicator, statuses);
+    if (reason == NO_REASON)
+        return reason;
     if (*job)
         fanin_abandon(*job);
     *job = NULL;
-    return REASON_REFUSED;
+    return reason;
 }
 
 enum reason shim_form_job(const struct communicator *communicator, int early, struct fanin_communicator **job)

@@ -2,12 +2,16 @@
 #include "comm/members.h"
 #include "abi/pmpi.h"
 #include "comm/device.h"
+#include "presence/presence.h"
+#include "report.h"
 #include "settings.h"
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define LARGEST_CHUNK 4096
+#define ALONE_MS 10000     /* of waiting for all ranks, before this one says so */
 #define FEWER_SLOTS 4      /* there may be many jobs of smaller communicators: each asks for a quarter of the slots */
 
 /* What a rank tells the others. */
@@ -69,6 +73,29 @@ static void find_crowded(void)
     }
 }
 
+/* Tell all ranks, and wait for them. One without the shim never answers: where the launcher has not told, say what this
+ * rank waits for. */
+static int exchange(const struct member *mine)
+{
+    int bytes = sizeof *mine, code, done = 0, status[16];
+    handle byte = shim_handle(TYPE_BYTE), world = shim_handle(COMM_WORLD), request = 0;
+    uint64_t end = fanin_now_ms() + ALONE_MS;
+
+    if (shim_presence_of(0) != NOT_KNOWN || !pmpi.Iallgather)
+        return pmpi.Allgather(mine, bytes, byte, members, bytes, byte, world);
+    code = pmpi.Iallgather(mine, bytes, byte, members, bytes, byte, world, &request);
+    while (!code && !done) {
+        code = pmpi.Test(&request, &done, status);
+        if (!done && fanin_now_ms() > end) {
+            shim_warn("NOT_EVERYWHERE: this rank has waited for %d s in MPI_Init until all ranks have said whether "
+                      "they have a device: preload this library in all ranks or in none", ALONE_MS / 1000);
+            end = UINT64_MAX;
+        }
+        sched_yield();
+    }
+    return code;
+}
+
 void shim_exchange_members(enum fanin_status status, int ranks)
 {
     struct member mine = {.status = status, .place = shim_device.place, .cpus = cpus_of_host()};
@@ -79,8 +106,7 @@ void shim_exchange_members(enum fanin_status status, int ranks)
     member_count = ranks;
     members = calloc((size_t)ranks, sizeof *members);
     /* A rank can not go on alone: the others wait for its message. */
-    if (!members || pmpi.Allgather(&mine, sizeof mine, shim_handle(TYPE_BYTE), members, sizeof mine,
-                                   shim_handle(TYPE_BYTE), shim_handle(COMM_WORLD)))
+    if (!members || exchange(&mine))
         abort();
     find_crowded();
     pmpi.Comm_group(shim_handle(COMM_WORLD), &world_group);

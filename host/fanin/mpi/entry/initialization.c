@@ -2,10 +2,14 @@
 #include "comm/communicator.h"
 #include "entry/entry.h"
 #include "init.h"
+#include "presence/presence.h"
 
 ENTRY(Init, (int *count, char ***arguments), (count, arguments))
 {
-    int code = pmpi.Init(count, arguments);
+    int code;
+
+    shim_say_present();
+    code = pmpi.Init(count, arguments);
 
     if (!code)
         shim_begin();
@@ -14,7 +18,10 @@ ENTRY(Init, (int *count, char ***arguments), (count, arguments))
 
 ENTRY(Init_thread, (int *count, char ***arguments, int required, int *provided), (count, arguments, required, provided))
 {
-    int code = pmpi.Init_thread(count, arguments, required, provided);
+    int code;
+
+    shim_say_present();
+    code = pmpi.Init_thread(count, arguments, required, provided);
 
     if (!code)
         shim_begin();

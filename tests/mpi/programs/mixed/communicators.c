@@ -152,6 +152,26 @@ void use_up_queues(void)
     free(out);
 }
 
+/* The devices have no room for the last of many communicators, and have it again before its last calls. */
+void wait_for_room(void)
+{
+    enum { MANY = 70, CALLS = 1100 };
+    MPI_Comm others[MANY];
+    int one = 1, sum;
+
+    for (int i = 0; i < MANY; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &others[i]);
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, others[i]);
+    }
+    for (int i = 0; i < MANY - 1; i++)
+        MPI_Comm_free(&others[i]);
+    for (int i = 0; i < CALLS; i++) {
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, others[MANY - 1]);
+        expect(sum == ranks, "a sum of the last communicator is wrong");
+    }
+    MPI_Comm_free(&others[MANY - 1]);
+}
+
 struct errand {
     MPI_Comm comm;
     int wrong;

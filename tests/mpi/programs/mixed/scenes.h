@@ -38,6 +38,7 @@ void never_block(void);
 void become_worth_a_job(void);
 void join_between_nonblocking_calls(void);
 void use_up_queues(void);
+void wait_for_room(void);
 void use_threads(void);
 
 /* left.c */

@@ -1,0 +1,76 @@
+"""The library in a part of the ranks: they say so, and all collectives stay with the MPI. Nothing hangs in silence."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fanin.mpi import library_path
+from fanin_tools.fabric.lifecycle import Running
+from tests.fabric.test_namespaces import needs_namespaces
+from tests.mpi.conftest import AS_ROOT, BOUND_S, Fabrics, Mpi
+from tests.mpi.report import offloaded
+from tests.mpi.test_hosts import hosts, run
+from tests.mpi.test_idle import PROGRAM, DebianMpi, debian_mpi
+
+__all__ = ["debian_mpi", "hosts"]  # fixtures
+
+RANKS = 3
+# A rank without the library, as in a part of `mpirun ... : ...` without LD_PRELOAD, or below a launcher that clears it
+WITHOUT = ["sh", "-c", '[ "$PMI_RANK$OMPI_COMM_WORLD_RANK" = "$0" ] && unset LD_PRELOAD; exec "$@"']
+
+
+def absent(errors: str) -> list[str]:
+    """The ranks that lines name as those that have no library."""
+    return re.findall(r"NOT_EVERYWHERE: collectives stay with MPI: rank (\d+) runs without", errors)
+
+
+@pytest.mark.parametrize("rank", ["0", "2"])
+def test_a_rank_without_the_library_is_named(mpi: Mpi, fabrics: Fabrics, rank: str) -> None:
+    """Its results are right, with all that the other ranks would offload. Nobody is named if all have the library."""
+    command = [mpi.build("compare"), "5000"]
+    for words, named in (([*WITHOUT, rank, *command], [rank]), (command, [])):
+        ended = mpi.run(RANKS, words, fabrics.variables(RANKS, "local"))
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert re.search(r"[1-9]\d+ comparisons of each rank, 0 wrong", ended.stdout)
+        assert absent(ended.stderr) == named
+        assert bool(offloaded(ended.stderr)) == (not named)
+
+
+def test_a_rank_without_the_library_with_the_mpi_of_debian(debian_mpi: DebianMpi) -> None:
+    program = debian_mpi.build(PROGRAM)
+    ended = debian_mpi.run(Path(WITHOUT[0]), *WITHOUT[1:], "1", str(program), "3")
+    assert absent(ended.stderr) == ["1"]
+    ended = debian_mpi.run(Path(WITHOUT[0]), *WITHOUT[1:], "1", str(program), "3", FANIN_MPI_REPORT="0")
+    assert "fanin: " not in ended.stderr
+
+
+@needs_namespaces
+def test_a_host_without_the_library_is_named(mpi: Mpi, hosts: Running, tmp_path: Path) -> None:
+    command = [mpi.build("compare"), "5000"]
+    ended = run(mpi, hosts, tmp_path, [*WITHOUT, "1", *command])
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert absent(ended.stderr) == ["1"]
+
+
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # Open MPI has no such launcher
+def test_a_launcher_that_does_not_tell(mpi: Mpi) -> None:
+    """All ranks need the library there. One that waits for the others says what for."""
+    launcher, program = mpi.folder / "bin/mpiexec.gforker", mpi.build("compare")
+    preloaded = ["env", f"LD_PRELOAD={library_path()}", program, "100"]
+    both = subprocess.run([launcher, "-n", "2", *preloaded], capture_output=True, text=True, timeout=BOUND_S)
+    assert both.returncode == 0
+    assert "NOT_EVERYWHERE" not in both.stderr
+    line = [launcher, "-n", "1", *preloaded, ":", "-n", "1", program, "100"]
+    environment = os.environ | AS_ROOT
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True) as one:
+        try:
+            assert one.stderr is not None
+            assert "NOT_EVERYWHERE: this rank has waited for 10 s in MPI_Init" in one.stderr.readline()
+        finally:
+            os.killpg(one.pid, signal.SIGKILL)
