@@ -14,8 +14,11 @@ static void check(enum fanin_status status, const char *what)
 {
     if (status == FANIN_SUCCESS)
         return;
-    fprintf(stderr, "%s: %s: %s %s (%s)\n", what, fanin_status_name(status), fanin_status_meaning(status),
-            fanin_status_remedy(status), fanin_complaint());
+    if (status == FANIN_INVALID_REQUEST || status == FANIN_NOT_SUPPORTED)
+        fprintf(stderr, "%s: %s: %s\n", what, fanin_status_name(status), fanin_complaint());
+    else
+        fprintf(stderr, "%s: %s: %s %s\n", what, fanin_status_name(status), fanin_status_meaning(status),
+                fanin_status_remedy(status));
     exit(1);
 }
 

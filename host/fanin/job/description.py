@@ -21,7 +21,10 @@ from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_CHUNK
 
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
 MOST_WORDS = 640  # bytes of what names missing ranks
-START_REMEDY = "Start the program with `fanin run -n N -- PROGRAM`, or give Communicator a job, rank and socket."
+START_REMEDY = (
+    "Start the program with `fanin run -n N -- PROGRAM` (--mpi is for programs of an MPI), or give Communicator a job, "
+    "rank and socket."
+)
 DESCRIPTION_REMEDY = "Correct the description; `fanin run` writes one, and Job says what its parts mean."
 ROUTES = {
     "auto": int(ffi.typeof("enum fanin_job_limit").relements["FANIN_ROUTE_AUTO"]),

@@ -27,11 +27,16 @@ def doctor(json_output: options.Json = False) -> None:
 def _print_table(results: list[CheckResult]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title="this machine", title_justify="left")
-    for column in ("subject", "state", "found", "needed for", "what to do"):
+    table = Table(title="this machine", title_justify="left", box=None)
+    for column in ("state", "subject", "found", "needed for"):
         table.add_column(column, overflow="fold")  # paths, which nobody can guess the rest of
     for result in results:
-        state = f"[{STYLES[result.level]}]{result.level}[/]"
-        table.add_row(result.subject, state, result.detail, result.enables, result.remedy)
+        state = Text(result.level, STYLES[result.level])
+        table.add_row(state, *map(Text, (result.subject, result.detail, result.enables)))
     Console().print(table)
+    if todo := [result for result in results if result.remedy]:
+        print("\nwhat to do:")
+        for result in todo:
+            print(f"  {result.subject}: {result.remedy}")

@@ -229,7 +229,8 @@ enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank
     uint32_t own;
 
     if (!path || !number)
-        return fanin_complain("the environment lacks %s; start the program with `fanin run -n N -- PROGRAM`",
+        return fanin_complain("the environment lacks %s; start the program with `fanin run -n N -- PROGRAM` (--mpi is "
+                              "for programs of an MPI)",
                               path ? "FANIN_RANK" : "FANIN_JOB");
     if (fanin_job_of_file(path, &read))
         return FANIN_INVALID_REQUEST;
