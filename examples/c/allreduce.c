@@ -13,11 +13,11 @@ static void check(enum fanin_status status, const char *what)
 {
     if (status == FANIN_SUCCESS)
         return;
-    if (status == FANIN_INVALID_REQUEST || status == FANIN_NOT_SUPPORTED)
-        fprintf(stderr, "%s: %s: %s\n", what, fanin_status_name(status), fanin_complaint());
+    if (*fanin_complaint()) /* what was wrong here, or who failed */
+        fprintf(stderr, "%s: %s: %s. ", what, fanin_status_name(status), fanin_complaint());
     else
-        fprintf(stderr, "%s: %s: %s %s\n", what, fanin_status_name(status), fanin_status_meaning(status),
-                fanin_status_remedy(status));
+        fprintf(stderr, "%s: %s: %s ", what, fanin_status_name(status), fanin_status_meaning(status));
+    fprintf(stderr, "%s\n", fanin_status_remedy(status));
     exit(1);
 }
 

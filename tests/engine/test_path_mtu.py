@@ -113,17 +113,30 @@ def test_path_that_loses_long_packets_ends_the_join(
 
 
 def test_path_that_loses_packets_of_any_length_is_no_path() -> None:
-    """For the detection time, full ones get lost by chance, and some short ones arrive."""
+    """Seven short ones are answered in a row, for longer than the detection time, then a full one, and so on."""
     rig, _ = asking()
-    start, shorts = rig.now, 0
-    while rig.now < start + 2 * BOUND:
-        rig.receive(Opcode.KEEPALIVE, PARENT, source=0)
-        for packet in rig.tick(INTERVAL // 4):
-            is_short = packet.opcode == Opcode.CONFIG and len(packet.payload) == SHORT
-            shorts += is_short
-            if is_short and shorts % 3 == 0:
-                rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=PENDING, seg=1, node_bitmap=2)
-    assert rig.job["state"] == JobState.CONFIGURING
+
+    def spend(intervals: int) -> list[int]:
+        lengths: list[int] = []
+        for _ in range(4 * intervals):
+            rig.receive(Opcode.KEEPALIVE, PARENT, source=0)
+            lengths += [len(sent.payload) for sent in rig.tick(INTERVAL // 4) if sent.opcode == Opcode.CONFIG]
+        return lengths
+
+    def answer(length: int, times: int = 1) -> None:
+        for _ in range(times):
+            while length not in spend(1):
+                continue
+            rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=PENDING, seg=1, node_bitmap=2)
+
+    for _ in range(3):
+        answer(SHORT, 7)
+        spend(2 * BOUND // INTERVAL)
+        assert rig.job["state"] == JobState.CONFIGURING
+        answer(CHUNK)
+    answer(SHORT, 8)
+    spend(BOUND // INTERVAL)
+    assert rig.answer()[0] == Status.PATH_MTU
 
 
 def test_device_above_that_comes_late_is_no_path() -> None:

@@ -58,6 +58,15 @@ def test_a_host_without_the_library_is_named(mpi: Mpi, hosts: Running, tmp_path:
     assert absent(ended.stderr) == ["1"]
 
 
+@pytest.mark.parametrize("scene", ["signals", "session", "function"])
+def test_nothing_else_is_in_the_way(mpi: Mpi, fabrics: Fabrics, scene: str) -> None:
+    """What the ranks say to the launcher bears signals, and comes in time where a session comes before MPI_Init."""
+    ended = mpi.run(RANKS, [mpi.build("begin"), scene], fabrics.variables(RANKS, "local"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout == f"{scene}: the sum is {RANKS}\n"
+    assert "NOT_EVERYWHERE" not in ended.stderr
+
+
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # Open MPI has no such launcher
 def test_a_launcher_that_does_not_tell(mpi: Mpi) -> None:
     """All ranks need the library there. One that waits for the others says what for."""

@@ -19,7 +19,7 @@
 
 #define MAX_FABRICS 300 /* of a warning, in words */
 #define MAX_PATH 512
-#define MAX_ASKED 1024 /* ranks of a world in which each asks the launcher for all */
+#define MAX_ASKED 512 /* ranks of a world in which each asks the launcher for all */
 
 static void say_why_not(int all, int first, enum fanin_status status)
 {
@@ -52,16 +52,18 @@ static void say_why_not(int all, int first, enum fanin_status status)
  * that has it behind ranks that do not (launchers start the same program in a row of ranks). */
 static int is_everywhere(int rank, int ranks)
 {
-    int absent = 0;
+    enum presence found = PRESENT;
+    int absent = 0, speaks;
 
-    if (ranks > MAX_ASKED || shim_presence_of(0) == NOT_KNOWN)
+    if (ranks > MAX_ASKED || shim_presence_of(rank) != PRESENT) /* what this rank has said has not come through */
         return 1;
-    while (absent < ranks && shim_presence_of(absent) == PRESENT)
+    while (absent < ranks && (found = shim_presence_of(absent)) == PRESENT)
         absent++;
-    if (absent == ranks)
+    if (absent == ranks || found == NOT_KNOWN)
         return 1;
-    shim_read_settings(); /* each its own: those of rank 0 may not be there */
-    if (shim_settings.report != REPORT_NONE && (rank == 0 || (!absent && shim_presence_of(rank - 1) == ABSENT)))
+    shim_read_settings(); /* each its own, since those of rank 0 may not be there: strict calls fail on all ranks */
+    speaks = rank == 0 || (absent == 0 && (rank == 1 || shim_presence_of(rank - 1) == ABSENT));
+    if (speaks && shim_settings.report != REPORT_NONE)
         shim_warn("NOT_EVERYWHERE: collectives stay with MPI: rank %d runs without this library. Preload it in all "
                   "ranks or in none; a program that is linked statically, or that runs as another user, can not "
                   "have it", absent);
@@ -73,7 +75,7 @@ static int agree(int rank, int ranks)
 {
     int first = ranks, all = 1;
 
-    shim_exchange_members(shim_pack_adds_nothing() ? shim_open_device(rank, ranks) : FANIN_NOT_SUPPORTED, ranks);
+    shim_exchange_members(shim_pack_adds_nothing() ? shim_open_device(rank, ranks) : FANIN_NOT_SUPPORTED, rank, ranks);
     for (int other = ranks - 1; other >= 0; other--) {
         first = shim_status_of(other) == FANIN_SUCCESS ? first : other;
         all &= shim_status_of(other) == FANIN_NO_DEVICE;

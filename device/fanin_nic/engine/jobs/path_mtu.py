@@ -3,8 +3,8 @@
 A CONFIG is padded to the length of the longest packet of its job, and the CONFIG_ACK(SUCCESS) that answers it, too. So
 a job becomes active only over paths that carry its packets both ways. A path that loses long packets alone looks like a
 device that is not up: nothing answers. To tell them apart, every other CONFIG is short once a few of full length are
-unanswered. Answers to short ones alone, for the detection time and eight in a row, are the sign of such a path: where
-packets of any length get lost alike, one job in 256 would see that at most.
+unanswered. If short ones alone are answered, eight in a row and for the detection time, the path loses long packets:
+where packets of any length get lost alike, at most one row of answers in 256 looks so.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@
     X(Init, (int *, char ***))                                                                                      \
     X(Init_thread, (int *, char ***, int, int *))                                                                   \
     X(Query_thread, (int *))                                                                                        \
+    X(Session_init, (handle, handle, void *))                                                                       \
     X(Get_library_version, (char *, int *))                                                                         \
     X(Finalize, (void))                                                                                             \
     X(Comm_rank, (handle, int *))                                                                                   \

@@ -146,8 +146,10 @@ void shim_join_communicator(struct communicator *communicator, int early)
     communicator->is_to_join = 0;
     communicator->reason = shim_form_job(communicator, early, &communicator->job);
     communicator->without_room = 0;
-    if (communicator->reason == REASON_NO_ROOM)
-        communicator->patience = communicator->patience ? 2 * communicator->patience : PATIENCE;
+    if (communicator->reason != REASON_NO_ROOM)
+        return;
+    communicator->has_order_of_mpi = 1; /* the MPI makes its sums meanwhile */
+    communicator->patience = communicator->patience ? 2 * communicator->patience : PATIENCE;
 }
 
 void shim_communicator_created(handle comm)

@@ -110,8 +110,9 @@ static enum reason await_all(struct fanin_communicator *job, enum fanin_status s
         decisive = decisive_rank(statuses, communicator->ranks);
     } while (statuses[decisive] == FANIN_PENDING);
     if (statuses[decisive] != FANIN_SUCCESS && communicator->rank == 0)
-        shim_warn("%s: a communicator of %d ranks stays with MPI: rank %d could not join its job%s%s",
-                  fanin_status_name(statuses[decisive]), communicator->ranks, decisive, *complaint ? ": " : "",
+        shim_warn("%s: a communicator of %d ranks stays with MPI%s: rank %d could not join its job%s%s",
+                  fanin_status_name(statuses[decisive]), communicator->ranks,
+                  reason_of(statuses[decisive]) == REASON_NO_ROOM ? " for now" : "", decisive, *complaint ? ": " : "",
                   complaint);
     return reason_of(statuses[decisive]);
 }

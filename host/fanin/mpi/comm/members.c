@@ -2,7 +2,6 @@
 #include "comm/members.h"
 #include "abi/pmpi.h"
 #include "comm/device.h"
-#include "presence/presence.h"
 #include "report.h"
 #include "settings.h"
 #include <sched.h>
@@ -11,7 +10,8 @@
 #include <unistd.h>
 
 #define LARGEST_CHUNK 4096
-#define ALONE_MS 10000     /* of waiting for all ranks, before this one says so */
+#define ALONE_MS 10000     /* of waiting for all ranks, before rank 0 says so */
+#define OTHERS_ALONE_MS 60000
 #define FEWER_SLOTS 4      /* there may be many jobs of smaller communicators: each asks for a quarter of the slots */
 
 /* What a rank tells the others. */
@@ -73,22 +73,24 @@ static void find_crowded(void)
     }
 }
 
-/* Tell all ranks, and wait for them. One without the shim never answers: where the launcher has not told, say what this
- * rank waits for. */
-static int exchange(const struct member *mine)
+/* Tell all ranks, and wait for them. One without the shim never answers: after a while rank 0 says what it waits for,
+ * later all others do, since it may be rank 0 that has none. */
+static int exchange(const struct member *mine, int rank)
 {
     int bytes = sizeof *mine, code, done = 0, status[16];
     handle byte = shim_handle(TYPE_BYTE), world = shim_handle(COMM_WORLD), request = 0;
-    uint64_t end = fanin_now_ms() + ALONE_MS;
+    uint64_t end = fanin_now_ms() + (rank ? OTHERS_ALONE_MS : ALONE_MS);
 
-    if (shim_presence_of(0) != NOT_KNOWN || !pmpi.Iallgather)
+    if (!pmpi.Iallgather)
         return pmpi.Allgather(mine, bytes, byte, members, bytes, byte, world);
     code = pmpi.Iallgather(mine, bytes, byte, members, bytes, byte, world, &request);
     while (!code && !done) {
         code = pmpi.Test(&request, &done, status);
         if (!done && fanin_now_ms() > end) {
-            shim_warn("NOT_EVERYWHERE: this rank has waited for %d s in MPI_Init until all ranks have said whether "
-                      "they have a device: preload this library in all ranks or in none", ALONE_MS / 1000);
+            if (shim_settings.report != REPORT_NONE)
+                shim_say("NOT_EVERYWHERE: this rank has waited for %d s in MPI_Init until all ranks have said whether "
+                         "they have a device: preload this library in all ranks or in none",
+                         (rank ? OTHERS_ALONE_MS : ALONE_MS) / 1000);
             end = UINT64_MAX;
         }
         sched_yield();
@@ -96,7 +98,7 @@ static int exchange(const struct member *mine)
     return code;
 }
 
-void shim_exchange_members(enum fanin_status status, int ranks)
+void shim_exchange_members(enum fanin_status status, int rank, int ranks)
 {
     struct member mine = {.status = status, .place = shim_device.place, .cpus = cpus_of_host()};
 
@@ -106,7 +108,7 @@ void shim_exchange_members(enum fanin_status status, int ranks)
     member_count = ranks;
     members = calloc((size_t)ranks, sizeof *members);
     /* A rank can not go on alone: the others wait for its message. */
-    if (!members || exchange(&mine))
+    if (!members || exchange(&mine, rank))
         abort();
     find_crowded();
     pmpi.Comm_group(shim_handle(COMM_WORLD), &world_group);

@@ -15,7 +15,7 @@ struct plan {
 };
 
 /* All ranks of MPI_COMM_WORLD call it. status: of this rank's device. */
-void shim_exchange_members(enum fanin_status status, int ranks);
+void shim_exchange_members(enum fanin_status status, int rank, int ranks);
 void shim_forget_members(void);
 
 /* The status of a rank's device. */

@@ -28,6 +28,13 @@ ENTRY(Init_thread, (int *count, char ***arguments, int required, int *provided),
     return code;
 }
 
+/* The shim does not serve sessions. But the MPI is initialized in this call, and MPI_Init may follow. */
+ENTRY(Session_init, (handle info, handle errhandler, void *session), (info, errhandler, session))
+{
+    shim_say_present();
+    return pmpi.Session_init(info, errhandler, session);
+}
+
 ENTRY(Finalize, (void), ())
 {
     shim_end();

@@ -1,9 +1,9 @@
 /* PMI-1: lines of words `key=value` on a socket that Hydra hands to each process. The MPI begins with the same `init`
  * itself, later; Hydra answers it as often as it is asked. A value that is put before the barrier of MPI_Init can be
- * had on all nodes after it. */
+ * had on all nodes after it. The MPI reads the same socket: no answer may be left in it, however long it takes. */
 #include "presence/presence.h"
 #include "abi/pmpi.h"
-#include <poll.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,34 +11,57 @@
 
 #define LINE 1024   /* bytes of a line, as in MPICH */
 #define NAME 256
-#define ANSWER_MS 10000
 #define LONGEST_VERSION 8192 /* MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
 
-static int server = -1; /* -1: none, or one that has not answered */
+static int server = -1; /* -1: none, or one that is gone */
 static char space[NAME]; /* of the keys of this MPI_COMM_WORLD */
 
-/* Send a line, and take the one that answers it. Returns whether that reports no failure (`rc=` and not 0). */
+static int send_line(const char *line)
+{
+    size_t sent = 0, length = strlen(line);
+
+    while (sent < length) {
+        ssize_t step = write(server, line + sent, length - sent);
+        if (step < 0 && errno != EINTR)
+            return 0;
+        sent += step > 0 ? (size_t)step : 0;
+    }
+    return 1;
+}
+
+/* One question is asked at a time, so nothing stands behind the line. */
+static int take_line(char *line)
+{
+    size_t taken = 0;
+
+    while (!taken || line[taken - 1] != '\n') {
+        ssize_t step = read(server, line + taken, LINE - 1 - taken);
+        if (step == 0 || (step < 0 && errno != EINTR))
+            return 0;
+        taken += step > 0 ? (size_t)step : 0;
+    }
+    line[taken] = 0;
+    return 1;
+}
+
+/* Send a line, and take the one that answers it. Returns 1 unless that has an `rc=` other than 0. */
 static int ask(const char *question, char *answer)
 {
-    struct pollfd readable = {.fd = server, .events = POLLIN};
-    size_t length = strlen(question), taken = 0;
     const char *code;
 
-    if (write(server, question, length) != (ssize_t)length)
-        taken = LINE;
-    while (taken < LINE - 1 && (!taken || answer[taken - 1] != '\n')) {
-        if (poll(&readable, 1, ANSWER_MS) < 1 || read(server, answer + taken, 1) < 1)
-            taken = LINE;
-        else
-            taken++;
-    }
-    if (taken >= LINE - 1) {
+    if (!send_line(question) || !take_line(answer)) {
         server = -1;
         return 0;
     }
-    answer[taken] = 0;
     code = strstr(answer, " rc=");
     return !code || atoi(code + 4) == 0;
+}
+
+static int is_of_version_1(const char *name)
+{
+    const char *version = getenv(name);
+
+    return !version || !strcmp(version, "1");
 }
 
 /* Other launchers hand over a socket under the same name, and other MPIs of this family have launchers like Hydra: they
@@ -49,6 +72,7 @@ static int is_hydra(void)
     int length;
 
     return getenv("PMI_FD") && getenv("PMI_RANK") && getenv("MPI_LOCALNRANKS") &&
+           is_of_version_1("MPIR_CVAR_PMI_VERSION") && is_of_version_1("MPICH_PMI_VERSION") &&
            !pmpi.Get_library_version(version, &length) && !strncmp(version, "MPICH Version", 13);
 }
 

@@ -1,10 +1,12 @@
 /* PMIx: the MPI calls PMIx_Commit in MPI_Init, before the barrier. The shim has a function of this name, which comes
  * first, and adds a key of its own. (A PMIx_Init of the shim's own, before that of the MPI, is no way: Open MPI 5 then
- * does not learn which process it is.) An MPI that has PMIx inside, under other names, passes it by: not known. */
+ * does not learn which process it is.) An MPI that has PMIx inside, under other names, never calls it: then the
+ * presence of all ranks is not known. */
 #define _GNU_SOURCE
 #include "presence/presence.h"
 #include <dlfcn.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +15,8 @@
 #define TIMEOUT_S 2 /* for a key that is not there */
 
 /* From pmix_common.h, of which these parts are the same since version 2. */
-enum { PMIX_SUCCESS = 0, PMIX_BOOL = 1, PMIX_INT = 6, PMIX_GLOBAL = 3 };
+enum { PMIX_SUCCESS = 0, PMIX_ERROR = -1, PMIX_TIMEOUT = -24, PMIX_NOT_FOUND = -46, PMIX_NOT_SUPPORTED = -47 };
+enum { PMIX_BOOL = 1, PMIX_INT = 6, PMIX_GLOBAL = 3 };
 
 struct pmix_proc {
     char name_space[256];
@@ -25,7 +28,7 @@ struct pmix_value {
     union {
         char flag;
         int number;
-        uint64_t longest[4]; /* in some versions it is shorter: so no arrays of these */
+        uint64_t longest[4]; /* PMIx reads what `type` names; some versions have shorter ones: so no arrays */
     } data;
 };
 
@@ -41,18 +44,25 @@ static struct {
     int (*Get)(const struct pmix_proc *process, const char *key, const struct pmix_info *info, size_t infos,
                struct pmix_value **value);
 } pmix;
-static int has_said; /* that this rank has the shim */
+static int is_to_say;                         /* this rank has called MPI_Init of the shim */
+static struct pmix_proc own;                  /* its name space, when it has said that it has the shim */
+
+static void *find_in(const char *path, const char *name)
+{
+    void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+
+    return library ? dlsym(library, name) : NULL;
+}
 
 /* A function of PMIx, as the library that contains `caller` sees it: it may have been loaded for itself alone. */
 static void *find(const char *name, void *caller)
 {
-    void *found = dlsym(RTLD_NEXT, name), *library;
+    void *found = dlsym(RTLD_NEXT, name);
     Dl_info of_caller;
 
-    if (found || !dladdr(caller, &of_caller))
-        return found;
-    library = dlopen(of_caller.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    return library ? dlsym(library, name) : NULL;
+    if (!found && dladdr(caller, &of_caller))
+        found = find_in(of_caller.dli_fname, name);
+    return found ? found : find_in("libpmix.so.2", name);
 }
 
 static void bind_pmix(void *caller)
@@ -67,28 +77,37 @@ static void bind_pmix(void *caller)
 EXPORTED int PMIx_Commit(void)
 {
     struct pmix_value yes = {.type = PMIX_BOOL, .data = {.flag = 1}};
+    const char *name_space = getenv("PMIX_NAMESPACE");
 
     if (!pmix.Commit)
         bind_pmix(__builtin_return_address(0));
     if (!pmix.Commit)
-        abort(); /* somebody has called it, so it is there */
-    if (pmix.Put && pmix.Get && getenv("PMIX_NAMESPACE") && pmix.Put(PMIX_GLOBAL, KEY, &yes) == PMIX_SUCCESS)
-        has_said = 1;
+        return PMIX_NOT_SUPPORTED; /* somebody has looked for this function, and found that of the shim alone */
+    if (is_to_say && pmix.Put && pmix.Get && name_space && pmix.Put(PMIX_GLOBAL, KEY, &yes) == PMIX_SUCCESS)
+        snprintf(own.name_space, sizeof own.name_space, "%s", name_space);
     return pmix.Commit();
+}
+
+void shim_pmix_say_present(void)
+{
+    is_to_say = 1;
 }
 
 enum presence shim_pmix_presence_of(int rank)
 {
     struct pmix_info timeout = {.key = "pmix.timeout", .value = {.type = PMIX_INT, .data = {.number = TIMEOUT_S}}};
-    struct pmix_proc process = {.rank = (uint32_t)rank};
+    struct pmix_proc process = own;
     struct pmix_value *value = NULL;
     int status;
 
-    if (!has_said)
+    if (!*own.name_space)
         return NOT_KNOWN;
-    strncpy(process.name_space, getenv("PMIX_NAMESPACE"), sizeof process.name_space - 1);
+    process.rank = (uint32_t)rank;
     status = pmix.Get(&process, KEY, &timeout, 1, &value);
     if (status == PMIX_SUCCESS)
         free(value);
-    return status == PMIX_SUCCESS ? PRESENT : ABSENT;
+    /* a server says ERROR when the time for a rank of another node is over */
+    if (status == PMIX_ERROR || status == PMIX_TIMEOUT || status == PMIX_NOT_FOUND)
+        return ABSENT;
+    return status == PMIX_SUCCESS ? PRESENT : NOT_KNOWN;
 }

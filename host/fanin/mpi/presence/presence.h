@@ -4,15 +4,17 @@
 #ifndef FANIN_MPI_PRESENCE_H
 #define FANIN_MPI_PRESENCE_H
 
+/* NOT_KNOWN: this launcher does not tell, of any rank; or it has failed to. */
 enum presence { ABSENT, PRESENT, NOT_KNOWN };
 
-/* Before MPI_Init. */
+/* Before MPI_Init or MPI_Session_init. Only the first call in a process counts. */
 void shim_say_present(void);
 
-/* After it, about a rank of MPI_COMM_WORLD. NOT_KNOWN: this launcher does not tell; of no rank, then. */
+/* After MPI_Init, about a rank of MPI_COMM_WORLD. */
 enum presence shim_presence_of(int rank);
 
-/* By PMIx, which Open MPI and its launcher speak: its own call in MPI_Init says it. */
+/* By PMIx, which Open MPI and its launcher speak: from now on its own calls in MPI_Init say it. */
+void shim_pmix_say_present(void);
 enum presence shim_pmix_presence_of(int rank);
 
 /* By PMI-1, which MPICH and its launcher Hydra speak. */

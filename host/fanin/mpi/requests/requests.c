@@ -250,6 +250,7 @@ int shim_make_request(struct call *call, enum form form, void *place, int *code)
     struct communicator *communicator = shim_decide(call, form, &decoded, code);
     struct fanin_communicator *job;
     struct request *request;
+    enum reason reason;
 
     if (!communicator) {
         if (*code)
@@ -257,8 +258,9 @@ int shim_make_request(struct call *call, enum form form, void *place, int *code)
         return *code;
     }
     job = communicator->job;
-    if (form == PERSISTENT && shim_form_job(communicator, 0, &job) != NO_REASON) {
-        shim_count_left(call->function, REASON_REFUSED);
+    reason = form == PERSISTENT ? shim_form_job(communicator, 0, &job) : NO_REASON;
+    if (reason != NO_REASON) {
+        shim_count_left(call->function, reason);
         return 0;
     }
     request = new_request(call, job, &decoded);
