@@ -14,11 +14,13 @@ static void check(enum fanin_status status, const char *what)
 {
     if (status == FANIN_SUCCESS)
         return;
-    if (*fanin_complaint()) /* what was wrong here, or who failed */
-        fprintf(stderr, "%s: %s: %s. ", what, fanin_status_name(status), fanin_complaint());
+    fprintf(stderr, "%s: %s: ", what, fanin_status_name(status));
+    if (status == FANIN_INVALID_REQUEST) /* what was wrong, and what to do */
+        fprintf(stderr, "%s\n", fanin_complaint());
+    else if (*fanin_complaint()) /* who failed, or why */
+        fprintf(stderr, "%s. %s\n", fanin_complaint(), fanin_status_remedy(status));
     else
-        fprintf(stderr, "%s: %s: %s ", what, fanin_status_name(status), fanin_status_meaning(status));
-    fprintf(stderr, "%s\n", fanin_status_remedy(status));
+        fprintf(stderr, "%s %s\n", fanin_status_meaning(status), fanin_status_remedy(status));
     exit(1);
 }
 

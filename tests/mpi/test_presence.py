@@ -13,7 +13,7 @@ import pytest
 from fanin.mpi import library_path
 from fanin_tools.fabric.lifecycle import Running
 from tests.fabric.test_namespaces import needs_namespaces
-from tests.mpi.conftest import AS_ROOT, BOUND_S, Fabrics, Mpi
+from tests.mpi.conftest import AS_ROOT, BOUND_S, FAMILIES, PEERS, Fabrics, Mpi
 from tests.mpi.report import offloaded
 from tests.mpi.test_hosts import hosts, run
 from tests.mpi.test_idle import PROGRAM, DebianMpi, debian_mpi
@@ -56,6 +56,18 @@ def test_a_host_without_the_library_is_named(mpi: Mpi, hosts: Running, tmp_path:
     ended = run(mpi, hosts, tmp_path, [*WITHOUT, "1", *command])
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert absent(ended.stderr) == ["1"]
+
+
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)  # MPICH 5 says itself that this is not its launcher
+def test_the_launcher_of_another_mpi_is_named(mpi: Mpi) -> None:
+    """It starts as many programs of one rank, which would end in silence."""
+    (other,) = set(FAMILIES) - {mpi.family}
+    line = [PEERS / other / "bin/mpiexec", *FAMILIES[other], "-n", "2", "env", f"LD_PRELOAD={library_path()}"]
+    ended = subprocess.run(
+        [*line, mpi.build("begin"), "alone"], capture_output=True, text=True, env=os.environ | AS_ROOT, timeout=BOUND_S
+    )
+    assert ended.stdout.count("alone: the sum is 1") == 2
+    assert ended.stderr.count("fanin: WRONG_LAUNCHER: each of the 2 ranks runs alone") == 1
 
 
 @pytest.mark.parametrize("scene", ["signals", "session", "function"])

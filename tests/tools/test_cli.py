@@ -79,7 +79,9 @@ def test_help_needs_neither_engine_nor_library() -> None:
     [
         (["-n", "1000", "--", "true"], "NO_RESOURCES: 1000 ranks do not fit on the 4 nodes"),
         (["--", "no-such-program"], "NO_PROGRAM: no-such-program can not be started: there is no such program"),
-        (["--", __file__], f"NO_PROGRAM: {__file__} can not be started: it is not executable"),
+        (["--", __file__], f"NO_PROGRAM: {__file__} can not be started: it is a file of Python; name its "),
+        (["--", "/etc/passwd"], "NO_PROGRAM: /etc/passwd can not be started: it is not executable; chmod +x"),
+        (["--", "/etc"], "NO_PROGRAM: /etc can not be started: it is a folder"),
         (["--mpi", "--mpirun", "no-such-launcher", "--", "true"], "NO_PROGRAM: there is no program 'no-such-launcher'"),
         (
             ["--mpi", "--wide", "--prefix", "--mpirun", "true", "--", "true"],

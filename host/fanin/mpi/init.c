@@ -48,6 +48,24 @@ static void say_why_not(int all, int first, enum fanin_status status)
                   fanin_status_name(status), first, shim_host_of(first), fanin_status_remedy(status));
 }
 
+/* A program that is alone in its world: where its launcher has started several ranks, it is that of another MPI. */
+static void be_alone(void)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    static const char *const numbers[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+
+    for (int launcher = 0; launcher < 2; launcher++) {
+        const char *size = getenv(sizes[launcher]), *number = getenv(numbers[launcher]);
+        if (!size || !number || atoi(size) < 2 || atoi(number))
+            continue;
+        shim_read_settings();
+        if (shim_settings.report != REPORT_NONE)
+            shim_warn("WRONG_LAUNCHER: each of the %d ranks runs alone, with nothing to offload: their launcher is not "
+                      "of the MPI that they are linked with (%s); start them with its own mpirun", atoi(size),
+                      shim_abi->name);
+    }
+}
+
 /* Whether all ranks have the shim, as far as the launcher tells. If not, a line says so: of rank 0, or of the first
  * that has it behind ranks that do not (launchers start the same program in a row of ranks). */
 static int is_everywhere(int rank, int ranks)
@@ -64,9 +82,9 @@ static int is_everywhere(int rank, int ranks)
     shim_read_settings(); /* each its own, since those of rank 0 may not be there: strict calls fail on all ranks */
     speaks = rank == 0 || (absent == 0 && (rank == 1 || shim_presence_of(rank - 1) == ABSENT));
     if (speaks && shim_settings.report != REPORT_NONE)
-        shim_warn("NOT_EVERYWHERE: collectives stay with MPI: rank %d runs without this library. Preload it in all "
-                  "ranks or in none; a program that is linked statically, or that runs as another user, can not "
-                  "have it", absent);
+        shim_warn("NOT_EVERYWHERE: collectives stay with MPI: rank %d runs without libfanin_mpi.so. Set LD_PRELOAD "
+                  "for all parts of the launcher's command line or for none; a program that is linked statically, or "
+                  "that runs as another user, can not have it", absent);
     return 0;
 }
 
@@ -93,7 +111,11 @@ void shim_begin(void)
     shim_begin_counting();
     pmpi.Comm_rank(shim_handle(COMM_WORLD), &rank);
     pmpi.Comm_size(shim_handle(COMM_WORLD), &ranks);
-    if (ranks == 1 || begun++ || !is_everywhere(rank, ranks))
+    if (begun++)
+        return;
+    if (ranks == 1)
+        be_alone();
+    if (ranks == 1 || !is_everywhere(rank, ranks))
         return;
     if (rank == 0)
         shim_read_settings();

@@ -168,11 +168,20 @@ class RankProcesses:
 
 def require_program(program: str) -> None:
     """Raise UsageError NO_PROGRAM unless `program` can be started."""
-    if shutil.which(program) is None:
-        found = Path(program).exists()
-        cause = f"{program} can not be started: {'it is not executable' if found else 'there is no such program'}"
-        remedy = f"chmod +x {program}, or name its interpreter" if found else "give the path of a program behind --"
-        raise UsageError(cause, remedy, name="NO_PROGRAM")
+    if shutil.which(program) is not None:
+        return
+    path = Path(program)
+    if not path.exists():
+        reason, remedy = "there is no such program", "give the path of a program behind --"
+    elif path.is_dir():
+        reason, remedy = "it is a folder", "give the path of a program behind --"
+    elif path.suffix == ".py":
+        reason, remedy = "it is a file of Python", f"name its interpreter: {sys.executable} {program}"
+    elif os.access(path, os.X_OK):
+        reason, remedy = "it is in this folder, and not in one of $PATH", f"write ./{program}"
+    else:
+        reason, remedy = "it is not executable", f"chmod +x {program}, or name its interpreter"
+    raise UsageError(f"{program} can not be started: {reason}", remedy, name="NO_PROGRAM")
 
 
 def mpi_library_of(program: str) -> str | None:

@@ -89,7 +89,7 @@ static int exchange(const struct member *mine, int rank)
         if (!done && fanin_now_ms() > end) {
             if (shim_settings.report != REPORT_NONE)
                 shim_say("NOT_EVERYWHERE: this rank has waited for %d s in MPI_Init until all ranks have said whether "
-                         "they have a device: preload this library in all ranks or in none",
+                         "they have a device: preload libfanin_mpi.so in all of them or in none",
                          (rank ? OTHERS_ALONE_MS : ALONE_MS) / 1000);
             end = UINT64_MAX;
         }
