@@ -203,6 +203,7 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
     [
         ("FANIN_MPI_JOIN_SECONDS", str(2**32 // 1000 + 1), "is 4294968, so 60 is taken; write a number up to 4294967"),
         ("FANIN_MPI_SLOTS", "7", "is 7, so 256 is taken; write a power of two from 4 on"),
+        ("FANIN_MPI_REPORT", "yes", "is yes, so 1 is taken; write a number"),
         ("FANIN_MPI_STRICT", "yes", "is yes, so 0 is taken; write a number"),
         ("FANIN_ORDER", "bits", "is bits, so rank is taken; write arrival or rank"),
         ("FANIN_ROUTE", "bar", "is bar, so auto is taken; write tree, ring, local or auto"),

@@ -124,7 +124,7 @@ static uint32_t report_of(void)
 
     if (!text || !*text)
         return REPORT_IDLE;
-    return number_of("FANIN_MPI_REPORT", "0", NULL, "a number") ? REPORT_TABLE : REPORT_NONE;
+    return number_of("FANIN_MPI_REPORT", "1", NULL, "a number") ? REPORT_TABLE : REPORT_NONE;
 }
 
 void shim_read_settings(void)
