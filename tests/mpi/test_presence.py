@@ -68,6 +68,13 @@ def test_the_launcher_of_another_mpi_is_named(mpi: Mpi) -> None:
     )
     assert ended.stdout.count("alone: the sum is 1") == 2
     assert ended.stderr.count("fanin: WRONG_LAUNCHER: each of the 2 ranks runs alone") == 1
+    inside = os.environ | AS_ROOT | {"PMI_SIZE": "2", "PMI_RANK": "0"}  # a job of its own launcher in one of the other
+    line[0] = mpi.folder / "bin/mpiexec"
+    line[line.index("-n") + 1] = "1"
+    ended = subprocess.run(
+        [*line, mpi.build("begin"), "alone"], capture_output=True, text=True, env=inside, timeout=BOUND_S
+    )
+    assert (ended.stdout, ended.stderr) == ("alone: the sum is 1\n", "")
 
 
 @pytest.mark.parametrize("scene", ["signals", "session", "function"])

@@ -48,22 +48,20 @@ static void say_why_not(int all, int first, enum fanin_status status)
                   fanin_status_name(status), first, shim_host_of(first), fanin_status_remedy(status));
 }
 
-/* A program that is alone in its world: where its launcher has started several ranks, it is that of another MPI. */
+/* A program that is alone in its world: the launcher of another MPI may have started several. One of its own MPI sets
+ * variables of its own, also inside a job of another. */
 static void be_alone(void)
 {
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    static const char *const numbers[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+    const char *own = getenv(shim_abi->speaks_pmi ? "PMI_SIZE" : "OMPI_COMM_WORLD_SIZE");
+    const char *size = getenv(shim_abi->speaks_pmi ? "OMPI_COMM_WORLD_SIZE" : "PMI_SIZE");
+    const char *number = getenv(shim_abi->speaks_pmi ? "OMPI_COMM_WORLD_RANK" : "PMI_RANK");
 
-    for (int launcher = 0; launcher < 2; launcher++) {
-        const char *size = getenv(sizes[launcher]), *number = getenv(numbers[launcher]);
-        if (!size || !number || atoi(size) < 2 || atoi(number))
-            continue;
-        shim_read_settings();
-        if (shim_settings.report != REPORT_NONE)
-            shim_warn("WRONG_LAUNCHER: each of the %d ranks runs alone, with nothing to offload: their launcher is not "
-                      "of the MPI that they are linked with (%s); start them with its own mpirun", atoi(size),
-                      shim_abi->name);
-    }
+    if (own || !size || !number || atoi(size) < 2 || atoi(number))
+        return;
+    shim_read_settings();
+    if (shim_settings.report != REPORT_NONE)
+        shim_warn("WRONG_LAUNCHER: each of the %d ranks runs alone, with nothing to offload: their launcher is not of "
+                  "the MPI that they are linked with (%s); start them with its own mpirun", atoi(size), shim_abi->name);
 }
 
 /* Whether all ranks have the shim, as far as the launcher tells. If not, a line says so: of rank 0, or of the first
