@@ -9,13 +9,14 @@ from enum import StrEnum
 
 from fanin.errors import NotSupported
 
-ALLOWED_IN_STRICT = ("ONE_RANK",)
+ALLOWED_IN_STRICT = ("ONE_RANK", "SAME_HOST")
 
 
 class Reason(StrEnum):
     """Why the devices did not do a call."""
 
     ONE_RANK = "ONE_RANK"  # the group has one rank: nothing is to be sent
+    SAME_HOST = "SAME_HOST"  # a message between ranks of one host goes through a socket
     SPARSE = "SPARSE"  # the devices bring sparse tensors together, and the host adds them
     MONITORED = "MONITORED"  # a monitored barrier goes through the store, so that the group survives it
 

@@ -151,25 +151,33 @@ def _need_a_fabric(rows: list[dict[str, Any]]) -> bool:
     return len(places) == 1 and not any(row["nics"] or row["has_device"] for row in rows)
 
 
-def job_of(device: Device, store: Any, rank: int, size: int, settings: Settings) -> Job:
-    """The job of a group: its members exchange their places, and the longest segments that their NICs take."""
-    longest = device.connection.context.query_device().max_chunk
-    mine = [asdict(device.place), secrets.randbits(32) or 1, secrets.randbits(32), settings._asdict(), longest]
+def job_of(device: Device, store: Any, rank: int, size: int, settings: Settings) -> tuple[Job, list[str]]:
+    """The job of a group, and for each rank what is equal for those that can open sockets to each other. The members
+    exchange their places, and the longest segments that their NICs take."""
+    mine = {
+        "place": asdict(device.place),
+        "jid": secrets.randbits(32) or 1,
+        "key": secrets.randbits(32),
+        "settings": settings._asdict(),
+        "longest": device.connection.context.query_device().max_chunk,
+        "domain": _domain() if settings.messages == "auto" else f"rank {rank}",
+    }
     rows = _tell_all(store, "places", rank, size, mine)
     nodes: dict[Place, list[int]] = {}
-    for number, (place, *_) in enumerate(rows):
+    for number, place in enumerate(row["place"] for row in rows):
         nodes.setdefault(Place(place["address"], place["ring"], tuple(place["switches"])), []).append(number)
-    _, jid, key, agreed, _ = rows[0]
-    longest = min(MAX_JOB_CHUNK, *(row[-1] for row in rows))
-    return Job(
-        jid=jid,
-        key=key,
+    agreed = rows[0]["settings"]
+    longest = min(MAX_JOB_CHUNK, *(row["longest"] for row in rows))
+    job = Job(
+        jid=rows[0]["jid"],
+        key=rows[0]["key"],
         nodes=tuple(JobNode(place.address, tuple(ranks), place.switches, place.ring) for place, ranks in nodes.items()),
         route=agreed["route"],
         chunk=1 << (longest.bit_length() - 1),
         slots=agreed["slots"],
         reproducible=agreed["reproducible"],
     )
+    return job, [row["domain"] for row in rows]
 
 
 def _start_one() -> str:
@@ -218,6 +226,12 @@ def _host() -> str:
 def _network() -> int:
     """What is equal for processes of one network namespace of a host."""
     return _kernel(lambda: os.stat("/proc/self/ns/net").st_ino)
+
+
+def _domain() -> str:
+    """What is equal for processes of one user that can open sockets to each other."""
+    users = _kernel(lambda: os.stat("/proc/self/ns/user").st_ino)
+    return f"{_host()} {_network()} {users} {os.geteuid()}"
 
 
 def _kernel(read: Callable[[], T]) -> T:

@@ -30,8 +30,7 @@ from fanin_torch.counts import Counts, Reason
 from fanin_torch.device import Device, device_of, job_of
 from fanin_torch.elements import as_bytes, in_order, is_memory, require_plain
 from fanin_torch.errors import as_torch, refuse
-from fanin_torch.message import ANY
-from fanin_torch.messages import Messages
+from fanin_torch.messages import ANY, Messages
 from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.settings import SUBGROUP_SHARE, Settings
 from fanin_torch.untraced import leave_untraced
@@ -90,8 +89,8 @@ class FaninProcessGroup(ProcessGroup):
         if _groups:
             settings = settings._replace(slots=max(MIN_JOB_SLOTS, settings.slots // SUBGROUP_SHARE))
         try:
-            self._messages = Messages(device, self._store, self._rank, self._size, self.timeout)
-            job = job_of(device, self._store, self._rank, self._size, settings)
+            job, domains = job_of(device, self._store, self._rank, self._size, settings)
+            self._messages = Messages(device.connection.context, self._store, self._rank, domains, self.timeout)
             limit = min(self.timeout, JOIN_TIMEOUT)
             self.communicator = Communicator(job, self._rank, device.connection, timeout=limit)
         except BaseException:
@@ -331,13 +330,13 @@ class FaninProcessGroup(ProcessGroup):
     # ---- Messages ----
 
     def send(self, tensors: Tensors, destination: int, tag: int = 0) -> FaninWork:
-        """Send to one rank, by the ordinary traffic of the NIC."""
+        """Send to one rank."""
         try:
             source = in_order(tensors[0])
             step = self._peers(destination).send(as_bytes(source), destination, tag)
         except FaninError as error:
             refuse(error)
-        self.counts.note("send")
+        self._count_message("send", destination)
         return self._keep_message(FaninWork(f"send to {destination}", [step], tensors), [step])
 
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> FaninWork:
@@ -354,7 +353,7 @@ class FaninProcessGroup(ProcessGroup):
             if into is not tensors[0]:
                 tensors[0].detach().copy_(into)
 
-        self.counts.note("recv")
+        self._count_message("recv", source)
         work = FaninWork(f"receive from {source}", [step], tensors, conclude, source)
         return self._keep_message(work, [step])
 
@@ -369,6 +368,12 @@ class FaninProcessGroup(ProcessGroup):
                 remedy="Give another rank of the group.",
             )
         return self._messages
+
+    def _count_message(self, name: str, peer: int) -> None:
+        if self._peers(peer).stays_on_host(peer):
+            self.counts.miss(name, Reason.SAME_HOST)
+        else:
+            self.counts.note(name)
 
     # ---- Batches ----
 

@@ -12,6 +12,7 @@ from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_SLOTS, MIN_JOB_SLOTS
 
 SUBGROUP_SHARE = 4  # groups other than the first ask for a quarter, as in the MPI shim
 KEPT_SECONDS = 60
+MESSAGES = ("auto", "nic")
 ORDERS = {"rank": "run", "arrival": "none"}  # FANIN_ORDER -> reproducible
 
 
@@ -23,11 +24,12 @@ class Settings(NamedTuple):
     route: str = "auto"
     reproducible: str = "run"
     slots: int = DEFAULT_JOB_SLOTS
+    messages: str = "auto"
 
     @classmethod
     def from_environment(cls) -> Self:
-        """FANIN_TORCH_REPORT, _STRICT, _REPRODUCIBLE, _SLOTS, _KEEP, FANIN_ORDER and FANIN_ROUTE. InvalidRequest names
-        one that is wrong."""
+        """FANIN_TORCH_REPORT, _STRICT, _REPRODUCIBLE, _SLOTS, _MESSAGES, _KEEP, FANIN_ORDER and FANIN_ROUTE.
+        InvalidRequest names one that is wrong."""
         kept_seconds()
         order = ORDERS[_one_of("FANIN_ORDER", "rank", ORDERS)]
         return cls(
@@ -36,6 +38,7 @@ class Settings(NamedTuple):
             route=_one_of("FANIN_ROUTE", "auto", ROUTES),
             reproducible=_one_of("FANIN_TORCH_REPRODUCIBLE", order, REPRODUCIBLE),
             slots=_slots("FANIN_TORCH_SLOTS"),
+            messages=_one_of("FANIN_TORCH_MESSAGES", "auto", MESSAGES),
         )
 
 

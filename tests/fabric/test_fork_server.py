@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from fanin_nic.daemon import precompile
 from fanin_nic.native.cache import CacheUnavailable
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import daemons, fork_server, lifecycle
@@ -64,6 +67,25 @@ def test_compiling_is_announced_only_where_it_is_needed_and_left_to_another_proc
     assert set(lines) == (set() if complete else {fork_server.COMPILING})
     assert complete or len(lines) > 1  # it says again that it goes on
     assert started == ([] if complete else [[sys.executable, "-m", "fanin_nic.daemon.precompile"]])
+
+
+def test_one_process_compiles_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one that begins meanwhile waits, and finds all there."""
+    done: list[str] = []
+    monkeypatch.setattr(precompile, "CACHE_FOLDER", tmp_path)
+    monkeypatch.setattr(precompile, "COMPLETE", tmp_path / "complete")
+    monkeypatch.setattr(precompile.os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(precompile, "_precompile_control", lambda: done.append("compiled"))
+    monkeypatch.setattr(precompile, "mark_complete", lambda: None)
+    with (tmp_path / "compiling").open("w") as first, ThreadPoolExecutor(1) as other:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        second = other.submit(precompile.precompile)
+        with pytest.raises(TimeoutError):
+            second.result(0.2)
+        assert done == []
+        fcntl.flock(first, fcntl.LOCK_UN)
+        second.result(BOUND_S)
+    assert done == ["compiled"]
 
 
 @pytest.mark.process

@@ -209,6 +209,7 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
         ("FANIN_ROUTE", "bar", "is bar, so auto is taken; write tree, ring, local or auto"),
         ("FANIN_SWITCHES", "10.0.0", "is 10.0.0, FANIN_RING not set: '10.0.0' is no IPv4 address; write addresses"),
         ("FANIN_MPI_THRESHOLDS", "foo", "can not be read from foo on"),
+        ("FANIN_MPI_THRESHOLD", "all=0-", "is no setting; after FANIN_MPI_ write JOIN, JOIN_SECONDS, REPORT"),
     ],
 )
 def test_a_setting_that_can_not_be_is_refused_by_name(

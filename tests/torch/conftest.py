@@ -32,7 +32,8 @@ SAMPLE = (
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without FANIN_TEST_TORCH the tests of this folder are the sample."""
     folder = Path(__file__).parent
-    left_out = [item for item in items if not ALL and item.path.parent == folder and item.name not in SAMPLE]
+    ours = [item for item in items if item.path.parent == folder and item.path.name != "test_sockets.py"]
+    left_out = [item for item in ours if not ALL and item.name not in SAMPLE]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
 

@@ -33,6 +33,8 @@ def run(program: str) -> None:
     """Run a program as one rank, as the environment of torchrun says."""
     faulthandler.dump_traceback_later(SECONDS, exit=True)
     torch.set_num_threads(1)  # the ranks share the cores
+    if os.environ["RANK"] in os.environ.get("FANIN_TEST_NIC_RANKS", ""):
+        os.environ["FANIN_TORCH_MESSAGES"] = "nic"
     module, _, function = program.partition(".")
     dist.init_process_group(os.environ.get("FANIN_TEST_BACKEND", "fanin"))  # known by its name, without an import
     getattr(importlib.import_module(f"tests.torch.{module}"), function)()

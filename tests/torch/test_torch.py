@@ -43,8 +43,15 @@ def test_behaviour(local: list[str], program: str) -> None:
     run(program, 4, local)
 
 
-def test_messages_between_nics(tree: list[str]) -> None:
-    run("messages.messages", 4, tree)
+@pytest.mark.parametrize("program", MESSAGES)
+def test_messages_by_nic(local: list[str], program: str) -> None:
+    run(f"messages.{program}", 4, local, FANIN_TORCH_MESSAGES="nic")
+
+
+@pytest.mark.parametrize("by_nic", ["0123", "23"])
+def test_messages_between_nics(tree: list[str], by_nic: str) -> None:
+    """Of all ranks; and with two that have a socket between them, so that a receive from anyone waits for both."""
+    run("messages.messages", 4, tree, FANIN_TEST_NIC_RANKS=by_nic)
 
 
 @pytest.mark.parametrize("has_fabric", [True, False])

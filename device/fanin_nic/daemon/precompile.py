@@ -2,14 +2,18 @@
 
 A device does the same before it says that it is ready, so that no client ever waits for the compiler. The compiled loop
 takes about as long as all the rest. Where there is a second core, a process of its own compiles the loop meanwhile.
+Of several processes that begin at the same time the first one compiles, and the others load what it leaves.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import numpy as np
 from numba import types
@@ -25,7 +29,7 @@ from fanin_nic.hostif.remote.queue_pair import settle
 from fanin_nic.hostif.remote.transfer import post_marker
 from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.native import shared_words
-from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE, mark_complete
+from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE, KEEPS, mark_complete
 from fanin_nic.transport.transport import Limits as TransportLimits
 from fanin_wire import abi
 from fanin_wire.abi import Service
@@ -41,13 +45,25 @@ LOOP = "loop"  # argument: compile the loop only
 
 def precompile() -> None:
     """Compile what the cache lacks, load the rest. The folder of the cache is marked as complete."""
-    if not COMPLETE.exists() and len(os.sched_getaffinity(0)) > 1:
-        with subprocess.Popen([sys.executable, "-m", MODULE, LOOP], stdout=subprocess.DEVNULL):
+    with _one_at_a_time():
+        if not COMPLETE.exists() and len(os.sched_getaffinity(0)) > 1:
+            with subprocess.Popen([sys.executable, "-m", MODULE, LOOP], stdout=subprocess.DEVNULL):
+                _precompile_control()
+        else:
             _precompile_control()
-    else:
-        _precompile_control()
-    lane.prepare()
-    mark_complete()
+        lane.prepare()
+        mark_complete()
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Wait for a process that compiles into the same folder. Its lock ends with it."""
+    with contextlib.ExitStack() as held:
+        if KEEPS and not COMPLETE.exists():
+            lock = held.enter_context((CACHE_FOLDER / "compiling").open("w"))
+            with contextlib.suppress(OSError):  # a file system without locks: each compiles
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _precompile_control() -> None:

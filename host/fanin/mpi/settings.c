@@ -118,6 +118,26 @@ static void read_tuned(char *thresholds)
         fclose(file);
 }
 
+/* A name that is none of ours is misspelt. */
+static void refuse_other_names(void)
+{
+    static const char prefix[] = "FANIN_MPI_";
+    static const char *const names[] = {"JOIN", "JOIN_SECONDS", "REPORT", "SLOTS", "STRICT", "THRESHOLDS", "TUNE", NULL};
+
+    for (char **variable = environ; *variable; variable++) {
+        const char *own = *variable + sizeof prefix - 1, *const *name = names;
+        size_t length = strcspn(*variable, "=");
+
+        if (strncmp(*variable, prefix, sizeof prefix - 1))
+            continue;
+        while (*name && (strlen(*name) != strcspn(own, "=") || strncmp(own, *name, strlen(*name))))
+            name++;
+        if (!*name)
+            shim_say("BAD_SETTING: %.*s is no setting; after FANIN_MPI_ write JOIN, JOIN_SECONDS, REPORT, SLOTS, STRICT, "
+                     "THRESHOLDS or TUNE", length < 60 ? (int)length : 60, *variable);
+    }
+}
+
 static uint32_t report_of(void)
 {
     const char *text = getenv("FANIN_MPI_REPORT");
@@ -139,6 +159,7 @@ void shim_read_settings(void)
         .route = choice_of("FANIN_ROUTE", shim_routes, "tree, ring, local or auto"),
         .slots = number_of("FANIN_MPI_SLOTS", "256", is_slots, "a power of two from 4 on"),
         .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", "60", is_seconds, "a number up to 4294967")};
+    refuse_other_names();
     if (fanin_order_of_environment(&shim_settings.order))
         refuse("FANIN_ORDER", getenv("FANIN_ORDER"), "rank", "arrival or rank");
     append(shim_settings.thresholds, shim_shipped_thresholds, "the shipped thresholds");

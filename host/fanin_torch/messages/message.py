@@ -9,19 +9,23 @@ from collections.abc import Callable
 import numpy as np
 
 from fanin.errors import FaninError, Timeout
-from fanin_torch.message_memory import Place
-from fanin_torch.progress import Progress
+from fanin_torch.messages.nic_memory import Place
+from fanin_torch.messages.progress import Progress
 
 ANY = -1  # peer of a receive from whoever sends first
 
 
 class Message:
-    """One send or receive under way. source: of a receive that has ended, from whom."""
+    """One send or receive under way. source: of a receive that has ended, from whom. number: of a send. progress: of
+    the links by which it may come; None if these are of several kinds."""
 
-    def __init__(self, array: np.ndarray, peer: int, tag: int, limit: float, progress: Progress) -> None:
-        self.array, self.peer, self.tag = array, peer, tag
+    def __init__(
+        self, array: np.ndarray, peer: int, tag: int, limit: float, progress: Progress | None, number: int = 0
+    ) -> None:
+        self.array, self.peer, self.tag, self.number = array, peer, tag, number
         self.source = peer
         self._progress = progress
+        self._has_ended = threading.Event() if progress is None else None
         self._limit = limit
         self._deadline = time.monotonic() + limit
         self._ending = threading.Lock()  # between the end and those who ask to be told of it
@@ -29,7 +33,6 @@ class Message:
         self._at_end: Callable[[], None] | None = None
         self._error: FaninError | None = None
         self.place: Place | None = None  # of a long one
-        self.left = 0  # READs under way
 
     def end(self, error: FaninError | None = None) -> None:
         """It has ended. Its memory is the program's again; but after a time-out of a long receive, a READ into it may
@@ -38,6 +41,8 @@ class Message:
             if not self.done:
                 self._error, self.done = error, True
             at_end, self._at_end = self._at_end, None
+        if self._has_ended is not None:
+            self._has_ended.set()
         if at_end is not None:
             at_end()
 
@@ -71,8 +76,10 @@ class Message:
             raise self._error
 
     def _until(self, deadline: float) -> None:
-        if not self.done:
+        if self._progress is not None:
             self._progress.until(self.test, deadline)
+        elif self._has_ended is not None:
+            self._has_ended.wait(max(0.0, deadline - time.monotonic()))
 
     def _late(self, seconds: float) -> Timeout:
         return Timeout(f"{self} is still under way after {seconds:g} s")

@@ -28,7 +28,7 @@ class Place(NamedTuple):
     start: int | None
 
 
-class MessageMemory:
+class NicMemory:
     """Of the connection to one device. The caller holds a lock."""
 
     def __init__(self, pd: PD) -> None:

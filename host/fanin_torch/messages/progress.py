@@ -1,7 +1,7 @@
-"""Who takes the completions of messages: whoever waits for a message; a thread, while nobody does.
+"""Who takes what comes in: whoever waits for a message; a thread, while nobody does.
 
-A message that another thread sees first costs its waiter two changes of threads more. So the thread keeps away from the
-queue while others wait, or did a moment ago.
+A message that another thread sees first costs its waiter two changes of threads more. So the thread keeps away while
+others wait, or did a moment ago.
 """
 
 from __future__ import annotations
@@ -10,34 +10,39 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from fanin.errors import FaninError
-from fanin.verbs import CQ
+from fanin_torch.messages.listener import Listener
 
 LOOK_SECONDS = 0.2  # between two looks at what has no completion, such as time-outs
 AWAY_SECONDS = 0.002  # between two looks of the thread whether others wait in turns
 
 
-class Progress:
-    """Of one completion queue. lock: of all that is done here.
+class Source(Protocol):
+    """What events come from: the completion queue of a NIC, or the sockets of a rank."""
 
-    handle: called for each completion. look: called every LOOK_SECONDS. fail: called with the error of a queue of which
-    nothing comes any more. All of them with the lock.
-    """
+    @property
+    def seen(self) -> int:
+        """A number that changes when something is taken."""
+
+    def poll(self, num_entries: int) -> tuple[int, list[Any]]:
+        """Some events, without waiting, and 0 if nothing has come. One thread at a time."""
+
+    def wait(self, timeout: float, seen: int | None = None) -> bool:
+        """Sleep until there is something to take; given `seen`, also until another thread has taken something since.
+        False: `timeout` seconds have passed."""
+
+
+class Progress:
+    """Of one source. lock: of all that is done here. handle: called with it for each event."""
 
     def __init__(
-        self,
-        name: str,
-        cq: CQ,
-        lock: threading.RLock,
-        handle: Callable[[Any], None],
-        look: Callable[[], None],
-        fail: Callable[[FaninError], None],
+        self, name: str, source: Source, lock: threading.RLock, handle: Callable[[Any], None], listener: Listener
     ) -> None:
-        self._cq, self._lock, self._handle, self._look, self._fail = cq, lock, handle, look, fail
-        self._taken: deque[Any] = deque()  # completions to be handled: a signal handler may raise in between
-        self._users: list[int] = []  # threads that take completions, because they wait for some
+        self._source, self._lock, self._handle, self._listener = source, lock, handle, listener
+        self._taken: deque[Any] = deque()  # events to be handled: a signal handler may raise in between
+        self._users: list[int] = []  # threads that take events, because they wait for some
         self._waits = 0  # how often one has begun to
         self._changed = threading.Condition(lock)  # for those who wait until others have left
         self._is_away = False  # the thread, until nobody waits
@@ -46,7 +51,7 @@ class Progress:
         self._thread.start()
 
     def until(self, is_over: Callable[[], bool], deadline: float) -> None:
-        """Take completions until `is_over`, or until a time of time.monotonic()."""
+        """Take events until `is_over`, or until a time of time.monotonic()."""
         this = threading.get_ident()
         try:
             with self._lock:
@@ -54,17 +59,18 @@ class Progress:
                 self._waits += 1
             while True:
                 with self._lock:
-                    self._take()
+                    has_more = self._take()
                     if is_over() or not self._is_open:
                         return
-                    seen = self._cq.seen  # another thread may take what comes from now on: that ends the sleep, too
+                    seen = self._source.seen  # another thread may take what comes from now on: that ends the sleep, too
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return
-                self._cq.wait(min(left, LOOK_SECONDS), seen)
+                if not has_more:
+                    self._source.wait(min(left, LOOK_SECONDS), seen)
         except FaninError as error:
             with self._lock:
-                self._fail(error)
+                self._listener.fail(error)
         finally:
             with self._lock:
                 if this in self._users:
@@ -73,7 +79,7 @@ class Progress:
                     self._changed.notify_all()
 
     def close(self) -> None:
-        """When this returns nobody takes completions; those who do leave within LOOK_SECONDS. Any thread may call it,
+        """When this returns nobody takes events; those who do leave within LOOK_SECONDS. Any thread may call it,
         also one that waits, in a signal handler."""
         this, own = threading.get_ident(), threading.current_thread() is self._thread
         with self._lock:
@@ -81,20 +87,24 @@ class Progress:
             self._changed.notify_all()
             self._changed.wait_for(lambda: set(self._users) <= {this} and (own or self._has_ended))
 
-    def _take(self) -> None:
-        count = 1
-        while count:
-            while self._taken:
-                self._handle(self._taken.popleft())
-            count, completions = self._cq.poll(64)
-            self._taken.extend(completions)
+    def _take(self) -> bool:
+        """Whether there may be more."""
+        self._handle_taken()
+        count, events = self._source.poll(64)
+        self._taken.extend(events)
+        self._handle_taken()
+        return bool(count)
+
+    def _handle_taken(self) -> None:
+        while self._taken:
+            self._handle(self._taken.popleft())
 
     def _run(self) -> None:
         try:
             self._take_while_nobody_waits()
         except FaninError as error:
             with self._lock:
-                self._fail(error)
+                self._listener.fail(error)
         finally:
             with self._lock:
                 self._has_ended = True
@@ -108,7 +118,7 @@ class Progress:
                 time.sleep(AWAY_SECONDS)
             elif self._users:
                 self._keep_away()
-            elif self._cq.wait(LOOK_SECONDS):
+            elif self._source.wait(LOOK_SECONDS):
                 with self._lock:
                     if self._is_open and not self._users:
                         self._take()
@@ -116,7 +126,7 @@ class Progress:
                 looked = time.monotonic()
                 with self._lock:
                     if self._is_open:
-                        self._look()
+                        self._listener.look()
 
     def _keep_away(self) -> None:
         """As long as the same thread waits, or LOOK_SECONDS."""

@@ -1,0 +1,19 @@
+"""Point-to-point messages of a group.
+
+| ranks | way |
+| --- | --- |
+| on one host | a Unix socket for each pair (`socket_links`) |
+| on others | RC queue pairs of the NIC's ordinary traffic (`nic_links`) |
+
+| message | protocol |
+| --- | --- |
+| up to EAGER bytes | DATA: the receiver copies it from where it comes in |
+| longer | rendezvous: OFFER, then the receiver fetches the data to where the program wants them, then FETCHED |
+
+Whoever waits takes what comes in (`progress`); a thread does while nobody waits.
+"""
+
+from fanin_torch.messages.group_messages import Messages
+from fanin_torch.messages.message import ANY
+
+__all__ = ["ANY", "Messages"]

@@ -1,0 +1,36 @@
+"""What one rank sends another: a header, and the data of a short message."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+HEADER = struct.Struct("<IIqQQQ")  # kind, remote key, tag, bytes, address, number of the sender's message
+EAGER = 65536 - HEADER.size  # bytes of the longest message that goes at once
+LONGEST = HEADER.size + EAGER
+
+
+class Kind(IntEnum):
+    """Of frames. WANT and BODY are those of sockets alone: a NIC fetches by READ."""
+
+    DATA = 1
+    OFFER = 2
+    FETCHED = 3
+    WANT = 4
+    BODY = 5
+
+
+class Frame(NamedTuple):
+    """What has come from a rank. data: of a short message, only until more is taken."""
+
+    source: int
+    kind: int
+    key: int
+    tag: int
+    length: int
+    address: int
+    number: int
+    data: np.ndarray | None = None

@@ -1,0 +1,260 @@
+"""Messages: which message goes to which receive, what waits for a connection, and what ends with a lost rank."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fanin.errors import FaninError, Flushed, InvalidRequest, PeerLost
+from fanin.verbs import Context
+from fanin_torch.messages.frame import EAGER, HEADER, Frame, Kind
+from fanin_torch.messages.link import Link, Links, Meeting
+from fanin_torch.messages.message import ANY, Message
+from fanin_torch.messages.nic_links import NicLinks
+from fanin_torch.messages.progress import Progress
+from fanin_torch.messages.socket_links import SocketLinks
+
+
+@dataclass(eq=False)
+class Peer:
+    """The connection to one rank. Until it stands, what is to be sent waits in `backlog`."""
+
+    rank: int
+    link: Link
+    progress: Progress
+    is_connected: bool = False
+    error: FaninError | None = None
+    backlog: deque[Message] = field(default_factory=deque)
+
+
+class Messages:
+    """Of one rank of one group. domains: of each rank, equal for those that can open sockets to each other. timeout:
+    seconds that a message may take, from the next one on."""
+
+    def __init__(self, context: Context, store: Any, rank: int, domains: Sequence[str], timeout: float) -> None:
+        self._context, self._store, self._rank, self._domains = context, store, rank, domains
+        self.timeout = timeout
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._kinds: dict[bool, Links] = {}  # by whether they are sockets
+        self._peers: dict[int, Peer] = {}
+        self._wanted: list[Message] = []  # receives that nothing has come for, in the order of their calls
+        self._arrivals: list[Frame] = []  # that nobody has wanted yet. Offers wait at the sender
+        self._sends: dict[int, Message] = {}  # that have begun and not ended, by number
+        self._number = 0  # of the last send
+        self._is_closed = False
+
+    # ---- For the group ----
+
+    def send(self, array: np.ndarray, peer: int, tag: int) -> Message:
+        """Begin to send the bytes of an array, which must not change until it has ended."""
+        with self._lock:
+            self._require_open()
+            to = self._peer(peer)
+            self._number += 1
+            message = Message(array, peer, tag, self.timeout, to.progress, self._number)
+            if to.error is not None:
+                message.end(to.error)
+            elif to.is_connected:
+                self._begin(to, message)
+            else:
+                to.backlog.append(message)
+        return message
+
+    def receive(self, array: np.ndarray, peer: int, tag: int) -> Message:
+        """Begin to receive as many bytes as the array has, from a rank or from ANY."""
+        with self._lock:
+            self._require_open()
+            ranks = [other for other in range(len(self._domains)) if other != self._rank] if peer == ANY else [peer]
+            sources = [self._peer(rank) for rank in ranks]
+            ways = {source.progress for source in sources}
+            message = Message(array, peer, tag, self.timeout, ways.pop() if len(ways) == 1 else None)
+            for arrival in self._arrivals:
+                if arrival.tag == tag and peer in (ANY, arrival.source):
+                    self._arrivals.remove(arrival)
+                    self._take(message, arrival)
+                    return message
+            errors = [source.error for source in sources if source.error]
+            if len(errors) == len(sources):
+                message.end(errors[0])
+            else:
+                self._wanted.append(message)
+        return message
+
+    def stays_on_host(self, peer: int) -> bool:
+        """Whether a message of this rank, to or from that one or ANY, does not go through a NIC."""
+        others = set(self._domains) if peer == ANY else {self._domains[peer]}
+        return others == {self._domains[self._rank]}
+
+    def close(self) -> None:
+        """What is under way fails."""
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            self._is_closed, kinds = True, list(self._kinds.values())
+            self._kinds.clear()
+            self.fail(Flushed("the group was left"), kinds)
+        for links in kinds:
+            links.progress.close()
+        with self._lock:
+            for links in kinds:
+                links.close()
+
+    def _require_open(self) -> None:
+        if self._process != os.getpid():
+            cause, remedy = "a message in a forked child of a rank", "Let the rank itself send and receive."
+            raise InvalidRequest(cause, remedy=remedy)
+        if self._is_closed:
+            raise InvalidRequest("a message in a group that has been left", remedy="Make a new group.")
+
+    # ---- Connections ----
+
+    def _peer(self, rank: int) -> Peer:
+        if rank in self._peers:
+            return self._peers[rank]
+        links = self._links(self.stays_on_host(rank))
+        peer = self._peers[rank] = Peer(rank, links.link(rank), links.progress)
+        threading.Thread(target=self._connect, args=(peer,), name=f"fanin-connect-{rank}", daemon=True).start()
+        return peer
+
+    def _links(self, are_sockets: bool) -> Links:
+        """Of one kind, which its first peer opens."""
+        if are_sockets not in self._kinds:
+            name, lock = f"fanin-messages-{self._rank}", self._lock
+            made: Links = SocketLinks(name, lock, self) if are_sockets else NicLinks(name, self._context, lock, self)
+            self._kinds[are_sockets] = made
+        return self._kinds[are_sockets]
+
+    def _connect(self, peer: Peer) -> None:
+        """Wait for the other side, and send what has waited. A rank that comes late is not lost: messages end with
+        Timeout until then."""
+        try:
+            peer.link.connect(Meeting(self._store, self._rank, peer.rank, lambda: not self._is_closed, self.timeout))
+            with self._lock:
+                peer.is_connected = True
+                while peer.backlog and peer.error is None:
+                    message = peer.backlog.popleft()
+                    if not message.done:
+                        self._begin(peer, message)
+        except FaninError as error:
+            with self._lock:
+                self.lose(peer.rank, error)
+        except RuntimeError as error:  # the store has gone with its process
+            with self._lock:
+                self.lose(peer.rank, PeerLost(f"the store of the group does not answer ({error})"))
+
+    def _begin(self, to: Peer, message: Message) -> None:
+        """Send a message to a rank that is connected."""
+        size, number = message.array.nbytes, message.number
+        self._sends[number] = message
+        if size <= EAGER:
+            header = HEADER.pack(Kind.DATA, 0, message.tag, size, 0, number)
+            to.link.send(header, message.array, lambda error: self._end_send(number, error))
+            return
+        try:
+            key, address = to.link.offer(message)
+        except FaninError as error:  # the device has no room
+            self._end_send(number, error)
+            return
+        header = HEADER.pack(Kind.OFFER, key, message.tag, size, address, number)
+        to.link.send(header, None, lambda error: self._end_send(number, error) if error else None)
+
+    # ---- What comes ----
+
+    def arrive(self, frame: Frame) -> None:
+        if frame.kind == Kind.FETCHED:
+            self._end_send(frame.number, None)
+            return
+        self._drop_late_receives()
+        for message in self._wanted:
+            if message.tag == frame.tag and message.peer in (ANY, frame.source):
+                self._wanted.remove(message)
+                self._take(message, frame)
+                return
+        self._arrivals.append(frame if frame.data is None else frame._replace(data=frame.data.copy()))
+
+    def _take(self, message: Message, arrival: Frame) -> None:
+        """What has come is what a receive wants."""
+        message.source = arrival.source
+        peer, wrong = self._peers[arrival.source], None
+        if arrival.length != message.array.nbytes:
+            wrong = InvalidRequest(
+                f"rank {arrival.source} has sent {arrival.length} bytes with tag {arrival.tag}, and the receive is for "
+                f"{message.array.nbytes}",
+                remedy="Give the receive a tensor of the size of the one that is sent.",
+            )
+        if arrival.data is not None:
+            if wrong is None:
+                message.array[:] = arrival.data
+            message.end(wrong)
+        elif wrong is not None or peer.error is not None:
+            self._fetched(message, arrival, wrong or peer.error)
+        else:
+            peer.link.fetch(message, arrival, lambda error: self._fetched(message, arrival, error))
+
+    def _fetched(self, message: Message, arrival: Frame, error: FaninError | None) -> None:
+        """Also of a receive whose time has run out: the sender's memory is to be its own again."""
+        peer = self._peers[arrival.source]
+        peer.link.release(message)
+        message.end(error)
+        if peer.error is None:
+            header = HEADER.pack(Kind.FETCHED, 0, arrival.tag, 0, 0, arrival.number)
+            peer.link.send(header, None, lambda _: None)
+
+    def _drop_late_receives(self) -> None:
+        """A receive that has ended with Timeout takes no message: its memory is the program's again."""
+        self._wanted = [message for message in self._wanted if not message.done]
+
+    def _end_send(self, number: int, error: FaninError | None) -> None:
+        """The receiver has the data; or, with an error, will not get them."""
+        message = self._sends.pop(number, None)
+        if message is not None:
+            self._peers[message.peer].link.release(message)
+            message.end(error)
+
+    # ---- Losses ----
+
+    def lose(self, rank: int, error: FaninError) -> None:
+        peer = self._peers[rank]
+        if peer.error is not None:
+            return
+        peer.error = error
+        for message in peer.backlog:
+            message.end(error)
+        peer.backlog.clear()
+        for number in [number for number, message in self._sends.items() if message.peer == rank]:
+            self._end_send(number, error)
+        is_last = all(other.error is not None for other in self._peers.values())
+        for message in [one for one in self._wanted if one.peer == rank or (one.peer == ANY and is_last)]:
+            self._wanted.remove(message)
+            message.end(error)
+
+    def look(self) -> None:
+        """Time-outs, also of messages for which nobody waits; and whether those are there from whom something is
+        expected. What is under way stays registered until it has ended."""
+        waiting = [message for peer in self._peers.values() for message in peer.backlog]
+        for message in (*self._wanted, *self._sends.values(), *waiting):
+            message.end_if_late()
+        self._drop_late_receives()
+        expected = {message.peer for message in (*self._wanted, *self._sends.values())}
+        if ANY in expected:
+            expected = set(self._peers)
+        for links in self._kinds.values():
+            links.probe({rank for rank in expected if self._peers[rank].error is None})
+
+    def fail(self, error: FaninError, kinds: Sequence[Links] | None = None) -> None:
+        """Nothing goes on: every message ends."""
+        for rank in self._peers:
+            self.lose(rank, error)
+        for links in self._kinds.values() if kinds is None else kinds:
+            links.fail(error)
+        for message in (*self._wanted, *self._sends.values()):
+            message.end(error)
+        self._wanted.clear()
+        self._sends.clear()
