@@ -164,7 +164,7 @@ def test_parser_complains_in_one_line_also_without_json(state_root: Path) -> Non
 
 @pytest.mark.parametrize(
     ("options", "is_told"),
-    [(["python", "-c", "pass"], True), (["-n", "python"], True), (["--color", "--", "true"], False)],
+    [(["python", "-c", "pass"], True), (["-np", "python"], True), (["--color", "--", "true"], False)],
 )
 def test_the_dashes_are_named_to_who_left_them_out(state_root: Path, options: list[str], is_told: bool) -> None:
     """Without them an option of the program is taken for one of this command."""

@@ -156,10 +156,10 @@ def test_locked_memory(dpu: Sysfs, limit: int, level: Level) -> None:
 def test_other_cards_are_none(sysfs: Sysfs, vendor: str, device: str) -> None:
     sysfs.pci("0000:17:00.0", device, vendor)
     (result,) = sysfs.results().values()
-    assert (result.subject, result.level) == ("BlueField", Level.MISSING)
+    assert (result.subject, result.level) == ("BlueField", Level.ABSENT)
 
 
 def test_nothing_at_all(sysfs: Sysfs) -> None:
     """As in a container without sysfs."""
     (result,) = sysfs.results().values()
-    assert result.level == Level.MISSING
+    assert result.level == Level.ABSENT

@@ -31,7 +31,7 @@ NO_REPORT = "no report of the shim: it stands before programs of one MPI, linked
 def program(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", show_default=False)],
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, max=options.MAX_RANKS, help="Number of ranks.")] = 4,
+    ranks: Annotated[int, options.ranks(1)] = 4,
     turns: Annotated[int, options.count(min=1, help="Runs of each, plain and with Fanin.")] = 5,
     limit: Annotated[int, options.seconds(metavar="SECONDS", min=1, help="Time after which a run is ended.")] = 600,
     directory: Annotated[

@@ -8,7 +8,13 @@ from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.doctor.check import CheckResult, Level
 
-STYLES = {Level.OK: "green", Level.LIMITED: "yellow", Level.MISSING: "yellow", Level.BROKEN: "bold red"}
+STYLES = {
+    Level.OK: "green",
+    Level.LIMITED: "yellow",
+    Level.MISSING: "yellow",
+    Level.ABSENT: "dim",
+    Level.BROKEN: "bold red",
+}
 
 
 @reporting

@@ -37,6 +37,11 @@ def seconds(*names: str, min: float = 0.0, **shown: Any) -> Any:
     return typer.Option(*names, min=min, max=MAX_SECONDS, **shown)
 
 
+def ranks(min: int) -> Any:
+    """The option for the number of ranks, with the name that MPI's users know."""
+    return typer.Option("-n", "-np", "--ranks", min=min, max=MAX_RANKS, help="Number of ranks.")
+
+
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of all random numbers.")]
 Json = Annotated[bool, flag("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Option("--name", "--fabric", help="Name of the fabric.")]

@@ -37,7 +37,7 @@ OF_MPI = ("command", "ranks", "name", "route", "detection", "mpi", "mpirun", "js
 def run(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", show_default=False)],
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, max=options.MAX_RANKS, help="Number of ranks.")] = 1,
+    ranks: Annotated[int, options.ranks(1)] = 1,
     name: NameOfRun = "default",
     route: options.Route = "auto",
     reproducible: options.Reproducible = "none",

@@ -21,7 +21,7 @@ def tune(
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- PROGRAM [ARGUMENTS]...]", show_default=False)
     ] = None,
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, max=options.MAX_RANKS, help="Number of ranks.")] = 4,
+    ranks: Annotated[int, options.ranks(2)] = 4,
     name: options.Name = "default",
     route: options.Route = "local",
     mpirun: Annotated[str, typer.Option(help="Launcher of the MPI, with its options.")] = "mpirun",

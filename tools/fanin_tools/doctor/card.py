@@ -62,7 +62,7 @@ def run_checks(root: Path = ROOT, locked: int | None = None) -> Iterator[CheckRe
     """
     card = card_of(root)
     if not card:
-        yield CheckResult("BlueField", Level.MISSING, "no such card", "devices on a DPU", "needed on a card only")
+        yield CheckResult("BlueField", Level.ABSENT, "no such card", "devices on a DPU")
         return
     netdevs = list(netdevs_of(root))
     verbs = list(verbs_of(root))

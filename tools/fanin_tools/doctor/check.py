@@ -7,11 +7,13 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """ok: present; limited: works slower or in part; missing: something optional is absent; broken: nothing works."""
+    """ok: present; limited: works slower or in part; missing: something does not work for want of it; absent: most
+    machines have none; broken: nothing works."""
 
     OK = "ok"
     LIMITED = "limited"
     MISSING = "missing"
+    ABSENT = "absent"
     BROKEN = "broken"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fanin_tools.doctor.check import CheckResult, Level
+from fanin_tools.launch.mpirun import name_of
 from fanin_wire.installation import install_command, make_command
 
 LIBRARIES = ("numpy", "numba", "cffi", "msgspec", "scapy", "typer", "rich")
@@ -76,5 +77,5 @@ def _mpi() -> CheckResult:
     runner = shutil.which("mpiexec") or next((str(path) for path in PEERS_FOLDER.glob("*/bin/mpiexec")), None)
     enables = "programs with the MPI shim"
     if runner:
-        return CheckResult("MPI", Level.OK, runner, enables)
+        return CheckResult("MPI", Level.OK, f"{name_of(runner)} {runner}".strip(), enables)
     return CheckResult("MPI", Level.MISSING, "no mpiexec", enables, f"{make_command('peers')} installs two into .bench")

@@ -109,9 +109,7 @@ def _rdma() -> CheckResult:
         frames = "allowed" if _may_have_frames() else "not allowed (CAP_NET_RAW)"
         detail = f"{', '.join(devices)}; RAW_PACKET queue pairs are {frames}"
         return CheckResult("RDMA devices", Level.OK, detail, "ordinary verbs traffic, ports over verbs")
-    return CheckResult(
-        "RDMA devices", Level.MISSING, "none", "ordinary verbs traffic", "not needed: UDP carries everything"
-    )
+    return CheckResult("RDMA devices", Level.ABSENT, "none: UDP carries everything", "ports over verbs")
 
 
 def _may_have_frames() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -21,6 +22,7 @@ from fanin_tools.progress import BEAT_SECONDS
 LAUNCHER = "mpirun"
 ALLOWS_ROOT = "--allow-run-as-root"
 LOOK_SECONDS = 30.0  # for a version
+VERSIONS = {"Open MPI": r"\((?:Open MPI|OpenRTE)\) (\S+)", "MPICH": r"HYDRA.*?Version: *(\S+)"}
 # Lets Open MPI 4 and 5 start more ranks than the machine has cores, where the user has not said otherwise.
 OVERSUBSCRIBE = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
@@ -80,11 +82,19 @@ def refuses_root(launcher: str) -> bool:
     words = launcher_words(launcher)
     if os.geteuid() or ALLOWS_ROOT in words or "OMPI_ALLOW_RUN_AS_ROOT" in os.environ:
         return False
+    return name_of(words[0]).startswith("Open MPI")
+
+
+def name_of(launcher: str) -> str:
+    """Name and version of the MPI of a launcher, which is asked for them; "" if it does not tell."""
     try:
-        said = subprocess.run([words[0], "--version"], capture_output=True, text=True, timeout=LOOK_SECONDS)
+        said = subprocess.run([launcher, "--version"], capture_output=True, text=True, timeout=LOOK_SECONDS).stdout
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return "Open MPI" in said.stdout
+        return ""
+    for name, version in VERSIONS.items():
+        if found := re.search(version, said, re.DOTALL):
+            return f"{name} {found[1]}"
+    return ""
 
 
 def environment(running: Running, placement: Placement) -> dict[str, str]:
