@@ -1,4 +1,4 @@
-"""The models of the protocol hold, and spin finds the fault of each broken variant."""
+"""The models of shared memory hold, and spin finds the fault of each broken variant."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_search(run: Run) -> None:
 @pytest.mark.skipif(bool(missing_tools()), reason=f"spin and gcc (missing: {', '.join(missing_tools())})")
 def test_model_that_can_not_be_compiled() -> None:
     with pytest.raises(ModelFailed, match="undeclared"):
-        check(RUNS[0]._replace(definitions="POSITIONS=nothing"))
+        check(RUNS[0]._replace(definitions="REQUESTS=nothing"))
 
 
 def test_search_that_was_not_complete_is_no_result() -> None:
