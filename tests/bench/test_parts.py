@@ -13,14 +13,12 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from fanin_nic.engine.kernels import kernel_table
-from fanin_tools.bench import engine, floor, floor_node, floor_tree, memory, port, startup
+from fanin_tools.bench import engine, memory, port, startup
 from fanin_tools.bench.network import SharedWords, network, run_together
 from fanin_tools.cli.app import app
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.generate import Shape, make
-from fanin_wire.abi import DType, Op
 from tests.fabric.fixtures import ignore
 from tests.fabric.test_namespaces import needs_namespaces
 
@@ -64,69 +62,6 @@ def test_unreceived_packets_end_the_measurement(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(port, "PAYLOADS", (256,))
     with pytest.raises(ToolError, match="TIMEOUT: packets were lost"):
         port.measure(netns=False, name="port", progress=ignore)
-
-
-SHORT = (8, 6404, 65536)  # bytes: less than a packet, not a whole number of them, more than a super-packet
-LONG = (*SHORT, 1 << 20)  # and more than the window, for which a socket must hold more than anybody may ask for
-
-
-@pytest.fixture
-def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floor, "YIELD_COUNTS", ((0, 0), (50, 50)))
-    monkeypatch.setattr(floor, "ROUNDS", 20)
-
-
-def check_floor(rows: list[floor.Row], sizes: tuple[int, ...], kinds: int) -> None:
-    """Every size and number of yields, of so many kinds of devices; what is not the sum would have failed."""
-    assert [row.bytes for row in rows] == [size for size in sizes for _ in range(2 * kinds)]
-    assert all(row.microseconds.samples == 20 for row in rows)
-    assert all(0 < row.microseconds.least <= row.microseconds.median for row in rows)
-    best = floor.best(rows)
-    assert len(best) == len(sizes) * kinds
-    for row in best:
-        alike = [other for other in rows if (other.bytes, other.checks) == (row.bytes, row.checks)]
-        assert row.microseconds.median == min(other.microseconds.median for other in alike)
-
-
-@pytest.mark.process
-@pytest.mark.usefixtures("few_rounds")
-def test_floor_over_loopback() -> None:
-    check_floor(floor_tree.measure(nodes=2, netns=False, sizes=SHORT, name="floor", progress=ignore), SHORT, kinds=2)
-
-
-@pytest.mark.process
-@pytest.mark.usefixtures("few_rounds")
-@pytest.mark.parametrize("lanes", [1, 2])
-def test_floor_of_a_node(lanes: int) -> None:
-    check_floor(floor_node.measure(ranks=3, lanes=lanes, sizes=LONG, progress=ignore), LONG, kinds=1)
-
-
-@needs_namespaces
-@pytest.mark.usefixtures("few_rounds")
-def test_floor_over_namespaces_leaves_none(state_root: object) -> None:
-    check_floor(floor_tree.measure(nodes=2, netns=True, sizes=LONG, name="bfloor", progress=ignore), LONG, kinds=2)
-    assert not {name for name in namespaces.existing() if name.startswith("fanin-bfloor-")}
-
-
-@pytest.mark.process
-@pytest.mark.usefixtures("few_rounds")
-def test_floor_with_a_wrong_sum_is_no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floor_node, "SUM", kernel_table()[Op.MAX][DType.F32])
-    with pytest.raises(ToolError, match="WRONG_RESULT: a sum is wrong"):
-        floor_node.measure(ranks=2, lanes=1, sizes=SHORT, progress=ignore)
-
-
-def test_floor_needs_room_in_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floor_tree, "set_buffer", lambda *_arguments: 16384)
-    with pytest.raises(ToolError, match=r"NO_RESOURCES: a socket holds 16 KiB, and 16\.28 KiB may be on their way"):
-        floor_tree.measure(nodes=2, netns=False, sizes=(8, 8192), name="floor", progress=ignore)
-
-
-@pytest.mark.parametrize("options", ["--nodes 1 --netns", "--nodes 2 --ranks 4", "--lanes 1"])
-def test_floor_refuses_options_without_effect(options: str) -> None:
-    outcome = CliRunner().invoke(app, ["bench", "floor", *options.split()])
-    assert outcome.exit_code != 0
-    assert "--nodes" in outcome.stderr
 
 
 @needs_namespaces

@@ -62,7 +62,7 @@ class Meeting:
     def __init__(self, store: Any, rank: int, peer: int, is_open: Callable[[], bool], limit: float) -> None:
         self._store, self.rank, self.peer, self._is_open, self._limit = store, rank, peer, is_open, limit
 
-    def exchange(self, what: str, mine: Any) -> Any:
+    def swap(self, what: str, mine: Any) -> Any:
         """Tell the other rank something, and wait for what it tells. Raises Flushed when nobody wants it any more."""
         self._store.set(f"messages/{self.rank}/{self.peer}/{what}", json.dumps(mine))
         theirs = f"messages/{self.peer}/{self.rank}/{what}"

@@ -148,14 +148,14 @@ class NicLink:
     def connect(self, meeting: Meeting) -> None:
         links = self._links
         mine = {"number": self.qp.qp_num, "address": links.context.query_device().address}
-        other = meeting.exchange("queue", mine)
+        other = meeting.swap("queue", mine)
         address = AHAttr(GlobalRoute(GID.of_ipv4(other["address"])))
         rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
         attributes = QPAttr(dest_qp_num=other["number"], ah_attr=address, qp_access_flags=rights)
         attributes.timeout, attributes.path_mtu = ACK_TIMEOUT, MTU_4096
         with links.lock:
             self.qp.to_rts(attributes)
-        meeting.exchange("receives", True)
+        meeting.swap("receives", True)
         self.is_connected = True
 
     def send(self, header: bytes, data: np.ndarray | None, then: AtEnd) -> None:

@@ -175,7 +175,7 @@ class SocketLink:
                 found = self._accept(meeting)
             else:
                 found = self.socket
-                found.connect(meeting.exchange("socket", "").encode())
+                found.connect(meeting.swap("socket", "").encode())
             _require_own_user(found, self.rank)
         except OSError as error:
             raise PeerLost(f"rank {self.rank} can not be reached by a socket: {error.strerror or error}") from None
@@ -193,7 +193,7 @@ class SocketLink:
             listener.bind(name.encode())
             listener.listen(1)
             listener.setblocking(False)
-            meeting.exchange("socket", name)
+            meeting.swap("socket", name)
             meeting.until(lambda: bool(select.select([listener], [], [], 0)[0]))
             return listener.accept()[0]
 

@@ -9,9 +9,8 @@
 | compare, samples, bounds | the turns; medians, quartiles and ratios; lower bounds of the time |
 | progress | the progress of a measurement |
 | report, plot, machine | tables, JSON, pictures; the machine of a measurement |
-| memory, port, floor, startup, engine | parts of the data path alone |
-| floor_tree, floor_node | the floor over hosts, and of one node |
-| memory_kernels, port_kernels, floor_kernels, floor_tree_kernels, floor_node_kernels | compiled loops |
+| memory, port, startup, engine | parts of the data path alone |
+| memory_kernels, port_kernels | compiled loops |
 | network | addresses and links without devices, and processes that run there at the same time |
 | profile | the time of the devices, stage by stage |
 | loss, loss_report | goodput while packets are lost |

@@ -19,7 +19,7 @@ from fanin_wire.limits import MAX_DEVICES, MAX_LANES
 
 def add_to(app: typer.Typer) -> None:
     """Add them to `app` as subcommands."""
-    for command in (streams, loss, fairness, engine, memory, port, floor, start, sizing):
+    for command in (streams, loss, fairness, engine, memory, port, start, sizing):
         app.command(command.__name__)(command)
 
 
@@ -205,51 +205,6 @@ def port(netns: options.Netns = False, name: options.Name = "port", json_output:
 
 
 @reporting
-def floor(
-    nodes: Annotated[int, typer.Option(min=1, max=60, help="Hosts, with a rank and a NIC each.")] = 4,
-    ranks: Annotated[
-        int | None, typer.Option(min=1, max=60, help="With --nodes 1: its ranks. If not given: 4.")
-    ] = None,
-    lanes: Annotated[
-        int | None, typer.Option(min=1, max=MAX_LANES, help="With --nodes 1: cores of its NIC. If not given: 2.")
-    ] = None,
-    sizes: Annotated[str, typer.Option(help="Bytes of the message, as in 8,4K,1M.")] = "8",
-    netns: options.Netns = False,
-    name: options.Name = "floor",
-    json_output: options.Json = False,
-) -> None:
-    """The cost of an allreduce without an engine: the same processes, hops and bytes.
-
-    Devices only add their input, or (over hosts) also compute CRCs and copy results. A process that waits yields some
-    times, then sleeps. The table has the best of several numbers of yields, --json has all.
-    """
-    from fanin_tools.bench import floor, floor_node, floor_tree
-    from fanin_tools.bench.compare import sizes_that_fit
-    from fanin_tools.bench.setups import parse_sizes
-
-    if nodes == 1 and netns:
-        raise UsageError("--netns needs hosts", "give --nodes 2 or more, or leave it out")
-    if nodes > 1 and (ranks or lanes):
-        raise UsageError("--ranks and --lanes are options for one node", "give --nodes 1, or leave them out")
-    ranks, lanes = ranks or 4, lanes or 2
-    lengths = sizes_that_fit(parse_sizes(sizes), nodes if nodes > 1 else ranks, print_progress)
-    if nodes == 1:
-        title = f"floor of {counted(ranks, 'rank')} of one node, {counted(lanes, 'lane')}; yields of ranks, of devices"
-        rows = floor_node.measure(ranks, lanes, lengths, print_progress)
-    else:
-        title = f"floor of {counted(nodes, 'host')}; yields of ranks, of devices"
-        rows = floor_tree.measure(nodes, netns, lengths, name, print_progress)
-    if json_output:
-        print_json({"rows": rows})
-        return
-    print_table(
-        title,
-        ("bytes", "devices", "yields", *TIMES),
-        [(render_size(row.bytes), *_waiting(row), *_times(row.microseconds)) for row in floor.best(rows)],
-    )
-
-
-@reporting
 def start(name: options.Name = "start", json_output: options.Json = False) -> None:
     """Time before the first collective: of a program, to import, attach, join; of a device, to be ready."""
     from fanin_tools.bench import startup
@@ -323,11 +278,6 @@ TIMES = ("median", "spread", "least")
 def _times(found: Any) -> tuple[str, str, str]:
     median, least = (render_time(time * 1e-6) for time in (found.median, found.least))
     return median, f"±{found.spread / 2:.0%}", least
-
-
-def _waiting(row: Any) -> tuple[str, str]:
-    work = "add, CRC, copy" if row.checks else "add"
-    return work, f"{row.rank_yields}, {row.device_yields}"
 
 
 def _speeds(speed: Any) -> tuple[str, str]:
