@@ -333,10 +333,11 @@ class FaninProcessGroup(ProcessGroup):
         """Send to one rank."""
         try:
             source = in_order(tensors[0])
-            step = self._peers(destination).send(as_bytes(source), destination, tag)
+            messages = self._peers(destination)
+            step = messages.send(as_bytes(source), destination, tag)
         except FaninError as error:
             refuse(error)
-        self._count_message("send", destination)
+        self._count("send", messages.stays_on_host(destination))
         return self._keep_message(FaninWork(f"send to {destination}", [step], tensors), [step])
 
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> FaninWork:
@@ -344,7 +345,8 @@ class FaninProcessGroup(ProcessGroup):
         try:
             require_plain(tensors[0])
             into = tensors[0] if is_memory(tensors[0]) else torch.empty(tensors[0].shape, dtype=tensors[0].dtype)
-            step = self._peers(source).receive(as_bytes(into), source, tag)
+            messages = self._peers(source)
+            step = messages.receive(as_bytes(into), source, tag)
         except FaninError as error:
             refuse(error)
 
@@ -353,7 +355,7 @@ class FaninProcessGroup(ProcessGroup):
             if into is not tensors[0]:
                 tensors[0].detach().copy_(into)
 
-        self._count_message("recv", source)
+        self._count("recv", messages.stays_on_host(source))
         work = FaninWork(f"receive from {source}", [step], tensors, conclude, source)
         return self._keep_message(work, [step])
 
@@ -369,8 +371,8 @@ class FaninProcessGroup(ProcessGroup):
             )
         return self._messages
 
-    def _count_message(self, name: str, peer: int) -> None:
-        if self._peers(peer).stays_on_host(peer):
+    def _count(self, name: str, stays_on_host: bool) -> None:
+        if stays_on_host:
             self.counts.miss(name, Reason.SAME_HOST)
         else:
             self.counts.note(name)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
+import re
+import resource
 import signal
+import socket
+import threading
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch, which `make torch` installs")
 
-from fanin.errors import Flushed, InvalidRequest, PeerLost, Timeout  # noqa: E402
-from fanin_torch.messages import ANY, Messages, socket_links  # noqa: E402
-from fanin_torch.messages.frame import EAGER  # noqa: E402
+from fanin.errors import FaninError, Flushed, InvalidRequest, PeerLost, Timeout  # noqa: E402
+from fanin_torch.messages import ANY, Messages, meeting, progress, socket_links  # noqa: E402
+from fanin_torch.messages.frame import EAGER, HEADER, Frame, Kind  # noqa: E402
+from fanin_torch.messages.message import Message  # noqa: E402
 from tests.waiting import eventually  # noqa: E402
 
 SIZES = [0, 1, EAGER - 1, EAGER, EAGER + 1, 1_000_000]
@@ -27,6 +38,43 @@ def ranks() -> Iterator[list[Messages]]:
     yield made
     for messages in made:
         messages.close()
+
+
+class Lost:
+    """Takes what links tell. ranks: that were lost."""
+
+    def __init__(self) -> None:
+        self.ranks: list[int] = []
+
+    def arrive(self, frame: Frame) -> None:
+        raise AssertionError(frame)
+
+    def lose(self, rank: int, error: FaninError) -> None:
+        self.ranks.append(rank)
+
+    def look(self) -> None: ...
+
+    def fail(self, error: FaninError) -> None:
+        raise AssertionError(error)
+
+
+@contextmanager
+def held(messages: Messages) -> Iterator[None]:
+    """Nothing goes on there: another thread holds the lock."""
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with messages._lock:
+            is_held.set()
+            is_over.wait()
+
+    with ThreadPoolExecutor(1) as other:
+        other.submit(hold)
+        is_held.wait()
+        try:
+            yield
+        finally:
+            is_over.set()
 
 
 def pattern(size: int, seed: int = 0) -> np.ndarray:
@@ -88,19 +136,16 @@ def test_a_rank_that_leaves_ends_long_messages(ranks: list[Messages]) -> None:
 
 def test_the_memory_of_a_late_receive_is_the_programs_again(ranks: list[Messages]) -> None:
     """What comes later goes to the next receive."""
-    late, size = ranks[1], 1_000_000
-    into, untouched = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
-    late.timeout = 0.0
-    with late._lock:  # nothing comes meanwhile
-        receive = late.receive(into, 0, 0)
-        send = ranks[0].send(pattern(size), 1, 0)
-        receive.end_if_late()
+    size = 1_000_000
+    into = np.zeros(size, np.uint8)
+    ranks[1].timeout = 0.0
     with pytest.raises(Timeout):
-        receive.wait()
-    late.timeout = 60.0
-    late.receive(np.zeros(size, np.uint8), 0, 0).wait()
+        ranks[1].receive(into, 0, 0).wait()
+    ranks[1].timeout = 60.0
+    send = ranks[0].send(pattern(size), 1, 0)
+    ranks[1].receive(np.zeros(size, np.uint8), 0, 0).wait()
     send.wait()
-    assert np.array_equal(into, untouched)
+    assert not into.any()
 
 
 def test_a_receive_that_ends_in_the_midst_of_a_message(ranks: list[Messages], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +155,7 @@ def test_a_receive_that_ends_in_the_midst_of_a_message(ranks: list[Messages], mo
     ended: list[np.ndarray] = []
 
     def read(link: socket_links.SocketLink, body: socket_links.Body) -> None:
-        if link._got > size // 4 and not body.message.done:
+        if body.got > size // 4 and not body.message.done:
             body.message.end(Timeout("by the test"))
             ended.append(into.copy())
         actual(link, body)
@@ -149,35 +194,200 @@ def test_an_error_of_a_signal_handler_ends_the_connection_it_may_have_broken(
 
 
 def test_a_process_of_another_user_is_no_rank(ranks: list[Messages], monkeypatch: pytest.MonkeyPatch) -> None:
-    user = os.geteuid()
-    monkeypatch.setattr(socket_links.os, "geteuid", lambda: user + 1)
-    receive, send = ranks[1].receive(np.zeros(1, np.uint8), 0, 0), ranks[0].send(np.zeros(1, np.uint8), 1, 0)
-    for message in (receive, send):
-        with pytest.raises(PeerLost, match=f"socket: user {user} has it"):
-            message.wait()
+    """It may have been faster."""
+    users = iter([os.geteuid() + 1])  # of those who connect
+    monkeypatch.setattr(
+        meeting, "_user", lambda file: next(users, os.geteuid()) if file.getsockname() else os.geteuid()
+    )
+    receive = ranks[0].receive(np.zeros(1, np.uint8), 1, 0)
+    names = re.compile(r"@(fanin-messages-\w+)$", re.MULTILINE)
+    (name,) = eventually(lambda: names.findall(Path("/proc/net/unix").read_text()))
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(f"\0{name}")
+        send = ranks[1].send(np.zeros(1, np.uint8), 0, 0)
+        send.wait()
+        receive.wait()
+        assert stranger.recv(1) == b""
+
+
+def test_a_socket_of_another_user_is_not_used(ranks: list[Messages], monkeypatch: pytest.MonkeyPatch) -> None:
+    user = os.geteuid() + 1
+    monkeypatch.setattr(meeting, "_user", lambda _: user)
+    ranks[0].send(np.zeros(1, np.uint8), 1, 0)
+    with pytest.raises(PeerLost, match=f"socket: user {user} has it"):
+        ranks[1].receive(np.zeros(1, np.uint8), 0, 0).wait()
 
 
 @pytest.mark.process
-def test_a_child_keeps_no_connection(ranks: list[Messages]) -> None:
-    """The end of a rank is seen though a forked child of it lives; the child itself is told that it is no rank."""
-    ranks[1].receive(np.zeros(1, np.uint8), 0, 0)
-    ranks[0].send(np.zeros(1, np.uint8), 1, 0).wait()
-    child = os.fork()
+@pytest.mark.parametrize("is_connected", [True, False])
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_a_child_keeps_no_connection(ranks: list[Messages], is_connected: bool, is_locked: bool) -> None:
+    """The end of a rank is seen though a child lives that it has forked, also while it was about to connect. The child
+    itself is told that it is no rank, whatever other threads did when it was forked."""
+    out, into = np.ones(1, np.uint8), np.zeros(1, np.uint8)
+    first = ranks[0].send(out, 1, 0)
+    if is_connected:
+        ranks[1].receive(into, 0, 0).wait()
+    with held(ranks[0]) if is_locked else nullcontext():
+        child = os.fork()
     if child == 0:
         try:
-            ranks[0].send(np.zeros(1, np.uint8), 1, 0)
+            ranks[0].send(out, 1, 0)
         except InvalidRequest:
             ranks[0].close()
             signal.pause()
         os._exit(1)
     try:
+        if not is_connected:
+            ranks[1].receive(into, 0, 0).wait()
+        first.wait()
         ranks[0].close()
         with pytest.raises(PeerLost, match="rank 0 has ended or left"):
-            ranks[1].receive(np.zeros(1, np.uint8), 0, 5).wait()
+            ranks[1].receive(into, 0, 5).wait()
         assert os.waitpid(child, os.WNOHANG) == (0, 0)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_the_first_message_wakes_who_waits(ranks: list[Messages], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread connects and sends it."""
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 1000.0)
+    send = ranks[0].send(np.zeros(1, np.uint8), 1, 0)
+    with ThreadPoolExecutor(1) as other:
+        waits = other.submit(send.wait)
+        ranks[1].receive(np.zeros(1, np.uint8), 0, 0).wait()
+        waits.result()
+
+
+def test_connects_beyond_a_thousand_open_files(ranks: list[Messages]) -> None:
+    """For which `select` has no room."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+    with open(os.devnull) as file:
+        copies = [os.dup(file.fileno()) for _ in range(1100)]
+        try:
+            ranks[0].send(np.zeros(1, np.uint8), 1, 0)
+            ranks[1].receive(np.zeros(1, np.uint8), 0, 0).wait()
+        finally:
+            for copy in copies:
+                os.close(copy)
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_what_has_come_is_read_though_nothing_can_be_sent(ranks: list[Messages]) -> None:
+    """The sender has left, which the first message to it shows."""
+    out, into = pattern(1000), np.zeros(1000, np.uint8)
+    ranks[1].receive(np.zeros(0, np.uint8), 0, 1)
+    ranks[0].receive(np.zeros(0, np.uint8), 1, 1)
+    eventually(lambda: ranks[0]._peers[1].is_connected and ranks[1]._peers[0].is_connected)
+    with held(ranks[1]):
+        ranks[0].send(out, 1, 0).wait()
+        ranks[0].close()
+    with ranks[1]._lock:  # before anybody reads
+        link = ranks[1]._peers[0].link
+        errors: list[object] = []
+        link.send(b"x", None, errors.append)
+    assert errors in ([None], [link._send_error])  # if nothing had been read, it could not be sent
+    ranks[1].receive(into, 0, 0).wait()
+    assert np.array_equal(into, out)
+
+
+def test_a_side_that_ends_while_both_exchange_long_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One read brings the data that were wanted, and a WANT that can not be answered any more."""
+    lock, lost, ended = threading.RLock(), Lost(), []
+    links = socket_links.SocketLinks(lock, lost)
+    link = links.link(7)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    link._keep(ours)
+    with lock:
+        links.register(link, ours)
+        into = Message(np.zeros(100, np.uint8), 7, 0, 60.0, links.progress)
+        link.fetch(into, Frame(7, Kind.OFFER, 0, 0, 100, 0, 5), lambda error: link.send(b"x" * 40, None, ended.append))
+        link.offer(Message(np.zeros(100, np.uint8), 7, 0, 60.0, links.progress, number=9))
+        body = HEADER.pack(Kind.BODY, 0, 0, 0, 0, 5) + bytes(100)
+        theirs.sendall(body + HEADER.pack(Kind.WANT, 0, 0, 0, 0, 9))
+        theirs.close()
+        while not lost.ranks:
+            assert links.poll()[1] == deque()
+    assert (lost.ranks, len(ended)) == ([7], 1)
+    links.progress.close()
+    links.close()
+
+
+def send_for_ever(source: Messages, destination: Messages) -> None:
+    for size in itertools.cycle((1, EAGER + 1)):
+        destination.receive(np.zeros(size, np.uint8), 0, 0)
+        source.send(np.zeros(size, np.uint8), 1, 0).wait()
+
+
+def test_close_in_a_signal_handler(ranks: list[Messages]) -> None:
+    """At whatever point it interrupts a wait."""
+    random.seed(seed := 20261130)
+    print(f"seed {seed}")
+    store, previous = torch.distributed.HashStore(), signal.getsignal(signal.SIGALRM)
+    try:
+        for number in range(40):
+            own = torch.distributed.PrefixStore(str(number), store)
+            pair = [Messages(None, own, rank, ["here"] * 2, 60.0) for rank in (0, 1)]
+            signal.signal(signal.SIGALRM, lambda *_: pair[0].close())  # noqa: B023 - that of this round
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 2e-2))
+            with pytest.raises((Flushed, InvalidRequest)):
+                send_for_ever(*pair)
+            pair[1].close()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def test_a_handler_that_has_interrupted_a_message_sends_none(ranks: list[Messages]) -> None:
+    pending = ranks[0].receive(np.zeros(1, np.uint8), 1, 0)
+    with ranks[0]._lock:  # as what it has interrupted
+        for call in (pending.wait, lambda: ranks[0].send(np.zeros(1, np.uint8), 1, 0)):
+            with pytest.raises(InvalidRequest, match="signal handler"):
+                call()
+
+
+def test_a_long_message_from_a_rank_that_stands_still_ends_by_time(ranks: list[Messages]) -> None:
+    """Nobody waits for it."""
+    ranks[0].timeout = 0.5
+    ranks[1].send(pattern(EAGER + 1), 0, 0)
+    ranks[0].receive(np.zeros(1, np.uint8), 1, 1)
+    eventually(lambda: ranks[0]._arrivals)
+    with held(ranks[1]):
+        receive = ranks[0].receive(np.zeros(EAGER + 1, np.uint8), 1, 0)
+        eventually(receive.test)
+    with pytest.raises(Timeout):
+        receive.wait()
+
+
+def test_an_interrupted_look_at_one_rank_loses_nothing_of_another(
+    ranks: list[Messages], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into = [np.zeros(1, np.uint8), np.zeros(1, np.uint8)]
+    for other in (1, 2):
+        ranks[other].send(np.zeros(1, np.uint8), 0, 5)
+        ranks[0].receive(np.zeros(1, np.uint8), other, 5).wait()
+    seen: list[int] = []
+
+    def read(link: socket_links.SocketLink) -> list[Frame]:
+        seen.append(link.rank)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return actual(link)
+
+    actual = socket_links.SocketLink.read
+    with ranks[0]._lock:
+        for other in (1, 2):
+            ranks[other].send(np.full(1, other, np.uint8), 0, 0).wait()
+        monkeypatch.setattr(socket_links.SocketLink, "read", read)
+        with pytest.raises(KeyboardInterrupt):
+            ranks[0]._sockets.progress._take()
+    monkeypatch.undo()
+    for other in (1, 2):
+        ranks[0].receive(into[other - 1], other, 0).wait()
+    assert [int(array[0]) for array in into] == [1, 2]
 
 
 def test_nothing_is_left_when_a_group_ends() -> None:

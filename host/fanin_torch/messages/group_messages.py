@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +16,11 @@ import numpy as np
 from fanin.errors import FaninError, Flushed, InvalidRequest, PeerLost
 from fanin.verbs import Context
 from fanin_torch.messages.frame import EAGER, HEADER, Frame, Kind
-from fanin_torch.messages.link import Link, Links, Meeting
+from fanin_torch.messages.link import Link, Links
+from fanin_torch.messages.meeting import Meeting
 from fanin_torch.messages.message import ANY, Message
 from fanin_torch.messages.nic_links import NicLinks
-from fanin_torch.messages.progress import Progress
+from fanin_torch.messages.progress import Progress, require_calm
 from fanin_torch.messages.socket_links import SocketLinks
 
 
@@ -42,11 +45,13 @@ class Messages:
         self.timeout = timeout
         self._process = os.getpid()
         self._lock = threading.RLock()
-        self._kinds: dict[bool, Links] = {}  # by whether they are sockets
+        self._sockets: SocketLinks | None = None  # until the first rank of this host,
+        self._nic: NicLinks | None = None  # and of another one, has to do with this one
         self._peers: dict[int, Peer] = {}
         self._wanted: list[Message] = []  # receives that nothing has come for, in the order of their calls
         self._arrivals: list[Frame] = []  # that nobody has wanted yet. Offers wait at the sender
         self._sends: dict[int, Message] = {}  # that have begun and not ended, by number
+        self._fetching: list[Message] = []  # receives whose long message comes
         self._number = 0  # of the last send
         self._is_closed = False
 
@@ -54,8 +59,7 @@ class Messages:
 
     def send(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to send the bytes of an array, which must not change until it has ended."""
-        with self._lock:
-            self._require_open()
+        with self._calling():
             to = self._peer(peer)
             self._number += 1
             message = Message(array, peer, tag, self.timeout, to.progress, self._number)
@@ -69,12 +73,12 @@ class Messages:
 
     def receive(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to receive as many bytes as the array has, from a rank or from ANY."""
-        with self._lock:
-            self._require_open()
+        with self._calling():
             ranks = [other for other in range(len(self._domains)) if other != self._rank] if peer == ANY else [peer]
             sources = [self._peer(rank) for rank in ranks]
-            ways = {source.progress for source in sources}
-            message = Message(array, peer, tag, self.timeout, ways.pop() if len(ways) == 1 else None)
+            # Whoever waits for both kinds looks after the sockets. The thread of the NIC wakes it.
+            by_socket = [source for source in sources if self.stays_on_host(source.rank)]
+            message = Message(array, peer, tag, self.timeout, (by_socket or sources)[0].progress)
             for arrival in self._arrivals:
                 if arrival.tag == tag and peer in (ANY, arrival.source):
                     self._arrivals.remove(arrival)
@@ -88,28 +92,44 @@ class Messages:
         return message
 
     def stays_on_host(self, peer: int) -> bool:
-        """Whether a message of this rank, to or from that one or ANY, does not go through a NIC."""
-        others = set(self._domains) if peer == ANY else {self._domains[peer]}
-        return others == {self._domains[self._rank]}
+        """Whether no message of this rank, to or from that one or ANY, goes through a NIC."""
+        others = [peer] if peer != ANY else [rank for rank in range(len(self._domains)) if rank != self._rank]
+        return all(self._domains[other] == self._domains[self._rank] for other in others)
 
     def close(self) -> None:
-        """What is under way fails."""
+        """What is under way fails. A signal handler may call it at any point."""
         if self._process != os.getpid():
             return
         with self._lock:
-            self._is_closed, kinds = True, list(self._kinds.values())
-            self._kinds.clear()
-            self.fail(Flushed("the group was left"), kinds)
+            kinds, self._is_closed = self._kinds, True
+            self.fail(Flushed("the group was left"))
+            self._sockets = self._nic = None
         for links in kinds:
             links.progress.close()
         with self._lock:
             for links in kinds:
                 links.close()
 
-    def _require_open(self) -> None:
+    @property
+    def _kinds(self) -> list[Links]:
+        return [links for links in (self._sockets, self._nic) if links is not None]
+
+    @contextlib.contextmanager
+    def _calling(self) -> Iterator[None]:
+        """The lock, for a call of the program."""
         if self._process != os.getpid():
             cause, remedy = "a message in a forked child of a rank", "Let the rank itself send and receive."
             raise InvalidRequest(cause, remedy=remedy)
+        require_calm(self._lock)
+        try:
+            with self._lock:
+                self._require_open()
+                yield
+        except (LookupError, ValueError):
+            self._require_open()  # a signal handler has left the group, and nothing was found where it had been
+            raise
+
+    def _require_open(self) -> None:
         if self._is_closed:
             raise InvalidRequest("a message in a group that has been left", remedy="Make a new group.")
 
@@ -118,18 +138,19 @@ class Messages:
     def _peer(self, rank: int) -> Peer:
         if rank in self._peers:
             return self._peers[rank]
-        links = self._links(self.stays_on_host(rank))
+        links = self._links_of(rank)
         peer = self._peers[rank] = Peer(rank, links.link(rank), links.progress)
         threading.Thread(target=self._connect, args=(peer,), name=f"fanin-connect-{rank}", daemon=True).start()
         return peer
 
-    def _links(self, are_sockets: bool) -> Links:
-        """Of one kind, which its first peer opens."""
-        if are_sockets not in self._kinds:
-            name, lock = f"fanin-messages-{self._rank}", self._lock
-            made: Links = SocketLinks(name, lock, self) if are_sockets else NicLinks(name, self._context, lock, self)
-            self._kinds[are_sockets] = made
-        return self._kinds[are_sockets]
+    def _links_of(self, rank: int) -> Links:
+        """Of the kind of a rank, which the first one of it opens."""
+        self._require_open()
+        if self.stays_on_host(rank):
+            self._sockets = self._sockets or SocketLinks(self._lock, self)
+            return self._sockets
+        self._nic = self._nic or NicLinks(self._context, self._lock, self)
+        return self._nic
 
     def _connect(self, peer: Peer) -> None:
         """Wait for the other side, and send what has waited. A rank that comes late is not lost: messages end with
@@ -142,12 +163,10 @@ class Messages:
                     message = peer.backlog.popleft()
                     if not message.done:
                         self._begin(peer, message)
-        except FaninError as error:
+        except Exception as error:
+            lost = PeerLost(f"the store of the group does not answer ({error})")  # its process has gone
             with self._lock:
-                self.lose(peer.rank, error)
-        except RuntimeError as error:  # the store has gone with its process
-            with self._lock:
-                self.lose(peer.rank, PeerLost(f"the store of the group does not answer ({error})"))
+                self.lose(peer.rank, error if isinstance(error, FaninError) else lost)
 
     def _begin(self, to: Peer, message: Message) -> None:
         """Send a message to a rank that is connected."""
@@ -196,11 +215,14 @@ class Messages:
         elif wrong is not None or peer.error is not None:
             self._fetched(message, arrival, wrong or peer.error)
         else:
+            self._fetching.append(message)
             peer.link.fetch(message, arrival, lambda error: self._fetched(message, arrival, error))
 
     def _fetched(self, message: Message, arrival: Frame, error: FaninError | None) -> None:
         """Also of a receive whose time has run out: the sender's memory is to be its own again."""
         peer = self._peers[arrival.source]
+        if message in self._fetching:
+            self._fetching.remove(message)
         peer.link.release(message)
         message.end(error)
         if peer.error is None:
@@ -238,23 +260,25 @@ class Messages:
     def look(self) -> None:
         """Time-outs, also of messages for which nobody waits; and whether those are there from whom something is
         expected. What is under way stays registered until it has ended."""
-        waiting = [message for peer in self._peers.values() for message in peer.backlog]
-        for message in (*self._wanted, *self._sends.values(), *waiting):
+        backlogs = [peer.backlog for peer in self._peers.values()]
+        for message in (*self._wanted, *self._fetching, *self._sends.values(), *itertools.chain(*backlogs)):
             message.end_if_late()
         self._drop_late_receives()
+        for backlog in backlogs:
+            while backlog and backlog[0].done:
+                backlog.popleft()
         expected = {message.peer for message in (*self._wanted, *self._sends.values())}
-        if ANY in expected:
-            expected = set(self._peers)
-        for links in self._kinds.values():
-            links.probe({rank for rank in expected if self._peers[rank].error is None})
+        there = {rank for rank, peer in self._peers.items() if peer.is_connected and peer.error is None}
+        for links in self._kinds:
+            links.probe(there if ANY in expected else there & expected)
 
-    def fail(self, error: FaninError, kinds: Sequence[Links] | None = None) -> None:
-        """Nothing goes on: every message ends."""
+    def fail(self, error: FaninError) -> None:
         for rank in self._peers:
             self.lose(rank, error)
-        for links in self._kinds.values() if kinds is None else kinds:
+        for links in self._kinds:
             links.fail(error)
-        for message in (*self._wanted, *self._sends.values()):
+        for message in (*self._wanted, *self._fetching, *self._sends.values()):
             message.end(error)
         self._wanted.clear()
+        self._fetching.clear()
         self._sends.clear()

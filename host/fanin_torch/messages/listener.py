@@ -21,4 +21,4 @@ class Listener(Protocol):
         """At what nothing tells of, such as time-outs: a few times a second."""
 
     def fail(self, error: FaninError) -> None:
-        """Nothing comes by links of one kind any more."""
+        """Nothing comes by some links any more: every message ends."""

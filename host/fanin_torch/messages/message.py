@@ -16,33 +16,30 @@ ANY = -1  # peer of a receive from whoever sends first
 
 
 class Message:
-    """One send or receive under way. source: of a receive that has ended, from whom. number: of a send. progress: of
-    the links by which it may come; None if these are of several kinds."""
+    """One send or receive under way. source: of a receive that has ended, from whom. number: of a send."""
 
     def __init__(
-        self, array: np.ndarray, peer: int, tag: int, limit: float, progress: Progress | None, number: int = 0
+        self, array: np.ndarray, peer: int, tag: int, limit: float, progress: Progress, number: int = 0
     ) -> None:
         self.array, self.peer, self.tag, self.number = array, peer, tag, number
         self.source = peer
         self._progress = progress
-        self._has_ended = threading.Event() if progress is None else None
         self._limit = limit
         self._deadline = time.monotonic() + limit
-        self._ending = threading.Lock()  # between the end and those who ask to be told of it
+        self._ending = threading.RLock()  # between the end and those who ask to be told of it
         self.done = False  # whether it has ended
         self._at_end: Callable[[], None] | None = None
         self._error: FaninError | None = None
         self.place: Place | None = None  # of a long one
 
     def end(self, error: FaninError | None = None) -> None:
-        """It has ended. Its memory is the program's again; but after a time-out of a long receive, a READ into it may
-        still be under way."""
+        """It has ended. Its memory is the program's again; but after a time-out of a long receive between hosts, a READ
+        into it may still be under way. The caller holds the lock of progress."""
         with self._ending:
             if not self.done:
                 self._error, self.done = error, True
             at_end, self._at_end = self._at_end, None
-        if self._has_ended is not None:
-            self._has_ended.set()
+        self._progress.wake()
         if at_end is not None:
             at_end()
 
@@ -71,15 +68,14 @@ class Message:
                 raise self._late(timeout)
         while not self.done:
             self._until(self._deadline)
-            self.end_if_late()
+            with self._progress.lock:
+                self.end_if_late()
         if self._error is not None:
             raise self._error
 
     def _until(self, deadline: float) -> None:
-        if self._progress is not None:
+        if not self.done:
             self._progress.until(self.test, deadline)
-        elif self._has_ended is not None:
-            self._has_ended.wait(max(0.0, deadline - time.monotonic()))
 
     def _late(self, seconds: float) -> Timeout:
         return Timeout(f"{self} is still under way after {seconds:g} s")

@@ -26,8 +26,9 @@ from fanin.verbs.enums import (
     IBV_WR_SEND,
 )
 from fanin_torch.messages.frame import HEADER, LONGEST, Frame, Kind
-from fanin_torch.messages.link import AtEnd, Meeting
+from fanin_torch.messages.link import AtEnd
 from fanin_torch.messages.listener import Listener
+from fanin_torch.messages.meeting import Meeting
 from fanin_torch.messages.message import Message
 from fanin_torch.messages.nic_memory import NicMemory
 from fanin_torch.messages.progress import Progress
@@ -42,7 +43,7 @@ MTU_4096 = 5
 class NicLinks:
     """Of one rank of a group. They share their queues and slots."""
 
-    def __init__(self, name: str, context: Context, lock: threading.RLock, listener: Listener) -> None:
+    def __init__(self, context: Context, lock: threading.RLock, listener: Listener) -> None:
         self.context, self.lock, self.listener = context, lock, listener
         self.pd, self.cq = PD(context), CQ(context)
         self.srq, self.memory = SRQ(self.pd), NicMemory(self.pd)
@@ -57,7 +58,7 @@ class NicLinks:
         self._links: dict[int, NicLink] = {}  # by number of the queue pair
         for slot in range(RECEIVES):
             self._post_receive(slot)
-        self.progress = Progress(name, self.cq, lock, self._handle, listener)
+        self.progress = Progress("fanin-messages-by-nic", self, lock, self._handle, listener, lambda: None)
 
     def link(self, rank: int) -> NicLink:
         link = NicLink(self, rank)
@@ -66,8 +67,19 @@ class NicLinks:
 
     def probe(self, ranks: set[int]) -> None:
         for link in self._links.values():
-            if link.is_connected and link.rank in ranks:
+            if link.rank in ranks:
                 self.post(link, SendWR(0, IBV_WR_RDMA_WRITE, sg=[]), lambda _: None)
+
+    @property
+    def seen(self) -> int:
+        return self.cq.seen
+
+    def poll(self) -> tuple[int, list[Any]]:
+        """Completions, as the source of progress."""
+        return self.cq.poll(64)
+
+    def wait(self, timeout: float, seen: int | None = None) -> bool:
+        return self.cq.wait(timeout, seen)
 
     def fail(self, error: FaninError) -> None:
         unfinished = [action for *_, action in self._waiting] + list(self._actions.values())
@@ -143,7 +155,6 @@ class NicLink:
     def __init__(self, links: NicLinks, rank: int) -> None:
         self._links, self.rank = links, rank
         self.qp = QP(links.pd, QPInitAttr(IBV_QPT_RC, links.cq, links.cq, srq=links.srq))
-        self.is_connected = False
 
     def connect(self, meeting: Meeting) -> None:
         links = self._links
@@ -156,7 +167,6 @@ class NicLink:
         with links.lock:
             self.qp.to_rts(attributes)
         meeting.swap("receives", True)
-        self.is_connected = True
 
     def send(self, header: bytes, data: np.ndarray | None, then: AtEnd) -> None:
         self._links.send(self, header, data, then)

@@ -9,14 +9,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from fanin.errors import FaninError
+from fanin.errors import FaninError, Flushed, InvalidRequest
 from fanin_torch.messages.listener import Listener
 
 LOOK_SECONDS = 0.2  # between two looks at what has no completion, such as time-outs
 AWAY_SECONDS = 0.002  # between two looks of the thread whether others wait in turns
+
+
+def require_calm(lock: threading.RLock) -> None:
+    """InvalidRequest in a signal handler that has interrupted what this lock is held for."""
+    if lock._is_owned():  # type: ignore[attr-defined]
+        cause = "a message in a signal handler, which has interrupted another one"
+        raise InvalidRequest(cause, remedy="Let the handler note what is to be sent, and the program send it.")
 
 
 class Source(Protocol):
@@ -24,23 +31,30 @@ class Source(Protocol):
 
     @property
     def seen(self) -> int:
-        """A number that changes when something is taken."""
+        """A number that changes when another thread has taken what one waits for."""
 
-    def poll(self, num_entries: int) -> tuple[int, list[Any]]:
+    def poll(self) -> tuple[int, Iterable[Any]]:
         """Some events, without waiting, and 0 if nothing has come. One thread at a time."""
 
     def wait(self, timeout: float, seen: int | None = None) -> bool:
-        """Sleep until there is something to take; given `seen`, also until another thread has taken something since.
-        False: `timeout` seconds have passed."""
+        """Sleep until there is something to take; given `seen`, also until that has changed. False: `timeout` seconds
+        have passed."""
 
 
 class Progress:
-    """Of one source. lock: of all that is done here. handle: called with it for each event."""
+    """Of one source. lock: of all that is done here. handle: called with it for each event. wake: lets those look who
+    wait for the end of a message."""
 
     def __init__(
-        self, name: str, source: Source, lock: threading.RLock, handle: Callable[[Any], None], listener: Listener
+        self,
+        name: str,
+        source: Source,
+        lock: threading.RLock,
+        handle: Callable[[Any], None],
+        listener: Listener,
+        wake: Callable[[], None],
     ) -> None:
-        self._source, self._lock, self._handle, self._listener = source, lock, handle, listener
+        self._source, self.lock, self._handle, self._listener, self.wake = source, lock, handle, listener, wake
         self._taken: deque[Any] = deque()  # events to be handled: a signal handler may raise in between
         self._users: list[int] = []  # threads that take events, because they wait for some
         self._waits = 0  # how often one has begun to
@@ -52,14 +66,15 @@ class Progress:
 
     def until(self, is_over: Callable[[], bool], deadline: float) -> None:
         """Take events until `is_over`, or until a time of time.monotonic()."""
+        require_calm(self.lock)
         this = threading.get_ident()
         try:
-            with self._lock:
+            with self.lock:
                 self._users.append(this)
                 self._waits += 1
             while True:
-                with self._lock:
-                    has_more = self._take()
+                with self.lock:
+                    has_more = self._is_open and self._take()
                     if is_over() or not self._is_open:
                         return
                     seen = self._source.seen  # another thread may take what comes from now on: that ends the sleep, too
@@ -69,10 +84,13 @@ class Progress:
                 if not has_more:
                     self._source.wait(min(left, LOOK_SECONDS), seen)
         except FaninError as error:
-            with self._lock:
+            with self.lock:
                 self._listener.fail(error)
+        except (LookupError, ValueError):
+            if self._is_open:  # else a signal handler has left the group, and nothing was found where it had been
+                raise
         finally:
-            with self._lock:
+            with self.lock:
                 if this in self._users:
                     self._users.remove(this)
                 if not self._is_open or (self._is_away and not self._users):
@@ -82,7 +100,7 @@ class Progress:
         """When this returns nobody takes events; those who do leave within LOOK_SECONDS. Any thread may call it,
         also one that waits, in a signal handler."""
         this, own = threading.get_ident(), threading.current_thread() is self._thread
-        with self._lock:
+        with self.lock:
             self._is_open = False
             self._changed.notify_all()
             self._changed.wait_for(lambda: set(self._users) <= {this} and (own or self._has_ended))
@@ -90,7 +108,7 @@ class Progress:
     def _take(self) -> bool:
         """Whether there may be more."""
         self._handle_taken()
-        count, events = self._source.poll(64)
+        count, events = self._source.poll()
         self._taken.extend(events)
         self._handle_taken()
         return bool(count)
@@ -103,10 +121,14 @@ class Progress:
         try:
             self._take_while_nobody_waits()
         except FaninError as error:
-            with self._lock:
+            with self.lock:
                 self._listener.fail(error)
+        except BaseException as defect:
+            with self.lock:
+                self._listener.fail(Flushed(f"the thread of the messages has ended: {defect!r}"))
+            raise
         finally:
-            with self._lock:
+            with self.lock:
                 self._has_ended = True
                 self._changed.notify_all()
 
@@ -119,18 +141,18 @@ class Progress:
             elif self._users:
                 self._keep_away()
             elif self._source.wait(LOOK_SECONDS):
-                with self._lock:
+                with self.lock:
                     if self._is_open and not self._users:
                         self._take()
             if time.monotonic() - looked > LOOK_SECONDS:
                 looked = time.monotonic()
-                with self._lock:
+                with self.lock:
                     if self._is_open:
                         self._listener.look()
 
     def _keep_away(self) -> None:
         """As long as the same thread waits, or LOOK_SECONDS."""
-        with self._lock:
+        with self.lock:
             self._is_away = True
             self._changed.wait_for(lambda: not (self._users and self._is_open), LOOK_SECONDS)
             self._is_away = False

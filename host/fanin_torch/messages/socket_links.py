@@ -1,156 +1,117 @@
 """Links between ranks of one host: a Unix stream socket for each pair.
 
-A long message follows the WANT of its receiver, who reads it to where the program wants it. The lower rank of a pair
-listens at a name that it tells the other; each sees that the other is of the same user. A forked child closes its
-copies, so the end of a rank is seen whatever it leaves behind.
+A long message follows the WANT of its receiver, who reads it to where the program wants it. A forked child closes its
+copies of the sockets, so the end of a rank is seen whatever it leaves behind.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import secrets
 import select
 import socket
-import struct
 import threading
 import weakref
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from fanin.errors import FaninError, PeerLost
+from fanin.errors import FaninError, NoResources, PeerLost
 from fanin_torch.messages.frame import HEADER, LONGEST, Frame, Kind
-from fanin_torch.messages.link import AtEnd, Meeting
+from fanin_torch.messages.link import AtEnd
 from fanin_torch.messages.listener import Listener
+from fanin_torch.messages.meeting import Meeting
 from fanin_torch.messages.message import Message
 from fanin_torch.messages.progress import Progress
+from fanin_torch.messages.sleepers import Sleepers
 
-CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 BUFFER = 2 * LONGEST  # bytes that come in at once
 BURST = 1 << 20  # bytes of a long message that are read before others have their turn
 
-_all: weakref.WeakSet[SocketLinks] = weakref.WeakSet()
+_open: weakref.WeakSet[SocketLinks] = weakref.WeakSet()
 
 
 class SocketLinks:
     """Of one rank of a group. They are the source of their progress, as a completion queue is that of a NIC's."""
 
-    def __init__(self, name: str, lock: threading.RLock, listener: Listener) -> None:
+    def __init__(self, lock: threading.RLock, listener: Listener) -> None:
         self.lock, self.listener = lock, listener
-        self.links: dict[int, SocketLink] = {}  # that are connected, by file descriptor
-        self._all: list[SocketLink] = []
-        self.seen = 0  # how often something was taken
-        self._epoll = select.epoll()
-        self._sleeping = threading.Lock()  # of the next two
-        self._sleepers: set[Sleeper] = set()
-        self._idle: list[Sleeper] = []
-        _all.add(self)
-        self.progress = Progress(name, self, lock, listener.arrive, listener)
+        self._made: list[SocketLink] = []
+        self._connected: dict[int, SocketLink] = {}  # by file descriptor
+        self._frames: deque[Frame] = deque()  # that nobody has been given yet
+        with _descriptors():
+            self._epoll = select.epoll()
+            self._sleepers = Sleepers(self._epoll, lock)
+        _open.add(self)
+        self.progress = Progress("fanin-messages-by-socket", self, lock, listener.arrive, listener, self._sleepers.wake)
 
     def link(self, rank: int) -> SocketLink:
-        self._all.append(SocketLink(self, rank))
-        return self._all[-1]
+        self._made.append(SocketLink(self, rank))
+        return self._made[-1]
 
     def probe(self, ranks: set[int]) -> None:
-        """The end of a socket is seen without."""
+        """Without: sockets tell of the end of a rank."""
 
     def fail(self, error: FaninError) -> None:
-        for link in self._all:
+        for link in self._made:
             link.lose(error)
-        self._wake()
+        self._sleepers.wake(everyone=True)
 
     def close(self) -> None:
-        self.close_files()
-        self._idle.clear()
+        self._epoll.close()
+        self._sleepers.close()
 
-    def close_files(self) -> None:
-        """Also those of the parent, in a forked child."""
-        for link in self.links.values():
-            link.socket.close()
+    def close_in_child(self) -> None:
+        """The copies of the parent's files, not the connections."""
+        for link in self._made:
+            if link.socket is not None:
+                link.socket.close()
         self._epoll.close()
 
-    def register(self, link: SocketLink) -> None:
-        self.links[link.socket.fileno()] = link
-        self._epoll.register(link.socket, select.EPOLLIN)
+    def register(self, link: SocketLink, file: socket.socket) -> None:
+        self._connected[file.fileno()] = link
+        self._epoll.register(file, select.EPOLLIN)
 
-    def watch(self, link: SocketLink, is_full: bool) -> None:
+    def watch(self, file: socket.socket, is_full: bool) -> None:
         """is_full: what is to be sent waits for room in the socket."""
-        self._epoll.modify(link.socket, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
+        self._epoll.modify(file, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
 
-    def forget(self, link: SocketLink) -> None:
-        if self.links.get(link.socket.fileno()) is link:
-            del self.links[link.socket.fileno()]
-            self._epoll.unregister(link.socket)
-            link.socket.close()
+    def forget(self, file: socket.socket) -> None:
+        if self._connected.pop(file.fileno(), None) is not None:
+            self._epoll.unregister(file)
+            with contextlib.suppress(OSError):  # the other side was faster
+                file.shutdown(socket.SHUT_RDWR)  # the end, whatever children have copies
+            file.close()
 
-    def poll(self, _: int) -> tuple[int, list[Frame]]:
-        """What has come: from how many ranks, frames. One thread at a time."""
-        ready = self._epoll.poll(0)
-        frames: list[Frame] = []
+    @property
+    def seen(self) -> int:
+        return self._sleepers.seen
+
+    def poll(self) -> tuple[int, deque[Frame]]:
+        """From how many ranks something has come, and frames, whose data are valid until the next call."""
+        ready = [] if self._epoll.closed or self._frames else self._epoll.poll(0)
         for file, events in ready:
-            if events & ~select.EPOLLOUT and file in self.links:
-                frames += self.links[file].read()
-            if events & select.EPOLLOUT and file in self.links:  # reading has not ended it
-                self.links[file].write()
-        if ready:
-            self._wake()
-        return len(ready), frames
-
-    def _wake(self) -> None:
-        with self._sleeping:
-            self.seen += 1
-            for sleeper in self._sleepers:
-                sleeper.wake()
+            if events & ~select.EPOLLOUT and file in self._connected:
+                self._frames += self._connected[file].read()
+            if events & select.EPOLLOUT and file in self._connected:  # reading has not ended it
+                self._connected[file].write()
+        frames, self._frames = self._frames, deque()
+        return len(ready) or len(frames), frames
 
     def wait(self, timeout: float, seen: int | None = None) -> bool:
-        """Sleep until something can be taken, or another thread has taken something since `seen`."""
-        with self._sleeping:
-            if seen is not None and self.seen != seen:
-                return True
-            sleeper = self._idle.pop() if self._idle else Sleeper(self._epoll)
-            self._sleepers.add(sleeper)
-        try:
-            return sleeper.sleep(timeout)
-        finally:
-            with self._sleeping:
-                self._sleepers.discard(sleeper)
-                sleeper.clear()
-                self._idle.append(sleeper)
+        return self._sleepers.sleep(timeout, seen)
 
 
-class Sleeper:
-    """A thread that waits for sockets, or for another one that has taken what came by them."""
-
-    def __init__(self, epoll: select.epoll) -> None:
-        self._event = os.fdopen(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK), "r+b", buffering=0)
-        self._poll = select.poll()
-        self._poll.register(epoll, select.POLLIN)
-        self._poll.register(self._event, select.POLLIN)
-        self._is_woken = False
-
-    def sleep(self, seconds: float) -> bool:
-        """Whether there is a reason to look."""
-        return bool(self._poll.poll(seconds * 1000))
-
-    def wake(self) -> None:
-        self._is_woken = True
-        os.eventfd_write(self._event.fileno(), 1)
-
-    def clear(self) -> None:
-        if self._is_woken:
-            os.eventfd_read(self._event.fileno())
-            self._is_woken = False
-
-
-class Body(NamedTuple):
-    """A long message that comes in."""
+@dataclass
+class Body:
+    """A long message that comes in, and how much of it has."""
 
     message: Message
     length: int
     then: AtEnd
+    got: int = 0
 
 
 class SocketLink:
@@ -158,56 +119,51 @@ class SocketLink:
 
     def __init__(self, links: SocketLinks, rank: int) -> None:
         self._links, self.rank = links, rank
-        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket: socket.socket | None = None
         self._buffer = np.empty(BUFFER, np.uint8)
         self._start, self._end = 0, 0  # of what the buffer holds
         self._out: deque[tuple[list[memoryview], AtEnd]] = deque()
-        self._offers: dict[int, Message] = {}  # which the other side may want, by number
-        self._wanted: dict[int, Body] = {}
-        self._body: Body | None = None  # whose bytes come next
-        self._got = 0  # bytes of it
         self._is_full = False  # the socket
+        self._offers: dict[int, Message] = {}  # which the other side may want, by number
+        self._asked: dict[int, Body] = {}  # that were wanted of the other side, by its number
+        self._body: Body | None = None  # whose bytes come next
+        self._send_error: FaninError | None = None
         self._error: FaninError | None = None
 
     def connect(self, meeting: Meeting) -> None:
         try:
-            if meeting.rank < meeting.peer:
-                found = self._accept(meeting)
-            else:
-                found = self.socket
-                found.connect(meeting.swap("socket", "").encode())
-            _require_own_user(found, self.rank)
-        except OSError as error:
-            raise PeerLost(f"rank {self.rank} can not be reached by a socket: {error.strerror or error}") from None
-        found.setblocking(False)
-        with self._links.lock:
-            self.socket = found
-            if self._error is not None:
-                found.close()
-                raise self._error
-            self._links.register(self)
+            found = meeting.by_socket(self._keep)
+            with self._links.lock:
+                if self._error is not None:
+                    raise self._error
+                self._links.register(self, found)
+        except BaseException as error:
+            if self.socket is not None:
+                self.socket.close()
+            if isinstance(error, OSError):
+                cause = f"rank {self.rank} can not be reached by a socket: {error.strerror or error}"
+                raise PeerLost(cause) from None
+            raise
 
-    def _accept(self, meeting: Meeting) -> socket.socket:
-        name = f"\0fanin-messages-{secrets.token_hex(16)}"
-        with self.socket as listener:
-            listener.bind(name.encode())
-            listener.listen(1)
-            listener.setblocking(False)
-            meeting.swap("socket", name)
-            meeting.until(lambda: bool(select.select([listener], [], [], 0)[0]))
-            return listener.accept()[0]
+    def _keep(self, file: socket.socket) -> None:
+        self.socket = file
+
+    def _file(self) -> socket.socket:
+        assert self.socket is not None, "it is not connected"
+        return self.socket
 
     # ---- Out ----
 
     def send(self, header: bytes, data: np.ndarray | None, then: AtEnd) -> None:
-        if self._error is not None:
-            then(self._error)
+        error = self._error or self._send_error
+        if error is not None:
+            then(error)
             return
         pieces = [memoryview(header)]
         if data is not None and data.nbytes:
             pieces.append(data.data)
         self._out.append((pieces, then))
-        if len(self._out) == 1:
+        if not self._is_full:
             self.write()
 
     def write(self) -> None:
@@ -215,8 +171,8 @@ class SocketLink:
         try:
             while self._out:
                 pieces, then = self._out[0]
-                left = _after(pieces, self.socket.sendmsg(pieces, [], socket.MSG_NOSIGNAL))
-                if left:
+                count = self._file().sendmsg(pieces, [], socket.MSG_NOSIGNAL)
+                if left := _after(pieces, count):
                     self._out[0] = left, then
                 else:
                     self._out.popleft()
@@ -225,27 +181,38 @@ class SocketLink:
         except BlockingIOError:
             self._watch(True)
         except OSError:
-            self._end_of_peer()
-        except BaseException:  # a signal handler has raised
-            self._break()
-            raise
+            self._end_sending(self._end_of_peer())
+        except BaseException as error:
+            self._interrupted(error)
 
     def _watch(self, is_full: bool) -> None:
-        if self._is_full != is_full:
+        if self._is_full != is_full and self._error is None:
+            self._links.watch(self._file(), is_full)
             self._is_full = is_full
-            self._links.watch(self, is_full)
+
+    def _end_sending(self, error: FaninError) -> None:
+        """The other side is gone. What it has sent before is read first."""
+        self._send_error = error
+        ends = [then for _, then in self._out]
+        self._out.clear()
+        self._watch(False)
+        for then in ends:
+            then(error)
 
     def offer(self, message: Message) -> tuple[int, int]:
         self._offers[message.number] = message
         return 0, 0
 
     def release(self, message: Message) -> None:
-        self._offers.pop(message.number, None)
+        self._offers.pop(message.number, None)  # a receive has the number 0, which no offer has
 
     # ---- In ----
 
     def fetch(self, message: Message, offer: Frame, then: AtEnd) -> None:
-        self._wanted[offer.number] = Body(message, offer.length, then)
+        if self._error is not None:
+            then(self._error)
+            return
+        self._asked[offer.number] = Body(message, offer.length, then)
         self.send(HEADER.pack(Kind.WANT, 0, 0, 0, 0, offer.number), None, lambda _: None)
 
     def read(self) -> list[Frame]:
@@ -257,23 +224,23 @@ class SocketLink:
         except BlockingIOError:
             pass
         except OSError:
-            self._end_of_peer()
-        except BaseException:  # a signal handler has raised
-            self._break()
-            raise
+            self.lose(self._end_of_peer())
+        except BaseException as error:
+            self._interrupted(error)
         return []
 
     def _read_frames(self) -> list[Frame]:
         left = self._end - self._start
         self._buffer[:left] = self._buffer[self._start : self._end]
-        self._start, self._end = 0, left + self._receive(self._buffer[left:])
+        self._start, self._end = 0, left
+        self._end += self._receive(self._buffer[left:])
         frames = []
-        while self._body is None and (frame := self._next_frame()) is not None:
+        while self._error is None and self._body is None and (frame := self._next_frame()) is not None:
             if frame.kind == Kind.WANT:
                 message = self._offers[frame.number]
                 self.send(HEADER.pack(Kind.BODY, 0, 0, 0, 0, frame.number), message.array, lambda _: None)
             elif frame.kind == Kind.BODY:
-                self._begin_body(self._wanted.pop(frame.number))
+                self._begin_body(self._asked.pop(frame.number))
             else:
                 frames.append(frame)
         return frames
@@ -295,27 +262,28 @@ class SocketLink:
 
     def _begin_body(self, body: Body) -> None:
         self._body = body
-        self._got = min(body.length, self._end - self._start)
+        body.got = min(body.length, self._end - self._start)
         if not body.message.done:
-            body.message.array[: self._got] = self._buffer[self._start : self._start + self._got]
-        self._start += self._got
+            body.message.array[: body.got] = self._buffer[self._start : self._start + body.got]
+        self._start += body.got
         self._end_body(body)
 
     def _read_body(self, body: Body) -> None:
         """To its place; what its receiver has not waited for goes nowhere."""
-        end = min(self._got + BURST, body.length)
-        while self._got < end:
-            place = self._buffer if body.message.done else body.message.array[self._got :]
-            self._got += self._receive(place[: end - self._got])
+        end = min(body.got + BURST, body.length)
+        while body.got < end:
+            place = self._buffer if body.message.done else body.message.array[body.got :]
+            count = self._receive(place[: end - body.got])
+            body.got += count
         self._end_body(body)
 
     def _end_body(self, body: Body) -> None:
-        if self._got == body.length:
+        if body.got == body.length:
             self._body = None
             body.then(None)
 
     def _receive(self, place: np.ndarray) -> int:
-        count = self.socket.recv_into(place.data)
+        count = self._file().recv_into(place.data)
         if not count:
             raise ConnectionResetError
         return count
@@ -327,21 +295,27 @@ class SocketLink:
         if self._error is not None:
             return
         self._error = error
-        self._links.forget(self)
+        if self.socket is not None:
+            self._links.forget(self.socket)
         self._links.listener.lose(self.rank, error)
-        bodies = [*self._wanted.values(), *([self._body] if self._body else [])]
-        ends = [then for _, then in self._out] + [body.then for body in bodies]
-        self._out.clear()
-        self._wanted.clear()
+        bodies = [*self._asked.values(), *([self._body] if self._body else [])]
+        self._asked.clear()
         self._body = None
-        for then in ends:
-            then(error)
+        self._end_sending(error)
+        for body in bodies:
+            body.then(error)
 
-    def _end_of_peer(self) -> None:
-        self.lose(PeerLost(f"rank {self.rank} has ended or left the group"))
+    def _end_of_peer(self) -> PeerLost:
+        return PeerLost(f"rank {self.rank} has ended or left the group")
 
-    def _break(self) -> None:
-        self.lose(PeerLost(f"an error of a signal handler has broken off a message between this rank and {self.rank}"))
+    def _interrupted(self, error: BaseException) -> None:
+        """A signal handler has raised, in the midst of a message perhaps; or has left the group, so that nothing was
+        found where it had been."""
+        if self._error is not None and isinstance(error, Exception):
+            return
+        cause = f"an error of a signal handler has cut off a message between this rank and rank {self.rank}"
+        self.lose(PeerLost(cause))
+        raise error
 
 
 def _after(pieces: list[memoryview], count: int) -> list[memoryview]:
@@ -354,17 +328,20 @@ def _after(pieces: list[memoryview], count: int) -> list[memoryview]:
     return left
 
 
-def _require_own_user(peer: socket.socket, rank: int) -> None:
-    """Who else can open sockets of this network is no rank."""
-    _, user, _ = CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
-    if user != os.geteuid():
-        raise PermissionError(errno.EACCES, f"user {user} has it")
+@contextlib.contextmanager
+def _descriptors() -> Iterator[None]:
+    """NoResources when there are no more of them."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "Let this process have more open files (ulimit -n), or close some."
+        raise NoResources(f"no descriptors for messages: {error.strerror}", remedy=remedy) from None
 
 
 def _close_in_child() -> None:
-    for links in list(_all):
+    for links in list(_open):
         with contextlib.suppress(OSError):
-            links.close_files()
+            links.close_in_child()
 
 
 os.register_at_fork(after_in_child=_close_in_child)
