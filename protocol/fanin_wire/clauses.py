@@ -1,6 +1,6 @@
 """The demands of SPEC.md by their numbers: what a conformance test can name.
 
-clause("5-22").text == "A packet that is dropped changes nothing."
+clause("5-22").text == "A discarded packet MUST NOT change anything."
 """
 
 from __future__ import annotations

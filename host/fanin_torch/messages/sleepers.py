@@ -12,8 +12,7 @@ AGAIN_SECONDS = 0.001  # between two looks of a thread for which no descriptor i
 
 
 class Sleepers:
-    """At one epoll. lock: that of the messages, so that a signal handler that leaves the group and waits for their thread
-    keeps nothing from it."""
+    """At one epoll. lock: that of the messages, which a signal handler gives back while it waits for their thread."""
 
     def __init__(self, epoll: select.epoll, lock: threading.RLock) -> None:
         self.seen = 0  # changes when a message has ended
