@@ -30,7 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def add_to_navigation(config: MkDocsConfig, pages: list[str]) -> None:
-    """Puts pages that mkdocs.yml does not name at the end, by folder: decisions, notes and others that become many."""
+    """Puts pages that mkdocs.yml does not name at the end, by folder: decisions and others that become many."""
     named = set(re.findall(r"'([^']+\.md)'", str(config.nav)))
     others: dict[str, list[str]] = {}
     for page in pages:

@@ -1,4 +1,7 @@
-"""The rules of the house: which package, layer and module may import which."""
+"""The rules of the house: which package, layer and module may import which.
+
+Record 0047 (docs/decisions) says why the layers are a table, and why no file has a cap on its lines.
+"""
 
 from __future__ import annotations
 

@@ -97,11 +97,21 @@ def test_files_are_there(page: Path) -> None:
     assert named - FOREIGN <= paths()
 
 
-@pytest.mark.parametrize("folder", ["decisions", "notes"])
-def test_every_record_is_listed(folder: str) -> None:
-    index = ROOT / "docs" / folder / "README.md"
+def test_every_record_is_listed() -> None:
+    index = ROOT / "docs/decisions/README.md"
     listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", index.read_text()))
     assert listed == {page.name for page in index.parent.glob("*.md")} - {index.name}
+
+
+def test_records_that_code_cites_are_there() -> None:
+    records = {path.name[:4] for path in (ROOT / "docs/decisions").glob("0*.md")}
+    files = [
+        path for part in FOLDERS for path in (ROOT / part).rglob("*") if path.suffix in {".py", ".c", ".h", ".v", ".vh"}
+    ]
+    told = [found for path in files for found in re.findall(r"[Rr]ecords? (\d{4}(?: and \d{4})*)\b", path.read_text())]
+    cited = {number for found in told for number in found.split(" and ")}
+    assert len(cited) > 40
+    assert cited <= records
 
 
 def test_every_page_is_listed() -> None:

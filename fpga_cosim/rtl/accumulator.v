@@ -9,6 +9,8 @@
 // clocks later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats
 // are. In the memory of what is sent a beat can be read SENT + 1 = 17 clocks after it was read here, divided or not:
 // so beats come there in order.
+//
+// Record 0106 (docs/decisions): small floats, contributions before their turn, and where MEAN is divided.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

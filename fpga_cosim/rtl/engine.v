@@ -8,6 +8,8 @@
 // for each data that are recalled. Data follow while the next headers are looked at: a command for a result goes
 // out before its data are there, and the queue behind it holds it back (switch_core.v). Membership takes what it
 // takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
+//
+// Record 0078 (docs/decisions) says why one state machine decides.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

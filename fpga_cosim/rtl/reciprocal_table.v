@@ -6,6 +6,8 @@
 //
 // `valid` stays high, with the same divisor of 2 or more, until `ready`, and falls before the next one. A divisor that
 // came before is ready 3 clocks later, another one 37: the reciprocals of 2**ENTRIES divisors are kept, by their low bits.
+//
+// Record 0106 (docs/decisions) says why MEAN multiplies, and by how many bits.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -2,6 +2,7 @@
 
 Without an argument they are printed. With the path of fanin.lua, the lines between `-- tables` and `-- end of tables`
 are replaced in that file. A test holds the file equal to the definitions.
+Record 0064 (docs/decisions) says why the dissector is in Lua, and what it leaves to Wireshark's own.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 The daemons read DeviceSettings from their command line. The description of a fabric uses the same types for its
 devices. `fanin run` and `fanin demo` check JobSettings. `convert` is the only way in for values that a user gave: it
 raises InvalidSetting, which names the setting, the value, what is wrong, and what to do.
+Record 0048 (docs/decisions) says why msgspec.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Fences: questions whose answer says that the device has looked at everything that one address has sent before."""
+"""Fences: questions whose answer says that the device has looked at everything that one address has sent before.
+
+Record 0077 (docs/decisions) says why silence is proved so, and not by waiting.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ Two plugins may advertise one GPU: this one as half of a pair, NVIDIA's by its U
 itself, so it would give the GPU away twice. A device whose id is the id of a GPU or the name or address of a VF is a
 claim on the pair, whatever its resource is. So is a device of two halves, such as a pair of ours that was given away
 under another name or with another partner.
+Record 0090 (docs/decisions) says why the plugin keeps no list of its own.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
 
 The running daemon calls the compiled events of `events` directly on `engine.base`; the simulator and the tests use this
 class. Both run the same machine code.
+Record 0001 (docs/decisions) says why the engine has no clock, no socket and one block of memory.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def post(base, queue, wqe, now):
 @compiled
 def serve(base, budget, now):
     """Read from the ranks, queue after queue, up to `budget` segments. Returns how many. The driver must have performed
-    all earlier actions, because the windows move now."""
+    all earlier actions, because the windows move now, and nowhere else (record 0001 in docs/decisions)."""
     e = engine_at(U64(base))
     e.now = now
     for index in range(e.job_end):

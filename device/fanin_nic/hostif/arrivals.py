@@ -1,6 +1,7 @@
 """The device's end of an arrival ring, in compiled code: short data that come before a rank asks for them.
 
 A client may write the memory of the ring. What is written there is only ever written inside it.
+Record 0058 (docs/decisions) says why an arrival is only a hint, and why the rings are this small.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ the folder of the user can not be written, one below the folder of temporary fil
 outlive the process that compiled, need theirs as long as they run. A folder that is complete, and is for this processor
 (by its mark, or by `target`), serves also where it can not be written, as in an image of a container or beside another
 user: what it lacks is then compiled in each process and not kept.
+Record 0094 (docs/decisions) says who shares it, and why.
 """
 
 from __future__ import annotations

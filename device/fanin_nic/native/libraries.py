@@ -4,6 +4,7 @@ numba optimises the code of every function together with all functions that it c
 the same again for each of its callers. In a tree of calls as deep as a device's most of that work is done many times.
 So a function that only compiled code calls keeps its own code, as it was generated. An entry, which Python calls, links
 the code of all functions below it, each once, and is optimised and turned into machine code as a whole.
+Record 0094 (docs/decisions) has the times, and the conventions of all compiled code.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 Before it loads anything, numba makes its compiler ready: some hundred modules, with all that it knows of Python and
 numpy, and its runtime, part of which it compiles. Only compiling needs the first, and sees to it itself when a function
 is not in the cache. Only functions of arrays need the second: it counts their references. Those of a device have none.
+Record 0094 (docs/decisions): what else a start leaves out.
 """
 
 from __future__ import annotations

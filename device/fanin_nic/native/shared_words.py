@@ -1,6 +1,7 @@
 """Words that other threads or processes read and write, for Python: a store by numpy states no order.
 
 As the functions of `memory`, but for Python, which gives addresses and values as its own integers.
+Record 0063 (docs/decisions) says why, and what stating every order has found.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@ past the caches or not.
 
 An ordinary store first reads the line that it overwrites. A non-temporal store does not, and evicts no other line.
 Other cores see it out of order: call `full_fence` before storing that the data are there.
+Record 0023 (docs/decisions): from which length on this pays, and why not for results in place.
 """
 
 from __future__ import annotations

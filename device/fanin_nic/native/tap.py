@@ -5,6 +5,7 @@
     publish(tap)                       all records since the last call
 
 The reader is not trusted: all places come from the TAP record, which it can not write.
+Record 0069 (docs/decisions): why taps are rings in memory, and what they cost.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ computed ICRC say with which identification the packet would be right, if there 
 
 What the ICRCs differ by is what the identifications differ by, 16 bits as a polynomial, times x^32 for the register and
 x^8 for each byte behind them. Divided by both, it must be a polynomial of 16 bits again.
+Record 0057 (docs/decisions) says what this costs in certainty.
 """
 
 from __future__ import annotations

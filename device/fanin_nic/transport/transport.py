@@ -7,6 +7,7 @@
 
 The running daemon calls the compiled events of `events` on `transport.base`; the simulator and the tests use this
 class. Both run the same machine code. What programs ask for seldom (queue pairs, regions) is done here, in Python.
+Record 0057 (docs/decisions) says why ordinary traffic has an engine of its own.
 """
 
 from __future__ import annotations

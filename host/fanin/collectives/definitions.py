@@ -2,6 +2,7 @@
 
 The methods of Communicator are made from these functions, in all their forms (`variants.py`): nothing else names the
 arguments, their defaults, or the text that help() shows.
+Record 0003 (docs/decisions) says why devices know no collective by name.
 """
 
 from __future__ import annotations

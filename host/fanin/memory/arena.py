@@ -1,4 +1,7 @@
-"""Which bytes of a region are free: pieces of any length are taken, come back, and are joined with their neighbours."""
+"""Which bytes of a region are free: pieces of any length are taken, come back, and are joined with their neighbours.
+
+Record 0105 (docs/decisions) says why small tensors of PyTorch share regions.
+"""
 
 from __future__ import annotations
 

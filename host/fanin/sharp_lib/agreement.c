@@ -1,5 +1,6 @@
 /* UCC gives a gather and a broadcast; rank 0 is the root of both. All ranks call both, whatever has failed: a rank that
- * leaves one out would let the others wait. So votes need no memory but the stack's. */
+ * leaves one out would let the others wait. So votes need no memory but the stack's.
+ * Record 0080 (docs/decisions) says why ranks vote on each group. */
 #include "agreement.h"
 #include "log.h"
 #include <limits.h>

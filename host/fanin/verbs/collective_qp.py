@@ -1,4 +1,7 @@
-"""CollectiveQP: the send queue of one rank in one job."""
+"""CollectiveQP: the send queue of one rank in one job.
+
+Record 0059 (docs/decisions): why objects of pyverbs are named by their handles.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 It is written in C, in the folders here: `abi` (the binary interface of libibverbs), `device`, `memory`, `completions`
 and `queue_pairs` (the objects of verbs, on libfanin), `collectives` (what fanin.verbs asks of it). `docs/verbs.md`
 describes it.
+Record 0059 (docs/decisions) says why it is preloaded, and no provider.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 A server has one process with all GPUs (`WholeNode`), or several, each with some of them (`SharedNode`). Of each server
 one process leads: it has the connection to the other server. What it hears there it shares with the others.
+Record 0096 (docs/decisions) says why one process for each GPU.
 """
 
 from __future__ import annotations

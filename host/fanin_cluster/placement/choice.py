@@ -13,6 +13,7 @@ and the class with the largest score wins; "either" may win if scores are equal.
 
 None of them asks whether the job fits. `choose` does: a class must hold all workers of the job. Of classes with equal
 scores the one wins that the job fills best, and then the first.
+Record 0085 (docs/decisions) says why `total` is the default.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@
 
 The nearness of two functions is the kind of their lowest common ancestor. This is the model of NCCL's and hwloc's
 topologies, reduced to what placement needs.
+Record 0084 (docs/decisions) says why a tree, and what its three sources do not know.
 """
 
 from __future__ import annotations

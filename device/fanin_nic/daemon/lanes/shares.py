@@ -1,4 +1,7 @@
-"""Shares: what a client may take of a table that all clients of a device use."""
+"""Shares: what a client may take of a table that all clients of a device use.
+
+Record 0043 (docs/decisions) says why there are no fixed quotas.
+"""
 
 from __future__ import annotations
 

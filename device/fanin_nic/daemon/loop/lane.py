@@ -4,6 +4,7 @@
 signal, an interrupt by another thread. Without work it yields for a while, then sleeps in poll until a packet, a
 doorbell, a message or a timer. In a device of several lanes each lane runs this loop in a thread of its own, and lane 0
 splits the requests for all of them.
+Record 0012 (docs/decisions) says why yields come before sleep, and for how long.
 """
 
 from __future__ import annotations

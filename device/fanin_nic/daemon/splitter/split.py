@@ -3,6 +3,7 @@
 A message of S segments goes to min(L, max(1, S div F)) lanes, in runs of whole segments that differ by at most one
 segment. F is MIN_SEGMENTS, or less if MIN_BYTES are fewer chunks of the job. All ranks of a job must split a message in
 the same way, so nothing else may decide: no load, no lease, no address, no flag.
+Record 0004 (docs/decisions) says why lanes are engines, and why this stands before them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Abort: a job ends before its time, all neighbours learn why, and the record stays as a tombstone until all have
-left."""
+left.
+
+Record 0021 (docs/decisions): which faults end the job, and which a request alone.
+"""
 
 from __future__ import annotations
 

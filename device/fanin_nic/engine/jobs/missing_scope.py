@@ -5,6 +5,7 @@ k-th device above. In a ring the nodes of the ring are scope 1, and the children
 
 A packet that names missing members carries the scope as its receiver counts it: in the field `seg`, or in the body of
 a WAIT, whose `seg` names a slot. A switch does not know which of its children are rings, so a ring adds its own level.
+Record 0019 (docs/decisions) says why a bitmap alone names nobody.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ a job becomes active only over paths that carry its packets both ways. A path th
 device that is not up: nothing answers. To tell them apart, every other CONFIG is short once a few of full length are
 unanswered. If short ones alone are answered, eight in a row and for the detection time, the path loses long packets:
 where packets of any length get lost alike, at most one row of answers in 256 looks so.
+Record 0111 (docs/decisions) says why, and what was rejected.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ hold at most GENEROSITY times what it leaves free. A single owner gets three qua
 the rest. An owner without any may take the last one.
 
 A job counts for the owner that began it until another owner joins; from then on it counts for none.
+Record 0043 (docs/decisions) lists what is shared so.
 """
 
 from __future__ import annotations

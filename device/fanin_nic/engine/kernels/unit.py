@@ -3,6 +3,7 @@
 numba can make a C function of a Python function by itself (`cfunc`), but then each is compiled, cached and loaded
 alone, and a device would spend most of its start on a hundred small files. Here one compiled function stores the
 addresses of all; the kernels are part of its code, and of its one entry in the cache.
+Record 0028 (docs/decisions) has the rules for loops that LLVM vectorises.
 """
 
 from __future__ import annotations

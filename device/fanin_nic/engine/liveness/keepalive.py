@@ -4,6 +4,7 @@ interval.
 Every packet counts. A KEEPALIVE goes only to a neighbour that was sent nothing else in the interval, so it costs
 nothing while traffic flows. A neighbour that was silent for the detection time is lost, and the job ends. All devices
 do this in both directions, also while no operation is under way.
+Record 0032 (docs/decisions) says why all watch each other.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ A child joins with the first invitation and stays a member as long as invitation
 matter. If several RESULTs in a row prove lost, and none has come by the group meanwhile, the child leaves the group
 until another invitation has come. Each time this happens doubles the number of invitations that it ignores first, and
 each invitation without such a loss reduces it again.
+Record 0025 (docs/decisions) says why a switch learns this from its children.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ the fields that change from segment to segment, the findings about the last one 
 and the kernel that computes it. What is left is the slot rule and the arithmetic. Any other packet, and any slot in an
 unusual state, takes the path of all packets (`parse`). (Van Jacobson's header prediction of TCP, RFC 1323, does the
 same.)
+Record 0026 (docs/decisions): what it gains, and where the rest of the time goes.
 """
 
 from __future__ import annotations

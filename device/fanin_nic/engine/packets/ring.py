@@ -1,4 +1,7 @@
-"""Data packets of a ring: partials and results from the previous node, acknowledgements from the next."""
+"""Data packets of a ring: partials and results from the previous node, acknowledgements from the next.
+
+Record 0017 (docs/decisions): where rings are, and why a PROBE is always answered by ACK here.
+"""
 
 from __future__ import annotations
 

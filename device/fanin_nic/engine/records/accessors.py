@@ -1,4 +1,7 @@
-"""Accessors of the tables for compiled code, and the computation of rows and addresses."""
+"""Accessors of the tables for compiled code, and the computation of rows and addresses.
+
+Record 0094 (docs/decisions) says why a record comes from here, never from a return value.
+"""
 
 from __future__ import annotations
 

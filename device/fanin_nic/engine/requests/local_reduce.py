@@ -9,6 +9,7 @@ them, and the data of one rank reach the others earlier.
 A REDUCE goes block by block through the memory of one slot: a block of each rank is computed into it, then it is stored
 for every rank that wants it. So the memory reads and writes at the same time, and intermediate values stay in the
 caches.
+Record 0023 (docs/decisions) says why, and has the figures.
 """
 
 from __future__ import annotations

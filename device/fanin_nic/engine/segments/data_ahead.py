@@ -1,4 +1,7 @@
-"""Data ahead of the result: a short message of one rank goes to the devices below when it is here (SPEC.md, 7.5)."""
+"""Data ahead of the result: a short message of one rank goes to the devices below when it is here (SPEC.md, 7.5).
+
+Record 0058 (docs/decisions): why for short messages alone, what it gains, and the rules that keep it safe.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ when a probed position was only late. A WAIT for an out-of-order position also p
 later position, so the contribution of another member to this one was lost. (In a ONE position one member may bring the
 data before the others have sent earlier positions.) Round trips are measured on PROBE and answer only: a PROBE carries
 the time in microseconds as its token, and the answer returns it.
+Record 0034 (docs/decisions) says why so patient, and what asking for every silent position cost.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ The first data are copied, unless they stay where they are (`zero_copy`). Later 
 the bit of the contributor is cleared; when both completion bitmaps are empty, `segments.complete` goes on. A
 reproducible job folds its children in the order of their bits. Before their turn the data of a rank wait in its memory,
 those of a device below in a buffer of their own.
+Record 0112 (docs/decisions) says why the order of the ranks is the default.
 """
 
 from __future__ import annotations

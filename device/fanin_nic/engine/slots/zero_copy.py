@@ -4,6 +4,7 @@ No other data are added to them here, and the rank must not change them until it
 they are read once more, and then copied for all further times. This requires that no result of the same request
 overwrites data that may still be sent: results must go to where their own data are, or to memory apart from all data.
 If the memory of a request is deregistered, its job ends.
+Record 0024 (docs/decisions) has the three rules that keep this safe.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 The bytes from BTH to ICRC are those of a UDP socket, and so is what the ICRC covers of the headers: the kernel's
 numbers of the segments of a super-packet in the identification, and DF. The UDP checksum is 0, none, as RDMA devices
 send it, and nobody looks at that of a received datagram: the ICRC covers more.
+Record 0072 (docs/decisions) compares this form with datagrams of UD queue pairs.
 """
 
 from __future__ import annotations

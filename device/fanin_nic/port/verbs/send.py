@@ -2,6 +2,7 @@
 requests of a batch are posted as one chain.
 
 The copy is the one that `sendmmsg` makes: the engine may use its memory again when `transmit` returns.
+Record 0072 (docs/decisions) says why packets are copied, and why libibverbs is called by offsets.
 """
 
 from __future__ import annotations

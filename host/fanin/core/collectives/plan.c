@@ -170,6 +170,7 @@ void fanin_write_request(const struct terms *terms, const struct message *messag
     }
 }
 
+/* Devices compare it between ranks, as a part of the message's number (record 0003 in docs/decisions). */
 uint32_t fanin_agreement(const struct message *message, uint32_t tag)
 {
     int computes = message->row->contributors == FANIN_CLASS_ALL;

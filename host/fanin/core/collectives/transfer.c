@@ -1,6 +1,7 @@
 /* Between the program's memory and the work requests: each is loaded before it is posted, and stored when complete. The
  * bounce buffers of a long message are used in turn, while they are in the caches: the next parts come in, and the last
  * ones go out, while the device works on those between.
+ * Record 0013 (docs/decisions) says why in parts, and why one buffer serves both sides.
  */
 #include "collectives/stream.h"
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Starting collectives, and waiting for them. */
+/* Starting collectives, and waiting for them. Record 0040 (docs/decisions) says why this is in C, once. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "job/naming.h"

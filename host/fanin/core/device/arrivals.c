@@ -1,4 +1,5 @@
-/* The host's end of an arrival ring: short data that come before this rank asks for them. */
+/* The host's end of an arrival ring: short data that come before this rank asks for them.
+ * Record 0058 (docs/decisions) says why. */
 #include "device/connection.h"
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Is the device still there? One that ends says so in the doorbell page; a killed one has left its socket; one that
  * stands still (stopped, or stuck) does not change its beat although it is woken. Nothing is asked of a device while it
  * gives completions: all this happens when a completion ring is empty.
+ * Records 0032 and 0108 (docs/decisions): why by the beat, and why a lost device's queue pair is destroyed.
  */
 #define _GNU_SOURCE
 #include "device/connection.h"

@@ -37,7 +37,8 @@ enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, ui
     return status;
 }
 
-/* Results are behind no reply over RDMA. In shared memory they are there before it. */
+/* Results are behind no reply over RDMA. In shared memory they are there before it.
+ * Record 0108 (docs/decisions) says how markers order the two. */
 enum fanin_status fanin_await_results(struct fanin_context *context, uint32_t timeout_ms)
 {
     return context->remote ? fanin_remote_await_results(context, fanin_now_ms() + timeout_ms) : FANIN_SUCCESS;

@@ -292,7 +292,7 @@ static int look(struct fanin_context *context, const struct fanin_ring *ring, ui
 }
 
 /* Yield a few times, and for a while; the budget shrinks to nothing while that does not help, and grows back when it
- * does. */
+ * does. Record 0012 (docs/decisions) says for how long. */
 static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t target)
 {
     uint32_t budget;

@@ -1,5 +1,6 @@
 /* Bounce buffers have sizes that are powers of two, and are cut from registered regions. A region keeps its size of
  * buffers until there is no room for another region: then regions without a borrowed buffer are given back.
+ * Record 0013 (docs/decisions) says why ordinary memory is copied, and how much of it.
  */
 #include "memory/bounce_buffers.h"
 #include "complaint.h"

@@ -1,7 +1,7 @@
 /* The binary interface of the MPI that the program has loaded.
  *
  * The shim is compiled without mpi.h. Handles are pointers or ints, by family; here they are uintptr_t. The
- * constants of mpi.h are rows of tables.
+ * constants of mpi.h are rows of tables. Record 0051 (docs/decisions) says why.
  */
 #ifndef FANIN_MPI_FAMILY_H
 #define FANIN_MPI_FAMILY_H

@@ -1,7 +1,7 @@
 /* All ranks must decide alike whether a call is offloaded. So only values decide that MPI has equal on all ranks of
  * a communicator: op, root, the size of the message, and what its ranks have agreed on. Datatypes decide only in
  * reductions, where all ranks must give the same one. Calls with senseless arguments are left to the MPI, which
- * reports them.
+ * reports them. Record 0051 (docs/decisions): which sizes pay, and how that was measured.
  */
 #include "calls/offload.h"
 #include "abi/mpi_progress.h"

@@ -1,5 +1,6 @@
 /* Forming jobs. The ranks exchange through the MPI what each must know, and join. Then they exchange in rounds how
  * each join stands, until all have joined, or one has failed: so all go on together, or none does.
+ * Record 0051 (docs/decisions) says why a communicator joins after 64 calls, and not when it is made.
  */
 #define _GNU_SOURCE
 #include "abi/pmpi.h"

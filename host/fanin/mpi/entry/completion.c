@@ -1,7 +1,7 @@
 /* The entries that start and complete requests: the shim's own, and the MPI's, in one array. An entry first settles
  * the shim's own, so that the MPI can complete them, and then calls the MPI, which fills statuses and indices and
  * ends handles. To the MPI a persistent request of the shim that is under way is inactive. So if the MPI finds no
- * active request, nothing is complete yet.
+ * active request, nothing is complete yet. Record 0051 (docs/decisions) says why requests are the MPI's own.
  */
 #define _GNU_SOURCE
 #include "abi/mpi_progress.h"
