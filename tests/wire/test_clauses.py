@@ -18,7 +18,8 @@ def test_every_number_of_the_text_is_a_demand() -> None:
 
 
 def test_a_demand_has_the_text_that_follows_its_number() -> None:
-    assert clause("5-22").text == "A discarded packet MUST NOT change anything."
+    text = "A discarded packet MUST NOT change anything but, if it has come to item 10, the time that 5-20 keeps."
+    assert clause("5-22").text == text
     assert clause("6-33").text == "< 0 | any | stale: discard and count"
     assert clause("10.8-3").title == "The state of a job"
     assert all(each.text and "\n" not in each.text and "[" not in each.text[:3] for each in clauses().values())
