@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FEWEST_SLOTS 4 /* of a lease */
 #define LONGEST_THRESHOLDS 7000 /* of the file, and of the variable; with what is shipped they fit together */
