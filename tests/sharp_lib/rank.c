@@ -544,7 +544,9 @@ int main(int argc, char **argv)
     own_rank = world.rank;
     connect_ranks(&world, argv[3]);
     if (!strcmp(argv[4], "refused")) { /* by all ranks alike: one has no device */
-        CHECK(open_context(&world) == SHARP_COLL_ENO_RESOURCE);
+        CHECK(open_context(&world) == SHARP_COLL_SUCCESS);
+        CHECK(try_to_form_group(&all, &world, world.size) == SHARP_COLL_ENO_RESOURCE);
+        CHECK(sharp_coll_finalize(context) == SHARP_COLL_SUCCESS);
         return puts("ok") < 0;
     }
     CHECK(open_context(&world) == SHARP_COLL_SUCCESS);

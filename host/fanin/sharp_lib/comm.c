@@ -114,6 +114,8 @@ int sharp_coll_comm_init(struct sharp_coll_context *context, struct sharp_coll_c
                   group.size, sharp_is_inherited(context) ? ", in a child of the process that opened the device" : "");
         return SHARP_COLL_EINVAL;
     }
+    if (!context->device)
+        return sharp_code_of(context->lacking); /* all ranks know it, and one has said why */
     comm = calloc(1, sizeof *comm);
     members = calloc((size_t)group.size, sizeof *members);
     if (comm && members) {

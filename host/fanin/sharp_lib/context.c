@@ -1,4 +1,5 @@
-/* A rank takes one of the NICs of its host, by its number among the ranks there. */
+/* A rank takes one of the NICs of its host, by its number among the ranks there. If a rank has none, all have contexts
+ * that refuse groups: without a context, UCC ends a program whose UCC_TLS names this layer. */
 #include "context.h"
 #include "agreement.h"
 #include "log.h"
@@ -92,17 +93,20 @@ int sharp_coll_init(struct sharp_coll_init_spec *spec, struct sharp_coll_context
     context = calloc(1, sizeof *context);
     status = open_nic(spec, context);
     status = sharp_agree(&world, status, "UCC goes another way: opening the NIC of a rank", "");
-    if (status == FANIN_SUCCESS) {
-        context->out_of_band = spec->oob_colls;
-        context->waits_after_failure = read_setting();
-        sharp_own(context);
-        *made = context;
-        return SHARP_COLL_SUCCESS;
-    }
-    if (context)
+    if (context && status != FANIN_SUCCESS) {
         fanin_close(context->device);
-    free(context);
-    return sharp_code_of(status);
+        context->device = NULL;
+    }
+    if (!context || status == FANIN_ABORTED || status == FANIN_VERSION_MISMATCH) { /* perhaps not what others have */
+        free(context);
+        return sharp_code_of(status);
+    }
+    context->lacking = status;
+    context->out_of_band = spec->oob_colls;
+    context->waits_after_failure = read_setting();
+    sharp_own(context);
+    *made = context;
+    return SHARP_COLL_SUCCESS;
 }
 
 int sharp_coll_finalize(struct sharp_coll_context *context)

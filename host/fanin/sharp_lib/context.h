@@ -5,7 +5,8 @@
 #include <sharp/api/sharp_coll.h>
 
 struct sharp_coll_context {
-    struct fanin_context *device;
+    struct fanin_context *device; /* NULL: a rank has none; */
+    enum fanin_status lacking;    /* why, the same on all ranks */
     struct fanin_nic nic;
     struct sharp_coll_out_of_band out_of_band;
     int waits_after_failure; /* requests that failed are never done, and the process lives on */
