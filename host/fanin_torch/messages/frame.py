@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 HEADER = struct.Struct("<IIqQQQ")  # kind, remote key, tag, bytes, address, number of the sender's message
-EAGER = 65536 - HEADER.size  # bytes of the longest message that goes at once
+EAGER = 65536 - HEADER.size  # bytes of data with which a frame fits into one slot
 LONGEST = HEADER.size + EAGER
 
 

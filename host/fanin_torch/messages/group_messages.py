@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from fanin.errors import FaninError, Flushed, InvalidRequest, PeerLost
 from fanin.verbs import Context
-from fanin_torch.messages.frame import EAGER, HEADER, Frame, Kind
+from fanin_torch.messages.frame import HEADER, Frame, Kind
 from fanin_torch.messages.link import Link, Links
 from fanin_torch.messages.meeting import Meeting
 from fanin_torch.messages.message import ANY, Message
@@ -41,7 +40,9 @@ class Messages:
     seconds that a message may take, from the next one on."""
 
     def __init__(self, context: Context, store: Any, rank: int, domains: Sequence[str], timeout: float) -> None:
-        self._context, self._store, self._rank, self._domains = context, store, rank, domains
+        self._context, self._store, self._rank = context, store, rank
+        self._others = [other for other in range(len(domains)) if other != rank]
+        self._here = {other for other in self._others if domains[other] == domains[rank]}
         self.timeout = timeout
         self._process = os.getpid()
         self._lock = threading.RLock()
@@ -59,42 +60,58 @@ class Messages:
 
     def send(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to send the bytes of an array, which must not change until it has ended."""
-        with self._calling():
-            to = self._peer(peer)
-            self._number += 1
-            message = Message(array, peer, tag, self.timeout, to.progress, self._number)
-            if to.error is not None:
-                message.end(to.error)
-            elif to.is_connected:
-                self._begin(to, message)
-            else:
-                to.backlog.append(message)
-        return message
+        self._require_rank()
+        try:
+            with self._lock:
+                self._require_open()
+                return self._send(array, peer, tag)
+        except (LookupError, ValueError):
+            self._require_open()  # a signal handler has left the group, and nothing was found where it had been
+            raise
 
     def receive(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to receive as many bytes as the array has, from a rank or from ANY."""
-        with self._calling():
-            ranks = [other for other in range(len(self._domains)) if other != self._rank] if peer == ANY else [peer]
-            sources = [self._peer(rank) for rank in ranks]
-            # Whoever waits for both kinds looks after the sockets. The thread of the NIC wakes it.
-            by_socket = [source for source in sources if self.stays_on_host(source.rank)]
-            message = Message(array, peer, tag, self.timeout, (by_socket or sources)[0].progress)
-            for arrival in self._arrivals:
-                if arrival.tag == tag and peer in (ANY, arrival.source):
-                    self._arrivals.remove(arrival)
-                    self._take(message, arrival)
-                    return message
-            errors = [source.error for source in sources if source.error]
-            if len(errors) == len(sources):
-                message.end(errors[0])
-            else:
-                self._wanted.append(message)
+        self._require_rank()
+        try:
+            with self._lock:
+                self._require_open()
+                return self._receive(array, peer, tag)
+        except (LookupError, ValueError):
+            self._require_open()  # as above
+            raise
+
+    def _send(self, array: np.ndarray, peer: int, tag: int) -> Message:
+        to = self._peer(peer)
+        self._number += 1
+        message = Message(array, peer, tag, self.timeout, to.progress, self._number)
+        if to.error is not None:
+            message.end(to.error)
+        elif to.is_connected:
+            self._begin(to, message)
+        else:
+            to.backlog.append(message)
+        return message
+
+    def _receive(self, array: np.ndarray, peer: int, tag: int) -> Message:
+        sources = [self._peer(rank) for rank in (self._others if peer == ANY else (peer,))]
+        # Whoever waits for both kinds looks after the sockets. The thread of the NIC wakes it.
+        by_socket = [source for source in sources if source.rank in self._here]
+        message = Message(array, peer, tag, self.timeout, (by_socket or sources)[0].progress)
+        for arrival in self._arrivals:
+            if arrival.tag == tag and peer in (ANY, arrival.source):
+                self._arrivals.remove(arrival)
+                self._take(message, arrival)
+                return message
+        errors = [source.error for source in sources if source.error]
+        if len(errors) == len(sources):
+            message.end(errors[0])
+        else:
+            self._wanted.append(message)
         return message
 
     def stays_on_host(self, peer: int) -> bool:
         """Whether no message of this rank, to or from that one or ANY, goes through a NIC."""
-        others = [peer] if peer != ANY else [rank for rank in range(len(self._domains)) if rank != self._rank]
-        return all(self._domains[other] == self._domains[self._rank] for other in others)
+        return peer in self._here if peer != ANY else len(self._here) == len(self._others)
 
     def close(self) -> None:
         """What is under way fails. A signal handler may call it at any point."""
@@ -114,20 +131,11 @@ class Messages:
     def _kinds(self) -> list[Links]:
         return [links for links in (self._sockets, self._nic) if links is not None]
 
-    @contextlib.contextmanager
-    def _calling(self) -> Iterator[None]:
-        """The lock, for a call of the program."""
+    def _require_rank(self) -> None:
         if self._process != os.getpid():
             cause, remedy = "a message in a forked child of a rank", "Let the rank itself send and receive."
             raise InvalidRequest(cause, remedy=remedy)
         require_calm(self._lock)
-        try:
-            with self._lock:
-                self._require_open()
-                yield
-        except (LookupError, ValueError):
-            self._require_open()  # a signal handler has left the group, and nothing was found where it had been
-            raise
 
     def _require_open(self) -> None:
         if self._is_closed:
@@ -172,7 +180,7 @@ class Messages:
         """Send a message to a rank that is connected."""
         size, number = message.array.nbytes, message.number
         self._sends[number] = message
-        if size <= EAGER:
+        if size <= to.link.eager:
             header = HEADER.pack(Kind.DATA, 0, message.tag, size, 0, number)
             to.link.send(header, message.array, lambda error: self._end_send(number, error))
             return
@@ -189,14 +197,34 @@ class Messages:
     def arrive(self, frame: Frame) -> None:
         if frame.kind == Kind.FETCHED:
             self._end_send(frame.number, None)
-            return
-        self._drop_late_receives()
+        elif (message := self._wanting(frame)) is not None:
+            self._wanted.remove(message)
+            self._take(message, frame)
+        elif frame.data is None or frame.data.base is None:  # of memory that is its own
+            self._arrivals.append(frame)
+        else:
+            self._arrivals.append(frame._replace(data=frame.data.copy()))
+
+    def claim(self, frame: Frame) -> Message | None:
+        message = self._wanting(frame)
+        if message is None or message.array.nbytes != frame.length:
+            return None
+        self._wanted.remove(message)
+        self._fetching.append(message)
+        message.source = frame.source
+        return message
+
+    def got(self, message: Message, error: FaninError | None) -> None:
+        if message in self._fetching:
+            self._fetching.remove(message)
+        message.end(error)
+
+    def _wanting(self, frame: Frame) -> Message | None:
+        """The first receive that a message is for."""
         for message in self._wanted:
-            if message.tag == frame.tag and message.peer in (ANY, frame.source):
-                self._wanted.remove(message)
-                self._take(message, frame)
-                return
-        self._arrivals.append(frame if frame.data is None else frame._replace(data=frame.data.copy()))
+            if message.tag == frame.tag and message.peer in (ANY, frame.source) and not message.done:
+                return message
+        return None
 
     def _take(self, message: Message, arrival: Frame) -> None:
         """What has come is what a receive wants."""
@@ -221,10 +249,8 @@ class Messages:
     def _fetched(self, message: Message, arrival: Frame, error: FaninError | None) -> None:
         """Also of a receive whose time has run out: the sender's memory is to be its own again."""
         peer = self._peers[arrival.source]
-        if message in self._fetching:
-            self._fetching.remove(message)
         peer.link.release(message)
-        message.end(error)
+        self.got(message, error)
         if peer.error is None:
             header = HEADER.pack(Kind.FETCHED, 0, arrival.tag, 0, 0, arrival.number)
             peer.link.send(header, None, lambda _: None)
@@ -256,6 +282,9 @@ class Messages:
         for message in [one for one in self._wanted if one.peer == rank or (one.peer == ANY and is_last)]:
             self._wanted.remove(message)
             message.end(error)
+
+    def has_pending(self) -> bool:
+        return bool(self._wanted or self._fetching or self._sends)
 
     def look(self) -> None:
         """Time-outs, also of messages for which nobody waits; and whether those are there from whom something is

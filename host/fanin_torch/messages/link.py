@@ -19,7 +19,10 @@ AtEnd = Callable[
 
 
 class Link(Protocol):
-    """The way to one rank. The caller holds the lock of the messages, but for `connect`."""
+    """The way to one rank. The caller holds the lock of the messages, but for `connect`. eager: bytes of the longest
+    message that goes at once."""
+
+    eager: int
 
     def connect(self, meeting: Meeting) -> None:
         """Wait for the other side: afterwards both can send. Raises FaninError."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fanin.errors import FaninError
 from fanin_torch.messages.frame import Frame
+
+if TYPE_CHECKING:
+    from fanin_torch.messages.message import Message
 
 
 class Listener(Protocol):
@@ -14,8 +17,17 @@ class Listener(Protocol):
     def arrive(self, frame: Frame) -> None:
         """What is no part of a link's own protocol has come."""
 
+    def claim(self, frame: Frame) -> Message | None:
+        """The receive that waits for a message of which the header has come. `got` follows."""
+
+    def got(self, message: Message, error: FaninError | None) -> None:
+        """It has come, or will not."""
+
     def lose(self, rank: int, error: FaninError) -> None:
         """Nothing goes between this rank and that one any more."""
+
+    def has_pending(self) -> bool:
+        """Whether a message of this rank is under way. The caller need not hold the lock."""
 
     def look(self) -> None:
         """At what nothing tells of, such as time-outs: a few times a second."""

@@ -19,6 +19,7 @@ from fanin.errors import Flushed
 from fanin_torch.messages.progress import LOOK_SECONDS
 
 POLL_MIN, POLL_MAX = 0.001, 0.02  # seconds between two looks into the store while a peer has not connected
+SEND_BUFFER = 1 << 20  # bytes; the system gives less to some
 BACKLOG = 64  # also for others who try the name
 CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
@@ -64,6 +65,7 @@ class Meeting:
             self.swap("socket", name)
             self._until(accepts)
             found[0].setblocking(False)
+            found[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
             keep(found[0])
         return found[0]
 
@@ -96,6 +98,7 @@ class Meeting:
 def _new_socket(keep: Keep) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
     made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
     keep(made)
     return made
 

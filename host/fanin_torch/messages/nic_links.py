@@ -25,7 +25,7 @@ from fanin.verbs.enums import (
     IBV_WR_RDMA_WRITE,
     IBV_WR_SEND,
 )
-from fanin_torch.messages.frame import HEADER, LONGEST, Frame, Kind
+from fanin_torch.messages.frame import EAGER, HEADER, LONGEST, Frame, Kind
 from fanin_torch.messages.link import AtEnd
 from fanin_torch.messages.listener import Listener
 from fanin_torch.messages.meeting import Meeting
@@ -151,6 +151,8 @@ class NicLinks:
 
 class NicLink:
     """A queue pair."""
+
+    eager = EAGER
 
     def __init__(self, links: NicLinks, rank: int) -> None:
         self._links, self.rank = links, rank

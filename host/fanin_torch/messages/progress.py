@@ -1,7 +1,7 @@
 """Who takes what comes in: whoever waits for a message; a thread, while nobody does.
 
 A message that another thread sees first costs its waiter two changes of threads more. So the thread keeps away while
-others wait, or did a moment ago.
+others wait, or did a moment ago and nothing is under way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from fanin.errors import FaninError, Flushed, InvalidRequest
 from fanin_torch.messages.listener import Listener
 
 LOOK_SECONDS = 0.2  # between two looks at what has no completion, such as time-outs
-AWAY_SECONDS = 0.002  # between two looks of the thread whether others wait in turns
+AWAY_SECONDS = 0.002  # between two looks of the thread whether it is needed
+ACTIVE_SECONDS = 0.5  # after a wait, in which the program is expected to wait for what it begins
 
 
 def require_calm(lock: threading.RLock) -> None:
@@ -133,13 +134,15 @@ class Progress:
                 self._changed.notify_all()
 
     def _take_while_nobody_waits(self) -> None:
-        looked, waits = time.monotonic(), 0
+        looked, waits, active = time.monotonic(), 0, 0.0
         while self._is_open:
+            now = time.monotonic()
             if self._waits != waits:
-                waits = self._waits
-                time.sleep(AWAY_SECONDS)
-            elif self._users:
+                waits, active = self._waits, now
+            if self._users:
                 self._keep_away()
+            elif now == active or (now - active < ACTIVE_SECONDS and not self._listener.has_pending()):
+                time.sleep(AWAY_SECONDS)
             elif self._source.wait(LOOK_SECONDS):
                 with self.lock:
                     if self._is_open and not self._users:

@@ -22,12 +22,11 @@ class Sleepers:
         self._awake = [Sleeper(epoll)]
 
     def wake(self, *, everyone: bool = False) -> None:
-        """A message has ended. everyone: also those who wait for sockets alone."""
-        with self._lock:
-            self.seen += 1
-            for sleeper, waits_for_end in list(self._asleep.items()):
-                if waits_for_end or everyone:
-                    sleeper.wake()
+        """A message has ended. everyone: also those who wait for sockets alone. The caller holds the lock."""
+        self.seen += 1
+        for sleeper, waits_for_end in list(self._asleep.items()) if self._asleep else ():
+            if waits_for_end or everyone:
+                sleeper.wake()
 
     def sleep(self, timeout: float, seen: int | None) -> bool:
         """As `Source.wait`."""

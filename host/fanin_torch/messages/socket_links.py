@@ -1,7 +1,8 @@
 """Links between ranks of one host: a Unix stream socket for each pair.
 
-A long message follows the WANT of its receiver, who reads it to where the program wants it. A forked child closes its
-copies of the sockets, so the end of a rank is seen whatever it leaves behind.
+Short messages are taken out of a buffer. Longer ones are read to where the program wants them, or to other memory until
+then; those of more than EAGER_BY_SOCKET bytes follow the WANT of their receiver. A forked child closes its copies of
+the sockets, so the end of a rank is seen whatever it leaves behind.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import socket
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fanin.errors import FaninError, NoResources, PeerLost
-from fanin_torch.messages.frame import HEADER, LONGEST, Frame, Kind
+from fanin_torch.messages.frame import EAGER, HEADER, LONGEST, Frame, Kind
 from fanin_torch.messages.link import AtEnd
 from fanin_torch.messages.listener import Listener
 from fanin_torch.messages.meeting import Meeting
@@ -28,6 +30,8 @@ from fanin_torch.messages.progress import Progress
 from fanin_torch.messages.sleepers import Sleepers
 
 BUFFER = 2 * LONGEST  # bytes that come in at once
+EAGER_BY_SOCKET = 1 << 20  # bytes of the longest message that goes at once
+YIELDS = 30  # of the core, before a thread that waits goes to sleep
 BURST = 1 << 20  # bytes of a long message that are read before others have their turn
 
 _open: weakref.WeakSet[SocketLinks] = weakref.WeakSet()
@@ -40,12 +44,11 @@ class SocketLinks:
         self.lock, self.listener = lock, listener
         self._made: list[SocketLink] = []
         self._connected: dict[int, SocketLink] = {}  # by file descriptor
-        self._frames: deque[Frame] = deque()  # that nobody has been given yet
         with _descriptors():
             self._epoll = select.epoll()
             self._sleepers = Sleepers(self._epoll, lock)
         _open.add(self)
-        self.progress = Progress("fanin-messages-by-socket", self, lock, listener.arrive, listener, self._sleepers.wake)
+        self.progress = Progress("fanin-messages-by-socket", self, lock, lambda _: None, listener, self._sleepers.wake)
 
     def link(self, rank: int) -> SocketLink:
         self._made.append(SocketLink(self, rank))
@@ -89,33 +92,45 @@ class SocketLinks:
     def seen(self) -> int:
         return self._sleepers.seen
 
-    def poll(self) -> tuple[int, deque[Frame]]:
-        """From how many ranks something has come, and frames, whose data are valid until the next call."""
-        ready = [] if self._epoll.closed or self._frames else self._epoll.poll(0)
+    def poll(self) -> tuple[int, Iterable[Any]]:
+        """From how many ranks something has come; it has been handled."""
+        ready = [] if self._epoll.closed else self._epoll.poll(0)
         for file, events in ready:
             if events & ~select.EPOLLOUT and file in self._connected:
-                self._frames += self._connected[file].read()
+                self._connected[file].read()
             if events & select.EPOLLOUT and file in self._connected:  # reading has not ended it
                 self._connected[file].write()
-        frames, self._frames = self._frames, deque()
-        return len(ready) or len(frames), frames
+        return len(ready), ()
 
     def wait(self, timeout: float, seen: int | None = None) -> bool:
+        if seen is not None:
+            for _ in range(YIELDS):
+                if self._epoll.poll(0, 1) or self.seen != seen:
+                    return True
+                os.sched_yield()
         return self._sleepers.sleep(timeout, seen)
 
 
 @dataclass
 class Body:
-    """A long message that comes in, and how much of it has."""
+    """A message that comes in, not by way of the buffer, and how many bytes of it have. message: of whose memory the
+    array is."""
 
-    message: Message
-    length: int
+    array: np.ndarray
     then: AtEnd
+    message: Message | None
     got: int = 0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its memory is the program's again."""
+        return self.message is not None and self.message.done
 
 
 class SocketLink:
     """A socket, what it has brought that is no whole frame yet, and what waits for room in it."""
+
+    eager = EAGER_BY_SOCKET
 
     def __init__(self, links: SocketLinks, rank: int) -> None:
         self._links, self.rank = links, rank
@@ -148,6 +163,7 @@ class SocketLink:
     def _keep(self, file: socket.socket) -> None:
         self.socket = file
 
+    @property
     def _file(self) -> socket.socket:
         assert self.socket is not None, "it is not connected"
         return self.socket
@@ -171,7 +187,7 @@ class SocketLink:
         try:
             while self._out:
                 pieces, then = self._out[0]
-                count = self._file().sendmsg(pieces, [], socket.MSG_NOSIGNAL)
+                count = self._file.sendmsg(pieces, [], socket.MSG_NOSIGNAL)
                 if left := _after(pieces, count):
                     self._out[0] = left, then
                 else:
@@ -187,7 +203,7 @@ class SocketLink:
 
     def _watch(self, is_full: bool) -> None:
         if self._is_full != is_full and self._error is None:
-            self._links.watch(self._file(), is_full)
+            self._links.watch(self._file, is_full)
             self._is_full = is_full
 
     def _end_sending(self, error: FaninError) -> None:
@@ -212,78 +228,86 @@ class SocketLink:
         if self._error is not None:
             then(self._error)
             return
-        self._asked[offer.number] = Body(message, offer.length, then)
+        self._asked[offer.number] = Body(message.array, then, message)
         self.send(HEADER.pack(Kind.WANT, 0, 0, 0, 0, offer.number), None, lambda _: None)
 
-    def read(self) -> list[Frame]:
-        """What has come, at most a buffer or a burst. Data of frames are valid until the next call."""
+    def read(self) -> None:
+        """Take what has come, at most a buffer or a burst."""
         try:
             if self._body is None:
-                return self._read_frames()
-            self._read_body(self._body)
+                self._read_frames()
+            else:
+                self._read_body(self._body)
         except BlockingIOError:
             pass
         except OSError:
             self.lose(self._end_of_peer())
         except BaseException as error:
             self._interrupted(error)
-        return []
 
-    def _read_frames(self) -> list[Frame]:
+    def _read_frames(self) -> None:
         left = self._end - self._start
-        self._buffer[:left] = self._buffer[self._start : self._end]
+        if left:
+            self._buffer[:left] = self._buffer[self._start : self._end]
         self._start, self._end = 0, left
         self._end += self._receive(self._buffer[left:])
-        frames = []
         while self._error is None and self._body is None and (frame := self._next_frame()) is not None:
             if frame.kind == Kind.WANT:
                 message = self._offers[frame.number]
                 self.send(HEADER.pack(Kind.BODY, 0, 0, 0, 0, frame.number), message.array, lambda _: None)
             elif frame.kind == Kind.BODY:
                 self._begin_body(self._asked.pop(frame.number))
+            elif frame.kind == Kind.DATA and frame.data is None:
+                self._begin_body(self._body_of(frame))
             else:
-                frames.append(frame)
-        return frames
+                self._links.listener.arrive(frame)
 
     def _next_frame(self) -> Frame | None:
-        """None if it is not whole yet."""
-        there, data = self._end - self._start, None
-        if there < HEADER.size:
+        """None if it is not whole yet. Of what the buffer does not hold the header alone."""
+        there, size, data = self._end - self._start, HEADER.size, None
+        if there < size:
             return None
-        fields = HEADER.unpack_from(self._buffer.data, self._start)
-        frame, size = Frame(self.rank, *fields), HEADER.size
-        if frame.kind == Kind.DATA:
-            size += frame.length
+        kind, key, tag, length, address, number = HEADER.unpack_from(self._buffer.data, self._start)
+        if kind == Kind.DATA and length <= EAGER:
+            size += length
             if there < size:
                 return None
             data = self._buffer[self._start + HEADER.size : self._start + size]
         self._start += size
-        return frame._replace(data=data)
+        return Frame(self.rank, kind, key, tag, length, address, number, data)
+
+    def _body_of(self, frame: Frame) -> Body:
+        """Data go to the receive that waits for them, or to memory in which they wait for one."""
+        listener, message = self._links.listener, self._links.listener.claim(frame)
+        if message is not None:
+            return Body(message.array, lambda error: listener.got(message, error), message)
+        array = np.empty(frame.length, np.uint8)
+        return Body(array, lambda error: None if error else listener.arrive(frame._replace(data=array)), None)
 
     def _begin_body(self, body: Body) -> None:
         self._body = body
-        body.got = min(body.length, self._end - self._start)
-        if not body.message.done:
-            body.message.array[: body.got] = self._buffer[self._start : self._start + body.got]
+        body.got = min(body.array.nbytes, self._end - self._start)
+        if not body.is_late:
+            body.array[: body.got] = self._buffer[self._start : self._start + body.got]
         self._start += body.got
         self._end_body(body)
 
     def _read_body(self, body: Body) -> None:
         """To its place; what its receiver has not waited for goes nowhere."""
-        end = min(body.got + BURST, body.length)
+        end = min(body.got + BURST, body.array.nbytes)
         while body.got < end:
-            place = self._buffer if body.message.done else body.message.array[body.got :]
+            place = self._buffer if body.is_late else body.array[body.got :]
             count = self._receive(place[: end - body.got])
             body.got += count
         self._end_body(body)
 
     def _end_body(self, body: Body) -> None:
-        if body.got == body.length:
+        if body.got == body.array.nbytes:
             self._body = None
             body.then(None)
 
     def _receive(self, place: np.ndarray) -> int:
-        count = self._file().recv_into(place.data)
+        count = self._file.recv_into(place.data)
         if not count:
             raise ConnectionResetError
         return count
