@@ -82,6 +82,7 @@ def test_help_needs_neither_engine_nor_library() -> None:
         (["--", __file__], f"NO_PROGRAM: {__file__} can not be started: it is a file of Python; name its "),
         (["--", "/etc/passwd"], "NO_PROGRAM: /etc/passwd can not be started: it is not executable; chmod +x"),
         (["--", "/etc"], "NO_PROGRAM: /etc can not be started: it is a folder"),
+        (["--mpi", "--mpirun", "true", "--", "no-such-program"], "NO_PROGRAM: no-such-program can not be started"),
         (["--mpi", "--mpirun", "no-such-launcher", "--", "true"], "NO_PROGRAM: there is no program 'no-such-launcher'"),
         (
             ["--mpi", "--wide", "--prefix", "--mpirun", "true", "--", "true"],

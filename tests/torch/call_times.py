@@ -1,7 +1,8 @@
 """Time of single calls on Fanin beside Gloo, on one node: python -m tests.torch.call_times, a part of make torch-bench.
 
 torchrun starts the ranks. Both back-ends are in the same processes and take turns, call by call. `message` is there and
-back between ranks 0 and 1; all others are timed on the slowest rank. It prints a table.
+back between ranks 0 and 1, `messages` several of these in a row; all others are timed on the slowest rank. It prints a
+table.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ RANKS = 4
 SIZES = [8, 128, 1024, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576, 2097152, 4194304]  # bytes
 LEAST, MOST_BYTES = 30, 1 << 26  # calls of each size, and what they move together
 MOST = 300  # calls
+BACK_TO_BACK = 20  # messages
 
 
 def message(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
@@ -29,6 +31,11 @@ def message(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
             dist.send(tensor, 1 - sender, group=group)
         elif dist.get_rank() == 1 - sender:
             dist.recv(tensor, sender, group=group)
+
+
+def messages(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
+    for _ in range(BACK_TO_BACK):
+        message(tensor, group)
 
 
 def all_to_all(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
@@ -41,6 +48,7 @@ def all_gather(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
 
 CALLS: dict[str, Callable[[torch.Tensor, dist.ProcessGroup], object]] = {
     "message": message,
+    "messages": messages,
     "all_reduce": lambda tensor, group: dist.all_reduce(tensor, group=group),
     "broadcast": lambda tensor, group: dist.broadcast(tensor, 0, group=group),
     "all_gather": all_gather,
@@ -51,7 +59,8 @@ CALLS: dict[str, Callable[[torch.Tensor, dist.ProcessGroup], object]] = {
 def measure(call: str, size: int, groups: dict[str, dist.ProcessGroup]) -> dict[str, list[float]]:
     """Seconds of each call on the slowest rank, by back-end."""
     tensor = torch.zeros(max(dist.get_world_size(), size // 4))
-    rounds = max(LEAST, min(MOST, MOST_BYTES // size))
+    several = BACK_TO_BACK if call == "messages" else 1
+    rounds = max(LEAST, min(MOST, MOST_BYTES // size)) // several + 3
     seconds: dict[str, list[float]] = {name: [] for name in groups}
     for number in range(-3, rounds):
         for name, group in groups.items():
@@ -59,9 +68,9 @@ def measure(call: str, size: int, groups: dict[str, dist.ProcessGroup]) -> dict[
             begin = time.perf_counter()
             CALLS[call](tensor, group)
             if number >= 0:
-                seconds[name].append(time.perf_counter() - begin)
+                seconds[name].append((time.perf_counter() - begin) / several)
     slowest = torch.tensor([seconds[name] for name in groups])
-    if call != "message":
+    if call not in ("message", "messages"):
         dist.all_reduce(slowest, dist.ReduceOp.MAX, group=groups["Gloo"])
     return dict(zip(groups, slowest.tolist(), strict=True))
 

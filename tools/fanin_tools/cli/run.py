@@ -73,6 +73,7 @@ def run(
     if mpi:
         _refuse_beside_mpi(options.given(context, *OF_MPI))
         mpi_launcher.launcher_words(mpirun)
+        launcher.require_program(command[0])
     else:
         _refuse_without_mpi(options.given(context, *(set(context.params) - {"mpirun"})))
         launcher.require_program(command[0])
