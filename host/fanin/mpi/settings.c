@@ -123,7 +123,8 @@ static void read_tuned(char *thresholds)
 static void refuse_other_names(void)
 {
     static const char prefix[] = "FANIN_MPI_";
-    static const char *const names[] = {"JOIN", "JOIN_SECONDS", "REPORT", "SLOTS", "STRICT", "THRESHOLDS", "TUNE", NULL};
+    static const char *const names[] = {"JOIN",   "JOIN_SECONDS", "REPORT", "SLOTS",
+                                        "STRICT", "THRESHOLDS",   "TUNE",   NULL};
 
     for (char **variable = environ; *variable; variable++) {
         const char *own = *variable + sizeof prefix - 1, *const *name = names;
@@ -134,8 +135,8 @@ static void refuse_other_names(void)
         while (*name && (strlen(*name) != strcspn(own, "=") || strncmp(own, *name, strlen(*name))))
             name++;
         if (!*name)
-            shim_say("BAD_SETTING: %.*s is no setting; after FANIN_MPI_ write JOIN, JOIN_SECONDS, REPORT, SLOTS, STRICT, "
-                     "THRESHOLDS or TUNE", length < 60 ? (int)length : 60, *variable);
+            shim_say("BAD_SETTING: %.*s is no setting; after FANIN_MPI_ write JOIN, JOIN_SECONDS, REPORT, SLOTS, "
+                     "STRICT, THRESHOLDS or TUNE", length < 60 ? (int)length : 60, *variable);
     }
 }
 

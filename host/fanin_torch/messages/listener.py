@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fanin.errors import FaninError
 from fanin_torch.messages.frame import Frame
+from fanin_torch.messages.message import Message
+from fanin_torch.messages.progress import Owner
 
-if TYPE_CHECKING:
-    from fanin_torch.messages.message import Message
 
-
-class Listener(Protocol):
+class Listener(Owner, Protocol):
     """The messages of a group. The caller holds their lock."""
 
     def arrive(self, frame: Frame) -> None:
@@ -25,12 +24,3 @@ class Listener(Protocol):
 
     def lose(self, rank: int, error: FaninError) -> None:
         """Nothing goes between this rank and that one any more."""
-
-    def has_pending(self) -> bool:
-        """Whether a message of this rank is under way. The caller need not hold the lock."""
-
-    def look(self) -> None:
-        """At what nothing tells of, such as time-outs: a few times a second."""
-
-    def fail(self, error: FaninError) -> None:
-        """Nothing comes by some links any more: every message ends."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from fanin.errors import FaninError, Flushed, InvalidRequest
-from fanin_torch.messages.listener import Listener
 
 LOOK_SECONDS = 0.2  # between two looks at what has no completion, such as time-outs
 AWAY_SECONDS = 0.002  # between two looks of the thread whether it is needed
@@ -25,6 +24,19 @@ def require_calm(lock: threading.RLock) -> None:
     if lock._is_owned():  # type: ignore[attr-defined]
         cause = "a message in a signal handler, which has interrupted another one"
         raise InvalidRequest(cause, remedy="Let the handler note what is to be sent, and the program send it.")
+
+
+class Owner(Protocol):
+    """Whose progress it is. The caller holds the lock, but for `has_pending`."""
+
+    def has_pending(self) -> bool:
+        """Whether a message of this rank is under way."""
+
+    def look(self) -> None:
+        """At what nothing tells of, such as time-outs: a few times a second."""
+
+    def fail(self, error: FaninError) -> None:
+        """Nothing comes by some links any more: every message ends."""
 
 
 class Source(Protocol):
@@ -52,10 +64,10 @@ class Progress:
         source: Source,
         lock: threading.RLock,
         handle: Callable[[Any], None],
-        listener: Listener,
+        owner: Owner,
         wake: Callable[[], None],
     ) -> None:
-        self._source, self.lock, self._handle, self._listener, self.wake = source, lock, handle, listener, wake
+        self._source, self.lock, self._handle, self._owner, self.wake = source, lock, handle, owner, wake
         self._taken: deque[Any] = deque()  # events to be handled: a signal handler may raise in between
         self._users: list[int] = []  # threads that take events, because they wait for some
         self._waits = 0  # how often one has begun to
@@ -86,7 +98,7 @@ class Progress:
                     self._source.wait(min(left, LOOK_SECONDS), seen)
         except FaninError as error:
             with self.lock:
-                self._listener.fail(error)
+                self._owner.fail(error)
         except (LookupError, ValueError):
             if self._is_open:  # else a signal handler has left the group, and nothing was found where it had been
                 raise
@@ -123,10 +135,10 @@ class Progress:
             self._take_while_nobody_waits()
         except FaninError as error:
             with self.lock:
-                self._listener.fail(error)
+                self._owner.fail(error)
         except BaseException as defect:
             with self.lock:
-                self._listener.fail(Flushed(f"the thread of the messages has ended: {defect!r}"))
+                self._owner.fail(Flushed(f"the thread of the messages has ended: {defect!r}"))
             raise
         finally:
             with self.lock:
@@ -141,7 +153,7 @@ class Progress:
                 waits, active = self._waits, now
             if self._users:
                 self._keep_away()
-            elif now == active or (now - active < ACTIVE_SECONDS and not self._listener.has_pending()):
+            elif now == active or (now - active < ACTIVE_SECONDS and not self._owner.has_pending()):
                 time.sleep(AWAY_SECONDS)
             elif self._source.wait(LOOK_SECONDS):
                 with self.lock:
@@ -151,7 +163,7 @@ class Progress:
                 looked = time.monotonic()
                 with self.lock:
                     if self._is_open:
-                        self._listener.look()
+                        self._owner.look()
 
     def _keep_away(self) -> None:
         """As long as the same thread waits, or LOOK_SECONDS."""
