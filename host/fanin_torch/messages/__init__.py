@@ -7,7 +7,7 @@
 
 | message | protocol |
 | --- | --- |
-| up to EAGER bytes | DATA: the receiver copies it from where it comes in |
+| up to 64 KiB by NIC, 1 MiB by socket | DATA: at once; it waits at the receiver until it is wanted |
 | longer | rendezvous: OFFER, then the receiver fetches the data to where the program wants them, then FETCHED |
 
 Whoever waits takes what comes in (`progress`); a thread does while nobody waits.

@@ -24,7 +24,7 @@ class Kind(IntEnum):
 
 
 class Frame(NamedTuple):
-    """What has come from a rank. data: of a short message, only until more is taken."""
+    """What has come from a rank. data: of DATA, where they are now: in a buffer only until more is taken."""
 
     source: int
     kind: int

@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,24 +60,20 @@ class Messages:
 
     def send(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to send the bytes of an array, which must not change until it has ended."""
-        self._require_rank()
-        try:
-            with self._lock:
-                self._require_open()
-                return self._send(array, peer, tag)
-        except (LookupError, ValueError):
-            self._require_open()  # a signal handler has left the group, and nothing was found where it had been
-            raise
+        return self._call(self._send, array, peer, tag)
 
     def receive(self, array: np.ndarray, peer: int, tag: int) -> Message:
         """Begin to receive as many bytes as the array has, from a rank or from ANY."""
+        return self._call(self._receive, array, peer, tag)
+
+    def _call(self, begin: Callable[..., Message], array: np.ndarray, peer: int, tag: int) -> Message:
         self._require_rank()
         try:
             with self._lock:
                 self._require_open()
-                return self._receive(array, peer, tag)
+                return begin(array, peer, tag)
         except (LookupError, ValueError):
-            self._require_open()  # as above
+            self._require_open()  # a signal handler has left the group, and nothing was found where it had been
             raise
 
     def _send(self, array: np.ndarray, peer: int, tag: int) -> Message:
@@ -172,9 +168,9 @@ class Messages:
                     if not message.done:
                         self._begin(peer, message)
         except Exception as error:
-            lost = PeerLost(f"the store of the group does not answer ({error})")  # its process has gone
+            who = "the store of the group does not answer" if isinstance(error, RuntimeError) else "it can not connect"
             with self._lock:
-                self.lose(peer.rank, error if isinstance(error, FaninError) else lost)
+                self.lose(peer.rank, error if isinstance(error, FaninError) else PeerLost(f"{who} ({error})"))
 
     def _begin(self, to: Peer, message: Message) -> None:
         """Send a message to a rank that is connected."""
