@@ -35,6 +35,7 @@ GUEST_MAC = bytes.fromhex(MAC.replace(":", ""))
 SHORTEST = 60  # bytes of a frame
 LENGTH = struct.Struct("!I")
 MOST_ELAPSED_NS = 50_000_000  # a process that was stopped does not see the time in which it was
+LAST_PACKETS = 12  # that the message of a failure shows
 HELD_SECONDS = 0.05  # after which a packet that was to be overtaken is not overtaken any more
 
 
@@ -61,6 +62,11 @@ class Packet(NamedTuple):
         """Name of its opcode."""
         code = self.transport[0]
         return OPCODES[code].name if code in OPCODES else f"opcode {code:#04x}"
+
+    def __str__(self) -> str:
+        """Its opcode, its sequence number, and whether it asks for an acknowledgement."""
+        asks = ", asks" if self.transport[8] & 0x80 else ""
+        return f"{self.name} {int.from_bytes(self.transport[9:12])}{asks}"
 
 
 def packet(
@@ -148,6 +154,7 @@ class Wire:
         self.log: list[Packet] = []
         self.logging = False
         self.counts: collections.Counter[str] = collections.Counter()
+        self._recent: collections.deque[str] = collections.deque(maxlen=LAST_PACKETS)
         self._stations: dict[bytes, Station] = {}
         self._random = random.Random(seed)
         self._to_guest, self._from_guest = _Direction(self._random), _Direction(self._random)
@@ -230,6 +237,7 @@ class Wire:
 
     def _note(self, direction: str, seen: Packet) -> None:
         self.counts[f"{seen.name} {direction}"] += 1
+        self._recent.append(f"{self._now / 1e9:.3f} s {direction}: {seen}")
         if self.logging:
             self.log.append(seen)
 
@@ -281,7 +289,9 @@ class Wire:
                 del self._output[: self.guest.frames.send(self._output[: 1 << 20])]
 
     def __str__(self) -> str:
-        return f"seed {self.seed}, {self.faults}, {dict(sorted(self.counts.items()))}"
+        counts = dict(sorted(self.counts.items()))
+        last = "".join(f"{line}\n" for line in self._recent)
+        return f"seed {self.seed}, {self.faults}, {counts}, now {self._now / 1e9:.3f} s; the last packets:\n{last}"
 
 
 def mac_of(address: bytes) -> bytes:

@@ -22,7 +22,7 @@ from fanin.errors import FaninError, Flushed, InvalidRequest, PeerLost, Timeout 
 from fanin_torch.messages import ANY, Messages, meeting, progress, socket_links  # noqa: E402
 from fanin_torch.messages.frame import EAGER, HEADER, Frame, Kind  # noqa: E402
 from fanin_torch.messages.message import Message  # noqa: E402
-from tests.waiting import eventually  # noqa: E402
+from tests.waiting import BOUND_S, TORCH_BOUND_S, eventually  # noqa: E402
 
 LONG = socket_links.EAGER_BY_SOCKET + 1  # bytes of a message that is fetched
 SIZES = [0, 1, EAGER - 1, EAGER, EAGER + 1, LONG - 1, LONG]
@@ -32,17 +32,18 @@ SIZES = [0, 1, EAGER - 1, EAGER, EAGER + 1, LONG - 1, LONG]
 def ranks() -> Iterator[list[Messages]]:
     """Three of one group."""
     store = torch.distributed.HashStore()
-    made = [Messages(None, store, rank, ["here"] * 3, 60.0) for rank in range(3)]
+    made = [Messages(None, store, rank, ["here"] * 3, TORCH_BOUND_S) for rank in range(3)]
     yield made
     for messages in made:
         messages.close()
 
 
 class Lost:
-    """Takes what links tell. ranks: that were lost."""
+    """Takes what links tell. ranks: that were lost. offers: that end with them."""
 
     def __init__(self) -> None:
         self.ranks: list[int] = []
+        self.offers: list[tuple[socket_links.SocketLink, Message]] = []
 
     def arrive(self, frame: Frame) -> None:
         raise AssertionError(frame)
@@ -51,6 +52,8 @@ class Lost:
 
     def lose(self, rank: int, error: FaninError) -> None:
         self.ranks.append(rank)
+        for link, message in self.offers:
+            link.release(message)
 
     def has_pending(self) -> bool:
         return True
@@ -144,7 +147,7 @@ def test_the_memory_of_a_late_receive_is_the_programs_again(ranks: list[Messages
     ranks[1].timeout = 0.0
     with pytest.raises(Timeout):
         ranks[1].receive(into, 0, 0).wait()
-    ranks[1].timeout = 60.0
+    ranks[1].timeout = TORCH_BOUND_S
     send = ranks[0].send(pattern(size), 1, 0)
     ranks[1].receive(np.zeros(size, np.uint8), 0, 0).wait()
     send.wait()
@@ -260,7 +263,7 @@ def test_the_first_message_wakes_who_waits(ranks: list[Messages], monkeypatch: p
     with ThreadPoolExecutor(1) as other:
         waits = other.submit(send.wait)
         ranks[1].receive(np.zeros(1, np.uint8), 0, 0).wait()
-        waits.result(30.0)  # else only its own time would end it
+        waits.result(BOUND_S)  # else only its own time would end it
 
 
 def test_connects_beyond_a_thousand_open_files(ranks: list[Messages]) -> None:
@@ -306,13 +309,14 @@ def test_a_side_that_ends_while_both_exchange_long_messages(monkeypatch: pytest.
         links.register(link, ours)
         into = Message(np.zeros(100, np.uint8), 7, 0, 60.0, links.progress)
         link.fetch(into, Frame(7, Kind.OFFER, 0, 0, 100, 0, 5), lambda error: link.send(b"x" * 40, None, ended.append))
-        link.offer(Message(np.zeros(100, np.uint8), 7, 0, 60.0, links.progress, number=9))
+        lost.offers = [(link, Message(np.zeros(100, np.uint8), 7, 0, 60.0, links.progress, number=9))]
+        link.offer(lost.offers[0][1])
         body = HEADER.pack(Kind.BODY, 0, 0, 0, 0, 5) + bytes(100)
         theirs.sendall(body + HEADER.pack(Kind.WANT, 0, 0, 0, 0, 9))
         theirs.close()
         while not lost.ranks:
             links.poll()
-    assert (lost.ranks, len(ended)) == ([7], 1)
+    assert (lost.ranks, len(ended), link._offers) == ([7], 1, {})
     links.progress.close()
     links.close()
 
