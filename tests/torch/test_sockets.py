@@ -262,8 +262,11 @@ def test_the_first_message_wakes_who_waits(ranks: list[Messages], monkeypatch: p
     send = ranks[0].send(np.zeros(1, np.uint8), 1, 0)
     with ThreadPoolExecutor(1) as other:
         waits = other.submit(send.wait)
-        ranks[1].receive(np.zeros(1, np.uint8), 0, 0).wait()
-        waits.result(BOUND_S)  # else only its own time would end it
+        try:
+            ranks[1].receive(np.zeros(1, np.uint8), 0, 0).wait()
+            waits.result(BOUND_S)  # else only its own time would end it
+        finally:
+            ranks[0].close()
 
 
 def test_connects_beyond_a_thousand_open_files(ranks: list[Messages]) -> None:
