@@ -26,10 +26,11 @@ def of(shape: Shape) -> Fabric:
         (of(replace(BASE, detection=2)), "detection 5.0 (asked: 2)"),
         (of(replace(BASE, rate="1gbit")), "rate of links unshaped (asked: 1gbit)"),
         (of(replace(BASE, ranks_per_node=3)), "ranks of NICs 2 (asked: 3)"),
-        (of(replace(BASE, nodes=5)), "number of NICs 4 (asked: 5), its links"),
+        (of(replace(BASE, nodes=5)), "number of NICs 4 (asked: 5)"),
         (of(replace(BASE, slots=64)), "slots of NICs 4096 (asked: 64), slots of switches 4096 (asked: 64)"),
         (make("any", replace(BASE, netns=False), "127.77.0"), "netns True (asked: False)"),
         (msgspec.structs.replace(of(BASE), devices=of(BASE).devices[::-1]), "the order of its devices"),
+        (msgspec.structs.replace(of(BASE), links=of(BASE).links[1:]), "which devices are linked"),
     ],
 )
 def test_differences_are_named(asked: Fabric, words: str) -> None:

@@ -200,6 +200,17 @@ def test_interpreter_without_fanin_is_named(running: Running, tmp_path: Path) ->
     assert remedy in result.stderr
     result = subprocess.run([*command[:-2], sys.executable, "-c", "exit(3)"], capture_output=True, text=True)
     assert "has no fanin" not in result.stderr
+    result = subprocess.run([*command[:-1], str(tmp_path / "no_script.py")], capture_output=True, text=True)
+    assert "PROGRAM_FAILED" in result.stderr
+    assert "has no fanin" not in result.stderr
+
+
+def test_fabric_that_is_not_up_is_named(running: Running) -> None:
+    """Its name may be misspelt."""
+    command = [*FANIN, "run", "--fabric", f"{NAME}-misspelt", "--", "true"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0
+    assert f"fanin: no fabric {NAME}-misspelt is up, but {NAME}: this run brings one up for itself" in result.stderr
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

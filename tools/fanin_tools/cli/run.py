@@ -100,7 +100,7 @@ def run(
             failed = "" if outcome.failed_rank is None else str(outcome)
     if failed:
         remedy = mpi_launcher.remedy_of_failure(mpirun) if mpi else "see its error output above"
-        if not mpi and launcher.lacks_fanin(command[0]):
+        if not mpi and launcher.lacks_fanin(command):
             remedy += f"; {command[0]} has no fanin: activate its environment, or give the path: {sys.executable}"
         failure = ToolError("PROGRAM_FAILED", failed, remedy)
         print_progress(f"fanin: {failure}")
@@ -138,7 +138,7 @@ def fabric_of_run(
 ) -> Fabric | Plan:
     """The fabric that is up, which keeps its detection time; else a plan with room for the ranks, for this run alone
     unless the user named the fabric. spread: over several nodes, not as few as have room."""
-    from fanin_tools.fabric import lifecycle
+    from fanin_tools.fabric import lifecycle, state
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import private_name
     from fanin_wire.abi import MAX_CHILDREN
@@ -147,6 +147,10 @@ def fabric_of_run(
     if present is not None and (is_named or present.state.leaseholders is None):
         return present.fabric
     fewest = 1 if route == "local" else -(-ranks // MAX_CHILDREN)
+    if is_named:
+        others = (lifecycle.find(each) for each in state.names())
+        up = ", ".join(each.fabric.name for each in others if each and each.state.leaseholders is None)
+        print_progress(f"fanin: no fabric {name} is up{up and f', but {up}'}: this run brings one up for itself")
     nodes = min(DEFAULT_NODES, ranks if spread and route != "local" else fewest)
     if ranks > nodes * MAX_CHILDREN:
         cause = f"{ranks} ranks do not fit on the {nodes} nodes that a run brings up, which take {MAX_CHILDREN} each"

@@ -31,8 +31,9 @@ def _differences(present: Fabric, asked: Fabric) -> Iterator[str]:
 def _link_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
     rates = {link.ends: link.rate or "unshaped" for link in present.links}
     others = {link.ends: link.rate or "unshaped" for link in asked.links}
-    if rates.keys() != others.keys():
-        yield "its links"
+    devices = {device.name for device in present.devices}
+    if rates.keys() != others.keys() and devices == {device.name for device in asked.devices}:
+        yield "which devices are linked"
     for ends, rate in rates.items():
         if ends in others:
             yield from _one("rate of links", rate, others[ends])

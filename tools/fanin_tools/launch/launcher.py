@@ -194,11 +194,15 @@ def mpi_library_of(program: str) -> str | None:
     return None
 
 
-def lacks_fanin(program: str) -> bool:
-    """Whether `program` is a Python interpreter that has no fanin, such as that of the system beside an environment. A
-    folder of that name, which a clone may have, passes for an empty package."""
+def lacks_fanin(command: list[str]) -> bool:
+    """Whether a command runs a script by a Python interpreter that has no fanin, such as that of the system beside an
+    environment. A folder of that name, which a clone may have, passes for an empty package. A script that does not
+    exist has failed for that."""
+    program, *arguments = command
     path = shutil.which(program)
     if path is None or not re.fullmatch(r"python[\d.]*", Path(program).name):
+        return False
+    if arguments and not arguments[0].startswith("-") and not Path(arguments[0]).exists():
         return False
     line = [path, "-c", "import fanin; fanin.Communicator"]
     try:
