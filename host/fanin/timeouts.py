@@ -20,5 +20,5 @@ def require_seconds(timeout: Any, *, unlimited: bool = True) -> None:
         return
     otherwise = ", or None for no limit" if unlimited else ""
     raise InvalidRequest(
-        f"timeout is {timeout!r}, which is no time to wait", remedy=f"Give seconds, a number from 0 on{otherwise}."
+        f"timeout {timeout!r} is not a time to wait", remedy=f"Give seconds, a number from 0 on{otherwise}."
     )

@@ -25,7 +25,7 @@ def registered_buckets(group: Any, bucket: dist.GradBucket) -> torch.futures.Fut
     group = dist.group.WORLD if group is None else group
     if group.name() != "fanin":
         remedy = 'Give the group of the model: register_comm_hook(group, ...), made by init_process_group("fanin").'
-        raise as_torch(NotSupported(f"registered buckets in a group of {group.name()}", remedy=remedy))
+        raise as_torch(NotSupported(f"registered buckets need a group of Fanin, not of {group.name()}", remedy=remedy))
     buffer = bucket.buffer()
     if group.memory is not None:  # None: one rank, or a group that has been left, which allreduce says
         group.memory.take_in(buffer)

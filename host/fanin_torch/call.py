@@ -47,7 +47,9 @@ class Call:
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.copied: set[Copy] = set()
         if not 0 <= self.root < group.size():
-            raise as_torch(InvalidRequest(f"root {self.root} of {group.size()} ranks", remedy="Give one of them."))
+            raise as_torch(
+                InvalidRequest(f"root {self.root} is not one of {group.size()} ranks", remedy="Give one of them.")
+            )
 
     @property
     def is_root(self) -> bool:
@@ -69,7 +71,8 @@ class Call:
         communicator = self._group.communicator
         if communicator is None:
             raise InvalidRequest(
-                f"{self.name} in a group that has been left", remedy="Make a new group: init_process_group, new_group."
+                f"{self.name} was called in a group that this process has left",
+                remedy="Make a new group: init_process_group, new_group.",
             )
         return communicator
 
@@ -104,7 +107,7 @@ class Call:
         self._group.counts.miss(self.name, Reason.ONE_RANK)
         if destination.numel() != source.numel():
             raise InvalidRequest(
-                f"{self.name}: {source.numel()} elements into a tensor of {destination.numel()}",
+                f"{self.name}: {source.numel()} elements do not fit a tensor of {destination.numel()}",
                 remedy="Give tensors of one size.",
             )
         if destination.data_ptr() != source.data_ptr():
@@ -329,7 +332,7 @@ class Call:
             require_plain(tensor)
             if tensor.dtype != other.dtype:
                 raise InvalidRequest(
-                    f"{self.name} of {other.dtype} and {tensor.dtype}", remedy="Give tensors of one type."
+                    f"{self.name} mixes {other.dtype} and {tensor.dtype}", remedy="Give tensors of one type."
                 )
 
 

@@ -257,7 +257,7 @@ def _tell_all(store: Any, what: str, rank: int, size: int, mine: Any, extra: flo
     except RuntimeError:  # each kind of store has an error of its own; one that has failed raises here, too
         if missing := [other for other, key in enumerate(keys) if not store.check([key])]:
             late = Timeout(
-                f"of the {size} ranks of a group {', '.join(map(str, missing))} did not come in "
+                f"ranks {', '.join(map(str, missing))} of a group of {size} did not arrive within "
                 f"{limit.total_seconds():g} s",
                 remedy="See what they do instead, or give init_process_group a longer timeout.",
             )

@@ -45,7 +45,9 @@ def reduction(op: Any, dtype: torch.dtype) -> Reduction:
     """What `op` means for elements of `dtype`. NotSupported where it means nothing."""
     name = OPERATIONS.get(op.op if isinstance(op, ReduceOp) else op)
     if name is None:
-        raise NotSupported(f"the operation {op} of torch", remedy=f"Use one of {', '.join(OPERATIONS.values())}.")
+        raise NotSupported(
+            f"operation {op} of torch is not supported", remedy=f"Use one of {', '.join(OPERATIONS.values())}."
+        )
     if dtype is torch.bool and name in OF_BOOLEANS:
         return Reduction(OF_BOOLEANS[name])
     if dtype in INTEGERS:
@@ -61,11 +63,13 @@ def require_plain(tensor: torch.Tensor) -> None:
     """InvalidRequest unless the tensor is dense memory of the CPU."""
     if tensor.device.type != "cpu":
         raise InvalidRequest(
-            f"a tensor on device {tensor.device}",
+            f"tensors on device {tensor.device} are not supported",
             remedy="Give tensors of the CPU; other devices need another back-end.",
         )
     if tensor.layout is not torch.strided:
-        raise InvalidRequest(f"a tensor of layout {tensor.layout}", remedy="Give dense tensors: tensor.to_dense().")
+        raise InvalidRequest(
+            f"tensors of layout {tensor.layout} are not supported", remedy="Give dense tensors: tensor.to_dense()."
+        )
 
 
 def is_memory(tensor: torch.Tensor) -> bool:

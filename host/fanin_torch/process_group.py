@@ -122,7 +122,7 @@ class FaninProcessGroup(ProcessGroup):
     def _get_backend(self, device: Any) -> Any:
         """What does the calls for a kind of device: the group itself, for the CPU. RuntimeError for others."""
         if torch.device(device).type != "cpu":
-            raise RuntimeError(f"a group of Fanin does nothing for tensors on device {device}")
+            raise RuntimeError(f"groups of Fanin do not support tensors on device {device}")
         return self
 
     def supports_tensor_alloc(self, device: Any) -> bool:
@@ -133,7 +133,9 @@ class FaninProcessGroup(ProcessGroup):
         """A tensor of `size` elements in registered memory, which the device reads and writes without a copy."""
         if self.memory is None or not self.supports_tensor_alloc(device):
             remedy = "Ask a group of several ranks that has not been left, for tensors of the CPU."
-            raise as_torch(NotSupported(f"registered memory for tensors on device {device}", remedy=remedy))
+            raise as_torch(
+                NotSupported(f"registered memory is not supported for tensors on device {device}", remedy=remedy)
+            )
         return self.memory.empty(size, dtype)
 
     @property
@@ -366,7 +368,7 @@ class FaninProcessGroup(ProcessGroup):
     def _peers(self, peer: int) -> Messages:
         if self._messages is None or (peer != ANY and not 0 <= peer < self._size) or peer == self._rank:
             raise InvalidRequest(
-                f"a message between rank {self._rank} and rank {peer} of {self._size}",
+                f"rank {self._rank} can not exchange a message with rank {peer} of {self._size}",
                 remedy="Give another rank of the group.",
             )
         return self._messages
@@ -540,7 +542,7 @@ def _group_of(group: FaninProcessGroup | None) -> FaninProcessGroup:
     found = dist.group.WORLD if group is None else group
     if not isinstance(found, FaninProcessGroup):
         raise as_torch(
-            InvalidRequest(f"{found!r} is no group of Fanin", remedy='init_process_group("fanin") makes one.')
+            InvalidRequest(f"{found!r} is not a group of Fanin", remedy='init_process_group("fanin") makes one.')
         )
     return found
 

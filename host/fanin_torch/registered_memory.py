@@ -118,7 +118,7 @@ class RegisteredMemory:
         if not hasattr(storage, "_swap_data_ptr_"):
             raise as_torch(
                 NotSupported(
-                    f"registered buckets with torch {torch.__version__}",
+                    f"torch {torch.__version__} does not support registered buckets",
                     remedy="Use torch 2.12 or newer, or no hook: buckets are then copied.",
                 )
             )

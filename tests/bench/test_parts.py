@@ -71,7 +71,7 @@ def test_a_network_of_somebody_else_is_refused_and_left(state_root: object) -> N
     subprocess.run(["ip", "netns", "add", stray], check=True)
     try:
         with (
-            pytest.raises(ToolError, match=f"FABRIC_DIFFERS: there is a network bheld already: {stray};"),
+            pytest.raises(ToolError, match=f"FABRIC_DIFFERS: network bheld exists already: {stray};"),
             network("bheld", shape),
         ):
             pass
@@ -155,7 +155,7 @@ def test_processes_are_ended_if_there_can_be_no_more(monkeypatch: pytest.MonkeyP
         return made[0]
 
     monkeypatch.setattr(os, "fork", limited)
-    with pytest.raises(ToolError, match="NO_RESOURCES: no process for the measurement: Resource temporarily"):
+    with pytest.raises(ToolError, match="NO_RESOURCES: the measurement can not start a process: Resource temporarily"):
         run_together([("", lambda: time.sleep(3600))] * 2)
     with pytest.raises(ProcessLookupError):
         os.kill(made[0], 0)

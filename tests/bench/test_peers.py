@@ -211,11 +211,11 @@ def test_every_comparison_is_shown_and_kept_when_it_is_done(
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["local", "--largest", "4"], "INVALID_REQUEST: no message of up to 4 is measured"),
+        (["local", "--largest", "4"], "INVALID_REQUEST: messages of up to 4 are too short to be measured"),
         (["local", "--sizes", "1000000G"], "NO_RESOURCES: 12 pairs of arrays"),
-        (["local", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz is no kind of picture"),
-        (["loss", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz is no kind of picture"),
-        (["profile", "--route", "ring"], "INVALID_REQUEST: --route ring without --netns"),
+        (["local", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz does not end like a picture"),
+        (["loss", "--plot", "p.xyz"], "INVALID_REQUEST: p.xyz does not end like a picture"),
+        (["profile", "--route", "ring"], "INVALID_REQUEST: --route ring needs --netns"),
         (["profile", "--sizes", "1000000G"], "NO_RESOURCES: 4 pairs of arrays"),
     ],
 )

@@ -121,7 +121,7 @@ def test_a_run_that_takes_too_long_is_ended_with_what_it_started(
     slow = f"{stubborn}sleep 60 & echo $! > child; echo busy; wait; wait"
     with pytest.raises(ToolError) as caught:
         program.measure(commands(tmp_path, "true", slow, limit=0.5), 1, ignore)
-    assert (caught.value.name, caught.value.cause) == ("TIMEOUT", "with Fanin, turn 1: no end after 0.5 s: busy")
+    assert (caught.value.name, caught.value.cause) == ("TIMEOUT", "with Fanin, turn 1: still running after 0.5 s: busy")
     child = int((tmp_path / "child").read_text())
     killed = time.monotonic()
     while _runs(child) and time.monotonic() - killed < 30:  # killed, it may have yet to end
@@ -217,7 +217,10 @@ def test_a_program_that_fails_is_one_line(up: Up, fabric: Fabric, launcher: Path
         (["--mpirun", "no-such-launcher", "--", "true"], "NO_PROGRAM: there is no program 'no-such-launcher'"),
         (["--mpirun", "true '", "--", "true"], 'INVALID_REQUEST: --mpirun "true \'": No closing quotation'),
         (["--mpirun", "true", "--", "no-such-program"], "NO_PROGRAM: no-such-program can not be started"),
-        (["--mpirun", "true", "--directory", os.devnull, "--", "true"], "INVALID_REQUEST: /dev/null is no directory"),
+        (
+            ["--mpirun", "true", "--directory", os.devnull, "--", "true"],
+            "INVALID_REQUEST: /dev/null is not a directory",
+        ),
         (["--mpirun", "true", "-n", "1000", "--", "true"], "NO_RESOURCES: 1000 ranks do not fit"),
     ],
 )

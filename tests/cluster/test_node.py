@@ -60,7 +60,7 @@ def test_other_server_hears_of_the_end(processes: int, tmp_path: Path) -> None:
         with here, node:
             node.put({"said": 1})
         assert other.take("said") == {"said": 1}
-        with pytest.raises(HandoffFailed, match="the other node does not go on: it has closed the connection"):
+        with pytest.raises(HandoffFailed, match="the other node has stopped: it has closed the connection"):
             other.take("said")
 
 
@@ -86,9 +86,9 @@ def test_loss_comes_to_all_that_are_left(first: int, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as threads, met(tmp_path / "node", 3) as (leader, *followers):
         followers[first].__exit__()
         heard = threads.submit(lambda: [followers[1 - first].share(fails) for _ in range(2)])
-        with pytest.raises(HandoffFailed, match="another process of this node does not go on"):
+        with pytest.raises(HandoffFailed, match="another process of this node has stopped"):
             leader.share(lambda: 7)
-        with pytest.raises(HandoffFailed, match="another process of this node does not go on"):
+        with pytest.raises(HandoffFailed, match="another process of this node has stopped"):
             heard.result(BOUND_S)
 
 
@@ -96,7 +96,7 @@ def test_process_that_has_gone_gets_no_memory() -> None:
     here, there = socket.socketpair()
     with here, Lines(here, SIBLING) as lines, SharedMemory(SIZE) as memory:
         there.close()
-        with pytest.raises(HandoffFailed, match="another process of this node does not go on"):
+        with pytest.raises(HandoffFailed, match="another process of this node has stopped"):
             _give(here, lines, {0: memory})
 
 
@@ -133,7 +133,7 @@ def test_wrong_descriptor_leaves_none_open(tmp_path: Path) -> None:
             while member.connect_ex(str(tmp_path / "node")) and time.monotonic() < until:
                 time.sleep(0.01)
             socket.send_fds(member, [DESCRIPTORS], [one.fd, unsealed.fileno(), one.fd, one.fd])
-            with pytest.raises(InvalidRequest, match="a descriptor of no sealed memory"):
+            with pytest.raises(InvalidRequest, match="the descriptor is not of sealed shared memory"):
                 leader.result()
     del leader, one
     assert shared_descriptors() == before

@@ -60,7 +60,7 @@ def test_classes_are_named_by_subnet(node: Machine) -> None:
 @pytest.mark.parametrize(
     ("subnets", "cause"),
     [
-        ({"mlx5_0": "10.1.0.0/24"}, "the subnet of mlx5_1 is not given"),
+        ({"mlx5_0": "10.1.0.0/24"}, "the subnet of mlx5_1 is missing"),
         ({**SUBNETS, "mlx5_9": "10.3.0.0/24"}, "there is no NIC mlx5_9 with RDMA"),
         ({**SUBNETS, "mlx5_1": "10.2.0.1/24"}, "subnet of mlx5_1: 10.2.0.1/24 has host bits set"),
     ],

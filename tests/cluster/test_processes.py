@@ -93,7 +93,7 @@ def test_processes_that_do_not_fit_together(tmp_path: Path) -> None:
         SharedNode(path, 2, [1], 64, timeout=0.05)
     here, there = socket.socketpair()
     with here, there:
-        with pytest.raises(HandoffFailed, match="1 of 1 other processes of this node have not come"):
+        with pytest.raises(HandoffFailed, match="1 of 1 other processes of this node have not arrived"):
             SharedNode(path, 2, [0], 64, here, timeout=0.05)
         for gpus, size, wrong in (
             ([0], 64, "two processes of this node have the GPUs"),
@@ -103,7 +103,7 @@ def test_processes_that_do_not_fit_together(tmp_path: Path) -> None:
                 other = threads.submit(SharedNode, path, 2, gpus, size)
                 with pytest.raises(HandoffInvalid, match=wrong):
                     SharedNode(path, 2, [0], 64, here)
-                with pytest.raises(HandoffFailed, match="another process of this node does not go on"):
+                with pytest.raises(HandoffFailed, match="another process of this node has stopped"):
                     other.result()
 
 

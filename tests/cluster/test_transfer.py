@@ -124,7 +124,7 @@ def test_the_other_node_goes_away(running: Running) -> None:
     there.close()
     here, there = socket.socketpair()
     there.close()
-    with here, WholeNode(memory, here) as node, pytest.raises(HandoffFailed, match="the other node does not go on"):
+    with here, WholeNode(memory, here) as node, pytest.raises(HandoffFailed, match="the other node has stopped"):
         recv(plan_of(SIZE, LINKS), node, by_name(sockets(running)[LINKS:]))
 
 
@@ -164,7 +164,7 @@ def test_nothing_to_send() -> None:
         (np.zeros(63, np.uint8), 1, "give contiguous bytes of shape"),
         (np.zeros((GPUS, 128), np.uint8)[:, ::2], 1, "give contiguous bytes of shape"),
         (np.zeros(64, np.uint8), 0, "a transfer in 0 chunks"),
-        (np.zeros(64, np.uint8), 1, "the device of first0 is not given"),
+        (np.zeros(64, np.uint8), 1, "the device of first0 is missing"),
     ],
 )
 def test_wrong_arguments(memory: Any, chunks: int, wrong: str) -> None:

@@ -18,7 +18,7 @@ def test_a_second_plugin_is_refused() -> None:
         endpoints = dict(node.kubelet.endpoints)
         second = node.start_plugin()
         assert second.wait(BOUND_S) == 1
-        said = "fanin: NO_RESOURCES: another plugin gives away the pairs of this node: it has locked "
+        said = "fanin: NO_RESOURCES: another plugin serves the pairs of this node: it has locked "
         assert f"{said}{node.kubelet.plugins}" in node.log
         assert node.kubelet.endpoints == endpoints, "the first one stays registered"
         node.process.kill()

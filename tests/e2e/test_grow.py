@@ -179,7 +179,7 @@ def test_misuse_is_named(scene: Callable[..., Scene]) -> None:
     for newcomers, words in wrong:
         with pytest.raises(errors.InvalidRequest, match=words):
             made.members[0].grow(newcomers)
-    with pytest.raises(errors.InvalidRequest, match="a spare has ranks"):
+    with pytest.raises(errors.InvalidRequest, match="a spare must have no ranks"):
         made.members[0].replace([JobNode(spare.address, (2,), spare.switches)])
     counts = [(0, 2), (1, 2)]
     assert [(member.rank, member.size) for member in made.members] == counts

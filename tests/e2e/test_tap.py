@@ -190,7 +190,7 @@ def test_one_tap_at_a_time(running: Running) -> None:
     (path,) = listen.sockets_of(["switch"], running.fabric.name)
     with (
         contextlib.closing(Tap(path, PACKETS)),
-        pytest.raises(ToolError, match=r"NO_RESOURCES: .* gives no tap; another"),
+        pytest.raises(ToolError, match=r"NO_RESOURCES: .* does not offer a tap; another"),
     ):
         Tap(path, PACKETS)
     Tap(path, PACKETS).close()

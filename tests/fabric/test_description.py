@@ -218,8 +218,8 @@ def test_frames_and_sockets_are_on_one_network_in_namespaces() -> None:
     ("old", "new", "said"),
     [
         ('port = "verbs://mlx5_1"', "", "nic0 has a verbs device and s has none"),
-        ('name = "bench"', 'name = "bench"\nlanes = 2', "lanes = 2 is not there over verbs"),
-        ('name = "bench"', 'name = "bench"\nnetns = true', "netns = true is not there over verbs"),
+        ('name = "bench"', 'name = "bench"\nlanes = 2', "lanes = 2 is not supported over verbs"),
+        ('name = "bench"', 'name = "bench"\nnetns = true', "netns = true is not supported over verbs"),
         ("verbs://rxe0", "verbs://rxe0?raw", "nic0 has a RAW_PACKET queue pair and s a UD one: they would not hear"),
         ("verbs://rxe0", "verbs://rxe0?udp", "'verbs://rxe0?udp' is not allowed; use udp, or verbs://"),
         ("verbs://rxe0", "verbs:rxe0", "'verbs:rxe0' is not allowed; use udp, or verbs://"),

@@ -76,12 +76,12 @@ def test_children_are_counted_through_plain_switches() -> None:
 @pytest.mark.parametrize(
     ("links", "complaint"),
     [
-        ("n0-a n1-b", "2 switches have no link up: a, b"),
+        ("n0-a n1-b", "2 switches have no link to one above: a, b"),
         ("n0-a a-b b-a", "a cycle: a - b - a"),
         ("n0-top n1-a a-b b-c c-a", "a cycle: a - b - c - a"),
         ("n0-a n0-b a-b", "n0 has links up to a and b"),
         ("n0-a a-b a-c b-c", "a has links up to b and c"),
-        ("n0-n1 n1-a n0-a", "n0 and n1 are NICs, and there is a switch"),
+        ("n0-n1 n1-a n0-a", "the link joins two NICs, n0 and n1, although there is a switch"),
         (" ".join(f"n{node}-a" for node in range(65)), "a has 65 children"),
         (" ".join([f"n{node}-p{node % 65}" for node in range(130)] + [f"p{n}-top" for n in range(65)]), "65 children"),
         ("n0-a a-b b-c c-d d-e e-f f-g g-h h-i", "9 offloading switches above n0"),

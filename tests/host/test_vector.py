@@ -143,7 +143,7 @@ def test_exchange_keeps_the_order_of_calls(run_ranks, device):
     ("counts", "text"),
     [
         ((1, 2), "one for each rank"),
-        ((1, 2, 3), "counts say 1 elements for rank 0, its array has 4"),
+        ((1, 2, 3), "counts give rank 0 1 elements, but its array has 4"),
         ((4, -1, 0), "from 0 on"),
         ((4, 1.5, 0), "whole numbers"),
         (4, "whole numbers"),
@@ -168,9 +168,9 @@ def test_wrong_use_of_scatterv(run_ranks, device):
             communicator.scatterv(dtype="f4", root=1 - communicator.rank, agreed=True)
         with pytest.raises(errors.InvalidRequest, match="out, or dtype"):
             communicator.scatterv(root=1 - communicator.rank)
-        with pytest.raises(errors.InvalidRequest, match="add up to 3 elements, the array has 4"):
+        with pytest.raises(errors.InvalidRequest, match="add up to 3 elements, but the array has 4"):
             communicator.scatterv(np.zeros(4), [1, 2], root=communicator.rank)
-        with pytest.raises(errors.InvalidRequest, match="add up to 3 elements, the array has 4"):
+        with pytest.raises(errors.InvalidRequest, match="add up to 3 elements, but the array has 4"):
             communicator.reduce_scatter(np.zeros(4), counts=[1, 2])
         return True
 

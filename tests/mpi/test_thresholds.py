@@ -140,4 +140,4 @@ def test_tune_of_a_program_without_mpi_is_told(mpi: Mpi, fabrics: Fabrics) -> No
     line = ["tune", "--fabric", fabrics.running.fabric.name, "-n", "2", "--mpirun", str(mpi.folder / "bin/mpiexec")]
     result = CliRunner().invoke(app, [*line, "--", "sleep", "1"])  # MPICH's launcher has failed where it ended at once
     assert result.exit_code == 1
-    assert "NOT_SUPPORTED: sleep has measured nothing" in result.stderr
+    assert "NOT_SUPPORTED: sleep has taken no measurements" in result.stderr

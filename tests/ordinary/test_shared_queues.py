@@ -250,11 +250,11 @@ def test_queue_that_is_not_there(side: Side) -> None:
 def test_queues_of_another_context(running: Running, side: Side) -> None:
     """Where queues of this context may have the same numbers."""
     with closing(Side(sockets(running)[1])) as other, SRQ(side.pd), SRQ(other.pd) as srq:
-        with pytest.raises(InvalidRequest, match="SRQ of another context"):
+        with pytest.raises(InvalidRequest, match="SRQ belongs to another context"):
             side.make_qp(srq=srq)
-        with pytest.raises(InvalidRequest, match="CQ of another context"):
+        with pytest.raises(InvalidRequest, match="CQ belongs to another context"):
             QP(side.pd, QPInitAttr(IBV_QPT_RC, side.cq, other.cq))
-        with pytest.raises(InvalidRequest, match="CQ of another context"):
+        with pytest.raises(InvalidRequest, match="CQ belongs to another context"):
             CollectiveQP(side.pd, other.cq)
 
 

@@ -32,7 +32,7 @@ MORE = (*ALONE, ("tree", 2, "reproducible shape"), ("ring", 2, "wide partials"),
 RANKS = 4
 HAS_PYVERBS = sys.version_info[:2] == programs.PYVERBS_VERSION
 REFUSAL = (
-    "NOT_SUPPORTED: this process has no verbs library of Fanin. "
+    "NOT_SUPPORTED: Fanin's verbs library is not loaded in this process. "
     "Start the program with LD_PRELOAD=$(fanin verbs-lib), and open a device fanin0, fanin1, ...\n"
 )
 IS_WHOLE = os.environ.get("FANIN_TEST_RDMA") == "all"

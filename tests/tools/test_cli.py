@@ -86,10 +86,10 @@ def test_help_needs_neither_engine_nor_library() -> None:
         (["--mpi", "--mpirun", "no-such-launcher", "--", "true"], "NO_PROGRAM: there is no program 'no-such-launcher'"),
         (
             ["--mpi", "--wide", "--prefix", "--mpirun", "true", "--", "true"],
-            "INVALID_REQUEST: --wide, --prefix with --mpi",
+            "INVALID_REQUEST: --wide, --prefix can not be used with --mpi",
         ),
         (["--mpi", "--mpirun", "true '", "--", "true"], 'INVALID_REQUEST: --mpirun "true \'": No closing quotation'),
-        (["--mpirun", "true", "--", "true"], "INVALID_REQUEST: --mpirun without --mpi"),
+        (["--mpirun", "true", "--", "true"], "INVALID_REQUEST: --mpirun needs --mpi"),
     ],
 )
 def test_a_wrong_run_is_refused_before_anything_is_started(arguments: list[str], error: str) -> None:
@@ -153,7 +153,7 @@ def test_nothing_is_brought_up_for_a_request_that_is_refused(state_root: Path) -
 
 def test_options_beside_a_file_are_refused_by_name(state_root: Path) -> None:
     result = fanin("fabric", "up", "lab.toml", "--nodes", "4", "--netns", "--json")
-    assert "--nodes, --netns beside a description" in result.stderr
+    assert "--nodes, --netns can not be used with a description" in result.stderr
 
 
 def test_parser_complains_in_one_line_also_without_json(state_root: Path) -> None:

@@ -151,7 +151,7 @@ def test_rank_that_dies_in_a_pool_is_named(running: Running, capfd: pytest.Captu
         WorkerPool(running, 2) as pool,
     ):
         pool.call(2, "verify")
-    assert "nothing is prepared" in capfd.readouterr().err
+    assert "no call has been prepared" in capfd.readouterr().err
 
 
 def test_pool_that_is_stuck_is_ended(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

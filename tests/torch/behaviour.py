@@ -140,7 +140,7 @@ def absent() -> None:
     connection = dist.group.WORLD._device.connection
     users, store = connection._users, dist.HashStore()
     store.set_timeout(timedelta(seconds=0.2))
-    with pytest.raises(Timeout, match=r"of the 3 ranks of a group 0, 2 did not come in 0\.2 s") as raised:
+    with pytest.raises(Timeout, match=r"ranks 0, 2 of a group of 3 did not arrive within 0\.2 s") as raised:
         FaninProcessGroup(store, 1, 3, timedelta(seconds=60))
     assert raised.value.missing_ranks == (0, 2)
     assert connection._users == users

@@ -68,7 +68,7 @@ def data_parallel() -> None:
     model = DistributedDataParallel(small_model())
     model.register_comm_hook(None, mean_in_device)
     close(losses(model), wanted)
-    with pytest.raises(NotSupported, match="registered buckets in a group of gloo"):
+    with pytest.raises(NotSupported, match="registered buckets need a group of Fanin, not of gloo"):
         fanin_torch.registered_buckets(gloo, None)
     for is_view in (False, True):
         with_registered_buckets(wanted, is_view)

@@ -80,7 +80,7 @@ class Rank:
 
     def _place(self, size: int) -> int:
         if size > MEMORY_BYTES:
-            raise AgentError("NO_RESOURCES", f"{size} bytes; a rank has {MEMORY_BYTES}")
+            raise AgentError("NO_RESOURCES", f"{size} bytes are more than the {MEMORY_BYTES} of a rank")
         if self._used + size > MEMORY_BYTES:
             self._used = 0
         start = self._used
@@ -146,7 +146,7 @@ def _membership(join: Join) -> Membership:
     try:
         digest = b"".join(half.to_bytes(8, "big") for half in join.digest)
     except OverflowError:
-        raise AgentError("WRONG_REQUEST", "a half of the digest has more than 64 bits") from None
+        raise AgentError("WRONG_REQUEST", "half of the digest does not fit into 64 bits") from None
     return Membership(
         jid=join.jid,
         key=join.key,

@@ -65,7 +65,7 @@ class QueuePair:
     def connect(self, request: ConnectQp) -> Answer:
         """To RTS."""
         if request.mtu not in MTU_CODES:
-            raise AgentError("WRONG_REQUEST", f"{request.mtu} is no MTU: use {', '.join(map(str, MTU_CODES))}")
+            raise AgentError("WRONG_REQUEST", f"{request.mtu} is not an MTU: use {', '.join(map(str, MTU_CODES))}")
         rights = sum(code_of("right", name) for name in set(request.rights))
         self._qp.to_rts(
             QPAttr(

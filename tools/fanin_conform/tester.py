@@ -247,7 +247,7 @@ class Tester(Listener):
         """What every packet of a device must be."""
         packet = datagram.dissect(frame.data)
         if packet is None or packet.opcode not in list(Opcode):
-            raise Mismatch(f"no packet of the protocol: {frame.data[:64].hex()}", ("4-2",))
+            raise Mismatch(f"not a packet of the protocol: {frame.data[:64].hex()}", ("4-2",))
         if not datagram.icrc_is_right(frame.source, frame.destination, frame.source_port, frame.data):
             raise Mismatch(f"wrong ICRC: {packet}", ("3-1",))
         if frame.source_port != datagram.DEVICE_PORT + packet.ceth["lane"]:

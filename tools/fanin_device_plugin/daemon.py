@@ -119,7 +119,7 @@ class Plugin:
         except ClaimsUnsupported:
             return
         except ClaimsUnknown as error:
-            raise Refused(f"the kubelet does not tell which devices pods have: {error}") from None
+            raise Refused(f"the kubelet does not say which devices pods have: {error}") from None
         taken = {**claims_on_pairs(claims, self.names), **claims_on_halves(claims, self.pairs, self.names)}
         for pair in pairs:
             if pair.id in taken:
@@ -224,7 +224,7 @@ class Plugin:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            cause = f"another plugin gives away the pairs of this node: it has locked {self.folder}"
+            cause = f"another plugin serves the pairs of this node: it has locked {self.folder}"
             raise AnotherPlugin(cause, "stop one of the two, the DaemonSet or the service") from None
         self._lock = descriptor
 

@@ -124,7 +124,7 @@ def unpack(path: Path, target: Path) -> dict[str, Any]:
     try:
         return _unpack(path, target)
     except (tarfile.TarError, KeyError, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} is no image: {error}") from error
+        raise ValueError(f"{path} is not an image: {error}") from error
 
 
 def _unpack(path: Path, target: Path) -> dict[str, Any]:
@@ -134,13 +134,13 @@ def _unpack(path: Path, target: Path) -> dict[str, Any]:
             file = archive.extractfile(f"blobs/{descriptor['digest'].replace(':', '/')}")
             content = file.read() if file else b""
             if _digest(content) != descriptor["digest"] or len(content) != descriptor["size"]:
-                raise ValueError(f"{path}: {descriptor['digest']} has another content")
+                raise ValueError(f"{path}: {descriptor['digest']} does not match its digest")
             return content
 
         index = archive.extractfile("index.json")
         (whole,) = json.loads(index.read() if index else b"{}")["manifests"]
         if whole["mediaType"] != MANIFEST:
-            raise ValueError(f"{path} is of several architectures: give a file of one")
+            raise ValueError(f"{path} has several architectures: give a file of one")
         manifest = json.loads(blob(whole))
         for layer in manifest["layers"]:
             with tarfile.open(fileobj=io.BytesIO(gzip.decompress(blob(layer)))) as files:

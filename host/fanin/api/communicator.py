@@ -209,7 +209,7 @@ class Communicator(Collectives, Member):
         newcomers_c(spares)
         if any(spare.ranks for spare in spares):
             remedy = "Give JobNode(address, (), switches, ring); replace gives it the rank that was lost."
-            raise InvalidRequest("a spare has ranks", remedy=remedy)
+            raise InvalidRequest("a spare must have no ranks", remedy=remedy)
         left = self.shrink(timeout)
         try:
             present = left.allgather(np.array(self.rank), timeout=timeout).tolist()
@@ -303,7 +303,7 @@ class Communicator(Collectives, Member):
         return same and not self.connection.context.closed
 
     def __reduce__(self) -> str:
-        cause = "a communicator can be neither copied nor pickled: it stands for this process's place in a job"
+        cause = "a communicator can not be copied or pickled: it is this process's place in a job"
         raise InvalidRequest(cause, remedy="dup() makes another of the same ranks; all of them call it.")
 
     def __enter__(self) -> Self:
@@ -342,7 +342,7 @@ def _choice(color: int | None, key: int) -> np.ndarray:
         return np.array([chosen, operator.index(key)], np.int64)
     except (TypeError, OverflowError):
         raise InvalidRequest(
-            f"color and key are {color!r} and {key!r}, not whole numbers of 64 bits, the color from 0 on",
+            f"color {color!r} and key {key!r} must be whole numbers of 64 bits, and the color 0 or more",
             remedy="Give whole numbers; color=None for a rank that is to be in no group.",
         ) from None
 

@@ -74,7 +74,7 @@ def call_of(
 def require_root(group: Group, root: int) -> None:
     """InvalidRequest if there is no such rank."""
     if not isinstance(root, (int, np.integer)) or not 0 <= root < group.size:
-        raise InvalidRequest(f"root {root!r} is none of the ranks 0 to {group.size - 1}", remedy="Give one of them.")
+        raise InvalidRequest(f"root {root!r} is not one of the ranks 0 to {group.size - 1}", remedy="Give one of them.")
 
 
 def expected(out: Any, dtype: Any, shape: Any = None, facts: str = "") -> tuple[Shape, np.dtype]:

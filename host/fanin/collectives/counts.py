@@ -33,7 +33,7 @@ def _equal_part(shape: Shape, size: int) -> Shape:
         return (count,)
     if not shape or shape[0] != size:
         raise InvalidRequest(
-            f"an array of shape {shape} has not one row for each of {size} ranks",
+            f"an array of shape {shape} does not have one row for each of {size} ranks",
             remedy=f"Give a flat array, or one of shape ({size}, ...): array.reshape({size}, -1).",
         )
     return shape[1:]
@@ -46,7 +46,7 @@ def uneven_blocks(
     elements = checked_counts(counts, size, total)
     if own is not None and elements[rank] != own:
         raise InvalidRequest(
-            f"counts say {elements[rank]} elements for rank {rank}, its array has {own}",
+            f"counts give rank {rank} {elements[rank]} elements, but its array has {own}",
             remedy="Give every rank the same counts, and arrays of these sizes.",
         )
     return (elements[rank],), (sum(elements),), tuple(count * itemsize for count in elements)
@@ -69,7 +69,7 @@ def checked_counts(counts: Counts | None, size: int, total: int | None = None) -
         )
     if total is not None and sum(elements) != total:
         raise InvalidRequest(
-            f"counts add up to {sum(elements)} elements, the array has {total}",
+            f"counts add up to {sum(elements)} elements, but the array has {total}",
             remedy="Give the whole array, with the parts in rank order and no gaps.",
         )
     return elements

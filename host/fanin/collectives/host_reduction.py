@@ -89,7 +89,7 @@ def _fold(op: OpName, reason: Reason, dtype: np.dtype) -> Fold:
         fold(np.zeros((2, 1), dtype))
     except TypeError:
         raise NotSupported(
-            f"{name} of {dtype} is computed neither by devices nor by numpy ({reason})",
+            f"neither the devices nor numpy compute {name} of {dtype} ({reason})",
             remedy="Use an operation that has a meaning for these elements.",
             reason=reason,
         ) from None
@@ -116,7 +116,7 @@ def _require_alike(result: Any, data: np.ndarray) -> None:
     else:
         found = f"a {type(result).__name__}"
     raise InvalidRequest(
-        f"op returned {found}, of two arrays of shape {data.shape} and type {data.dtype}",
+        f"op returned {found} for two arrays of shape {data.shape} and type {data.dtype}",
         remedy="Let it return an array of the shape and type of its arguments (result.astype(a.dtype) converts).",
     )
 

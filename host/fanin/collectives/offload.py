@@ -77,12 +77,12 @@ _REMEDY = "Use a supported combination (capabilities()), or let the host compute
 
 def _judge(op: OpName, dtype: np.dtype, name: str | None) -> Choice:
     if name is not None and not isinstance(name, str):
-        raise InvalidRequest(f"datatype is {name!r}", remedy="Give a name such as 'bf16', or leave it out.")
+        raise InvalidRequest(f"datatype {name!r} is not known", remedy="Give a name such as 'bf16', or leave it out.")
     if isinstance(op, str):
         return _judge_named(op, dtype, name)
     if not callable(op):
         raise InvalidRequest(
-            f"op is {op!r}, which is neither a name nor a function",
+            f"op {op!r} is neither the name of an operation nor a function",
             remedy="Give a name such as 'sum' (capabilities() has all), or a function of two arrays.",
         )
     return Choice(reason=Reason.OP_CALLABLE, detail=f"op is the function {op!r}, which devices can not run")
@@ -106,7 +106,7 @@ def _stored_type(name: str, dtype: np.dtype) -> DataType:
     datatype = datatype_by_name(name)
     if dtype != datatype.numpy and datatype_of(dtype) != datatype:
         raise InvalidRequest(
-            f"elements of {dtype} can not be {name}, which is stored as {datatype.numpy}",
+            f"an array of {dtype} can not hold {name}, which is stored as {datatype.numpy}",
             remedy=f"Leave datatype out, or give an array of {datatype.numpy} that holds such elements.",
         )
     return datatype

@@ -169,7 +169,7 @@ class Member(BoundCommunicator):
         require_seconds(timeout)
         self.require_open()
         if in_slices(self._flush, timeout) != Status["SUCCESS"]:
-            raise Timeout(f"not all ranks have what rank {self.rank} has brought, after {timeout:g} s")
+            raise Timeout(f"some ranks still lack data of rank {self.rank} after {timeout:g} s")
 
     def end(self, leave: bool) -> None:
         """Leave the job (or not: the others then get PeerLost) and give everything back. Harmless when called again."""

@@ -48,7 +48,7 @@ def room(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray,
     count = math.prod(shape)
     if memory.dtype != dtype or memory.size != count:
         raise InvalidRequest(
-            f"out has {memory.size} elements of {memory.dtype.name}, the result {count} of {dtype.name}",
+            f"out has {memory.size} elements of {memory.dtype.name}, but the result has {count} of {dtype.name}",
             remedy="Give an array of the same number of elements of the same type.",
         )
     return memory, out
@@ -73,7 +73,7 @@ def require_lasting(value: Any) -> None:
     """InvalidRequest if an input is not itself contiguous memory: a prepared request would send an old copy of it."""
     if not _view(value, "the input").flags.c_contiguous or isinstance(value, np.generic):
         raise InvalidRequest(
-            "the input of a persistent request is not C-contiguous memory, so only a copy of it could be sent",
+            "the input of a persistent request is not C-contiguous, so a copy would be sent",
             remedy="Give a contiguous array, and assign to it before each start: array[...] = view.",
         )
 
@@ -88,7 +88,7 @@ def require_apart(source: np.ndarray, source_offset: int, destination: np.ndarra
         return
     if address_of(source) - source_offset != address_of(destination) - destination_offset:
         raise InvalidRequest(
-            "out overlaps the input, and not block on block",
+            "out overlaps the input other than block on block",
             remedy="Give the same array for both, the rank's own place in the larger one, or separate arrays.",
         )
 
@@ -120,7 +120,7 @@ def require_elements(dtype: np.dtype) -> None:
     """NotSupported if elements refer to Python objects, which mean nothing in another process."""
     if dtype.hasobject:
         raise NotSupported(
-            f"elements of type {dtype} are Python objects, which can not leave their process",
+            f"elements of type {dtype} are Python objects, which can not be sent",
             remedy="Convert to numbers or fixed bytes with array.astype.",
         )
 

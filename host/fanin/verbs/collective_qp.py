@@ -93,7 +93,7 @@ class CollectiveQP(Resource):
     def finish_join(self, timeout: float = 30.0, meanwhile: Callable[[], None] | None = None) -> Lease:
         """Wait for the end of start_join; `meanwhile` as of join."""
         if self.membership is None or self._request is None:
-            raise InvalidRequest(f"queue pair {self.qp_num} has no join under way")
+            raise InvalidRequest(f"queue pair {self.qp_num} is not joining a job")
         status, reply = self._await(timeout, meanwhile)
         if status == Status["PENDING"] and not self._send_leave():  # other members that wait learn who is missing
             self._await(GIVE_UP_SECONDS)
@@ -116,7 +116,7 @@ class CollectiveQP(Resource):
         self.lease = None
         status, _ = self._await(timeout)
         if status == Status["PENDING"]:
-            raise Timeout(f"the device has not confirmed within {timeout:g} s that the job is left")
+            raise Timeout(f"the device has not confirmed the leave within {timeout:g} s")
         check(status, "can not leave the job")
 
     def _send_leave(self) -> int:
@@ -198,7 +198,7 @@ class CollectiveQP(Resource):
         """On objects of pyverbs: the last completion that was polled, with what verbs can not say, such as who is
         missing."""
         if not isinstance(self._queue, PyverbsQueue):
-            raise NotSupported("the last completion of a queue pair that is not on pyverbs", remedy="Poll its CQ.")
+            raise NotSupported("a queue pair that is not on pyverbs has no pyverbs completion", remedy="Poll its CQ.")
         self.require_open()
         return WC.of(self._queue.last_completion())
 
@@ -219,7 +219,7 @@ class CollectiveQP(Resource):
         status = self._queue.destroy()
         if status == Status["PENDING"]:
             raise Timeout(
-                f"queue pair {self.qp_num} is destroyed, but results that it has under way have not come",
+                f"queue pair {self.qp_num} was destroyed before the results of its requests had arrived",
                 remedy="Do not use the memory of its requests again before the context is closed.",
             )
         if status != Status["DEVICE_LOST"]:

@@ -69,8 +69,8 @@ class CollectiveWR:
         flags, addresses, ranks = self.flags, self.address_list, chosen["rank"]
         if len(addresses) != ranks.bit_count() or not 1 <= len(addresses) <= MAX_ADDRESSES:
             raise InvalidRequest(
-                f"{len(addresses)} addresses for rank bitmap {ranks:#x}: "
-                f"one for each bit is needed, at most {MAX_ADDRESSES}"
+                f"{len(addresses)} addresses do not match rank bitmap {ranks:#x}, "
+                f"which needs one for each bit, at most {MAX_ADDRESSES}"
             )
         address = addresses[0]
         if len(addresses) > 1:
@@ -89,7 +89,7 @@ class CollectiveWR:
         """Address of the list in memory that the device can read with the source's key."""
         if self.list_address is None or self.source_lkey == LKEY_PROCESS:
             raise InvalidRequest(
-                f"{len(self.address_list)} addresses: only one fits into the request",
+                f"{len(self.address_list)} addresses do not fit into the request, which has room for one",
                 remedy="Register the source, put the list into its region and give its place as list_address.",
             )
         return self.list_address
@@ -98,7 +98,7 @@ class CollectiveWR:
         nbytes = self.source_bytes()
         if len(self.address_list) != 1 or nbytes > MAX_INLINE:
             raise InvalidRequest(
-                f"{nbytes} bytes of {len(self.address_list)} ranks inline: a request carries up to {MAX_INLINE} of one"
+                f"{nbytes} bytes of {len(self.address_list)} ranks do not fit inline: at most {MAX_INLINE} of one do"
             )
         source = ffi.cast("void *", self.address_list[0].source)
         ffi.memmove(ffi.cast("char *", wqe) + INLINE_OFFSET, source, nbytes)

@@ -62,7 +62,9 @@ class Context(Resource):
     def query_gid(self, port_num: int = 1, index: int = 0) -> GID:
         """The GID of the device: its IPv4 address, mapped."""
         if (port_num, index) != (1, 0):
-            raise InvalidRequest(f"GID {index} of port {port_num}", remedy="A device has port 1 with GID 0.")
+            raise InvalidRequest(
+                f"there is no GID {index} of port {port_num}", remedy="A device has port 1 with GID 0."
+            )
         return GID.of_ipv4(self._attributes.address)
 
     def new_domain(self) -> int:

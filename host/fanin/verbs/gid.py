@@ -17,7 +17,7 @@ class GID:
         try:
             self._address = ipaddress.ip_address(val)
         except ValueError:
-            raise InvalidRequest(f"{val!r} is no GID", remedy="Give an address as ::ffff:10.0.0.1.") from None
+            raise InvalidRequest(f"{val!r} is not a GID", remedy="Give an address as ::ffff:10.0.0.1.") from None
 
     @classmethod
     def of_ipv4(cls, address: int) -> GID:
@@ -34,7 +34,7 @@ class GID:
         """The IPv4 address in host order. NotSupported: it maps none."""
         mapped = self._ipv6().ipv4_mapped
         if mapped is None:
-            raise NotSupported(f"the GID {self.gid} is no IPv4 address", remedy="Use the IPv4 address of the device.")
+            raise NotSupported(f"GID {self.gid} is not an IPv4 address", remedy="Use the IPv4 address of the device.")
         return int(mapped)
 
     def _ipv6(self) -> ipaddress.IPv6Address:
@@ -79,5 +79,5 @@ class AHAttr:
     def ipv4(self) -> int:
         """The IPv4 address in host order."""
         if self.gr is None:
-            raise InvalidRequest("an address without a global route", remedy="Give AHAttr a GlobalRoute with the GID.")
+            raise InvalidRequest("the address has no global route", remedy="Give AHAttr a GlobalRoute with the GID.")
         return self.gr.dgid.ipv4

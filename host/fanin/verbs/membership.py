@@ -55,7 +55,7 @@ class Membership:
     def to_c(self, qp: int) -> Any:
         """As a struct fanin_join of the queue pair `qp`; InvalidRequest if a value does not fit its field."""
         if len(self.hops) > MAX_HOPS:
-            raise InvalidRequest(f"{len(self.hops)} levels of switches; at most {MAX_HOPS} are possible")
+            raise InvalidRequest(f"{len(self.hops)} levels of switches are more than the {MAX_HOPS} that are possible")
         join = ffi.new("struct fanin_join *", {"qp": qp, "hop_count": len(self.hops)})
         try:
             for name in _PLAIN:

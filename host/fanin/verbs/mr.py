@@ -66,10 +66,12 @@ class MR(Resource):
         memory: SharedMemory | None = None,
     ) -> None:
         if length <= 0:
-            raise InvalidRequest(f"a memory region of {length} bytes", remedy="Ask for a byte or more.")
+            raise InvalidRequest(
+                f"length {length} of a memory region is not positive", remedy="Ask for a byte or more."
+            )
         if memory is not None and (address is not None or length > memory.length or memory.fd < 0):
             raise InvalidRequest(
-                f"{length} bytes of shared memory of {memory.length}",
+                f"a region of {length} bytes does not fit into shared memory of {memory.length} bytes",
                 remedy="Give an open SharedMemory that is long enough, and no address.",
             )
         pd.require_open()
@@ -140,5 +142,5 @@ def _rights(access: int | None) -> int:
     """Rights of ordinary traffic at the host interface, from those of verbs."""
     given = int(Rights.LOCAL_WRITE) if access is None else access
     if unknown := given & ~int(sum(Rights)):
-        raise InvalidRequest(f"unknown rights {unknown:#x} of a memory region", remedy="Use IBV_ACCESS_...")
+        raise InvalidRequest(f"access flags {unknown:#x} of a memory region are not known", remedy="Use IBV_ACCESS_...")
     return int(Access["READ"]) | given

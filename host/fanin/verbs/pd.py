@@ -23,7 +23,9 @@ class PD(Resource):
         """Refuse a queue that is closed, or of another context, where its number may be that of another queue."""
         queue.require_open()
         if queue.context is not self.context:
-            raise InvalidRequest(f"a {type(queue).__name__} of another context", remedy="Make all on one Context.")
+            raise InvalidRequest(
+                f"the {type(queue).__name__} belongs to another context", remedy="Make all on one Context."
+            )
 
     def __str__(self) -> str:
         return columns(socket=self.context.socket_path, domain=self.domain)

@@ -218,9 +218,11 @@ class QP(Resource):
 def _queues(pd: PD, init_attr: QPInitAttr) -> tuple[CQ, CQ]:
     """Its completion queues, after a look at what is asked for."""
     if init_attr.scq is None:
-        raise InvalidRequest("a queue pair without a completion queue", remedy="Give QPInitAttr an scq.")
+        raise InvalidRequest("the queue pair has no completion queue", remedy="Give QPInitAttr an scq.")
     if init_attr.qp_type not in list(Service):
-        raise InvalidRequest(f"queue pairs of type {init_attr.qp_type}", remedy="Use IBV_QPT_RC, _UC or _UD.")
+        raise InvalidRequest(
+            f"queue pair type {init_attr.qp_type} is not supported", remedy="Use IBV_QPT_RC, _UC or _UD."
+        )
     offered, wanted = QPCap(), init_attr.cap or QPCap()
     for limit in fields(QPCap):
         most = getattr(offered, limit.name)

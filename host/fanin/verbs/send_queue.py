@@ -94,14 +94,16 @@ def preloaded() -> Any:
         for name in ("create_qp", "destroy_qp", "localize", "last_completion"):
             getattr(process, f"fanin_verbs_{name}")
     except AttributeError:
-        raise NotSupported("this process has no verbs library of Fanin", remedy=PRELOAD_IT) from None
+        raise NotSupported("Fanin's verbs library is not loaded in this process", remedy=PRELOAD_IT) from None
     return process
 
 
 def _handle_of(made: Any) -> int:
     """The handle of an object of pyverbs, which shows that of a completion queue in its text alone."""
     if not type(made).__module__.startswith("pyverbs."):
-        raise InvalidRequest(f"a {type(made).__name__} beside objects of pyverbs", remedy=ONE_CONTEXT)
+        raise InvalidRequest(
+            f"a {type(made).__name__} of fanin.verbs can not be used with objects of pyverbs", remedy=ONE_CONTEXT
+        )
     shown = getattr(made, "handle", None)
     if shown is None:
         found = re.search(r"^Handle *: (\d+)", str(made), re.M)

@@ -26,7 +26,7 @@ class SharedMemory:
 
     def __init__(self, length: int) -> None:
         if length <= 0:
-            raise InvalidRequest(f"shared memory of {length} bytes", remedy="Ask for a byte or more.")
+            raise InvalidRequest(f"length {length} of shared memory is not positive", remedy="Ask for a byte or more.")
         fd = -1
         try:
             fd = os.memfd_create("fanin-shared", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -36,7 +36,9 @@ class SharedMemory:
         except (OSError, OverflowError) as error:
             if fd >= 0:
                 os.close(fd)
-            raise NoResources(f"no shared memory of {length} bytes: {error}", remedy="Ask for less memory.") from None
+            raise NoResources(
+                f"{length} bytes of shared memory can not be made: {error}", remedy="Ask for less memory."
+            ) from None
 
     @classmethod
     def of(cls, fd: int) -> SharedMemory:
@@ -52,13 +54,15 @@ class SharedMemory:
             sealed, length = False, 0
         if not sealed or not length:
             os.close(fd)
-            raise InvalidRequest("a descriptor of no sealed memory", remedy="Give that of a SharedMemory.")
+            raise InvalidRequest("the descriptor is not of sealed shared memory", remedy="Give that of a SharedMemory.")
         memory = cls.__new__(cls)
         try:
             memory._map(fd, length)
         except OSError as error:
             os.close(fd)
-            raise NoResources(f"{length} bytes of shared memory: {error}", remedy="Free other memory.") from None
+            raise NoResources(
+                f"{length} bytes of shared memory can not be mapped: {error}", remedy="Free other memory."
+            ) from None
         return memory
 
     def _map(self, fd: int, length: int) -> None:

@@ -92,7 +92,9 @@ def _pieces(sg: Sequence[SGE] | None, number: int) -> list[SGE]:
     pieces = list(sg or ())
     pieces = pieces[:number] if number else pieces
     if len(pieces) > MAX_SGE:
-        raise InvalidRequest(f"{len(pieces)} pieces of memory", remedy=f"Give at most {MAX_SGE}.")
+        raise InvalidRequest(
+            f"{len(pieces)} pieces of memory are more than a request can have", remedy=f"Give at most {MAX_SGE}."
+        )
     return pieces
 
 
@@ -103,5 +105,8 @@ def _rows(pieces: list[SGE]) -> list[tuple[int, int, int]]:
 def _inline_data(pieces: list[SGE]) -> bytes:
     lengths = [piece.length for piece in pieces]
     if min(lengths, default=0) < 0 or sum(lengths) > MAX_INLINE_DATA:
-        raise InvalidRequest(f"{lengths} bytes of inline data", remedy=f"Give at most {MAX_INLINE_DATA}.")
+        raise InvalidRequest(
+            f"{lengths} bytes of inline data are more than a request can carry",
+            remedy=f"Give at most {MAX_INLINE_DATA}.",
+        )
     return b"".join(ctypes.string_at(piece.addr, piece.length) for piece in pieces)

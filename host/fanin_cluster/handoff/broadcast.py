@@ -99,7 +99,7 @@ class Streams:
         Raises HandoffInvalid, or FaninError for a device that can not be reached or a process that does not come.
         """
         if (second_gpu is None) == (not first_gpus):
-            raise HandoffInvalid("the GPU of this process is not given", "give first_gpus, or second_gpu")
+            raise HandoffInvalid("the GPU of this process is missing", "give first_gpus, or second_gpu")
         self.plan = plan
         self.is_first = second_gpu is None
         rank = 0 if second_gpu is None else 1 + second_gpu
@@ -136,8 +136,8 @@ class Streams:
             memory: the whole data, contiguous bytes; those of `alloc` are not copied.
 
         Returns: the plan of the last round: `failed` names the links that have failed. Later calls avoid them.
-        Raises HandoffFailed if no link of this process is left: in node 2 the data are lost, in node 1 other processes
-        may have sent them. FaninError if the processes call it with different sizes.
+        Raises HandoffFailed if all links of this process have failed: in node 2 the data are lost, in node 1 other
+        processes may have sent them. FaninError if the processes call it with different sizes.
         """
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
             raise HandoffInvalid(
@@ -194,7 +194,9 @@ class Streams:
             except LINK_FAILED as error:
                 causes.append(self._give_up(link, error))
         if not agreed:
-            raise HandoffFailed(f"no link of this process is left: {'; '.join(causes)}", "repair a link and begin anew")
+            raise HandoffFailed(
+                f"all links of this process have failed: {'; '.join(causes)}", "repair a link and begin anew"
+            )
         links = len(counts)
         return agreed[0][:links], [bool(each) for each in agreed[0][links:]]
 

@@ -56,4 +56,4 @@ class Lines:
 
 def broken(how: str, other: str = OTHER_NODE) -> HandoffFailed:
     """The error of a process whose other end does not go on."""
-    return HandoffFailed(f"{other} does not go on: {how}", f"see the error of {other}")
+    return HandoffFailed(f"{other} has stopped: {how}", f"see the error of {other}")

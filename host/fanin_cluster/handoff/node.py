@@ -237,7 +237,7 @@ class SharedNode(Node):
                     member, _ = listener.accept()
                 except OSError as error:
                     raise HandoffFailed(
-                        f"{count - len(arrived)} of {count} other processes of this node have not come: {error}",
+                        f"{count - len(arrived)} of {count} other processes of this node have not arrived: {error}",
                         "start them all, with the same path",
                     ) from None
                 self._opened.enter_context(member)

@@ -97,5 +97,5 @@ def _share(candidate: Candidate, side: Sequence[Candidate], nic_rate: float) -> 
 def device_of(devices: Mapping[str, str], nic: str, what: str = "device") -> str:
     """The socket, or another property, of the device of a NIC. Raises HandoffInvalid if it is not given."""
     if nic not in devices:
-        raise HandoffInvalid(f"the {what} of {nic} is not given", "give it for each NIC of the plan's links")
+        raise HandoffInvalid(f"the {what} of {nic} is missing", "give it for each NIC of the plan's links")
     return devices[nic]

@@ -110,7 +110,7 @@ def server_classes(
         there = ", ".join(nic.name for nic in machine.rdma_nics) or "none"
         raise PlacementInvalid(f"there is no NIC {found.absent[0]} with RDMA", f"name one that is there: {there}")
     if found.without_subnet:
-        cause = f"the subnet of {found.without_subnet[0]} is not given"
+        cause = f"the subnet of {found.without_subnet[0]} is missing"
         raise PlacementInvalid(cause, "give that of every NIC with GPUs")
     return found
 

@@ -182,7 +182,7 @@ def common_ancestor(one: Component, other: Component) -> Component:
     for each in one.ancestors():
         if each in above:
             return each
-    raise ValueError(f"{one.name} and {other.name} are of different machines")
+    raise ValueError(f"{one.name} and {other.name} belong to different machines")
 
 
 def nearness(one: Component, other: Component) -> Nearness:

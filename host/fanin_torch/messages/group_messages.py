@@ -135,7 +135,9 @@ class Messages:
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise InvalidRequest("a message in a group that has been left", remedy="Make a new group.")
+            raise InvalidRequest(
+                "a message was asked for in a group that this process has left", remedy="Make a new group."
+            )
 
     # ---- Connections ----
 
@@ -228,7 +230,7 @@ class Messages:
         peer, wrong = self._peers[arrival.source], None
         if arrival.length != message.array.nbytes:
             wrong = InvalidRequest(
-                f"rank {arrival.source} has sent {arrival.length} bytes with tag {arrival.tag}, and the receive is for "
+                f"rank {arrival.source} has sent {arrival.length} bytes with tag {arrival.tag}, but the receive is for "
                 f"{message.array.nbytes}",
                 remedy="Give the receive a tensor of the size of the one that is sent.",
             )

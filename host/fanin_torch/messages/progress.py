@@ -22,7 +22,7 @@ ACTIVE_SECONDS = 0.5  # after a wait, in which the program is expected to wait f
 def require_calm(lock: threading.RLock) -> None:
     """InvalidRequest in a signal handler that has interrupted what this lock is held for."""
     if lock._is_owned():  # type: ignore[attr-defined]
-        cause = "a message in a signal handler, which has interrupted another one"
+        cause = "a signal handler has asked for a message while another message was being handled"
         raise InvalidRequest(cause, remedy="Let the handler note what is to be sent, and the program send it.")
 
 

@@ -46,5 +46,5 @@ class Checkpoint(NamedTuple):
             return cls(int(arrays["order"]), arrays["parameters"], optimiser, clock)
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise TrainingError(
-                f"{path} is no checkpoint: {error}", "name a file that Checkpoint.save has written"
+                f"{path} is not a checkpoint: {error}", "name a file that Checkpoint.save has written"
             ) from error

@@ -32,7 +32,8 @@ class FlatParameters:
         if len(kinds) != 1 or not all(dtype in MASTER for dtype, _ in kinds):
             names = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds)) or "none"
             raise TrainingError(
-                f"the parameters are {names}", "give a module in bfloat16, float32 or float64, on one device"
+                f"parameters of {names} are not supported",
+                "give a module in bfloat16, float32 or float64, on one device",
             )
         [(dtype, device)] = kinds
         count, full = sum(each.numel() for each in learnt), MASTER[dtype]
@@ -65,7 +66,10 @@ class FlatParameters:
         values: it has been moved or loaded, and would train without effect.
         """
         if list(map(id, self._trainable())) != [id(parameter) for parameter, _, _ in self._parts]:
-            raise TrainingError("the module has other parameters", "load and change it before it is wrapped")
+            raise TrainingError(
+                "the parameters of the module are not those that were wrapped",
+                "load and change it before it is wrapped",
+            )
         for parameter, part, place in self._parts:
             if parameter.data_ptr() != place.data_ptr() or parameter.dtype != place.dtype:
                 raise TrainingError("a parameter has been moved", "move the module before it is wrapped")

@@ -178,14 +178,14 @@ def test_a_number_of_schedules(kind: str) -> None:
 @pytest.mark.parametrize(
     ("words", "refused"),
     [
-        ("--trace --fanout 2x2 --bytes 1M --loss 0.1", "--fanout, --bytes, --loss with --trace"),
-        ("--trace --rdma --seconds 5", "--seconds with --trace"),
-        ("--trace --fuzz", "--fuzz with --trace"),
-        ("--fuzz --fanout 2x2", "--fanout with --fuzz"),
-        ("--rdma --collective reduce", "--collective with --rdma"),
-        ("--rdma --fuzz --loss 0.1", "--loss with --fuzz"),
-        ("--fanout 2x2 --schedules 5", "--schedules without --fuzz"),
-        ("--processes 1", "--processes without --fuzz"),
+        ("--trace --fanout 2x2 --bytes 1M --loss 0.1", "--fanout, --bytes, --loss can not be used with --trace"),
+        ("--trace --rdma --seconds 5", "--seconds can not be used with --trace"),
+        ("--trace --fuzz", "--fuzz can not be used with --trace"),
+        ("--fuzz --fanout 2x2", "--fanout can not be used with --fuzz"),
+        ("--rdma --collective reduce", "--collective can not be used with --rdma"),
+        ("--rdma --fuzz --loss 0.1", "--loss can not be used with --fuzz"),
+        ("--fanout 2x2 --schedules 5", "--schedules needs --fuzz"),
+        ("--processes 1", "--processes needs --fuzz"),
     ],
 )
 def test_options_of_another_way_to_simulate_are_refused(words: str, refused: str) -> None:

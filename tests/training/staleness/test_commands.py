@@ -88,5 +88,5 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     for content in (None, b"", b"nothing"):
         if content is not None:
             (tmp_path / "other").write_bytes(content)
-        with pytest.raises(TrainingError, match="is no checkpoint"):
+        with pytest.raises(TrainingError, match="is not a checkpoint"):
             Checkpoint.read(tmp_path / "other")

@@ -83,5 +83,5 @@ def test_parameters_that_are_replaced_are_refused(dtype: str) -> None:
 
 def test_modules_of_other_kinds_are_refused() -> None:
     for wrong in (torch.nn.Sequential(), model("float16"), torch.nn.Sequential(model(), model("float64"))):
-        with pytest.raises(TrainingError, match="the parameters are "):
+        with pytest.raises(TrainingError, match="parameters of "):
             FlatParameters(wrong)

@@ -69,7 +69,7 @@ def open_target(
         address = ipaddress.IPv4Address(name.removeprefix(PREFIX).removeprefix(NIC_PREFIX))
         first = ipaddress.IPv4Address(local) if local else _loopback(address) + number * count
         if group and not ipaddress.IPv4Address(group).is_multicast:
-            cause = f"{group} is no multicast address"
+            cause = f"{group} is not a multicast address"
             raise TargetInvalid(cause, "use one from 224.0.0.0 to 239.255.255.255 (--group)")
         opened = UdpTarget(str(address), str(first), count, group)
         if name.startswith(NIC_PREFIX):

@@ -156,7 +156,7 @@ class VerbsTester(Listener):
         """What every packet of a device must be."""
         packet = packets.dissect(frame.data)
         if packet is None:
-            raise Mismatch(f"no packet of ordinary traffic: {frame.data[:64].hex()}", ("18.1-1",))
+            raise Mismatch(f"not a packet of ordinary traffic: {frame.data[:64].hex()}", ("18.1-1",))
         if not packets.icrc_is_right(frame.source, frame.destination, frame.source_port, frame.data):
             raise Mismatch(f"wrong ICRC: {packet}", ("18.1-2",))
         for name, value in CONSTANT.items():

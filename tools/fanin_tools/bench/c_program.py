@@ -41,6 +41,8 @@ def build(folder: Path) -> Path:
     if done.returncode:
         said = " ".join(done.stderr.split())[:300]
         raise ToolError(
-            "BUILD_FAILED", f"{SOURCE.name} can not be compiled: {said}", "see that fanin is installed whole"
+            "BUILD_FAILED",
+            f"{SOURCE.name} can not be compiled: {said}",
+            "fanin may be installed in part: install it again",
         )
     return target

@@ -78,7 +78,7 @@ class SharedWords:
         end = time.monotonic() + SECONDS
         while any(shared_words.load_acquire(int(self.address(other))) < arrivals for other in range(count)):
             if time.monotonic() > end:
-                raise TimeoutError("the others did not begin")
+                raise TimeoutError("the other processes did not begin")
             time.sleep(POLL_SECONDS)
 
 
@@ -108,7 +108,7 @@ def _fork(namespace: str, act: Callable[[], Any]) -> tuple[int, int]:
     except OSError as error:
         os.close(reader)
         os.close(writer)
-        cause = f"no process for the measurement: {error.strerror}"
+        cause = f"the measurement can not start a process: {error.strerror}"
         raise ToolError("NO_RESOURCES", cause, "end other programs, or raise the limit (ulimit -u)") from error
     if process:
         os.close(writer)

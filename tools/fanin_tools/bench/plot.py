@@ -26,9 +26,9 @@ def require_plot(paths: Iterable[Path]) -> None:
     kinds = sorted(FigureCanvasBase.get_supported_filetypes())
     for path in paths:
         if path.suffix[1:].lower() not in kinds:
-            raise UsageError(f"{path} is no kind of picture", f"let it end with one of .{', .'.join(kinds)}")
+            raise UsageError(f"{path} does not end like a picture", f"let it end with one of .{', .'.join(kinds)}")
         if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-            raise UsageError(f"{path} can not be written", "name a file in a folder that is there and yours")
+            raise UsageError(f"{path} can not be written", "name a file in a folder that exists and is yours")
 
 
 def save(found: Comparison, path: Path) -> None:

@@ -180,7 +180,7 @@ def _run(commands: Commands, is_plain: bool, turn: int) -> Run:
         said = [_text(file) for file in (output, errors)]
     if code is None:
         remedy = "give it less to do, or more time with --limit"
-        raise ToolError("TIMEOUT", f"{title}: no end after {commands.limit:g} s{_last_words(said)}", remedy)
+        raise ToolError("TIMEOUT", f"{title}: still running after {commands.limit:g} s{_last_words(said)}", remedy)
     if code:
         how = f"exit code {code}" if code > 0 else signal_name(-code)
         remedy = f"see all that it says: {_alone(is_plain)}"

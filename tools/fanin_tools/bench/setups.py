@@ -153,5 +153,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     sizes = tuple(dict.fromkeys(parse_size(word) for word in text.split(",")))
     for size in sizes:
         if size < ELEMENT or size % ELEMENT:
-            raise UsageError(f"{render_size(size)} is no number of f32", f"use multiples of {ELEMENT} bytes")
+            raise UsageError(
+                f"{render_size(size)} is not a multiple of the size of f32", f"use multiples of {ELEMENT} bytes"
+            )
     return sizes

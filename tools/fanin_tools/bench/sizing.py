@@ -115,7 +115,7 @@ def measure(name: str, progress: ProgressCallback, gigahertz: float | None = Non
     clock, vector_bytes, processor = processor_of(Path("/proc/cpuinfo").read_text())
     clock = gigahertz or clock
     if not clock:
-        raise UsageError("the kernel does not say the clock of this processor", "give --gigahertz", name="NO_CLOCK")
+        raise UsageError("the kernel does not say how fast this processor runs", "give --gigahertz", name="NO_CLOCK")
     checked = [row for row in engine.measure(1, progress) if row.check == CHECK]
     # The larger working set of each payload, which is in memory, comes last.
     of_engine = {row.payload: row.best_per_us * 1e6 for row in sorted(checked, key=lambda row: row.working_set)}
@@ -138,7 +138,7 @@ def read(path: Path) -> Costs:
     try:
         return msgspec.convert(msgspec.json.decode(path.read_bytes())["costs"], Costs)
     except (OSError, KeyError, TypeError, msgspec.DecodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) else f"not what `--json` prints: {error}"
+        cause = error.strerror if isinstance(error, OSError) else f"the file is not what --json prints: {error}"
         raise UsageError(f"{path}: {cause}", "write it with fanin bench sizing --json", name="BAD_COSTS") from error
 
 

@@ -47,7 +47,7 @@ class Row:
 def check_sizes(sizes: Sequence[int]) -> None:
     """Raise UsageError unless the program measures all of these sizes."""
     if wrong := [size for size in sizes if size % ELEMENT or not 0 < size <= LONGEST]:
-        cause = f"no stream of {render_size(wrong[0])} is measured"
+        cause = f"a stream of {render_size(wrong[0])} can not be measured"
         raise UsageError(cause, f"give multiples of {ELEMENT} B up to {render_size(LONGEST)}")
 
 
@@ -100,7 +100,7 @@ def _measure(
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         remedy = "measure fewer ranks or shorter messages"
-        raise ToolError("TIMEOUT", f"{title}: no end after {LIMIT_SECONDS} s", remedy) from None
+        raise ToolError("TIMEOUT", f"{title}: still running after {LIMIT_SECONDS} s", remedy) from None
     if done.returncode:
         said = " ".join((done.stderr or done.stdout).split())[-300:]
         raise ToolError("PROGRAM_FAILED", f"{title}: {said}", "see what it says")

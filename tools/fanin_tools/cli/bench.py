@@ -57,7 +57,7 @@ def bench(
 
 def _refuse_before_subcommand(given: list[str], subcommand: str) -> None:
     if given:
-        cause = f"{', '.join(given)} before {subcommand}, which does not get it"
+        cause = f"{', '.join(given)} stands before {subcommand}, which does not see it"
         raise UsageError(cause, f"write options after {subcommand}")
 
 
@@ -146,7 +146,9 @@ def _sizes(sizes: str, largest: str) -> tuple[int, ...]:
         return setups.parse_sizes(sizes)
     limit = parse_size(largest)
     if limit < setups.SIZES[0]:
-        raise UsageError(f"no message of up to {largest} is measured", f"use --largest {setups.SIZES[0]} or more")
+        raise UsageError(
+            f"messages of up to {largest} are too short to be measured", f"use --largest {setups.SIZES[0]} or more"
+        )
     return tuple(size for size in setups.SIZES if size <= limit)
 
 
@@ -154,7 +156,7 @@ def _make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--into {path}: {error.strerror}", "name a folder that is there, or can be made") from error
+        raise UsageError(f"--into {path}: {error.strerror}", "name a folder that exists or can be made") from error
 
 
 def _measure(

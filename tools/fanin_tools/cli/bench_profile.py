@@ -50,9 +50,9 @@ def profile(
 
 def _route(asked: str, netns: bool) -> str:
     if asked and not netns:
-        raise UsageError(f"--route {asked} without --netns", "add --netns, or leave out --route")
+        raise UsageError(f"--route {asked} needs --netns", "add --netns, or leave out --route")
     if asked not in ("", "tree", "ring"):
-        raise UsageError(f"--route {asked} is not profiled", "use tree or ring")
+        raise UsageError(f"--route {asked} can not be profiled", "use tree or ring")
     return (asked or "tree") if netns else "local"
 
 

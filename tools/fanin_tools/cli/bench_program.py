@@ -71,7 +71,7 @@ def _check_program(name: str, directory: Path) -> None:
     from fanin_tools.launch.launcher import require_program
 
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory", "name another with --directory")
+        raise UsageError(f"{directory} is not a directory", "name another with --directory")
     require_program(str(directory.absolute() / name) if os.sep in name else name)
 
 

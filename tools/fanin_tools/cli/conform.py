@@ -150,13 +150,13 @@ def conform(
 
     stated = _profile(profile, target)
     if (stated.role == SWITCH) is is_nic(target):
-        raise UsageError(f"{target} is no {stated.role}", "name another target, or correct `role` of the profile")
+        raise UsageError(f"{target} is not a {stated.role}", "name another target, or correct `role` of the profile")
     selected = suite.chosen(scripts or [], stated.role)
     if not selected:
         called = " or ".join(scripts or [])
         raise UsageError(f"no script for {stated.role} is called {called}", "see docs/conformance.md for the names")
     if conversations and is_nic(target):
-        raise UsageError("there are no conversations with a NIC", "name a switch, or leave --conversations out")
+        raise UsageError("--conversations needs a switch", "name a switch, or leave --conversations out")
     _refuse_unused(context, target, conversations)
     with contextlib.ExitStack() as held:
         capture = held.enter_context(contextlib.closing(_capture(pcap))) if pcap else None
@@ -208,7 +208,7 @@ def _refuse_unused(context: typer.Context, target: str, conversations: int) -> N
     others = options.given(context, *(name for name in context.params if not unused.get(name)))
     if others:
         way = "--conversations" if conversations else f"--target {target}"
-        raise UsageError(f"{', '.join(others)} with {way}", "leave it out")
+        raise UsageError(f"{', '.join(others)} can not be used with {way}", "leave it out")
 
 
 def _capture(file: Path) -> Capture:
@@ -241,7 +241,7 @@ def _converse(device: Target, context: typer.Context, seeds: range, profile: Pro
     seed = found.conversation.seed
     once = ["--seed", str(seed), "--conversations", "1"]
     print(f"{found}\nagain: {options.again(context, once, *FILES, 'seed', 'conversations')}")
-    cause = f"the device does not say what the reference switch says, in the conversation of seed {seed}"
+    cause = f"the device and the reference switch differ in the conversation of seed {seed}"
     raise ToolError("NOT_CONFORMING", cause, "compare the last packets, above; it was shrunk to what it needs")
 
 

@@ -54,7 +54,7 @@ def up(
 
 def _refuse_beside_file(given: list[str]) -> None:
     if given:
-        cause = f"{', '.join(given)} beside a description, which has all settings"
+        cause = f"{', '.join(given)} can not be used with a description, which has all settings"
         raise UsageError(cause, "change the file, or leave the option out")
 
 

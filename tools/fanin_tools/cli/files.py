@@ -29,7 +29,7 @@ def folder_to_read(help: str) -> Any:
 def _check_present(context: typer.Context, param: typer.CallbackParam, value: Path) -> Path:
     source = context.get_parameter_source(param.name or "")
     if source is not None and source.name != "DEFAULT" and not value.is_dir():
-        raise UsageError(f"{param.opts[0]} {value} is no folder", "name another one", "BAD_PATH")
+        raise UsageError(f"{param.opts[0]} {value} is not a folder", "name another one", "BAD_PATH")
     return value
 
 
@@ -56,7 +56,7 @@ def _require_folder(param: typer.CallbackParam, value: Path, folder: Path) -> No
     if not folder.exists():
         raise _refused(param, value, f"there is no folder {folder}")
     if not folder.is_dir():
-        raise _refused(param, value, f"{folder} is no folder")
+        raise _refused(param, value, f"{folder} is not a folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _refused(param, value, f"nothing can be made in {folder}")
 

@@ -96,7 +96,7 @@ def _require_numbers(given: dict[str, Any]) -> None:
     """Refuse what is no number: it passes every comparison with the bounds of an option."""
     for name, value in given.items():
         if isinstance(value, float) and math.isnan(value):
-            raise UsageError(f"--{name.replace('_', '-')} {value} is no number", "write one, as in 0.5")
+            raise UsageError(f"--{name.replace('_', '-')} {value} is not a number", "write one, as in 0.5")
 
 
 def reader_is_gone() -> bool:
@@ -162,7 +162,7 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
 
 def _interrupted(by: str, exit_code: int) -> ToolError:
     """The error for a signal. The devices that the command had brought up are down when it is reported."""
-    cause = f"{by} has ended this command and all processes that it had started"
+    cause = f"{by} ended this command and all processes that it had started"
     return ToolError("INTERRUPTED", cause, "devices that were up before stay up: fanin fabric status", exit_code)
 
 

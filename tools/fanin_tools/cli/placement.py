@@ -53,7 +53,7 @@ def classes_of(file: Path | None, subnet: list[str] | None, affinity: str) -> tu
     from fanin_cluster.placement.classes import Affinity, PlacementInvalid, server_classes
 
     if affinity not in tuple(Affinity):
-        raise UsageError(f"--affinity {affinity}", f"give {' or '.join(Affinity)}")
+        raise UsageError(f"--affinity {affinity} is not known", f"give {' or '.join(Affinity)}")
     subnets = {}
     for each in subnet or []:
         nic, equals, text = each.partition("=")
@@ -90,7 +90,9 @@ def slices(
     if not any(each.pairs for each in found.classes):
         raise ToolError("NO_RESOURCES", "this server has no pair of a GPU and a NIC", "see fanin placement classes")
     if unmade := [pair.name for each in found.classes for pair in each.pairs if not pair.address]:
-        print_progress(f"the virtual functions of {', '.join(unmade)} are not made yet, or not told by the source")
+        print_progress(
+            f"the virtual functions of {', '.join(unmade)} are not made yet, or the source does not show them"
+        )
     print_json({"apiVersion": "v1", "kind": "List", "items": items})
 
 
@@ -110,11 +112,11 @@ def choose(
     from fanin_cluster.placement.classes import PlacementInvalid
 
     if reading not in tuple(Reading):
-        raise UsageError(f"--reading {reading}", f"give {', '.join(Reading)}")
+        raise UsageError(f"--reading {reading} is not known", f"give {', '.join(Reading)}")
     try:
         state = [[int(text) for text in node.split(",")] for node in nodes]
     except ValueError:
-        raise UsageError(f"{' '.join(nodes)} are no numbers of free pairs", "write 0,3 for each node") from None
+        raise UsageError(f"{' '.join(nodes)} are not lists of free pairs", "write 0,3 for each node") from None
     try:
         choice = chosen(state, Job(workers, gpus, spread), Reading(reading))
     except PlacementInvalid as error:

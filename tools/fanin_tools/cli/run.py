@@ -124,13 +124,13 @@ def _refuse_remote_devices() -> None:
 
 def _refuse_beside_mpi(given: list[str]) -> None:
     if given:
-        cause = f"{', '.join(given)} with --mpi: the shim makes the jobs, and the launcher of the MPI starts the ranks"
+        cause = f"{', '.join(given)} can not be used with --mpi, where the shim makes the jobs and mpirun the ranks"
         raise UsageError(cause, "leave it out; FANIN_MPI_SLOTS and other variables set what the shim can: docs/mpi.md")
 
 
 def _refuse_without_mpi(given: list[str]) -> None:
     if given:
-        raise UsageError(f"{', '.join(given)} without --mpi", "add --mpi, or leave it out")
+        raise UsageError(f"{', '.join(given)} needs --mpi", "add --mpi, or leave it out")
 
 
 def fabric_of_run(
@@ -147,15 +147,15 @@ def fabric_of_run(
     if present is not None and (is_named or present.state.leaseholders is None):
         return present.fabric
     fewest = 1 if route == "local" else -(-ranks // MAX_CHILDREN)
-    if is_named:
-        others = (lifecycle.find(each) for each in state.names())
-        up = ", ".join(each.fabric.name for each in others if each and each.state.leaseholders is None)
-        print_progress(f"fanin: no fabric {name} is up{up and f', but {up}'}: this run brings one up for itself")
     nodes = min(DEFAULT_NODES, ranks if spread and route != "local" else fewest)
     if ranks > nodes * MAX_CHILDREN:
         cause = f"{ranks} ranks do not fit on the {nodes} nodes that a run brings up, which take {MAX_CHILDREN} each"
         larger = "bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"
         remedy = f"start fewer, or {'use another --route' if route == 'local' else larger}"
         raise UsageError(cause, remedy, name="NO_RESOURCES")
+    if is_named:
+        others = (lifecycle.find(each) for each in state.names())
+        up = ", ".join(each.fabric.name for each in others if each and each.state.leaseholders is None)
+        print_progress(f"fanin: no fabric {name} is up{up and f', but {up}'}: this run brings one up for itself")
     shape = FabricOptions(nodes, -(-ranks // nodes), detection=detection).shape()
     return Plan(name if is_named else private_name(), shape)

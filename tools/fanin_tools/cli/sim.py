@@ -133,9 +133,11 @@ def _refuse_others(context: typer.Context, *, trace: bool, fuzz: bool, rdma: boo
     others = ", ".join(options.given(context, *own))
     if others and (trace or fuzz or rdma):
         way = "--trace" if trace else "--fuzz" if fuzz else "--rdma"
-        raise UsageError(f"{others} with {way}", "leave it out: the seed decides all else of a schedule")
+        raise UsageError(
+            f"{others} can not be used with {way}", "leave it out: the seed decides all else of a schedule"
+        )
     if others:
-        raise UsageError(f"{others} without --fuzz", "add --fuzz, or leave it out")
+        raise UsageError(f"{others} needs --fuzz", "add --fuzz, or leave it out")
 
 
 def _trace(seed: int, json_output: bool, rdma: bool) -> None:

@@ -55,7 +55,7 @@ def _parse_kinds(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",")) if text else known
     for name in names:
         if name not in known:
-            raise UsageError(f"{name!r} is no kind of stress", f"use some of {', '.join(known)}")
+            raise UsageError(f"{name!r} is not a kind of stress", f"use some of {', '.join(known)}")
     return names
 
 

@@ -67,9 +67,13 @@ def train_sim(
     bounds = [int(text) for text in stale.split(",")]
     try:
         if death >= seconds:
-            raise UsageError(f"--death {death} in {seconds} seconds", "give an earlier one, or more --seconds")
+            raise UsageError(
+                f"--death {death} is not within {seconds} seconds", "give an earlier one, or more --seconds"
+            )
         if slow >= nodes:
-            raise UsageError(f"--slow {slow} of {nodes} nodes", "leave one that is not slow")
+            raise UsageError(
+                f"--slow {slow} leaves none of {nodes} nodes that is not slow", "leave one that is not slow"
+            )
         pauses = Pauses(pause, factor, tuple(range(nodes - slow, nodes)))
         events = Events({1: death} if death else {})
         scenario = Scenario(nodes, compute, Network(latency, transfer), pauses, events, seconds, seed=seed)

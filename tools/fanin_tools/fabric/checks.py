@@ -76,9 +76,9 @@ def _check_device(device: Device, place: str) -> None:
     if device.kind == "nic" and device.ranks < 1:
         raise DescriptionError(f"{place}.ranks", f"{device.ranks} is out of range", f"use 1 to {MAX_CHILDREN}")
     if device.kind == "nic" and not device.offload:
-        raise DescriptionError(f"{place}.offload", "a NIC that does not offload", "leave offload to switches")
+        raise DescriptionError(f"{place}.offload", "a NIC always offloads", "leave offload to switches")
     if device.kind == "nic" and device.model != SOFTWARE:
-        raise DescriptionError(f"{place}.model", f"a NIC that is {device.model!r}", "leave model to switches")
+        raise DescriptionError(f"{place}.model", f"a NIC has no model {device.model!r}", "leave model to switches")
     if device.group and (device.kind == "nic" or not device.offload):
         cause = f"{device.name} has no devices below that it sends results to"
         raise DescriptionError(f"{place}.group", cause, "give groups to switches that offload")
@@ -112,7 +112,7 @@ def _check_ports(fabric: Fabric, source: str) -> None:
         (f"lanes = {fabric.lanes}", fabric.lanes > 1),
     ):
         if asked:
-            raise DescriptionError(place, f"{what} is not there over verbs", "leave it out, or use UDP")
+            raise DescriptionError(place, f"{what} is not supported over verbs", "leave it out, or use UDP")
 
 
 def _check_loopback(fabric: Fabric, source: str) -> None:
@@ -120,7 +120,7 @@ def _check_loopback(fabric: Fabric, source: str) -> None:
         if device.port.startswith(VERBS_PREFIX):  # its address is that of a network interface
             continue
         if ipaddress.IPv4Address(device.address) not in LOOPBACK:
-            cause = f"{device.address} is no loopback address"
+            cause = f"{device.address} is not a loopback address"
             raise DescriptionError(f"{source}: device.address", cause, "use 127.x.y.z, or netns = true")
 
 
@@ -131,4 +131,4 @@ def _check_link(link: Link, names: set[str], place: str) -> None:
             remedy = f"use one of {', '.join(shown)}{' ...' if len(names) > len(shown) else ''}"
             raise DescriptionError(f"{place}.ends", f"there is no device {end!r}", remedy)
     if link.ends[0] == link.ends[1]:
-        raise DescriptionError(f"{place}.ends", "a link from a device to itself", "name two devices")
+        raise DescriptionError(f"{place}.ends", "the link joins a device to itself", "name two devices")

@@ -60,7 +60,7 @@ def _exchange(connection: socket.socket, path: Path, kind: int = abi.MessageType
         connection.send(request.tobytes())
         return connection.recv(REPLY_LIMIT)
     except PermissionError as error:
-        cause = f"{path} is not open to this user"
+        cause = f"this user may not open {path}"
         remedy = "run as the user of the device, or start it as yours (docs/deployment.md)"
         raise ToolError("PERMISSION_DENIED", cause, remedy) from error
     except OSError as error:

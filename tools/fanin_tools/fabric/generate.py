@@ -147,18 +147,20 @@ def _make(name: str, shape: Shape, prefix: str) -> Fabric:
 
 def _check_shape(shape: Shape) -> None:
     if shape.direct and (shape.fanout or shape.plain_leaves):
-        cause = "direct links and a tree of switches"
+        cause = "direct links and a tree of switches exclude each other"
         raise DescriptionError(OPTIONS, cause, "leave out --direct, or --fanout and --plain-leaves")
     if shape.switch not in (SOFTWARE, RTL):
-        raise DescriptionError(OPTIONS, f"--switch {shape.switch!r} is no model", f"use {SOFTWARE} or {RTL}")
+        raise DescriptionError(OPTIONS, f"--switch {shape.switch!r} is not a model", f"use {SOFTWARE} or {RTL}")
     if shape.direct and shape.switch == RTL:
-        raise DescriptionError(OPTIONS, "direct links, and a switch in Verilog", "leave out --direct, or --switch")
+        raise DescriptionError(
+            OPTIONS, "direct links and a switch in Verilog exclude each other", "leave out --direct, or --switch"
+        )
     if shape.nodes > MAX_DEVICES:
-        raise DescriptionError(OPTIONS, f"{shape.nodes} nodes", f"use at most {MAX_DEVICES}")
+        raise DescriptionError(OPTIONS, f"{shape.nodes} nodes are too many or too few", f"use at most {MAX_DEVICES}")
     if any(count < 1 for count in shape.fanout):
         raise DescriptionError(OPTIONS, f"fan-out {_product(shape.fanout)}", "use numbers from 1 on, as in 2x2x2")
     if shape.fanout and math.prod(shape.fanout) != shape.nodes:
-        cause = f"fan-out {_product(shape.fanout)} makes {math.prod(shape.fanout)} nodes, and {shape.nodes} are asked"
+        cause = f"fan-out {_product(shape.fanout)} makes {math.prod(shape.fanout)} nodes, but --nodes is {shape.nodes}"
         raise DescriptionError(OPTIONS, cause, "leave out --nodes, or make the product equal to it")
 
 

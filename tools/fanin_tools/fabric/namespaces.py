@@ -80,7 +80,7 @@ def require_absent(fabric: Fabric) -> None:
     """Raise ToolError FABRIC_DIFFERS if a namespace of the fabric exists: another program made it and may use it."""
     names = {namespace(fabric, device.host) for device in fabric.devices}
     if present := sorted(names & existing()):
-        cause = f"there is a network {fabric.name} already: {', '.join(present)}"
+        cause = f"network {fabric.name} exists already: {', '.join(present)}"
         remedy = f"choose another --name, or remove it: fanin fabric down --name {fabric.name}, else ip netns delete"
         raise ToolError("FABRIC_DIFFERS", cause, remedy)
 

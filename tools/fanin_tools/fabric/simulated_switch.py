@@ -29,7 +29,7 @@ def check(fabric: Fabric, source: str) -> None:
             (fabric.mtu > RTL_MTU, f"use mtu = {RTL_MTU}: its segments are of 1 KiB"),
         ):
             if asked:
-                raise DescriptionError(place, "the switch in Verilog does not have this", remedy)
+                raise DescriptionError(place, "the switch in Verilog does not support this", remedy)
 
 
 def build(fabric: Fabric, progress: ProgressCallback) -> None:

@@ -46,7 +46,7 @@ def root() -> Path:
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise ToolError(
-            "PERMISSION_DENIED", f"{path} is not a folder of mode 0700 of yours", "remove it, or set XDG_RUNTIME_DIR"
+            "PERMISSION_DENIED", f"{path} is not your own folder of mode 0700", "remove it, or set XDG_RUNTIME_DIR"
         )
     return path
 

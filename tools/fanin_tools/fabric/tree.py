@@ -116,7 +116,7 @@ def _check_uplinks(fabric: Fabric, source: str) -> None:
     uplinks: dict[str, list[str]] = {name: [] for name in devices}
     for index, link in enumerate(fabric.links):
         if all(devices[end].kind == "nic" for end in link.ends):
-            cause = f"{' and '.join(link.ends)} are NICs, and there is a switch"
+            cause = f"the link joins two NICs, {' and '.join(link.ends)}, although there is a switch"
             remedy = "link every NIC to a switch, or leave the switches out"
             raise DescriptionError(f"{source}: link[{index}].ends", cause, remedy)
         lower, upper = uplink_ends(link, devices)
@@ -138,13 +138,13 @@ def _check_root(fabric: Fabric, source: str) -> None:
     above = dict(uplink_ends(link, devices) for link in fabric.links)
     roots = [switch.name for switch in fabric.switches if switch.name not in above]
     if len(roots) > 1:
-        cause = f"{len(roots)} switches have no link up: {', '.join(roots[:4])}"
+        cause = f"{len(roots)} switches have no link to one above: {', '.join(roots[:4])}"
         raise DescriptionError(f"{source}: link", cause, "link all but the top switch to the one above it")
     for index, device in enumerate(fabric.devices):
         seen = [device.name]
         while (upper := above.get(seen[-1])) is not None:
             if upper in seen:
-                cause = f"a cycle: {' - '.join([*seen[seen.index(upper) :], upper])}"
+                cause = f"the links form a cycle: {' - '.join([*seen[seen.index(upper) :], upper])}"
                 raise DescriptionError(f"{source}: device[{index}]", cause, "let every way up end at one top switch")
             seen.append(upper)
 

@@ -122,7 +122,7 @@ class Check:
             self._find(device.host, "NO_ADDRESS", f"{device.address} is no address of this host", remedy)
         for host, other in self._about.items():
             if device.address in other["own"] and other["network"] != owner["network"]:
-                cause = f"it has the address {device.address}, which is that of the {device.kind} of {device.host}"
+                cause = f"it has the address {device.address} of the {device.kind} of {device.host}"
                 self._find(host, "ADDRESS_TWICE", cause, "take it away there (ip address del)")
 
     # ---- Devices ----
@@ -139,7 +139,7 @@ class Check:
             self.report.devices[device.address] = found
             for name in ("kind", "address"):
                 if found[name] != getattr(device, name):
-                    cause = f"{device.socket} is of a device with {name} {found[name]}, not {getattr(device, name)}"
+                    cause = f"the device at {device.socket} has {name} {found[name]}, not {getattr(device, name)}"
                     self._find(device.host, "WRONG_DEVICE", cause, "correct its settings, or the file of the hosts")
             if found["draining"]:
                 self._find(device.host, "DRAINING", f"the {device} takes no new job", "start it anew")
@@ -286,7 +286,7 @@ class Check:
             for host, answer in said.items():
                 seen = "" if isinstance(answer, ToolError) else answer["neighbours"].get(device.address, "")
                 if own and seen and seen not in own and host != device.host:
-                    cause = f"{host} finds {device.address} at {seen}, which is no interface of this host"
+                    cause = f"{host} finds {device.address} at {seen}, which is not an interface of this host"
                     self._find(device.host, "ADDRESS_TWICE", cause, "find who else has it (arping), and take it away")
 
     # ---- An allreduce ----

@@ -144,6 +144,6 @@ def _check(found: Hosts, source: str) -> None:
                 f"{source}: host {host.name}: there is no [[switch]] {unknown[0]}", "add it, or correct it"
             )
     if len(found.switches) > 1 and any(host.switches is None for host in found.hosts):
-        cause = f"{source}: {len(found.switches)} switches, and a host that does not say which are above its NIC"
+        cause = f"{source}: there are {len(found.switches)} switches, and a host does not say which are above its NIC"
         raise UsageError(cause, 'add switches = ["ADDRESS", ...] to each host, the lowest first')
     found.job()

@@ -38,7 +38,7 @@ def command_line(running: Running, placement: Placement, launcher: str, command:
         UsageError: NOT_SUPPORTED for a fabric in namespaces, NO_PROGRAM if there is no such launcher.
     """
     if running.fabric.netns:
-        cause = "all ranks are started in one network namespace"
+        cause = "the launcher starts all ranks in one network namespace"
         raise UsageError(cause, NAMESPACES, name="NOT_SUPPORTED")
     variables = [f"{name}={value}" for name, value in environment(running, placement).items()]
     return plain_command_line(placement.size, launcher, ["env", *variables, *command])

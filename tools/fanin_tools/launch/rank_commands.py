@@ -47,7 +47,7 @@ class RankState:
     def prepared(self) -> VerifiedCall:
         """The call that was prepared last."""
         if self.call is None:
-            raise RuntimeError("nothing is prepared")
+            raise RuntimeError("no call has been prepared")
         return self.call
 
     def end(self) -> None:

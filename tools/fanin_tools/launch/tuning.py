@@ -63,7 +63,7 @@ def measure(
         raise ToolError("PROGRAM_FAILED", cause, mpirun.remedy_of_failure(launcher))
     if not found.exists():
         remedy = "see its error output above; it must be a program of the MPI of --mpirun"
-        raise ToolError("NOT_SUPPORTED", f"{command[0]} has measured nothing", remedy)
+        raise ToolError("NOT_SUPPORTED", f"{command[0]} has taken no measurements", remedy)
     return dict(_parts(line) for line in found.read_text().splitlines())
 
 

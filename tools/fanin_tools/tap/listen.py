@@ -47,7 +47,7 @@ def sockets_of(devices: Sequence[str], fabric: str) -> list[Path]:
 def kinds_of(names: Sequence[str]) -> int:
     """The map of kinds of packets with these names; of all for none. Raises UsageError for an unknown one."""
     if unknown := [name for name in names if name.lower() not in KINDS]:
-        raise UsageError(f"no packet is of the kind {', '.join(unknown)}", f"the kinds: {', '.join(KINDS)}")
+        raise UsageError(f"there is no kind of packet {', '.join(unknown)}", f"the kinds: {', '.join(KINDS)}")
     return sum(1 << KINDS[name] for name in {name.lower() for name in names}) or ALL_KINDS
 
 

@@ -128,7 +128,7 @@ def _open(connection: socket.socket, path: Path, wanted: Wanted) -> tuple[dict[s
     status = int(np.frombuffer(reply, abi.MESSAGE, count=1)[0]["status"])
     if status or not descriptors:
         raise ToolError(
-            abi.Status(status).name, f"{path} gives no tap", REMEDIES.get(status, "see the log of the device")
+            abi.Status(status).name, f"{path} does not offer a tap", REMEDIES.get(status, "see the log of the device")
         )
     return json.loads(reply[size:]), descriptors[0]
 

@@ -83,7 +83,7 @@ class Comparison:
     def local_descent(self, steps: int) -> Outcome:
         """Local SGD: each node makes some steps by itself, then all take the mean of the parameters."""
         if steps < 1:
-            raise TrainingError(f"{steps} local steps", "give 1 or more")
+            raise TrainingError(f"{steps} local steps are not a positive number", "give 1 or more")
         outcome = Outcome(f"local SGD {steps}", self._ring() / steps, self._ring() / steps)
         scenario, network = self.scenario, self.scenario.network
         learners = [self._learner(rank) for rank in range(scenario.nodes)]

@@ -67,7 +67,7 @@ def _wait_until_stopped(process: ProcessIdentity) -> None:
     end = time.monotonic() + END_SECONDS
     while process.alive and _state(process) != "T":
         if time.monotonic() > end:
-            raise ToolError("TIMEOUT", f"process {process.pid} does not stop", "see ps")
+            raise ToolError("TIMEOUT", f"process {process.pid} can not be stopped", "see ps")
         time.sleep(POLL_SECONDS)
 
 
