@@ -62,8 +62,6 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
     """Where the blocks of a page are run: with .venv and the examples, and a state folder of its own for fabrics."""
     (tmp_path / ".venv").symlink_to(Path(sys.prefix))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/performance").symlink_to(ROOT / "docs/performance")
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch) as state:
         (tmp_path / "state").symlink_to(state)
         yield tmp_path

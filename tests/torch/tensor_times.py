@@ -1,6 +1,6 @@
 """What it takes to make tensors in registered memory: python -m tests.torch.tensor_times, a part of make torch-bench.
 
-It prints the table of docs/pytorch.md. One process, one NIC.
+It prints a table; docs/pytorch.md has the medians. One process, one NIC.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It is written in C, on libfanin: `nccl_abi.h` (what NCCL and a plugin say to each other), `interfaces.c` (a table of
 functions for each version), `collectives.c` (groups of ranks, and their collectives), `sockets.c` (the connections
-between two ranks that NCCL wants besides). `docs/nccl.md` describes it.
+between two ranks that NCCL wants besides). `docs/nccl-ucc.md` describes it.
 Record 0071 (docs/decisions) says why a group is a job, and why memory is copied.
 """
 

@@ -2,8 +2,8 @@
 
 This folder is what UCC's `configure --with-sharp=` takes: `include` has the headers, `lib` the library. It is written
 in C, on libfanin: `context.c` (a process and its NIC), `inheritance.c` (forked children), `agreement.c` (what ranks
-tell each other by UCC's means), `comm.c` (groups of ranks), `collectives.c` (requests), `log.c`. `docs/ucc.md`
-describes it.
+tell each other by UCC's means), `comm.c` (groups of ranks), `collectives.c` (requests), `log.c`.
+`docs/nccl-ucc.md` describes it.
 Record 0080 (docs/decisions) says why SHARP's interface, and no layer of our own.
 """
 

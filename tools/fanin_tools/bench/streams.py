@@ -151,7 +151,7 @@ def remarks(rows: Sequence[Row]) -> list[str]:
 
 
 def markdown(rows: Sequence[Row], hosts: int = 1, forced: bool = True) -> str:
-    """The table for the documentation. hosts: nodes of the fabric."""
+    """The table as Markdown. hosts: nodes of the fabric."""
     columns, lines = cells(rows, forced)
     table = [columns, ("---",) * len(columns), *lines]
     where, given = ("One node", "") if hosts == 1 else ("A rank on each of several hosts", f" --nodes {hosts}")
