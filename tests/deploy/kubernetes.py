@@ -12,9 +12,10 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
+from .dpf_schemas import SCHEMAS
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "chart"
-CRDS = Path(__file__).parent / "crds"
 VERSIONS = ("1.30", kubernetes_validate.latest_version())  # DPF 24.10's, and the newest
 DPF_GROUP = "svc.dpu.nvidia.com/"
 HELM_ERROR = 3  # of helm_python: severity of a message
@@ -31,22 +32,15 @@ def judge(item: Object) -> None:
     """Raises jsonschema.ValidationError for an object that its schema does not allow, also for fields that it lacks;
     KeyError for a kind of DPF whose schema is not here."""
     if item["apiVersion"].startswith(DPF_GROUP):
-        jsonschema.Draft202012Validator(_dpf_schemas()[item["apiVersion"], item["kind"]]).validate(item)
+        jsonschema.Draft202012Validator(_dpf_schemas()[f"{item['apiVersion']}/{item['kind']}"]).validate(item)
         return
     for version in VERSIONS:
         kubernetes_validate.validate(item, version, strict=True)
 
 
 @functools.cache
-def _dpf_schemas() -> Mapping[tuple[str, str], Object]:
-    found = {}
-    for path in CRDS.glob("*.yaml"):
-        (definition,) = objects_in(path)
-        spec = definition["spec"]
-        for version in spec["versions"]:
-            schema = version["schema"]["openAPIV3Schema"]
-            found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = _closed(schema)
-    return found
+def _dpf_schemas() -> Mapping[str, Object]:
+    return {name: _closed(schema) for name, schema in yaml.safe_load(SCHEMAS.read_text()).items()}
 
 
 def _closed(schema: Any, *, root: bool = True) -> Any:
