@@ -40,6 +40,7 @@ FOREIGN = {
     "results.json",
     "results.md",
     "picture.png",
+    "loss.png",
     "mpif.h",
     "infiniband/verbs.h",
     "rxe_comp.c",

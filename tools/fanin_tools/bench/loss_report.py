@@ -1,4 +1,4 @@
-"""Goodput against loss as a table, for a terminal and for the documentation, and as a plot."""
+"""Goodput against loss as a table, for a terminal and in Markdown, and as a plot."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def table(rows: list[Row], size: int) -> Any:
 
 
 def markdown(rows: list[Row], size: int) -> str:
-    """The table for the documentation."""
+    """The table in Markdown."""
     lines = [COLUMNS, ("---",) * len(COLUMNS), *map(cells, rows)]
     heading = f"# Goodput against loss\n\nAllreduce of {render_size(size)} over 4 nodes. {NOTE}\n\n"
     return heading + "".join(f"| {' | '.join(line)} |\n" for line in lines)
