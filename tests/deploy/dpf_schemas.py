@@ -1,8 +1,8 @@
 """Takes from the CRDs of NVIDIA's DOCA Platform Framework what judges the objects in `deploy/dpf`.
 
-`python -m tests.deploy.dpf_schemas FOLDER VERSION` writes `crds/schemas.yaml`. FOLDER is `config/dpuservice/crd/bases` of
-a checkout of https://github.com/NVIDIA/doca-platform, VERSION its tag. Left out are descriptions, status, defaults and
-rules in CEL, and the kinds that `deploy/dpf` does not use. No package of an index has these CRDs.
+`python -m tests.deploy.dpf_schemas FOLDER VERSION` writes `crds/schemas.yaml`. FOLDER is `config/dpuservice/crd/bases`
+of a checkout of https://github.com/NVIDIA/doca-platform, VERSION its tag. Left out are descriptions, status, defaults
+and rules in CEL, and the kinds that `deploy/dpf` does not use. No package of an index has these CRDs.
 """
 
 from __future__ import annotations
