@@ -4,8 +4,6 @@ The files are checked in and reviewed. A test holds them equal to what this scri
 formats shows as a change of bytes.
 """
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Sequence
@@ -26,6 +24,7 @@ FILES = {
     "rocev2": ("Ordinary RoCEv2 packets.", ROCEV2),
 }
 
+COLUMNS = 120
 HEAD = """\
 # {title}
 #
@@ -52,13 +51,29 @@ def _value(name: str, value: int | str) -> str:
     return json.dumps(text) if digits == 16 else text
 
 
-def _table(name: str, values: dict | Sequence[dict]) -> list[str]:
-    """TOML of a header's fields: a table, or an array of tables; fields that are 0 are left out."""
-    if not isinstance(values, dict):
-        return [line for entry in values for line in ("", f"[[vector.{name}]]", *_table(name, entry)[2:])]
+def _rows(name: str, values: dict) -> list[str]:
+    """A header's fields; those that are 0 are left out."""
     order = LAYOUTS[name][1].split() if name in LAYOUTS else list(values)
-    rows = [f"{field} = {_value(field, values[field])}" for field in order if values.get(field)]
-    return ["", f"[vector.{name}]", *rows]
+    return [f"{field} = {_value(field, values[field])}" for field in order if values.get(field)]
+
+
+def _header_lines(headers: dict[str, dict | Sequence[dict]]) -> list[str]:
+    """TOML of the fields of all headers, in their order: a line for each header, or for each entry of a list. From the
+    first one on that does not fit into a line they are tables, which TOML has last."""
+    lines: list[str] = []
+    is_table = False
+    for name, values in headers.items():
+        tables = [_rows(name, each) for each in ([values] if isinstance(values, dict) else values)]
+        inline = [f"{{ {', '.join(rows)} }}" for rows in tables]
+        is_table = is_table or max(map(len, inline), default=0) + len(f"{name} = ") > COLUMNS
+        if is_table:
+            title = f"[vector.{name}]" if isinstance(values, dict) else f"[[vector.{name}]]"
+            lines += [line for rows in tables for line in ("", title, *rows)]
+        elif isinstance(values, dict):
+            lines.append(f"{name} = {inline[0]}")
+        else:
+            lines += [f"{name} = [", *(f"    {line}," for line in inline), "]"]
+    return lines
 
 
 def _hex_lines(names: Sequence[str], parts: Sequence[bytes]) -> list[str]:
@@ -71,19 +86,22 @@ def _hex_lines(names: Sequence[str], parts: Sequence[bytes]) -> list[str]:
     return [*lines, "]"]
 
 
+def _sentence(text: str) -> str:
+    line = f"text = {json.dumps(text)}"
+    return line if len(line) <= COLUMNS else 'text = """\n' + "\n".join(textwrap.wrap(text, 116)) + '"""'
+
+
 def vector_text(scene: Scene) -> str:
     """TOML of one vector."""
     headers = scene.all_headers()
     names = [*headers, "payload", "padding", "ICRC"]
-    sentence = "\n".join(textwrap.wrap(scene.text, 116))
-    lines = ["", "[[vector]]", f'name = "{scene.name}"', f'text = """\n{sentence}"""']
+    lines = ["", "[[vector]]", f'name = "{scene.name}"', _sentence(scene.text)]
     lines += _hex_lines(names, pack_packet(headers, scene.payload))
     if scene.elements:
         lines.append(f"elements = {json.dumps(scene.elements).replace('Infinity', 'inf').replace('NaN', 'nan')}")
     if scene.payload:
         lines.append(f'payload = "{scene.payload.hex()}"')
-    for name, values in headers.items():
-        lines += _table(name, values)
+    lines += _header_lines(headers)
     return "\n".join(lines) + "\n"
 
 

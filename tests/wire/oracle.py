@@ -3,8 +3,6 @@
 The layouts are written out here on purpose: a field that moves in `fanin_wire.fields` must fail a test.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import struct
 

@@ -4,8 +4,6 @@ One job of four nodes with four ranks each: nodes 192.0.2.1 to .4 (bits 0 to 3) 
 same four as a ring. Its lease is 256 slots, its chunk 4096 bytes; the messages of the vectors are short.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scenes of recovery (PROBE, NEED, WAIT, ACK) and of membership (CONFIG to KEEPALIVE)."""
 
-from __future__ import annotations
-
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import Opcode
 

@@ -1,7 +1,5 @@
 """Scenes of ordinary RoCEv2 traffic, which a device tells apart from its own by the BTH opcode."""
 
-from __future__ import annotations
-
 from .scenes import NODES, Scene, bth
 
 # BTH opcodes, InfiniBand Architecture Specification 1.4, volume 1, table 38

@@ -1,7 +1,5 @@
 """Scenes of CONTRIBUTION and RESULT."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fanin_wire.abi import DType, Status

@@ -1,7 +1,5 @@
 """The numpy dtypes of the host interface against the C compiler's own sizes and offsets."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The order of folding, against sums written out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

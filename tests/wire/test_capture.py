@@ -1,7 +1,5 @@
 """Golden packets in a capture, read by plain Wireshark: well-formed RoCEv2 with an opcode that it does not know."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The demands of SPEC.md have numbers that a test can name."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

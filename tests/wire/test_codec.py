@@ -1,7 +1,5 @@
 """The compiled codec of the device against the golden bytes, and against scapy over arbitrary values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Wrong usage of the programs beside `fanin` has the form of `fanin`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

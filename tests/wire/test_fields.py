@@ -1,7 +1,5 @@
 """The field tables against the layouts that the oracle states on its own."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """The golden vectors equal the output of the oracle, are complete, and have the stated meaning."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The ICRC oracle, anchored to packets whose ICRC others have published."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Remedies that install say from where: nothing called `fanin` is published."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """The scapy layers: dissection of the golden packets, and packets built from their meaning."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Status, operations and data types: complete, and found by code, name and numpy type."""
 
-from __future__ import annotations
-
 import cffi
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """How long messages are cut: all bytes once, in few parts."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_wire.geometry import MAX_PARTS, PART_BYTES, part_length, part_sizes

@@ -1,7 +1,5 @@
 """The oracles of the operations, against rules stated in another way (Python's integers, fractions, bit patterns)."""
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

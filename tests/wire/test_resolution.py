@@ -1,7 +1,5 @@
 """Questions for queue pairs and their answers: every byte, and what is none."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_wire.resolution import Kind, Message, decode, encode

@@ -1,7 +1,5 @@
 """The opcodes of ordinary traffic, judged by scapy's list, by the golden packets and by the specification."""
 
-from __future__ import annotations
-
 import pytest
 from scapy.contrib import roce
 

@@ -1,7 +1,5 @@
 """The schema of settings: each kind of mistake is named with the setting, the value, the cause and the remedy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

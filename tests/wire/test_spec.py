@@ -1,7 +1,5 @@
 """SPEC.md says what the definitions say."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from pathlib import Path

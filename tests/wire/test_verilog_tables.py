@@ -1,7 +1,5 @@
 """The constants of the switch in Verilog are the definitions of fanin_wire."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
