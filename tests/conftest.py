@@ -1,7 +1,5 @@
 """Options of all tests: `--no-skips` makes a skip a failure; a summary lists what this machine lacks."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import defaultdict

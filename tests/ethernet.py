@@ -1,7 +1,5 @@
 """An Ethernet that nothing of ours has made: hosts are network namespaces on a bridge of the kernel, by `ip` alone."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 

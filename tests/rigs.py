@@ -4,8 +4,6 @@ Every test is either `unit` or `process`. It has the markers that its file gives
 fixtures and its path. `tests/README.md` says which rules are held where.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

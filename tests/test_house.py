@@ -3,8 +3,6 @@
 Record 0047 (docs/decisions) says why the layers are a table, and why no file has a cap on its lines.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

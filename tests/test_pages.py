@@ -1,7 +1,5 @@
 """All that the pages name exists: links, files, commands with their options, targets of make, modules, variables."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import tomllib

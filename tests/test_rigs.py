@@ -1,7 +1,5 @@
 """Every test has the right markers, and the table of the rigs is up to date."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

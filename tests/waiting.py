@@ -4,8 +4,6 @@ A bound is there so that a test that hangs fails; no test passes because a bound
 member is lost has `DETECTION_S`: a process that gets no core for a second is not dead.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

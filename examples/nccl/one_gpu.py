@@ -8,8 +8,6 @@ them goes over the network. Every result is compared with the sum; NCCL's own lo
 the collective network, since NCCL falls back to others in silence.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -10,8 +10,6 @@ back-end.
 The last line has a checksum of the model. With FANIN_TORCH_REPRODUCIBLE=run it is the same in every run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import time

@@ -11,8 +11,6 @@ more steps. All ways have the same pauses, batches and start. Synchronous traini
 Rank 0 prints, for each way, the time to the target loss and the bytes of a step; at the end, the ratio of the medians.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import random

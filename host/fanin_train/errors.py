@@ -1,7 +1,5 @@
 """The base of the errors of this package."""
 
-from __future__ import annotations
-
 
 class TrainingError(Exception):
     """Something that can not be done. `cause` says why, `remedy` what to do."""

@@ -4,8 +4,6 @@ The processes of a job trust each other, but a state names no other types than t
 torch: everything else is refused, also by the receiver.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 from collections.abc import Sequence

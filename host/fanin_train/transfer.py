@@ -1,7 +1,5 @@
 """A state of a training, from one rank to all others of a job."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

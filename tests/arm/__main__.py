@@ -1,7 +1,5 @@
 """`python -m tests.arm`: what `make arm` does. Ends with 1 if a step fails, with 2 where it can not run."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

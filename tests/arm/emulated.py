@@ -3,8 +3,6 @@
 Kernel and user land are of the release whose Python runs the agent in the guest (tests/rdma/guest/agent.py).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

@@ -4,8 +4,6 @@ They are found by running the tests on this machine, and compiled here: an emula
 As a plugin of pytest (`-p tests.arm.entries`) this module writes them to the file that FANIN_TEST_ARM_ENTRIES names.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

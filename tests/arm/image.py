@@ -4,8 +4,6 @@ All is below the folder for caches, in a folder that is named after what it is m
 newer packages of Debian removes it. Fanin's own part is made in each run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

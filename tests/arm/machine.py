@@ -1,7 +1,5 @@
 """Programs for arm64 as processes of this kernel: each in a `namespace`, with the folders that it needs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

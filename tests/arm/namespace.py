@@ -6,8 +6,6 @@ own (Linux 6.7), so nothing of the host changes, and all ends with the first pro
 `python -m tests.arm.namespace ROOT.json COMMAND...` is that process: see `command_in`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import json

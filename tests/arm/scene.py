@@ -4,8 +4,6 @@ Ranks run on the host, their devices on the DPU, and RDMA is all that is between
 this machine has compiled for arm64.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import secrets

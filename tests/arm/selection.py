@@ -4,8 +4,6 @@ An emulated Python is ten times slower, and device code that only tests call has
 runs a sample of each folder; with FANIN_TEST_ARM=all, the folders as a whole.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The steps of `make arm`. Each says in a few words what it found, or raises StepFailed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

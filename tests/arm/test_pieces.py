@@ -1,7 +1,5 @@
 """The pieces of `make arm` that need neither packages nor an emulator. The whole is a target of its own."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A rank with a fake library, as the peer of a session. Arguments: SOCKET RANK SIZE CONDUCT (good, wrong, dies)."""
 
-from __future__ import annotations
-
 import functools
 import socket
 import sys

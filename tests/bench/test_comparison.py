@@ -1,7 +1,5 @@
 """Statistics of measured times: medians, quartiles, ratios and bounds, in tables and plots."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The measurement of both kinds of traffic on one port: each gets on, alone and beside the other, with right data."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_tools.bench import fairness

@@ -1,7 +1,5 @@
 """Each measurement of one part of the data path works in a tiny run, and reports a failure."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Peers are found and started. The driver is compared with them as a program uses it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

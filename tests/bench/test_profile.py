@@ -1,7 +1,5 @@
 """The profile of a device counts time in the right stage, and only while a client asks for it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`fanin bench program`: who is run when, what is told of a run that fails, and the command with a launcher of ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

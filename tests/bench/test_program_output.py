@@ -1,7 +1,5 @@
 """Outputs of a program are the same in any order of their lines, and may differ in decimal numbers."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_tools.bench.program_output import NO_DIFFERENCE, Difference, difference

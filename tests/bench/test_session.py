@@ -1,7 +1,5 @@
 """A session gives commands to its ranks, collects their answers, and names ranks that fail."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The estimate for cards: its formulas, by numbers that are worked out by hand, and what is wrong with its input."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

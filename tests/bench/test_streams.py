@@ -1,7 +1,5 @@
 """The table of streams, and its stars."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_tools.bench import mpi_shim, streams

@@ -10,8 +10,6 @@
 | tensors | whether two messages of tensors follow |
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,8 +4,6 @@
 end and "0000:" at their beginning.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Processes that each say one thing: forked, so that they have the data of their parent."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

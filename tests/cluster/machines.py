@@ -1,7 +1,5 @@
 """Small machines in every format, written by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin_cluster.topology.machine import Machine

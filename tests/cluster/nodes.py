@@ -1,7 +1,5 @@
 """The node of founding document 002 as Linux shows it: 8 GPUs and two NICs, in a sysfs and a proc in folders."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -4,8 +4,6 @@ It prints the links that have failed. A line on its standard input lets it begin
 waits for that. With `kill` it kills a device when the first chunk has arrived over link 0.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -9,8 +9,6 @@ Every link is a cable of its own between two NICs in namespaces. The data go to 
 | a link is cut | the data, once; link 0 goes down when its first chunk has arrived |
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 With `--write` the table is written anew. The files are those of `.ci/fetch-topologies`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from pathlib import Path

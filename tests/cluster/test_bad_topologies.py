@@ -1,7 +1,5 @@
 """A file that describes no machine ends with a named error, and with the line of what is wrong. Nothing grows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A hand-off by broadcasts: 8 processes of node 2 have the data, one copy crosses the network, links may die."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """What a container gets with its pairs, which pairs those are, and when a pair can not be used (002, [39] to [46])."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The example of docs/hand-off.md, as a user starts it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

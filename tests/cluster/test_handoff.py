@@ -1,7 +1,5 @@
 """Founding document 000: its examples, and random plans carried out on arrays: every GPU has the data, in one copy."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,7 +1,5 @@
 """The processes of a server in a hand-off: all of them hear of an end, by name, and nothing stays open."""
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

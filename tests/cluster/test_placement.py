@@ -1,7 +1,5 @@
 """Founding document 002: its own examples come out as it says; the readings; what it leaves open."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

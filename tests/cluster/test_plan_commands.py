@@ -1,7 +1,5 @@
 """`fanin handoff` and `fanin placement`: tables, JSON, errors by name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A literal hand-off with a process for each GPU: same result and same bytes as with one process for each server."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

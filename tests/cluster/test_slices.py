@@ -1,7 +1,5 @@
 """The pairs of a node as ResourceSlices and DeviceClasses: Kubernetes' schemas allow them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

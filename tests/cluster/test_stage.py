@@ -1,7 +1,5 @@
 """Headers of messages of tensors, which the other node has written."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

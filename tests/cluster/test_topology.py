@@ -1,7 +1,5 @@
 """Each format gives the same model: kinds, names, rates, links, and the class of each pair of GPU and NIC."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

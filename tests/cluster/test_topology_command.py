@@ -1,7 +1,5 @@
 """`fanin topology`: tree, matrix, table, JSON, errors; names in a file are text and nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

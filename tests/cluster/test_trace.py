@@ -1,7 +1,5 @@
 """Jobs on the nodes of a trace: what each policy keeps, on small nodes; files that are no trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -10,8 +10,6 @@
 | ends | GPU of node 2 whose process ends when the stripes begin to arrive; null: none |
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Loopback addresses of a test, by its process."""
 
-from __future__ import annotations
-
 import os
 
 

@@ -1,7 +1,5 @@
 """The agent: its protocol, bad requests, and scripts of a NIC through it, over UDP."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """--pcap: every packet of a run, as Wireshark reads it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Random conversations: the engine and the switch in plain Python say the same; a faulty one is found and shrunk."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """A NIC of two lanes passes its scripts over UDP, and one that cuts or ends messages wrongly fails them."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """The suite passes the engine of a NIC, and fails each faulty NIC in the demand that it breaks."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_conform import coverage, suite

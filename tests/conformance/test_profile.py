@@ -1,7 +1,5 @@
 """What a device does not implement, by its profile, is not run, and is named."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

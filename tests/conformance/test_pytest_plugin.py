@@ -1,7 +1,5 @@
 """The scripts as tests of pytest, in a project of somebody else."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import subprocess

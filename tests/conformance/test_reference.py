@@ -1,7 +1,5 @@
 """The switch in plain Python, written from SPEC.md alone, passes the suite."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

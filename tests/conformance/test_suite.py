@@ -1,7 +1,5 @@
 """The suite passes the software switch, fails each faulty device in the demand that it breaks, and says what it saw."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import socket

@@ -1,7 +1,5 @@
 """A switch as a process passes the whole suite over UDP: the port's scripts, too."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Codes of packets have names, and payloads are shown as the elements that they are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

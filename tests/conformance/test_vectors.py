@@ -1,7 +1,5 @@
 """Any flipped bit of a golden packet is noticed: on the way by a checksum, in what a device sends by the tester."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_conform import datagram, tester

@@ -1,7 +1,5 @@
 """Ordinary traffic: the suite passes a sound transport, and fails each faulty one in the demand that it breaks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ It unpacks an image, and runs programs of it as a container would: in namespaces
 file system that can not be written, as the image's user. One for arm64 is emulated on x86-64.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

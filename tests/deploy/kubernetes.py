@@ -1,7 +1,5 @@
 """What judges objects of Kubernetes: its own schemas, those of DPF, and Helm's engine, which renders the chart."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A service manager that keeps what it is told."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """systemd as process 1 of a machine of its own, on this one: `boot_systemd.sh` in namespaces and control groups."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

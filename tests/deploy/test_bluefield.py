@@ -3,8 +3,6 @@
 Not as on cards: addresses are of loopback, packets go by UDP, and ranks are on the machine of their device.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The manifest of the device plugin agrees with the program: its settings, its paths, and what a pod asks for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 Whole images are made by `make image`, and tried by `make image-trial`.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

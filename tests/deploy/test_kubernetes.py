@@ -1,7 +1,5 @@
 """The objects of Kubernetes: each is judged by its schema, rendered charts too; what a pod runs is what there is."""
 
-from __future__ import annotations
-
 import copy
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The life of a device as a service: ready, stopped, drained."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a service manager is told, and what is not told to anyone else."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The settings of a device in a file: what is in it, and what is wrong with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The units of systemd: what systemd says of them, and devices that run as such services."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

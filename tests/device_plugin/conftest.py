@@ -1,7 +1,5 @@
 """A node whose device plugin runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -5,8 +5,6 @@ calls the plugin back during Register; a pair is free if it is healthy and no co
 preference, then to allocate, then notes who has what; a stream that ends makes the devices of its resource unhealthy.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The VF of a container gets its address, and is up, when the container starts ([46]): in a namespace of the test."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from typing import Any

@@ -1,7 +1,5 @@
 """Devices that come, go and are made anew while the plugin runs; kubelets that hang up, answer late, or are old."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

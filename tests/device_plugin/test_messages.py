@@ -1,7 +1,5 @@
 """The messages of the kubelet, byte by byte: the tables are read back from bytes written out by hand."""
 
-from __future__ import annotations
-
 from fanin_device_plugin.kubelet_api import messages
 
 

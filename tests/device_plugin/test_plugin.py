@@ -1,7 +1,5 @@
 """The device plugin as a process, by the real interface: registration, lists, health, allocation, refusals."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import socket

@@ -3,8 +3,6 @@
 FANIN_TEST_ALLOCATIONS is the number of allocations; `make topology` sets 1000.
 """
 
-from __future__ import annotations
-
 import os
 import random
 

@@ -1,7 +1,5 @@
 """Two plugins on one node: the second is refused by name, and none takes the sockets of the other."""
 
-from __future__ import annotations
-
 import socket
 import time
 

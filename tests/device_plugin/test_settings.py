@@ -1,7 +1,5 @@
 """The settings of the device plugin: wrong ones end by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`fanin dissector` prints the dissector, or puts it where Wireshark looks for it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Wireshark with the dissector: every field of the golden packets, filters, expert information, damaged packets."""
 
-from __future__ import annotations
-
 import ipaddress
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tables in the dissector are the definitions of fanin_wire."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_wire.lua_tables import with_tables

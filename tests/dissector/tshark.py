@@ -1,7 +1,5 @@
 """tshark with the dissector, on captures of given packets."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

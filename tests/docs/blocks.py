@@ -1,7 +1,5 @@
 """The code blocks of the pages, and the reasons for which a block may not be run."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Where the code touches words that other threads or processes change or read: what docs/orderings.md must list."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

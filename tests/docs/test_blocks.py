@@ -1,7 +1,5 @@
 """Every code block of the pages is run, compiled or parsed, or says in its title why it is not."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The page for researchers: its commands run, in their order, and the changed rule does what the page says."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

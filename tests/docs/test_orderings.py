@@ -1,7 +1,5 @@
 """docs/orderings.md lists each access to a word that threads or processes share, and no other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Pages are read rightly: languages, titles, reasons, and blocks that are made by indentation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

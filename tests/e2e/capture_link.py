@@ -3,8 +3,6 @@
 It needs a packet socket only. tcpdump may be missing, and its file does not show the packets that it has dropped.
 """
 
-from __future__ import annotations
-
 import select
 import socket
 import struct

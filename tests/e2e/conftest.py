@@ -1,7 +1,5 @@
 """Fabrics of real devices, one for each file of tests, in a state folder of its own and always taken down."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Fabrics of real devices, and what their devices say of themselves."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 python -m tests.e2e.forking_rank JOB_FILE RANK SOCKET prints the PID of the child.
 """
 
-from __future__ import annotations
-
 import ctypes
 import signal
 import sys

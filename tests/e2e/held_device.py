@@ -1,7 +1,5 @@
 """A device over RDMA whose results are held up, and a rank of it (held_rank.py, held_job.py)."""
 
-from __future__ import annotations
-
 import select
 import subprocess
 import sys

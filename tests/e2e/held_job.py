@@ -5,8 +5,6 @@ job, and says "late" if the results have not come in the time of that call. For 
 what became of that.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

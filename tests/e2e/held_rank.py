@@ -9,8 +9,6 @@ connection. Or `leave` the job, or `destroy` the queue pair: the rank says "late
 and in a step more it waits for the results.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

@@ -1,7 +1,5 @@
 """Jobs over chosen nodes, and the names of what their ranks got."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ranks in processes of their own, in one job, and kills of them and of their devices at random moments."""
 
-from __future__ import annotations
-
 import os
 import random
 import shlex

@@ -5,8 +5,6 @@ completions than a completion ring does; `overrun`: the same with nobody who tak
 `numbers`: queues that are made and destroyed. Each line of output is "ready", or the name of an error with its text.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 

@@ -1,7 +1,5 @@
 """What a client over RDMA takes for a device, which refuses its first request."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from typing import Self

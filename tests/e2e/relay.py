@@ -1,7 +1,5 @@
 """A TCP connection by way of this process, which ends for one side only."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

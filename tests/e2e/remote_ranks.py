@@ -1,7 +1,5 @@
 """Rank processes that reach their devices at addresses of their own, and what they are asked to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from fanin_tools.launch import job_file

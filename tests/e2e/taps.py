@@ -1,7 +1,5 @@
 """Captures and traces of running fabrics, for tests: what happens in a block, and the blocks of a capture."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 import threading

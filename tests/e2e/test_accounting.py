@@ -1,7 +1,5 @@
 """Every byte on every link, counted by the devices: S up and S down in a tree, 2(n-1)/n S in a ring, and no PROBE."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Packets of a whole job as they are on a link: dissected by scapy, ICRC checked, looked at by tshark."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import subprocess

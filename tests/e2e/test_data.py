@@ -1,7 +1,5 @@
 """Results equal the oracles of fanin_wire bit for bit: types, operations, sizes, kinds of memory, shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

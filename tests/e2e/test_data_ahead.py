@@ -1,7 +1,5 @@
 """Short data of one rank reach the ranks of other nodes before all have called, between real devices (SPEC.md, 7.5)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 Silence is detected after 5 s, so each device dies once, and the tests look at what came of it for each job.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Ranks are killed during a transfer of 64 MiB. All others learn their names, and everything is released."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

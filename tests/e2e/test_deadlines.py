@@ -1,7 +1,5 @@
 """A rank is missing. Joins and requests with a time-out end by name and say which; others wait."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

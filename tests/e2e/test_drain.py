@@ -1,7 +1,5 @@
 """Devices that drain: jobs that run go on, new ones are refused by name, and then the devices end."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

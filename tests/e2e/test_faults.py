@@ -1,7 +1,5 @@
 """Links cut, devices and ranks frozen, devices restarted, in the middle of a transfer: right data or a named error."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The cost of a device for its host: CPU when idle, memory, and code that is compiled once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

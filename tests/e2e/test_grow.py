@@ -1,7 +1,5 @@
 """A job gains members while it goes on, and others take the places of lost ones. Nobody is started again."""
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

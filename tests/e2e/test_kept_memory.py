@@ -1,7 +1,5 @@
 """A stopped device may go on and write. The memory of its requests is therefore never used for anything else."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

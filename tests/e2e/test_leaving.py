@@ -2,8 +2,6 @@
 when the device has answered. Through the verbs, where nobody tidies up after the program.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

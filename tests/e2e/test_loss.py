@@ -1,7 +1,5 @@
 """Packets are lost on the links. Results are still right, and devices ask before they retransmit."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

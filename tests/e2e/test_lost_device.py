@@ -1,7 +1,5 @@
 """A switch or a NIC is killed: all ranks are told which, near and far."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Many operations, overlapping groups and persistent requests are in flight on real devices at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A sample of the matrix that covers every two values together, on real devices; `make matrix` tries all of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_tools.fabric import lifecycle

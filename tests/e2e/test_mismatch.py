@@ -1,7 +1,5 @@
 """Ranks call different collectives. Every rank gets OP_MISMATCH, on every route, whichever rank differs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Wrong calls of a program are refused by name, and the job goes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results by multicast between real devices: the switch sends each once. A host outside the group still gets them."""
 
-from __future__ import annotations
-
 import shutil
 import time
 

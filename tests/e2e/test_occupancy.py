@@ -1,7 +1,5 @@
 """A message far larger than the lease: no device ever holds more segments than it leased, or more than it may send."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

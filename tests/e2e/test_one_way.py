@@ -1,7 +1,5 @@
 """A rank that wants no result goes on before the others take part. What goes wrong then is told later."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 

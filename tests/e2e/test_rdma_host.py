@@ -5,8 +5,6 @@ its device. `FANIN_TEST_RDMA=all` (`make rdma`) tries more calls, up to 16 MiB, 
 `make rdma-kills KILLS=100` does that alone. A seed chooses what is killed and when, and is printed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The switch in plain Python, written from SPEC.md alone, serves the NICs of a fabric in place of Fanin's switch."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Jobs that can not be formed: each rank learns by name why not, and nothing stays leased."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Rounds of faults by chance: every rank has a right result or a named error, and nothing is left."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_tools.stress.faults import rounds

@@ -1,7 +1,5 @@
 """Jobs of every shape: one rank, one node, eight nodes, uneven nodes, ranks numbered across the nodes, several jobs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """A job goes on without a lost member. The survivors agree on the remaining ranks, and form a new job of them."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Captures by the devices themselves: every packet, why it was dropped, filters, rings that are too small."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import json

@@ -1,7 +1,5 @@
 """The life of each segment, from posting to release, as devices report it; who was late; the file for Perfetto."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 The verbs devices are NICs of another fabric, by the preloaded verbs library. `tests/rdma` does the same over rxe.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import subprocess

@@ -1,8 +1,6 @@
 """The fields of a work request, with real devices: ranks, chunk and operation of each; what is refused or has failed is
 posted again in the same job."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import dataclasses

@@ -5,8 +5,6 @@ refuses what is posted.
 "whole" is printed when packets have come through again each time, both ways.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -1,7 +1,5 @@
 """One engine under test. The test plays all others: it gives packets, and reads packets, completions, notices."""
 
-from __future__ import annotations
-
 import ipaddress
 from typing import NamedTuple
 

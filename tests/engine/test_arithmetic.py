@@ -1,7 +1,5 @@
 """Arithmetic through packets: the engine calls the right kernels in the right order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

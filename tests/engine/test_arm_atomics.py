@@ -4,8 +4,6 @@ No Arm machine is needed: LLVM compiles for both. A run on x86, or emulated ther
 most of these orders anyway.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

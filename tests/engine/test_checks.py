@@ -1,7 +1,5 @@
 """A packet that belongs to no job, or not to its position, is dropped and counted by reason. It changes nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_wire import fields

@@ -1,7 +1,5 @@
 """Contributor classes, blocks, and the flags of packets decide which ranks bring data and which receive it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

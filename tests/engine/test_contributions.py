@@ -1,7 +1,5 @@
 """Contributions: duplicates count once, all must agree, and unreadable data poison their position."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Short data of one rank go ahead of the result (SPEC.md, section 7.5)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

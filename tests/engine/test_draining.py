@@ -1,7 +1,5 @@
 """A device that drains takes no new job, and lets those in that have begun to form."""
 
-from __future__ import annotations
-
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 from tests.engine.rig import SwitchRig

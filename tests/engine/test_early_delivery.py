@@ -1,7 +1,5 @@
 """The data of a ONE position reach the ranks of their own device without waiting for any other member."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

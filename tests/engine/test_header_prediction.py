@@ -1,7 +1,5 @@
 """Header prediction ends in the same state as the ordinary way of a packet."""
 
-from __future__ import annotations
-
 import random
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A device sends to each neighbour once in a keep-alive interval. Silence for the detection time means loss."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

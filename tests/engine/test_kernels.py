@@ -1,7 +1,5 @@
 """Every kernel, called as the engine calls it, bit for bit against the oracle of fanin_wire."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A job ends by leaving, or by an abort with a reason that all members learn. Nothing is left afterwards."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

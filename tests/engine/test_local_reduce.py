@@ -1,7 +1,5 @@
 """Reduction of all ranks of a node: positions bypass the seg buffers, wait, or are contributed alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The logs of a device: jobs that have ended before their time, and packets that could not be sent."""
 
-from __future__ import annotations
-
 import errno
 import logging
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The address of the device whose loss ends a job: found, passed on, and told to the ranks."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_nic.engine.engine import Timing

@@ -1,7 +1,5 @@
 """How a job is formed: CONFIG goes up like a reduction, the answer comes down, and a refusal says why."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_nic.engine.records.tables import JobState

@@ -1,7 +1,5 @@
 """Results by a multicast group: invitation and confirmation of children, one packet for all, and loss."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A path that carries headers and loses packets with data ends a job by name: at JOIN, and later."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

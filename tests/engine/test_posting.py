@@ -1,7 +1,5 @@
 """A malformed work request gets a named status. A request with forbidden memory poisons its positions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

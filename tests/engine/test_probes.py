@@ -1,7 +1,5 @@
 """Probes: a device asks soon in a lossy network, and seldom in a silent one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """QUERY of a device below: STATUS says how far the job is, and nothing changes (SPEC.md, 10.8)."""
 
-from __future__ import annotations
-
 from fanin_wire.abi import Status
 from fanin_wire.fields import CONFIG_ACK_BODY, Opcode
 from tests.engine.rig import PARENT, SLOTS, STRANGER, Sent, SwitchRig, child_address, f32, pack

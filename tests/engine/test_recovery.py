@@ -1,7 +1,5 @@
 """Loss recovery: a NIC asks with a header, the device above always answers, and only missing payload is sent again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

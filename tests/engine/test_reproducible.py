@@ -1,7 +1,5 @@
 """The bits of reproducible jobs do not depend on the order of arrival. Partials may travel wide."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

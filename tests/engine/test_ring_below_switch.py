@@ -1,7 +1,5 @@
 """The last node of a ring below a switch: to its neighbours a node of a ring, to the switch a child."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Which packet may enter which slot: stale, current, replace, violation; also where positions wrap."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

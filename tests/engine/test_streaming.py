@@ -1,7 +1,5 @@
 """Copies past the caches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The golden packets, fed to the engine as they are."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import pytest

@@ -1,7 +1,5 @@
 """The data of the only rank of a NIC are sent from the rank's own memory; others' are copied first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The kernels called as a device calls them, in guarded memory; and data at which implementations differ."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 

@@ -3,8 +3,6 @@
 Arguments as those of the daemons. FANIN_FAKE_DEVICE_FAILS names a device that ends at once with a complaint.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Fabrics in a state folder of the test's own, always taken down."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Descriptions: made from options, written, read again, refused with the place and the remedy."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

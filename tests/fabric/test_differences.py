@@ -1,7 +1,5 @@
 """Differences between a fabric that is up and the requested one are named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

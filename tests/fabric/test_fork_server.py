@@ -1,7 +1,5 @@
 """The fork server of devices leaves nothing behind when a start fails."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

@@ -1,7 +1,5 @@
 """Up, status and down: idempotent, refused where they must be, and nothing left behind."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import os

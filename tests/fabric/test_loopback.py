@@ -1,7 +1,5 @@
 """Addresses on loopback: never the same for two commands, also when they choose at the same time."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

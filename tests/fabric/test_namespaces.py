@@ -1,7 +1,5 @@
 """Fabrics in namespaces: reachability, MTU, rate, and that nothing is left."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

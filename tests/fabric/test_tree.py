@@ -1,7 +1,5 @@
 """Trees of switches: made from a fan-out, read from links, refused where they are none."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -7,8 +7,6 @@
 | nccl | `examples/nccl/one_gpu.py`: allreduce and DDP over NCCL with the plugin, and over its sockets |
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

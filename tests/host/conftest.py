@@ -1,7 +1,5 @@
 """What the tests of the host side share: device processes, and the ranks of a job as threads of the test."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import itertools

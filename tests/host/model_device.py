@@ -3,8 +3,6 @@
 Arguments: the path of the control socket, and "nic" or "switch".
 """
 
-from __future__ import annotations
-
 import select
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A model of the engine behind the control server: jobs of one node, in Python, no network, no segments."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Memory of the clients of the model device: registered regions, and that of their processes."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One message as the model device carries it out: what the work requests of all ranks say, checked to the letter."""
 
-from __future__ import annotations
-
 import numpy as np
 from model_jobs import Job, Queue
 from model_memory import Memory

@@ -1,7 +1,5 @@
 """One rank, as a user writes it: everything comes from the environment, and nothing is closed by hand."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

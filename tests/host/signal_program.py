@@ -6,8 +6,6 @@ dup and split are called on a communicator of the first rank alone, for the same
 Prints how many collectives were interrupted, how many calls of dup and split, and how many calls the handler has made.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

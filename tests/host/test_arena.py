@@ -1,7 +1,5 @@
 """Pieces of a region: none lies over another, all come back."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

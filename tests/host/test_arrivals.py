@@ -1,7 +1,5 @@
 """The device's end of an arrival ring: what it holds, where it goes on, and counters that make no sense."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

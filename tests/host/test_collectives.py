@@ -1,7 +1,5 @@
 """Every collective, in equal parts: results, roots, in place or not, kinds of memory, shapes, forms."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

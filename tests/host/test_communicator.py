@@ -1,7 +1,5 @@
 """The Communicator as a program uses it, against a device process."""
 
-from __future__ import annotations
-
 import array
 import copy
 import json

@@ -1,7 +1,5 @@
 """Malformed input on the control socket: garbage, wrong sizes, wrong descriptors, wrong users."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

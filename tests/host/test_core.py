@@ -1,7 +1,5 @@
 """The driver core and the extension as C: no warnings, and exports are those that the header declares."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

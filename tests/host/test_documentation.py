@@ -1,7 +1,5 @@
 """The examples of docs/collectives.md, run in their order by three ranks, and that of docs/reproducible.md."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The driver core as Python loads it, and its statuses as exceptions."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Devices, ranks and connections die. All others get an error by name, and nothing hangs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

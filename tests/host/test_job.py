@@ -1,7 +1,5 @@
 """The description of a job, and the place of each rank in it, as the library computes it."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import pytest

@@ -1,7 +1,5 @@
 """The file that describes a job: what `Job.to_text` writes the library reads, and it names what it refuses."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Memory lives as long as the device may access it, and no longer. References of the program do not matter."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Results are right for every kind of memory on every data path, also when the memory was used before."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import mmap

@@ -1,7 +1,5 @@
 """Wrong use of the Communicator: each mistake has a named exception that says what to do, and harms nobody."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A call that can not be offloaded is refused by name and counted, or computed on the host where that is allowed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

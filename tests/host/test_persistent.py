@@ -1,7 +1,5 @@
 """Persistent requests: prepared once, started often, in any order."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -1,7 +1,5 @@
 """The progress of a request can be asked for at any time, also while nothing moves."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

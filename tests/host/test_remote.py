@@ -1,7 +1,5 @@
 """What a device asks of a client over RDMA before there is a queue pair: messages over TCP, a token, an address."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import socket

@@ -1,8 +1,6 @@
 """What a device posts to the queue pair of a client over RDMA: READs, by the table of those in flight, and markers.
 The test gives the completions."""
 
-from __future__ import annotations
-
 import ctypes
 import socket
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The device's ends of the rings, over plain memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

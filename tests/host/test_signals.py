@@ -1,7 +1,5 @@
 """Signal handlers that raise, or call collectives, at any time: results stay right, and jobs can be made and left."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Communicators made from a communicator have the right ranks, and none waits for another."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Collectives whose ranks have parts of different sizes: runs, zeros, counts that only some ranks know."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The verbs interface: objects, what they refuse, queues that are full, memory that is not allowed."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import mmap

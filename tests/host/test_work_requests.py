@@ -1,7 +1,5 @@
 """Work requests as the device takes them: segments, ranges of blocks, inline data, lists, flags, full queues."""
 
-from __future__ import annotations
-
 import dataclasses
 import signal
 import time

@@ -1,7 +1,5 @@
 """Work requests of an f32 allreduce, and their completions, for tests of the verbs interface."""
 
-from __future__ import annotations
-
 import time
 
 from fanin import errors

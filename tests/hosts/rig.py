@@ -3,8 +3,6 @@ file system and a name of its own. A program `ssh` enters them, so that the comm
 they are.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`fanin fabric check` finds, by name, the one of four hosts that is wrong; in each test something else is."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The recipe of docs/several-hosts.md, command by command, on four hosts that Fanin has not made."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

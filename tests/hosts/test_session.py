@@ -1,7 +1,5 @@
 """What a launcher says that is no answer of an agent ends by name, and in bounded time."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Splitters for the tests of this folder."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A splitter between a client and lanes. The test plays both, with rings in its own memory."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

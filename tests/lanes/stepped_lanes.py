@@ -1,7 +1,5 @@
 """Lanes without threads: the test runs each step of the parts that a device has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Answers of several lanes to one JOIN."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

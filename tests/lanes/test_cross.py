@@ -1,8 +1,6 @@
 """Device code that another machine has compiled: the list of entries is all that a device loads, the code is that
 processor's, and a processor that lacks something does not take it."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

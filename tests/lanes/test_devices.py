@@ -1,7 +1,5 @@
 """Devices of two lanes, over every route: results, order, failures, and what is left afterwards."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

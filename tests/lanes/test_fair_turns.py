@@ -1,7 +1,5 @@
 """Collectives and ordinary traffic share the port: while both have work, neither gets far ahead or starves."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

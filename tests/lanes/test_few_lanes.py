@@ -1,7 +1,5 @@
 """A job says how many lanes it takes part in: a device that can not have it says so by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_wire.abi import Status

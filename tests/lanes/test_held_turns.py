@@ -1,7 +1,5 @@
 """The loop of a device obeys the holds of fair turns: a kind of traffic that is held gets nothing done in that turn."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What happens to a job in one lane happens to it in all, and to no other."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_nic.daemon.loop.lane import Reason

@@ -1,7 +1,5 @@
 """A client that posts garbage ends its own job only. Its later valid requests are served."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

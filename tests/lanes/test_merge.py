@@ -1,7 +1,5 @@
 """Completions of the lanes become one for each request, in order."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Parts of one message in the engines of two lanes: each byte is sent once, and one completion counts all."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

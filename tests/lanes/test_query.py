@@ -1,7 +1,5 @@
 """A query is answered at once, by one completion that has counted every lane once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

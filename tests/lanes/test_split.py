@@ -1,7 +1,5 @@
 """Requests are cut so that the lanes' parts are the message, and alike on every rank."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 

@@ -1,7 +1,5 @@
 """The status reply of a device has the fields that docs/command-line.md lists, and no others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

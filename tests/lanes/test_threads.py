@@ -1,7 +1,5 @@
 """The main thread holds lanes. No lane sleeps through a call, and its notices are delivered when it is held."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -1,7 +1,5 @@
 """Programs in C, compiled against the installed header and library, and run as the ranks of a job on real devices."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

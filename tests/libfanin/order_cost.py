@@ -4,8 +4,6 @@ An allreduce of f32 in two jobs of the same processes, in turns: one adds as dat
 ranks. On one node, below a switch, and in a ring; ranks and devices share the cores of this machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

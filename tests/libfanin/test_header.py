@@ -1,7 +1,5 @@
 """The public header: it stands alone, in C and C++, and the library exports what it declares and nothing else."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The rooms of the C code include downwards only, and the driver knows neither Python nor MPI nor verbs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

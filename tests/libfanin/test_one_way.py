@@ -1,7 +1,5 @@
 """A rank that wants no result goes on when its data have been taken, and nothing of them is lost."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

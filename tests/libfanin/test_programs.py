@@ -1,7 +1,5 @@
 """Programs in C on real devices: every collective in every form, threads, and failures of ranks."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """A program loses its device when that stands still for the detection time, and keeps one that is only slow."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import select

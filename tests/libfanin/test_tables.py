@@ -1,7 +1,5 @@
 """The tables of the driver in C equal the definitions in fanin_wire."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

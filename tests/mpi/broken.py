@@ -1,7 +1,5 @@
 """Libraries that were broken on purpose: a test that finds nothing wrong with one is none."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

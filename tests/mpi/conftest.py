@@ -1,7 +1,5 @@
 """MPIs of both families, each in a virtual environment of its own (`make peers`), and fabrics for their programs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """What FANIN_MPI_REPORT prints, as tests read it."""
 
-from __future__ import annotations
-
 import re
 
 # What no device does, and what no device could do better.

@@ -1,7 +1,5 @@
 """`fanin bench` measures an MPI under the shim, and says whether its calls went to the devices."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`fanin bench program` with a program of an MPI: the shim is in every second run only, and the settings reach it."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A shim that computes or moves wrongly is found by the comparison with the MPI."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

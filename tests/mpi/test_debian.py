@@ -1,7 +1,5 @@
 """Debian's Open MPI 4.1: several hosts by a launch agent, and what a rank without a NIC is told."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

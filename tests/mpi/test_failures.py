@@ -1,7 +1,5 @@
 """What a rank, a device or a job that fails means for the others: an error, or the MPI instead, and never a hang."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

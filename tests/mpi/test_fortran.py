@@ -1,7 +1,5 @@
 """Fortran under the shim: the library of Open MPI calls PMPI_ functions, that of MPICH waits by them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

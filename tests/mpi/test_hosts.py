@@ -1,7 +1,5 @@
 """Several hosts: network namespaces with one NIC each below a switch, and the launcher of each MPI between them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

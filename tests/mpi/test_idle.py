@@ -1,7 +1,5 @@
 """A program of which nothing is offloaded is told so, in one line. An example in C gains without any setting."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The rooms of the MPI shim include downwards only."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 400 of them by default; FANIN_TEST_COMMUNICATORS=10000 makes more.
 """
 
-from __future__ import annotations
-
 import os
 
 from fanin_tools.stress.faults.resource_leaks import ResourceGrowth, devices_holding_resources

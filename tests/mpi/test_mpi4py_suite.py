@@ -4,8 +4,6 @@ A sample by default; FANIN_TEST_MPI4PY=all (`make mpi4py-suite`) runs all of the
 tree, ring and local.
 """
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """MPICH 4.0, as Debian has it, has senseless texts for errors that a library adds: the shim says what has failed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

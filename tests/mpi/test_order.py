@@ -1,7 +1,5 @@
 """A sum of floating-point numbers has the same bits from call to call."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.mpi.conftest import Fabrics, Mpi

@@ -1,7 +1,5 @@
 """Long messages of blocking calls, which go through a few bounce buffers part by part."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.mpi.conftest import Fabrics, Mpi

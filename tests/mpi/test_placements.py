@@ -1,7 +1,5 @@
 """What the ranks of an MPI job tell their devices when they join: from where each rank is, by libfanin."""
 
-from __future__ import annotations
-
 import ipaddress
 from typing import Any
 

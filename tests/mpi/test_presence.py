@@ -1,7 +1,5 @@
 """The library in a part of the ranks: they say so, and all collectives stay with the MPI. Nothing hangs in silence."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Programs of both MPIs under the shim: what they compute, what is offloaded, and what happens when something fails."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

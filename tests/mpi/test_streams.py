@@ -1,8 +1,6 @@
 """`fanin bench streams`: every call of every collective is on Fanin, unless the default settings decide, and both
 contenders are timed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin_tools.bench import mpi_shim, streams

@@ -1,7 +1,5 @@
 """Which sizes are offloaded by default, by a file of `fanin tune`, and by FANIN_MPI_THRESHOLDS."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

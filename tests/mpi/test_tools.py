@@ -1,7 +1,5 @@
 """Tools that count calls of MPI, as profilers do: they see the calls of the program, and the devices do them."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 CLONE is a clone of NCCL (github.com/NVIDIA/nccl); `make nccl` fetches one.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

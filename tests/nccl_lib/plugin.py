@@ -1,7 +1,5 @@
 """The plugin as NCCL loads it: the functions of one version, by the order of that version's header."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Callable

@@ -4,8 +4,6 @@ It writes its handle as a line, reads those of all ranks, runs the program, and 
 where none is expected, is a traceback.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import resource

@@ -1,7 +1,5 @@
 """The connections between two ranks: order, lengths, 32 requests, strangers, an end that goes away."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

@@ -1,7 +1,5 @@
 """Hosts of a network that nothing of ours has made. Devices are started on them by hand, as an administrator does."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

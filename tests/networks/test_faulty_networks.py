@@ -1,8 +1,6 @@
 """On networks that are not our own, a job works, or ends by name in bounded time and the log says why. Hosts are made
 with `ip`: a stock bridge, its MTU, filters, routes, interfaces that go away."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator

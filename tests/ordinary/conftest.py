@@ -1,7 +1,5 @@
 """Fabrics of two NICs, and the two sides of a connection through them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any

@@ -2,8 +2,6 @@
 queue pair, waits for a line, and then writes 64 KiB again and again. It has a shared receive queue, too, with requests
 and a queue pair of it."""
 
-from __future__ import annotations
-
 import sys
 
 from fanin.verbs import GID, SRQ, AHAttr, GlobalRoute, QPAttr, RecvWR, SendWR

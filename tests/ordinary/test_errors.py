@@ -1,7 +1,5 @@
 """What goes wrong ends as verbs say: by its completion, in its queue pair, and nowhere else."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Hostile ordinary packets to the socket of a device, with a right ICRC: each is counted by its reason in the status,
 and the connections of others go on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from random import Random

@@ -1,7 +1,5 @@
 """Queue pairs whose process or device ends, clients that write rubbish, and collectives at the same time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

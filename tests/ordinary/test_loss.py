@@ -1,7 +1,5 @@
 """RC traffic between two daemons over links that lose packets: everything arrives, once, in order."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Objects of fanin.verbs for ordinary traffic: none is left behind, and what is wrong has a name."""
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Every operation of RC, UC and UD between two NICs: data, completions, sizes from nothing to 1 MiB."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

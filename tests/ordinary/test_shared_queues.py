@@ -1,7 +1,5 @@
 """Shared receive queues over real devices: several queue pairs take their requests from one queue."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing

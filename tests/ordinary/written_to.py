@@ -1,8 +1,6 @@
 """A program whose memory is written: `written_to.py SOCKET SOURCE QPN mapped|process`. It prints the number of its
 queue pair, the key and the address of its memory, and waits for ever."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

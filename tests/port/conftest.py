@@ -1,7 +1,5 @@
 """What the tests of the port share: an ICRC oracle of struct and zlib, ports on loopback, and packets through them."""
 
-from __future__ import annotations
-
 import ctypes
 import ipaddress
 import itertools

@@ -4,8 +4,6 @@ Output: JSON, {"frames": [hexadecimal Ethernet frames], "drops": {...}}. The oth
 static neighbour makes the kernel send there, and a packet socket takes the frames.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import socket

@@ -1,7 +1,5 @@
 """Packets as they are on a link, after the kernel has cut the super-packets: RoCEv2, dissected by scapy, ICRC right."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

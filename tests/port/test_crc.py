@@ -1,7 +1,5 @@
 """Every CRC implementation that this CPU can run, against zlib and published values."""
 
-from __future__ import annotations
-
 import os
 import zlib
 

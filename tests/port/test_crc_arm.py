@@ -3,8 +3,6 @@
 LLVM compiles for Arm on any machine, in a process of its own; `make arm` runs the result.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the kernel drops at a socket is counted; a system that does not count says so and ends nothing."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """Datagrams of other senders: RoCEv2 is accepted; everything else is dropped and counted by reason."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections import Counter

@@ -1,7 +1,5 @@
 """Ethernet frames of a RAW_PACKET queue pair: what is built is what scapy builds; what comes is checked to the byte."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """A multicast group: every port that listens gets what is sent to it, each its own lane, checked by its address."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

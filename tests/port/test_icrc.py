@@ -1,7 +1,5 @@
 """The ICRC against published packets and against an oracle of struct and zlib."""
 
-from __future__ import annotations
-
 import ipaddress
 import struct
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Several ports at one address: the kernel gives each lane its packets."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """Which kind of port a device gets, and what is refused before anything is opened."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

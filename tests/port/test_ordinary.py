@@ -1,7 +1,5 @@
 """Ordinary traffic of a port: frames out, and the IP identification of what comes in."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 import struct

@@ -1,7 +1,5 @@
 """The table of other devices: who is entered, and who is only looked for."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.port.descriptors import PEER, PEER_SLOTS

@@ -1,7 +1,5 @@
 """The resolver learns a queue pair from the device that it has asked, and from nobody else."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import os

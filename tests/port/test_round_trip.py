@@ -1,7 +1,5 @@
 """Packets between two ports on loopback: content, order, super-packets and counters."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 

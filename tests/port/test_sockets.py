@@ -1,7 +1,5 @@
 """Opening and closing a port, and what goes wrong there."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

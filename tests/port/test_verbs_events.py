@@ -1,7 +1,5 @@
 """What a port makes of the asynchronous events of its verbs device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

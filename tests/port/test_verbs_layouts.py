@@ -1,7 +1,5 @@
 """The layouts by which a port works on libibverbs are those of the real infiniband/verbs.h."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

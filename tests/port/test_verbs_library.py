@@ -1,7 +1,5 @@
 """A port over verbs without a libibverbs that serves says what to install."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

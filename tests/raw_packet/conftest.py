@@ -1,7 +1,5 @@
 """A fabric in namespaces whose devices have RAW_PACKET queue pairs, of the verbs devices of `device.c`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Verbs devices with RAW_PACKET queue pairs, and fabrics in namespaces that have them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import threading

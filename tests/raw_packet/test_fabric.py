@@ -1,7 +1,5 @@
 """Devices with RAW_PACKET queue pairs: the same results, with each other and with a device that has a UDP socket."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """A port over a RAW_PACKET queue pair on a host of the fabric, at an address of its own: which frames it takes, what it
 refuses, and how it finds others. The frames come from another host."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

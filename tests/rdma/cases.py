@@ -1,7 +1,5 @@
 """What is tried: a sample by default, and all of it with FANIN_TEST_RDMA=all (`make rdma`)."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """One guest for all tests. A test that breaks it does not break those behind it: they get a new one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import zlib

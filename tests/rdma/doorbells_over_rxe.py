@@ -1,8 +1,6 @@
 """`python -m tests.rdma.doorbells_over_rxe` runs tests/verbs_lib/doorbells.py between two rxe devices of a virtual
 machine, whose processor is emulated: the figures compare the two ways, and say nothing of a real machine."""
 
-from __future__ import annotations
-
 from .machine import programs
 from .machine.guest import running
 from .machine.image import image

@@ -4,8 +4,6 @@
 prints what happened, as JSON: see `main`.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

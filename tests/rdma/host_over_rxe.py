@@ -4,8 +4,6 @@
 what happened, as JSON: see `main`. The same program makes the same calls over the UNIX sockets.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """A rank, for the guest: a collective in memory of pyverbs on a real device, and the refusal of CollectiveQP."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

@@ -5,8 +5,6 @@ vector instructions slower by another factor than code without: the figures say 
 of a real machine.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -3,8 +3,6 @@
 `python -m tests.rdma.perftest_pair rxe` or `... fanin` prints what each of COMMANDS has measured, as JSON.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

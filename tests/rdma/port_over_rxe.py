@@ -1,8 +1,6 @@
 """A program for the guest: opens a port, `python -m tests.rdma.port_over_rxe DEVICE ADDRESS`, and prints "open", or why
 it can not be opened. With "little" behind, this process may lock little memory."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import resource

@@ -1,8 +1,6 @@
 """A rank, for the guest: allreduces, each with the right result. `python -m tests.rdma.sums COUNT`; with 0 until one
 fails, whose status it prints. "begun" is printed after the first."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 

@@ -1,8 +1,6 @@
 """Two defects of rxe as requester, each alone, with the packets that show it (docs/interoperability.md). A kernel
 without them fails these tests; then the page has to say so."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -2,8 +2,6 @@
 every request has one completion. Where rxe has another status, both are written here, and on the page
 docs/interoperability.md with the reason."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_wire.verbs import RequestOpcode

@@ -3,8 +3,6 @@
 Two NICs and a switch are at one end of a link, or at the other, and the link loses packets.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 """The harness: a guest boots and has an rxe device, a machine without the means says what it lacks, and a guest that
 fails is named with its console."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -3,8 +3,6 @@
 `make rdma` runs it (conftest.py): it takes minutes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 """Packets of the two are identical for the same request: every byte from the IP header to the ICRC, but for fields
 whose values the ends choose. Fanin's packet gets rxe's values in those fields, and the ICRC that belongs to them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

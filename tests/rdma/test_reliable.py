@@ -1,8 +1,6 @@
 """A reliable connection: every operation, both ways, with every fault. Right data, one right completion for each
 request, and a queue pair that goes on."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """UC and UD, both ways: what arrives is whole and right, and loss takes whole messages only."""
 
-from __future__ import annotations
-
 import ipaddress
 import random
 

@@ -1,7 +1,5 @@
 """A side that dies while requests are under way. It is the last file with a guest, since the guest does not live on."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_wire.verbs import RequestOpcode

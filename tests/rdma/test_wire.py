@@ -1,7 +1,5 @@
 """The wire of the tests: what it does to packets, and that a seed does it again."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from typing import cast

@@ -4,8 +4,6 @@ The test process is the wire: it takes each frame of the guest and gives each fr
 reordering need no rights, and come from a seed. Only packets of RoCEv2 suffer; ARP for the stations is answered here.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import random

@@ -1,7 +1,5 @@
 """Real devices for hostile input: a fabric of two NICs below a switch, in a state folder of its own."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from pathlib import Path

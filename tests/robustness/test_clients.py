@@ -1,7 +1,5 @@
 """Single attacks of a client on a real device. Each has a named outcome, and the device still serves others."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl

@@ -1,7 +1,5 @@
 """Real devices under attack, by clients and over UDP, while a job runs on them that must stay right to the last bit."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Hostile packets into engines: no crash, no stray write, one reason for each drop, no effect without the key."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A program provokes every status of the table."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """Quotas: no client can take all jobs, slots, queues or regions of a device. Refusals have a name."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The control server by itself: a fault in a request, a status of too many links."""
 
-from __future__ import annotations
-
 import os
 import socket
 import tempfile

@@ -1,7 +1,5 @@
 """A client with endless requests does not starve the others."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two versions refuse each other by name, and the error names both versions."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import socket

@@ -6,8 +6,6 @@ compares every result with MPI's; its table of scores says to which layer it giv
 many it was given. All that is not as it should be ends the process with an exit status.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Shapes of jobs that several tests use, and functions that form, check and leave such a job."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

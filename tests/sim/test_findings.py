@@ -1,7 +1,5 @@
 """Findings and tallies: how they are counted, merged and written as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

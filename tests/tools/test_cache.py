@@ -1,7 +1,5 @@
 """Compiled code is kept where the user can write and nobody else can, and the doctor says what is there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The command as a user meets it: help, errors, exit codes, JSON."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The data and the expected result of each rank of a collective equal those written out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

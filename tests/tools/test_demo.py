@@ -1,7 +1,5 @@
 """The demonstration never reports a wrong bit as right."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The doctor on a BlueField and on its host, by trees as sysfs would have them. No card was there to look at."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The whole path with real devices: every route, every byte counted, programs run by `fanin run`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

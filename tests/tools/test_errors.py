@@ -1,7 +1,5 @@
 """Errors of the command that no other test provokes. docs/errors.md lists every error."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test data are exact in every order and grouping, and sensitive to every mistake."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

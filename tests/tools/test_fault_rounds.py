@@ -1,7 +1,5 @@
 """Rounds of faults, without a device: seeds decide the faults, findings are counted, and every fault is undone."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import random

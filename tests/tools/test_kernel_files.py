@@ -1,7 +1,5 @@
 """A machine without /proc, /sys, /dev/shm, a writable /tmp or a home: what needs them ends by name, all else runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A soak that is killed leaves nothing: no device, no process that it has forked, no namespace, no folder."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

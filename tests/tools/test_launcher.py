@@ -1,7 +1,5 @@
 """Rank processes: their environment, their exit codes, and that none is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

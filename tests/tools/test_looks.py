@@ -1,7 +1,5 @@
 """What people see first of a result: what is wrong is red, what is usual does not alarm, a long output has an end."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Targets of make look for what they need before they install or fetch anything: `.ci/needs`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The launcher of an MPI: that of Open MPI refuses root, and the user is told how to go on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Every option that takes a number or a path refuses a wrong one before any work, whichever command has it."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import subprocess

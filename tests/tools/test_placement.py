@@ -1,7 +1,5 @@
 """Placement of ranks on nodes, their route, and its description for the ranks."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

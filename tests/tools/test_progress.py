@@ -1,7 +1,5 @@
 """What takes long is shown: as a line that changes on a terminal, elsewhere as a line now and then."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,8 +1,6 @@
 """What the command says where FANIN_SOCKET names devices on other hosts. tests/e2e/test_rdma_host.py has those that
 answer."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

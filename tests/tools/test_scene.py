@@ -1,7 +1,5 @@
 """The scene of the founding document, with real devices: what crosses each link of its three networks is what must."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

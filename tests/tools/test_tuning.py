@@ -1,7 +1,5 @@
 """The file of thresholds that `fanin tune` keeps: the order of its lines has a meaning, and users edit it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The uplinks of a job's nodes on trees of switches, with plain switches among them."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

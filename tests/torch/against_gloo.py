@@ -1,7 +1,5 @@
 """Every collective of torch on Fanin beside the same on Gloo, over types, operations and shapes."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What is asked of groups: several of them, refusals, losses."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

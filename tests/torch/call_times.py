@@ -5,8 +5,6 @@ back between ranks 0 and 1, `messages` several of these in a row; all others are
 table.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

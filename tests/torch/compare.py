@@ -4,8 +4,6 @@ python -m tests.torch.compare [FANIN.json GLOO.json]: without files it runs both
 1 if Fanin fails a test that Gloo passes, unless EXPECTED says why.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 A sample is tried by default, and all of it with FANIN_TEST_TORCH=all (`make torch`).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is asked of messages: tags, orders, sizes, losses of time."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

@@ -7,8 +7,6 @@ A test forks its ranks from a process that has loaded this module, and torch wit
 module is a program: python -m tests.torch.rank PROGRAM.
 """
 
-from __future__ import annotations
-
 import atexit
 import faulthandler
 import importlib

@@ -7,8 +7,6 @@ ranks and devices. Four hosts are network namespaces with links of 1 Gbit/s, whi
 MPICH's launcher starts the ranks. The fabric ends with this program, also if it is killed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

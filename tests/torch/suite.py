@@ -6,8 +6,6 @@ tests ask of Gloo is asked of Fanin. BACKEND `gloo` is Gloo itself, to compare w
 It prints a line for each test, and writes all as JSON to the file that FANIN_SUITE_RESULTS names.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -3,8 +3,6 @@
 It prints a table; docs/pytorch.md has the medians. One process, one NIC.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 import time

@@ -1,7 +1,5 @@
 """What is asked of tensors and their memory: copies, sharing, strides, storage that changes."""
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 

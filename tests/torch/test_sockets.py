@@ -1,7 +1,5 @@
 """Messages between ranks of one host, which are threads here, also when a rank does not do as expected."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,7 +1,5 @@
 """The back-end of torch.distributed: right results beside Gloo's, training, errors by name, nothing left behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

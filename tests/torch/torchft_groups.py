@@ -6,8 +6,6 @@ needs torchft and parameterized, as `make torch-suite` installs them. Its tests 
 process, which form a group, lose one of them, and form a group anew.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

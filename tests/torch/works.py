@@ -1,7 +1,5 @@
 """What is asked of works: waiting, futures and their callbacks, batches, the short forms of calls."""
 
-from __future__ import annotations
-
 import time
 
 import torch

@@ -1,7 +1,5 @@
 """Transports under test: endpoints with memory, and the wire between two of them, which the test may bend."""
 
-from __future__ import annotations
-
 import ctypes
 import ipaddress
 from collections.abc import Callable, Sequence

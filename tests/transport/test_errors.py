@@ -1,7 +1,5 @@
 """What ends in error, on which side, with which status; and that the rest is flushed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 """Hostile packets: each is dropped under its reason, or refused; none writes outside of what it may, or harms another
 queue pair."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

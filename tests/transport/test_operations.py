@@ -1,8 +1,6 @@
 """Every operation of RC between two transports: right bytes, right completions, the packets that the specification
 asks for."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

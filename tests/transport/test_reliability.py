@@ -1,7 +1,5 @@
 """RC over a wire that loses, repeats and reorders: retransmission, NAK, RNR, repeated reads and atomics."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from random import Random
 

@@ -1,8 +1,6 @@
 """Shared receive queues: several queue pairs take their receive requests from one queue, in the order of arrival. None
 is lost, none ends twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_nic.transport.queue_pairs.attributes import AttributesInvalid

@@ -1,7 +1,5 @@
 """States of a queue pair: which change needs which attributes, and what a queue pair does in each state."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_nic.transport.queue_pairs.attributes import ALWAYS, CHANGES, VALUES, AttributesInvalid, check

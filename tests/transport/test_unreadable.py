@@ -1,8 +1,6 @@
 """Packets whose payload can not be read while they are put together: the request ends, and what follows it is taken
 back."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.transport import events

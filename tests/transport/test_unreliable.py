@@ -1,7 +1,5 @@
 """Unreliable services: UC and UD. Nothing is acknowledged; what can not be taken is dropped and counted."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import pytest

@@ -1,7 +1,5 @@
 """The packets are those that scapy builds from the same request: headers and payload to the byte."""
 
-from __future__ import annotations
-
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Packet as Layer

@@ -1,7 +1,5 @@
 """Verbs programs of Debian, unchanged, on the NICs of a fabric."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@
 `python -m tests.verbs_lib.doorbells rxe1 rxe2` between two verbs devices. It prints rows of a table.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

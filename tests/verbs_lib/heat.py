@@ -1,7 +1,5 @@
 """What examples/verbs/heat.py must print, computed by one process."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

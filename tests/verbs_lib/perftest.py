@@ -1,8 +1,6 @@
 """perftest measures the frequency of the processor first. On a busy machine that can fail; then its figures are 0, and
 it is to be run again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

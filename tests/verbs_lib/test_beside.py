@@ -1,7 +1,5 @@
 """Devices of libibverbs stay what they are: calls for them go on to it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Collectives on objects of pyverbs, in one program with pyverbs' own traffic."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

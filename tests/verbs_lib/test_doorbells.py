@@ -1,7 +1,5 @@
 """The program that measures doorbells: both ways bring every message."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.verbs_lib import doorbells

@@ -1,7 +1,5 @@
 """The layouts and codes of the library are those of the real infiniband/verbs.h."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

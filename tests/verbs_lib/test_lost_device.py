@@ -1,7 +1,5 @@
 """The device of a program ends: an asynchronous event says so, calls are refused, and all can be given back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

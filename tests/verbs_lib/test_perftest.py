@@ -1,7 +1,5 @@
 """The programs of perftest, without rdma_cm."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The example programs of rdma-core."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs in C of our own, compiled with the real header and linked with the real libibverbs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """rdma-core's own Python tests, with Debian's pyverbs, on a device: passed, skipped by the suite, or explained here."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

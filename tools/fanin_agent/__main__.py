@@ -1,7 +1,5 @@
 """`python -m fanin_agent SOCKET`: the agent for the NIC at a control socket, on standard input and output or by TCP."""
 
-from __future__ import annotations
-
 import socket
 import sys
 

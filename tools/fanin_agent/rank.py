@@ -1,7 +1,5 @@
 """A rank: a queue pair with a connection and memory of its own, as a process of the host has them."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import threading

@@ -1,7 +1,5 @@
 """A session: the requests of one suite, carried out in order."""
 
-from __future__ import annotations
-
 import ipaddress
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A queue pair of ordinary traffic with a completion queue and memory of its own, through fanin.verbs."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 

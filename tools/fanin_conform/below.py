@@ -1,7 +1,5 @@
 """A job in which the device stands below another switch: the tester plays its children and its parent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A capture of a run: each packet of the tester and of the device, written by scapy as a file for Wireshark."""
 
-from __future__ import annotations
-
 import functools
 import threading
 import time

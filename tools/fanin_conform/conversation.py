@@ -4,8 +4,6 @@ A conversation is a list of steps. A step is taken as the state of the children 
 be legal, so that any part of a conversation is one, too: a difference is shrunk by leaving steps out.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Which demand of SPEC.md is checked by which script: `python -m fanin_conform.coverage docs/conformance.md`."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

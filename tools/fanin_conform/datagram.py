@@ -1,7 +1,5 @@
 """Datagrams between tester and device: built of scapy layers, checked and taken apart by the tables of the fields."""
 
-from __future__ import annotations
-
 import ipaddress
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Devices that are wrong in one thing: a target whose packets, there or back, a fault changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

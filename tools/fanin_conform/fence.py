@@ -3,8 +3,6 @@
 Record 0077 (docs/decisions) says why silence is proved so, and not by waiting.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from scapy.packet import Packet

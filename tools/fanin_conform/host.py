@@ -1,7 +1,5 @@
 """The host of a NIC, played through the agent: ranks that join a job, post, wait and leave."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from typing import Any, NamedTuple

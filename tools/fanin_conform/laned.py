@@ -1,7 +1,5 @@
 """A job of a tree at a NIC of several lanes: the tester plays the switch above it in each of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scapy.packet import Packet

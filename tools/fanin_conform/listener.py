@@ -1,7 +1,5 @@
 """What every tester is made of: it hears a target, keeps a log, and notices when it has stood still itself."""
 
-from __future__ import annotations
-
 import random
 import time
 

@@ -1,7 +1,5 @@
 """NICs that are wrong in one thing: what comes, what goes, or what their ranks learn is changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a device implements, as its maker states it: a file in TOML. The rest is not run, and is named."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Verdicts for people and programs: text of a failure, JSON, JUnit XML."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree

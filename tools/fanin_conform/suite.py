@@ -1,7 +1,5 @@
 """Runs scripts against a target, and collects verdicts."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections import deque

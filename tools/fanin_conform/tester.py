@@ -3,8 +3,6 @@
 Silence is proved, not waited for (`fence`).
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple

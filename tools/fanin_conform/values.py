@@ -1,7 +1,5 @@
 """What packets carry, as people read it: names in place of codes, elements in place of bytes."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator, Mapping
 from enum import IntEnum

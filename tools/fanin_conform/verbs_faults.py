@@ -1,7 +1,5 @@
 """RoCE devices that are wrong in one thing: what comes or goes is changed, or what the device does with it."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Faulty devices: the switch in plain Python with one place of its text changed, as an engineer may get it wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterator

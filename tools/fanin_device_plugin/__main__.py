@@ -1,7 +1,5 @@
 """The program `fanin-device-plugin`."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -7,8 +7,6 @@ under another name or with another partner.
 Record 0090 (docs/decisions) says why the plugin keeps no list of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The plugin of a node: a resource for each class, kept registered, with the health of its pairs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import fcntl

@@ -1,7 +1,5 @@
 """Files that others read while they are written anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -4,8 +4,6 @@ The kubelet notes what Allocate answers, and starts a container again with it, a
 anew meanwhile, that device file may be of another pair's VF.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ kubelet knows it again when VFs are made anew or a driver is loaded again. It is
 part of another pair.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import time

@@ -6,8 +6,6 @@ classes of the tables when this module is loaded, so there is no generated code,
 protobuf only. Fields that are not in the tables are kept and ignored, as protobuf demands.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory

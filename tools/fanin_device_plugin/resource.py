@@ -1,7 +1,5 @@
 """One resource class as a device plugin: the service v1beta1.DevicePlugin on a socket of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

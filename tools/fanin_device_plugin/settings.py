@@ -1,7 +1,5 @@
 """The settings of the device plugin, a file in TOML."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

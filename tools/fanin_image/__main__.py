@@ -2,8 +2,6 @@
 if a file can not be written.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

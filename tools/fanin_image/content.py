@@ -4,8 +4,6 @@ Each is a layer, so that a new version of Fanin moves the last one only. All is 
 is run: packages are unpacked, C is compiled by a cross compiler, device code by `fanin_nic.daemon.cross`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """A compiler for arm64 on x86-64: Debian's, unpacked into a folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from . import packages

@@ -5,8 +5,6 @@ Sources: OCI image-spec 1.1, image-layout.md, manifest.md, config.md, layer.md.
 Record 0074 (docs/decisions) says why images are made without a builder.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

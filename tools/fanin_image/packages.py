@@ -4,8 +4,6 @@ apt runs with a state of its own, so that it knows of nothing but the release th
 signature, and by that the SHA-256 of each package.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

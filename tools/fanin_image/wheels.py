@@ -1,7 +1,5 @@
 """Python packages for an image: those that Fanin needs, in the versions of this environment, and Fanin itself."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """`python -m fanin_reference ADDRESS`: the switch at an address of this host, until it is told to end."""
 
-from __future__ import annotations
-
 import argparse
 import select
 import socket

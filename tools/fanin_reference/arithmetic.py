@@ -1,7 +1,5 @@
 """What a position computes (section 12): a left fold over the data of the children, element by element."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """What a device holds and sends: jobs, and packets out. Sockets and the clock are the caller's."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The records of a device: jobs, their children, and their slots."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Joining a job, leaving it, and its end (sections 10 and 11)."""
 
-from __future__ import annotations
-
 import ipaddress
 
 from fanin_reference import packets, spec

@@ -1,7 +1,5 @@
 """Packets of the offload: the datagram from the BTH to the ICRC (sections 2 and 3)."""
 
-from __future__ import annotations
-
 import socket
 import zlib
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Packets about a position: the slot rule, contributions, results, and what a PROBE is answered (sections 5 to 8)."""
 
-from __future__ import annotations
-
 from fanin_reference import arithmetic, membership, spec
 from fanin_reference.device import Device
 from fanin_reference.job import NOBODY, Job, Named, Slot, State

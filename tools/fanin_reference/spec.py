@@ -1,7 +1,5 @@
 """The tables of SPEC.md, read from its text. Nothing else of Fanin is known here."""
 
-from __future__ import annotations
-
 import re
 from importlib import resources
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A switch that is the top of its tree: packets in, packets out (sections 5, 10.5 and 11)."""
 
-from __future__ import annotations
-
 from fanin_reference import membership, packets, positions, spec
 from fanin_reference.device import Device, Outgoing
 from fanin_reference.job import NEVER, Job, State

@@ -1,7 +1,5 @@
 """Errors of the command: a name, the cause, the remedy."""
 
-from __future__ import annotations
-
 
 class ToolError(Exception):
     """A failure that the user can act on.

@@ -1,7 +1,5 @@
 """The files by which Linux shows itself, /proc and /sys. A container or a hardened service may see them in part."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin_tools.errors import ToolError

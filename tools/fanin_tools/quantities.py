@@ -1,7 +1,5 @@
 """Numbers with units: sizes and rates are parsed; sizes, durations and counts are rendered for people."""
 
-from __future__ import annotations
-
 import re
 
 from fanin_tools.errors import UsageError

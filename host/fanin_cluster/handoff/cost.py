@@ -6,8 +6,6 @@ the next stage works on the chunk before: all stages once for a chunk, and then 
 counted, and no rate of PCIe or of a path that crosses the processors.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

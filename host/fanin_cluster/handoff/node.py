@@ -5,8 +5,6 @@ one process leads: it has the connection to the other server. What it hears ther
 Record 0096 (docs/decisions) says why one process for each GPU.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

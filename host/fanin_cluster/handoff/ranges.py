@@ -1,7 +1,5 @@
 """Ranges of bytes: cutting, and what two sets of ranges have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -6,8 +6,6 @@ class was used. The i-th first GPU is linked with the i-th second GPU. GPUs are 
 the first k of them use as many NICs as there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest

@@ -11,8 +11,6 @@ from a multiple of 64 bytes on. Both are handed over by `Streams.carry`.
 The type is that of numpy ("<f4"), or torch's name of it ("torch.bfloat16").
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

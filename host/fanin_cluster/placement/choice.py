@@ -16,8 +16,6 @@ scores the one wins that the job fills best, and then the first.
 Record 0085 (docs/decisions) says why `total` is the default.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

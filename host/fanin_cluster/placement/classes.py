@@ -6,8 +6,6 @@ class, since the workers of a job must not need a route between subnets. Where s
 NUMA node are one class; a server whose NICs are in one NUMA node then has a single class.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -12,8 +12,6 @@ The document passes the PCI address by `--devices`. A device that a container is
 the verbs device of that address here, and the address is told by a variable and by an annotation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network

@@ -4,8 +4,6 @@ All states of three nodes with two classes and 0 to 4 free pairs of each are enu
 a page its table is written anew.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

@@ -10,8 +10,6 @@
 | PROC/driver/nvidia/gpus/GPU/information | the id of the GPU: "GPU UUID: GPU-..." |
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ connects them, and 1 if their NICs differ. Sets grow from each free pair by the 
 wins that leaves the fewest pairs on the NICs that it uses, so that whole groups stay free for larger containers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fanin_cluster.placement.classes import Pair, PlacementInvalid

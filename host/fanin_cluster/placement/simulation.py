@@ -4,8 +4,6 @@ A job is given its class when it is created, as the document has it, and waits f
 until its pairs are free. So a class that is chosen badly costs time. Time is in units of the mean run time of a job.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from dataclasses import dataclass

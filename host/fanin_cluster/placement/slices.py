@@ -15,8 +15,6 @@ Names of devices are DNS labels, so that "_" becomes "-". Where a source does no
 Source: kubernetes.io/docs/reference/node/dra-standard-device-attributes.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -16,8 +16,6 @@ The two of the kubelet take the fullest node with enough free GPUs, as the other
 does not see more of a node than numbers.
 """
 
-from __future__ import annotations
-
 import csv
 import random
 import sys

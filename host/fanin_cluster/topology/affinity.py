@@ -1,7 +1,5 @@
 """Which GPUs belong to which NIC."""
 
-from __future__ import annotations
-
 from fanin_cluster.topology.machine import Component, Machine, Nearness, distance, nearness
 
 

@@ -13,8 +13,6 @@ told otherwise, which changes the number of bridges on a way, but no class. It d
 Source: doc/hwloc.doxy and hwloc/topology-xml.c of hwloc.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

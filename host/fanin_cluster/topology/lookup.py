@@ -1,7 +1,5 @@
 """Components by the names that people give them: in settings, on a command line, in the ids of other programs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 

@@ -16,8 +16,6 @@ without RDMA is known. A GUID that is missing says nothing: NCCL takes it from t
 Source: src/graph/xml.cc and topo.cc of NCCL; src/transport/net_socket.cc.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin_cluster.topology.machine import Component, Kind, Link, Machine, TopologyInvalid, name_components

@@ -1,7 +1,5 @@
 """What PCI says of a function: its address, its class, the rate of its link."""
 
-from __future__ import annotations
-
 import re
 
 from fanin_cluster.topology.machine import Kind

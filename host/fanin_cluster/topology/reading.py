@@ -1,7 +1,5 @@
 """A machine from any of the sources: the root element of a file says its format."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin_cluster.topology import hwloc_xml, nccl_xml

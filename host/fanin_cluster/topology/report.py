@@ -1,7 +1,5 @@
 """A machine as data for tables and for programs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -16,8 +16,6 @@
 Links between GPUs are not in sysfs.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The bandwidth between nodes: an adjacency matrix [65], of which little is measured anew after a failure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

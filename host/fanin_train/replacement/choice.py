@@ -1,7 +1,5 @@
 """Which idle node takes the place of a failed one: F9 to F11, and several failures one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum

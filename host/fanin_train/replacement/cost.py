@@ -1,7 +1,5 @@
 """How long an iteration takes with a candidate in the place of a failed node: t = t_comm + t_comp [124] [127]."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

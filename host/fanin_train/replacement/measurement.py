@@ -1,7 +1,5 @@
 """The bandwidth of pairs of processes, measured by Fanin's own traffic: broadcasts in jobs of two ranks."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 

@@ -4,8 +4,6 @@ The first four are those of Alibaba's cluster of 2023 (github.com/alibaba/cluste
 names are public; its G2 and G3 are not. The others are in the text [87], or beside what it names.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """What is known of nodes and of the tasks that they run: the monitoring information of [8], [83], [103]."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 

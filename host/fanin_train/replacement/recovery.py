@@ -11,8 +11,6 @@ that was lost. A member that has completed the last step sends the state to thos
 Records 0089 and 0098 (docs/decisions) say why a pool, and why the end takes two agreements.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """What the processes tell each other when they agree: a row of each, of equal length."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -6,8 +6,6 @@ the ring, as one probe per type gives them, and must estimate those of other typ
 the true one.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The parts of a training's state: what has state_dict and load_state_dict, as in torch; arrays; numpy's generators."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Mapping
 from typing import Any

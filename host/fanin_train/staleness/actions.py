@@ -1,7 +1,5 @@
 """What a node asks its driver to do. The driver does it in this order."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The vector clock of a node: what each node has finished, as far as this one knows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 NEVER = 1 << 62  # the order of a node for which nobody waits

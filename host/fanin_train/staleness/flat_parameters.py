@@ -1,7 +1,5 @@
 """The parameters of a module as one flat array in the memory of the host, and their gradients as another."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """The gradients that a node has received: each is applied once, in a defined order."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any

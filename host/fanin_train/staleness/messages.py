@@ -1,7 +1,5 @@
 """What nodes say to each other. The table is that of docs/staleness.md; a step is one of the document."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -15,8 +15,6 @@ times, over all members,
 With 0 no node uses parameters before all have finished the order that made them: that is synchronous training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

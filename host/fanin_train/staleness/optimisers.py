@@ -3,8 +3,6 @@
 Each is arithmetic of numpy in the type of the parameters, in one order: equal gradients give equal bits.
 """
 
-from __future__ import annotations
-
 from typing import Protocol, runtime_checkable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The parameters of one node with their optimiser: what the actions Step and Adopt do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Which form of the protocol a node follows: as the document says it, or repaired."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import StrEnum
 

@@ -4,8 +4,6 @@ What the forms of the protocol differ in is decided here, by `Rules`. The text e
 global order is the smallest that a node has finished, with the parameters of that node, the lowest rank among equals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ each device its address and verbs device; `token`, a file; `detection`, in secon
 kernel calls it; `files`, those of the device code when the program began.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

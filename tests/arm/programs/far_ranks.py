@@ -6,8 +6,6 @@
 `calls` and `wrong`.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import sys

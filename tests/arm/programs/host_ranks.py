@@ -7,8 +7,6 @@ its programs; `options`, of the fabric; `demo`, of the demonstration.
 is JSON: `devices`, what executes the process of each device; `demo`, what `fanin demo --json` says.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

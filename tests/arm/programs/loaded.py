@@ -4,8 +4,6 @@ It prints JSON: `cpu`, LLVM's name of the processor; `compiled`, the functions t
 the same counter finds where one has to be compiled.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

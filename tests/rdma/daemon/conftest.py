@@ -1,7 +1,5 @@
 """A fabric of one NIC, with a guest beside it, for all tests of this folder; connections of the two."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 

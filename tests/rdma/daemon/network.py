@@ -5,8 +5,6 @@ the emulator's tap interface, the guest's kernel with rxe. Loss is a rule of nft
 super-packets as one packet each.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

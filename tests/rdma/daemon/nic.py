@@ -1,7 +1,5 @@
 """An end of a connection under test: a program on `fanin.verbs`, with a queue pair of a NIC that is a daemon."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fanin.verbs import AH, CQ, GID, MR, PD, QP, SGE, AHAttr, Context, GlobalRoute, QPAttr, QPInitAttr, RecvWR, SendWR

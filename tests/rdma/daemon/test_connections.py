@@ -1,8 +1,6 @@
 """A program on the NIC's daemon, and one on rxe: every operation, both ways. The tests are those of the transport
 without a daemon, on this network."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_wire.verbs import RequestOpcode

@@ -1,7 +1,5 @@
 """perftest between the NIC, with the verbs library preloaded, and rxe: the same program on both ends, unchanged."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

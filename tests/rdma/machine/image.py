@@ -3,8 +3,6 @@
 It is made once, in half a minute, and stays as it is; whoever wants newer packages removes the folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 Archives can stand one behind the other, so that what changes is not packed with what stays.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """Debian packages by name: from the archive into a folder, with nothing installed on this machine."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

@@ -4,8 +4,6 @@ The emulator's CPU lacks what this machine's may have, so device code is compile
 are. That takes a minute or two, and the cache keeps it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Equal jobs share a link equally. Shares are counted in virtual time, so a seed always gives the same shares."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

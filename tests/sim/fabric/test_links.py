@@ -1,7 +1,5 @@
 """Links that take time: rate, queueing, propagation, forwarding, and counters of traffic."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

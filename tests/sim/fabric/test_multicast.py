@@ -1,7 +1,5 @@
 """Results by multicast: each switch sends each result once; lost results are sent again one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

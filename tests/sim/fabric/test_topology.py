@@ -1,7 +1,5 @@
 """Topologies, and the placement of a job."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_sim.fabric.placement import Hop, Placement

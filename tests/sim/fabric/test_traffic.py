@@ -1,7 +1,5 @@
 """The traffic of a run without faults: each payload byte as often as the algorithm says, and no PROBE."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

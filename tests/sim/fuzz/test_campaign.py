@@ -1,7 +1,5 @@
 """Campaigns of the schedule fuzzer: no findings on the real engine, every kind of fault, repeatable seeds."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

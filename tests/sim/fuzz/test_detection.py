@@ -1,7 +1,5 @@
 """The schedule fuzzer finds defective engines, and shrinks the schedule to the faults that are needed."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

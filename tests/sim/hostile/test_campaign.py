@@ -1,8 +1,6 @@
 """Campaigns of hostile packets: every kind of attack is made, every reason to drop a packet is met, a seed repeats its
 life, and the judge finds what a device must not do."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Lives under attack: none violates what must hold. Mutants of the transport run this file."""
 
-from __future__ import annotations
-
 from fanin_sim.hostile.life import Life
 
 LIVES = 200

@@ -1,7 +1,5 @@
 """Every collective over every shape, with loss: each rank receives the blocks that the table of collectives says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

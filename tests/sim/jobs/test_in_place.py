@@ -1,8 +1,6 @@
 """Results are written over input data while packets are lost. Data that may have to be sent again must not be
 overwritten."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 """Within one node no packet is sent. A chunk may therefore be longer than that of a packet; a slot then takes
 several payload buffers."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_nic.engine.engine import Limits

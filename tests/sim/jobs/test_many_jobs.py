@@ -1,7 +1,5 @@
 """Many jobs on the same devices, some of them overlapping, used in different orders by different ranks."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The cost of a late rank and of a lost packet, in packets and in virtual time, with the default intervals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Reproducible modes: the bits of the result depend neither on the times of posting nor on lost packets."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_sim.fabric.packet_faults import Faults

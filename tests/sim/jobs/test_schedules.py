@@ -4,8 +4,6 @@ The simulator checks the invariants of slots and of memory after every event (`f
 prints its seed; the same seed repeats the run.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

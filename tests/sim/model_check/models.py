@@ -5,8 +5,6 @@
 runs all searches, which takes minutes, and writes the numbers of states into docs/models.md.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The model checker searches all instances of the real engine. Numbers of states are printed (pytest -s)."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_sim.model_check.explorer import Explorer, main

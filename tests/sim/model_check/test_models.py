@@ -1,7 +1,5 @@
 """The models of shared memory hold, and spin finds the fault of each broken variant."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

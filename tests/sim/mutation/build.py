@@ -4,8 +4,6 @@ The copy lies beside the machine code of the sound engine, and its own machine c
 a change of the engine, of the simulator or of the list compiles.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

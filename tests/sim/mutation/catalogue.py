@@ -1,7 +1,5 @@
 """The list of mutants."""
 
-from __future__ import annotations
-
 from tests.sim.mutation import (
     faults_of_data_ahead,
     faults_of_groups,

@@ -1,7 +1,5 @@
 """Faults in data that go ahead of their result (SPEC.md, section 7.5)."""
 
-from __future__ import annotations
-
 from tests.sim.mutation.mutant import Mutant, explorer, test
 
 EARLY_RESULT, TREE = "engine/packets/early_result.py", "engine/packets/tree.py"

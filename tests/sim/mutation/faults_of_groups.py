@@ -1,7 +1,5 @@
 """Faults in results by multicast."""
 
-from __future__ import annotations
-
 from tests.sim.mutation.mutant import Mutant, test
 
 MULTICAST = "engine/output/multicast.py"

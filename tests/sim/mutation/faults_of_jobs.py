@@ -1,7 +1,5 @@
 """Faults in the life of a job: checks of senders, joining, leaving, leases, tombstones."""
 
-from __future__ import annotations
-
 from tests.sim.mutation.mutant import Mutant, explorer, test
 
 PARSE, LEAVE = "engine/packets/parse.py", "engine/jobs/leave.py"

@@ -1,7 +1,5 @@
 """Faults in the local reduction of all ranks of a node, and in early delivery to them."""
 
-from __future__ import annotations
-
 from tests.sim.mutation.mutant import Mutant, test
 
 LOCAL_REDUCE = "engine/requests/local_reduce.py"

@@ -1,7 +1,5 @@
 """Faults in a ring: acknowledgements, what they free, and what is sent again."""
 
-from __future__ import annotations
-
 from tests.sim.mutation.mutant import Mutant, explorer, test
 
 RING, COMPLETE = "engine/packets/ring.py", "engine/segments/complete.py"

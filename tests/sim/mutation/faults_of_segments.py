@@ -1,7 +1,5 @@
 """Faults in how a segment is put together: slots, windows, bitmaps, results, arithmetic, recovery in a tree."""
 
-from __future__ import annotations
-
 from tests.sim.mutation.mutant import Mutant, explorer, test
 
 SLOTS, TREE = "engine/slots/slot_rule.py", "engine/packets/tree.py"

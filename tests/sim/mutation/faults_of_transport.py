@@ -1,8 +1,6 @@
 """Faults in the transport of ordinary RDMA traffic. Random schedules catch them, or the judge of hostile packets, or a
 test of one case."""
 
-from __future__ import annotations
-
 from tests.sim.mutation.mutant import Mutant, test
 
 SCHEDULES = test("sim/rdma/test_schedules.py::test_nothing_is_violated")

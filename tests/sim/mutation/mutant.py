@@ -1,7 +1,5 @@
 """A mutant: the text of the engine that it replaces, the new text, and the check that must fail."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 ON = "MUTANT"  # in the new text: the condition that this mutant is switched on

@@ -3,8 +3,6 @@
 `build` copies this file into the package as `fanin_nic.native.mutant`. Whoever imports it has the number 0: none.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 

@@ -3,8 +3,6 @@
 Number 0 of each check is the sound engine, from the same machine code as the mutants.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

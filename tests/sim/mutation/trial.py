@@ -7,8 +7,6 @@ trial runs in a fork of this process, so that trials can not affect each other a
 of JSON: number, check, exit code, output.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

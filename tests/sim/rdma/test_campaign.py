@@ -1,7 +1,5 @@
 """Campaigns: every kind of fault happens, a seed repeats its schedule, a violation is explained."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Random schedules of the transport: none violates what must hold. The mutants of the transport run this file."""
 
-from __future__ import annotations
-
 from fanin_sim.rdma.plan import plan_of
 from fanin_sim.rdma.schedule import ScheduleRunner, describe
 

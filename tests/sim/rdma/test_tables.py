@@ -1,7 +1,5 @@
 """A schedule stays in the tables of its world, and a plan of another topology, which would not, is refused."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import numpy as np

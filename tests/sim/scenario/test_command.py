@@ -1,7 +1,5 @@
 """The command `fanin sim`: its options, tables, JSON and traces."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Large fabrics: 256 nodes under three levels of switches, and the report."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The load of `fanin bench engine` consists of real packets, all of which are processed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The devices of trainings, and the training that nothing happens to. The long forms are for `make training` only."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -7,8 +7,6 @@ to fail it prints the seconds from the failure to the end of the next step of al
 those of a run without failure, bit by bit. Needs root. Minutes, on a machine that does nothing else.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import sys

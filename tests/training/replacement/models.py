@@ -1,7 +1,5 @@
 """What trainees learn: a linear model in numpy, and a network of PyTorch with dropout and Adam."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

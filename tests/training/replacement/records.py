@@ -1,7 +1,5 @@
 """A cluster of a few nodes, as records."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fanin_train.replacement.bandwidth import Bandwidths

@@ -1,7 +1,5 @@
 """A training in processes of its own, which are killed and stopped, and what they have said."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

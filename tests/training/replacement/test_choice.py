@@ -1,7 +1,5 @@
 """The choice of a replacement: what founding document 004 says, by its paragraphs, and what holds for any cluster."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A worker of a training is killed. The losses are those of a run without failure, bit by bit (more: make training)."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """More that happens to a training: several failures, a process that is stopped, lost spares. For `make training`."""
 
-from __future__ import annotations
-
 import importlib.util
 import signal
 from collections.abc import Iterator

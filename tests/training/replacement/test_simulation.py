@@ -1,7 +1,5 @@
 """The simulation of failures: it is seeded, and each choice in it is the one of the text (it raises if one is not)."""
 
-from __future__ import annotations
-
 import pytest
 
 from fanin_train.replacement import simulation

@@ -1,7 +1,5 @@
 """The state that a replacement gets: whatever a training has, and nothing that runs code."""
 
-from __future__ import annotations
-
 import collections
 import pathlib
 from typing import Any

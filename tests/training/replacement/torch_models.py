@@ -1,7 +1,5 @@
 """The network of PyTorch of a trainee: some 100,000 parameters, dropout, Adam."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

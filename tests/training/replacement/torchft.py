@@ -7,8 +7,6 @@ who is left, is on the first one. Prints the seconds from the kill of a member t
 train, and whether the losses are those of a run without failure, bit by bit. Needs root, torch and torchft.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -5,8 +5,6 @@ ADDRESS is that of its own node. Spares compute as well, and add zeros. FOLDER i
 the first step: a member that comes later would have to get the state of the others.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

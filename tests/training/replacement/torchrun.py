@@ -6,8 +6,6 @@ Three nodes in namespaces, with one worker each. Prints the seconds from the kil
 workers. Needs root, and torch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -2,8 +2,6 @@
 checkpoint after each step, and goes on from it when torchrun starts it again. Rank 1 kills itself once, in step 3.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -11,8 +11,6 @@ Faults: `kill=STEP`, `stop=STEP`: it kills or stops itself in the middle of the 
 LIMIT: seconds after which a process that stands still is taken for lost.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

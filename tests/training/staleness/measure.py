@@ -7,8 +7,6 @@ PostLocalSGD of PyTorch beside it: with random pauses, and with one rank that is
 Minutes, on a machine that does nothing else.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import os

@@ -5,8 +5,6 @@
 Each rank writes FOLDER/RANK.npz. Events between ranks are files of the folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

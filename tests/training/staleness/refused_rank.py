@@ -5,8 +5,6 @@
 Each rank writes FOLDER/RANK.npz.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

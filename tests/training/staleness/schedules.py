@@ -1,7 +1,5 @@
 """Random schedules: nodes, network, pauses, deaths, leaves and joins, all from one seed."""
 
-from __future__ import annotations
-
 import random
 
 from fanin_train.staleness.rules import Rules, by_synchronisation, literal, repaired

@@ -3,8 +3,6 @@
 Some hundred schedules by default; 100,000 with FANIN_TEST_TRAINING=full (`make training`).
 """
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ProcessPoolExecutor
 

@@ -1,7 +1,5 @@
 """`fanin train-sim` as a user meets it, and what is compared by it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The parameters of a module of PyTorch as a flat array: a module that has left it is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make .venv/.with-torch")

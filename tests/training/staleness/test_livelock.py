@@ -1,7 +1,5 @@
 """The document's protocol stands still; the repaired one does not. The numbers are those of docs/staleness.md."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Training by real processes over real devices: four nodes below a switch, on loopback."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json

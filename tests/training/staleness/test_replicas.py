@@ -1,7 +1,5 @@
 """What the parameters are: equal bits where they must be, the sum of all gradients where not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

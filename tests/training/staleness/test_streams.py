@@ -1,7 +1,5 @@
 """Streams between nodes whose devices are a script: a message comes when its source and its receiver have posted it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from types import SimpleNamespace

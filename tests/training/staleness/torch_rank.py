@@ -8,8 +8,6 @@ parameters in float32 in the memory of the host.
 Each rank writes FOLDER/RANK.npz: "BITS at BOUND" for each model, and "BITS expected".
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every agent offers: the requests of `fanin_wire.agent`, answered."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from fanin_wire.agent import Answer

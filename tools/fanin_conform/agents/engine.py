@@ -1,7 +1,5 @@
 """The agent of an engine in this process: ranks that post as programs on hosts do, in virtual time."""
 
-from __future__ import annotations
-
 import functools
 import ipaddress
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """An agent that is a process: at a TCP port, or a command that speaks on its standard input and output."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import select

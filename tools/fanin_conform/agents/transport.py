@@ -1,7 +1,5 @@
 """The agent of a transport in this process: queue pairs of ordinary traffic, as programs of its host have them."""
 
-from __future__ import annotations
-
 import functools
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Data ahead of the result (section 7.5)."""
 
-from __future__ import annotations
-
 from fanin_conform.below import JobBelow
 from fanin_conform.job import DATA, ONE, WANTS, Job, f32
 from fanin_conform.script import script

@@ -1,7 +1,5 @@
 """Every operation with every type, against the oracle in numpy; NaN, zeros, rounding, wrapping."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 

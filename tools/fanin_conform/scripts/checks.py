@@ -1,7 +1,5 @@
 """What keeps strangers, stale packets and other jobs out."""
 
-from __future__ import annotations
-
 from fanin_conform.job import DATA, ONE, WANTS, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import Tester

@@ -1,7 +1,5 @@
 """Duplicates, positions, stored results, and the window."""
 
-from __future__ import annotations
-
 from fanin_conform.job import ALL, DATA, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import Tester

@@ -1,7 +1,5 @@
 """Errors, aborts and tombstones."""
 
-from __future__ import annotations
-
 from fanin_conform.job import Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import ANY, Tester

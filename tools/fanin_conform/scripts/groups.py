@@ -1,7 +1,5 @@
 """One RESULT for all children, by the multicast group of the device (section 7.4)."""
 
-from __future__ import annotations
-
 from fanin_conform.job import ALL, DATA, WANTS, Job, f32
 from fanin_conform.profile import LeftOut
 from fanin_conform.script import script

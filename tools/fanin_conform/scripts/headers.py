@@ -1,7 +1,5 @@
 """Headers, ICRC and packets that are malformed."""
 
-from __future__ import annotations
-
 from fanin_conform import datagram
 from fanin_conform.job import ALL, DATA, WANTS, Job, f32
 from fanin_conform.script import script

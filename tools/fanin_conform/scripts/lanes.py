@@ -1,7 +1,5 @@
 """A device with several lanes: each is a device of its own behind one address."""
 
-from __future__ import annotations
-
 from fanin_conform.job import Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import Tester

@@ -1,7 +1,5 @@
 """The largest of everything."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_conform.job import Job, f32

@@ -1,7 +1,5 @@
 """Joining a job, refusals, the state of a job, leaving."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fanin_conform.job import Job, f32

@@ -1,7 +1,5 @@
 """A switch below a switch: what it asks and tells its parent, and what it passes down."""
 
-from __future__ import annotations
-
 from fanin_conform.below import UP, JobBelow
 from fanin_conform.datagram import Dissected, unpack
 from fanin_conform.job import ALL, DATA, ONE, WANTS, Job, f32

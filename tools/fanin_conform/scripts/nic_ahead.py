@@ -1,7 +1,5 @@
 """Data ahead of the result at a NIC of a tree (section 7.5)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fanin_conform.host import DATA, EARLY, ONE, WANTS, NicTree, f32

@@ -1,7 +1,5 @@
 """Arithmetic at a NIC: the ranks of a node, for every operation and type, in a tree and with all ranks on the node."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

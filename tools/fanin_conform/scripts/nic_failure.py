@@ -1,7 +1,5 @@
 """Failure at a NIC of a tree: what its ranks learn, and what its parent hears."""
 
-from __future__ import annotations
-
 import ipaddress
 
 from fanin_conform.host import NicTree, f32

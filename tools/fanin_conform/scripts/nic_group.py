@@ -1,7 +1,5 @@
 """A NIC that hears the multicast group of its parent (section 7.4)."""
 
-from __future__ import annotations
-
 from fanin_conform.host import ALL, DATA, WANTS, NicTree, f32
 from fanin_conform.profile import LeftOut
 from fanin_conform.script import tree_script

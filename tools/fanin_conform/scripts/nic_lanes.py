@@ -1,7 +1,5 @@
 """A NIC of several lanes in a tree: membership of each lane, and how a message is cut."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_conform.host import CLASSES, DATA, WANTS

@@ -1,7 +1,5 @@
 """Membership of a NIC in a tree: CONFIG, its answers, LEAVE, keep-alives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fanin_conform import datagram

@@ -1,7 +1,5 @@
 """Recovery at a NIC of a tree: it asks before it sends again, and how often."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Segments of a NIC in a tree: what it sends for its ranks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

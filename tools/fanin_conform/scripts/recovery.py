@@ -1,7 +1,5 @@
 """Recovery: what a device answers to PROBE."""
 
-from __future__ import annotations
-
 from fanin_conform.job import ALL, DATA, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import ANY, Tester

@@ -1,7 +1,5 @@
 """The last node of a ring below a switch: a node of the ring to its neighbours, a child of a tree to its parent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

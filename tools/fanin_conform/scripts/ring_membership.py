@@ -1,7 +1,5 @@
 """Membership, silence and failure at a node of a ring."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Segments of a node of a ring: it starts, adds, completes, and passes on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

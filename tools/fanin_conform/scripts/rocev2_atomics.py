@@ -1,7 +1,5 @@
 """Atomics at the responder: what is computed, what is answered, and what a repetition is answered with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fanin_conform.script import verbs_script

@@ -1,7 +1,5 @@
 """Packets of ordinary traffic that are none: each is dropped without an answer, and harms nobody."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from fanin_conform import datagram

@@ -1,7 +1,5 @@
 """Requests that a responder refuses: which NAK, and what it leaves alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from fanin_conform.script import verbs_script

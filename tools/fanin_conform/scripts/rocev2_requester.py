@@ -1,7 +1,5 @@
 """The requester of a connection: segmentation, acknowledgements, going back, time-outs, RNR, responses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fanin_conform.script import verbs_script

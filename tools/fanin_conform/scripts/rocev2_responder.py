@@ -1,7 +1,5 @@
 """The responder of a connection: order, acknowledgements, NAKs, repeated requests, reads."""
 
-from __future__ import annotations
-
 from fanin_conform.script import verbs_script
 from fanin_conform.verbs.packets import LAST_PSN
 from fanin_conform.verbs.pair import MTU, Pair, parts

@@ -1,7 +1,5 @@
 """Unreliable connections and datagrams: nothing is acknowledged, and what does not fit is dropped."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fanin_conform.script import verbs_script

@@ -1,7 +1,5 @@
 """A segment from its contributions to its results."""
 
-from __future__ import annotations
-
 from fanin_conform.job import ALL, DATA, NONE, ONE, WANTS, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import Tester

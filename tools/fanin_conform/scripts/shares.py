@@ -1,7 +1,5 @@
 """Shares of a device: what one child can not take, and records that give way."""
 
-from __future__ import annotations
-
 from fanin_conform.datagram import Dissected
 from fanin_conform.job import Job, f32
 from fanin_conform.profile import LeftOut

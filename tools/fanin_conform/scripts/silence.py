@@ -1,7 +1,5 @@
 """Neighbours that fall silent, keep-alives, and jobs that age out."""
 
-from __future__ import annotations
-
 import ipaddress
 from typing import Any
 

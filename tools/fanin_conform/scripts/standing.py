@@ -1,7 +1,5 @@
 """A device that drains, and one that stood still: what only a target that can make it so has scripts for."""
 
-from __future__ import annotations
-
 from fanin_conform.job import Job, f32
 from fanin_conform.script import script
 from fanin_conform.scripts.silence import told

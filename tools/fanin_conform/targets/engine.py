@@ -1,7 +1,5 @@
 """The engine of a switch or a NIC in this process, in virtual time: a run takes no longer than its computations."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections import deque
 

@@ -1,7 +1,5 @@
 """Targets by name, as on the command line."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from pathlib import Path

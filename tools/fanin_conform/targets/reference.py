@@ -1,7 +1,5 @@
 """The switch in plain Python in this process, in virtual time."""
 
-from __future__ import annotations
-
 from collections import deque
 
 from fanin_conform.agents.agent import Agent

@@ -1,7 +1,5 @@
 """The switch in Verilog: it is no part of the distribution, so it is taken from the checkout that this file lies in."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import sys

@@ -1,7 +1,5 @@
 """What every target offers: datagrams from addresses of the tester to the device, and back."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 from fanin_conform.agents.agent import Agent

@@ -1,7 +1,5 @@
 """The transport of a NIC for ordinary traffic, in this process, on whose memory its actions are carried out."""
 
-from __future__ import annotations
-
 import ctypes
 from collections import deque
 

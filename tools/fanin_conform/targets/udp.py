@@ -1,7 +1,5 @@
 """A device at an address: datagrams to its UDP port 4791, from several addresses of this host."""
 
-from __future__ import annotations
-
 import ipaddress
 import select
 import socket

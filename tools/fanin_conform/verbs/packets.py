@@ -1,7 +1,5 @@
 """Packets of ordinary traffic, taken apart by the tables of `fanin_wire.rocev2`."""
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A queue pair of the device under test, and the tester as the other side of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scapy.packet import Packet, Raw

@@ -5,8 +5,6 @@ that the device has looked at all packets before. It is asked twice, because a d
 at once. So a device must answer READ, which every RoCE device does.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A lower bound of the time of an allreduce, for any implementation with as many cores as the device uses."""
 
-from __future__ import annotations
-
 import os
 
 from fanin_tools.bench import memory

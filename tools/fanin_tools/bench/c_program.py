@@ -1,7 +1,5 @@
 """The rank program of the benchmark in C: compiled when it is measured, as a user would compile a program."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

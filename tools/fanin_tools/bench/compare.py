@@ -1,7 +1,5 @@
 """Measure all contenders in turns, size after size, so that other load of the machine affects all of them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
 """The contenders of a comparison: Fanin in each variant, every installed peer, and every peer with the MPI shim, which
 offloads its collectives to the devices."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -5,8 +5,6 @@ is a job of its own, because a device learns the properties of a network for eac
 sent without loss and does not count.
 """
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import dataclass, field
 

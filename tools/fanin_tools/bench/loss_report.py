@@ -1,7 +1,5 @@
 """Goodput against loss as a table, for a terminal and in Markdown, and as a plot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

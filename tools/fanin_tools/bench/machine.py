@@ -1,7 +1,5 @@
 """The machine on which a measurement runs."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """The speed at which this machine reads and writes memory, with one core and with several."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

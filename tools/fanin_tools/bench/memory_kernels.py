@@ -1,7 +1,5 @@
 """Compiled loops of the memory measurement, so that no Python code runs between two readings of the clock."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.native.compiled import compiled

@@ -4,8 +4,6 @@ The shim may leave a call to the MPI, whose time must not count as that of the d
 end is compared with the calls that were made.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

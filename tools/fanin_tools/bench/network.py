@@ -1,7 +1,5 @@
 """A network without devices, and processes on its hosts that run at the same time for one measurement."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import mmap

@@ -5,8 +5,6 @@ no memory. With more processes than cores the ranks must wait by yielding. MPICH
 requested, as by mpi4py, and spins otherwise. Open MPI needs an option if it can not see the number of processes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

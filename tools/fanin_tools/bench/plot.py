@@ -1,7 +1,5 @@
 """A comparison as a picture: latency and bandwidth against size, with quartiles and the bound."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Throughput of the UDP port alone between two processes: super-packets, headers and ICRCs, no engine, no DMA."""
 
-from __future__ import annotations
-
 import ipaddress
 import statistics
 from dataclasses import dataclass

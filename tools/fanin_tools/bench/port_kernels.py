@@ -1,8 +1,6 @@
 """The compiled ends of a stream of packets through two ports. The receiver counts packets in shared memory, and the
 sender keeps a window, so that no packet is lost for want of buffers."""
 
-from __future__ import annotations
-
 from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled

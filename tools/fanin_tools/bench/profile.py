@@ -1,7 +1,5 @@
 """Profile of the devices in an allreduce: their time by stage, from counters that they enable on request."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass

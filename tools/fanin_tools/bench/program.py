@@ -3,8 +3,6 @@
 A time is that of the whole command: from the start of the launcher to its end.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -14,8 +14,6 @@ each with one line:
 Between commands the rank sleeps in a read, so that a contender that waits takes no time from the one that is measured.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import socket

@@ -1,7 +1,5 @@
 """A comparison as a table: for a terminal and for the documentation."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

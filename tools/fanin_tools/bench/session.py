@@ -1,7 +1,5 @@
 """The session of one contender: its ranks are started once, measure in each turn of the contender, and are ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import selectors

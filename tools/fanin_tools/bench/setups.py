@@ -1,7 +1,5 @@
 """The set-ups of a comparison, the message sizes, and the numbers of repetitions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fanin_tools.errors import UsageError

@@ -5,8 +5,6 @@ instructions of a cycle. b is made of bytes through vector registers: it is scal
 core loads in a cycle. docs/sizing.md says what each number is, where it comes from, and why the result may be wrong.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

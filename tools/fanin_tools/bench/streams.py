@@ -3,8 +3,6 @@
 A program in C (streams_program.c) makes the calls of both in turns, in one process for each rank.
 """
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The command `fanin`. Each subcommand imports its modules when it runs, so that help and completion are quick."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

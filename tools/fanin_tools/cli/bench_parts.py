@@ -1,7 +1,5 @@
 """Subcommands of `fanin bench` for parts of the data path alone, and for goodput while packets are lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """The schedule fuzzers on the command line: a campaign as tables, and one schedule event by event."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`fanin capture`: the packets of running devices, as a file for Wireshark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`fanin device status|drain`: one device by its control socket, however it was started."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`fanin dissector`."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`fanin doctor`."""
 
-from __future__ import annotations
-
 import typer
 
 from fanin_tools.cli import options

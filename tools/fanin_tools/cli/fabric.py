@@ -1,7 +1,5 @@
 """`fanin fabric up|status|restart|drain|down`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Options that name a file or a folder to write: whether it can be written is checked before any work."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`fanin sim --fuzz` and `fanin sim --trace`: the schedule fuzzer, and one schedule event by event."""
 
-from __future__ import annotations
-
 from rich.table import Table
 
 from fanin_sim.fuzz import FuzzTally, prepare, replay, run

@@ -1,7 +1,5 @@
 """The help of `fanin`: two columns, which fit into 80 characters, and the commands in groups."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import Any

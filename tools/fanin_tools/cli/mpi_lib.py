@@ -1,7 +1,5 @@
 """`fanin mpi-lib`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

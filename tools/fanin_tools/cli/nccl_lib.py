@@ -1,7 +1,5 @@
 """`fanin nccl-lib`."""
 
-from __future__ import annotations
-
 from fanin_tools.cli import options
 from fanin_tools.cli.output import print_json, reporting
 

@@ -1,7 +1,5 @@
 """Output for the user: results on the standard output, progress and errors on the error output."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import json

@@ -1,7 +1,5 @@
 """`fanin sim --rdma`: schedules of ordinary RDMA traffic, and one of them event by event."""
 
-from __future__ import annotations
-
 from rich.table import Table
 
 from fanin_sim.rdma import RdmaTally, prepare, replay, run

@@ -1,7 +1,5 @@
 """The report of a simulated collective as three tables."""
 
-from __future__ import annotations
-
 from rich.table import Table
 
 from fanin_sim.scenario.link_traffic import ByteRange, LevelTraffic

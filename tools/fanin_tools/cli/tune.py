@@ -1,7 +1,5 @@
 """`fanin tune`: measures which collectives of MPI programs the devices do faster than the MPI, and keeps the answer."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Annotated

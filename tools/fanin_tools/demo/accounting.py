@@ -1,7 +1,5 @@
 """The traffic and the slots of a job: the difference of the status of all devices before and after."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """One verified allreduce for each route, in the same worker pool on the same fabric."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every collective over every route, and every operation with every type that it supports, verified bit for bit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Several jobs on the same devices at once, which share them fairly; and overlapping groups of one job."""
 
-from __future__ import annotations
-
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import Placement

@@ -1,7 +1,5 @@
 """An allreduce over a tree with two levels of switches. Each switch sends the message up once."""
 
-from __future__ import annotations
-
 from fanin_tools.demo.allreduce import Task, placement_of, run_route
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.fabric.generate import Plan, Shape

@@ -1,7 +1,5 @@
 """A query of the progress of a collective while a rank is missing: the device names the ranks that it waits for."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The results of a demonstration as tables that fit into 80 columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rich.table import Table

@@ -1,7 +1,5 @@
 """Rounded sums, several times with ranks that are late at random: the bits are the same in every run."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Each network is a fabric of its own. Where the machine allows namespaces, its li
 the plain switch is a bridge of the kernel, which knows nothing of Fanin. Elsewhere all is on loopback.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

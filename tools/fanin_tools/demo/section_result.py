@@ -1,7 +1,5 @@
 """The result of a section of the demonstration, as a row of a table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

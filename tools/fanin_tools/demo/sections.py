@@ -1,7 +1,5 @@
 """The demonstration: its sections one after the other, in the same worker pool."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

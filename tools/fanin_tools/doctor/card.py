@@ -8,8 +8,6 @@ Sources: pci.ids; Documentation/ABI/testing/sysfs-class-net (phys_port_name), sy
 networking/device_drivers/ethernet/mellanox/mlx5/switchdev.rst (sub-functions).
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import platform

@@ -1,7 +1,5 @@
 """The result of one check of the machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Check of the devices on other hosts: those that FANIN_SOCKET names with rdma://."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Checks of programs and libraries: which are installed, in which version."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.metadata
 import importlib.util

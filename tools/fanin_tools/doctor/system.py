@@ -1,7 +1,5 @@
 """Checks of kernel and hardware: CPU, sockets, namespaces, RDMA devices, the cache of compiled code."""
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

@@ -1,7 +1,5 @@
 """Whether a fabric can be built as it is described."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Start the daemons of a fabric, and wait until each of them answers."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -5,8 +5,6 @@ route of a job (tree, ring or local) is chosen later, for each job. The types ho
 `checks` and `tree` check what settings mean together.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal

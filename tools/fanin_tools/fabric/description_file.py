@@ -1,7 +1,5 @@
 """Descriptions of fabrics as TOML."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

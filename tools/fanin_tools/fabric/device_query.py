@@ -1,7 +1,5 @@
 """Query the status of a device over its control socket."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The differences of two descriptions of a fabric, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from fanin_tools.fabric.description import Device, Fabric

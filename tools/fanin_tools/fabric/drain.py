@@ -1,7 +1,5 @@
 """Drain devices: they take no new job, and end when those that run have ended."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -7,8 +7,6 @@ it begins. The caller writes these bytes when it has recorded all processes, so 
 record names.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

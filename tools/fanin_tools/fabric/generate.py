@@ -1,7 +1,5 @@
 """Descriptions generated from a few numbers: a tree of switches with NICs as its leaves, or NICs in a cycle."""
 
-from __future__ import annotations
-
 import ipaddress
 import itertools
 import math

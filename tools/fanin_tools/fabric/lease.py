@@ -1,7 +1,5 @@
 """Lease of a fabric for the time of one command. The last command that holds a lease takes the fabric down."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ that the command has forked have its other end, too, and may outlive it. The gua
 Ctrl-C is for the command.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import subprocess

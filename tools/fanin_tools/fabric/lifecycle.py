@@ -1,7 +1,5 @@
 """Bring a fabric up, query it, take it down. After a failure nothing is left behind."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ until its devices have bound their own addresses. The kernel gives a port to one
 frees it if the process crashes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ address. So every host reaches every other host over the cables of the tree. On 
 on `lo`, and a host route over each cable leads to the neighbour; other hosts can not be reached.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

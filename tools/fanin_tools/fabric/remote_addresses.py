@@ -1,7 +1,5 @@
 """Devices that ranks reach by RDMA, as FANIN_SOCKET names them."""
 
-from __future__ import annotations
-
 import re
 
 ADDRESS = re.compile(r"(?:^|(?<=:))rdma://[^:]*(?::[^:]*)?")  # the rule of host/fanin/core/device/remote.c

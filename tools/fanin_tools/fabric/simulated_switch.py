@@ -1,7 +1,5 @@
 """Switches of a fabric that are the one in Verilog, simulated: what such a fabric may be, and their process."""
 
-from __future__ import annotations
-
 from fanin_conform.targets.rtl import RtlMissing, simulation
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import RTL, RTL_MTU, DescriptionError, Device, Fabric

@@ -9,8 +9,6 @@
 | DEVICE.sock, DEVICE.log | control socket and output of a device |
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -5,8 +5,6 @@ plain switch is no level of the tree. The devices below it are children of the o
 its own NICs form a ring, which is one child.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Link

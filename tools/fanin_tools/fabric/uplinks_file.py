@@ -5,8 +5,6 @@ same folder. RING is the number of the ring that the NICs of a plain switch form
 offloading switches follow, the lowest first: as in the file of a job. `host/fanin/mpi/comm/device.c` reads the file.
 """
 
-from __future__ import annotations
-
 from fanin_tools.fabric.description import Device, Fabric
 from fanin_tools.fabric.tree import Tree
 from fanin_wire.job_text import place_text

@@ -1,7 +1,5 @@
 """What `fanin fabric check` starts on each host: answers lines of JSON, {"do": name, ...}, until its input ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Whether a set of hosts can work together: devices, addresses, paths in both directions, multicast, an allreduce."""
 
-from __future__ import annotations
-
 import ipaddress
 import itertools
 import time

@@ -1,7 +1,5 @@
 """The file that names a set of hosts: their NICs, and the switches above them."""
 
-from __future__ import annotations
-
 import secrets
 import tomllib
 from collections.abc import Iterator

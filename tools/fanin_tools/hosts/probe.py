@@ -3,8 +3,6 @@
 The counter tells that it has arrived, which nobody but the device could see: UDP port 4791 of its address is its own.
 """
 
-from __future__ import annotations
-
 import errno
 import ipaddress
 import os

@@ -1,7 +1,5 @@
 """Agents on several hosts, started by the user's launcher: its standard input and output carry commands and replies."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ Written from the meaning of the collectives, not from the table of the library, 
 range of elements, or one part for each rank, in the order of the ranks.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ The scheduler does not tell a rank that waits by yielding from one that computes
 and the device beside the fourth, for the whole time of the job.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

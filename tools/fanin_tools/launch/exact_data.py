@@ -6,8 +6,6 @@ elements. PERIOD is a prime, so that no two segments of a message begin with the
 place is found. The reference of numpy is computed over one period only.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The description of a job that every rank gets: a file and environment variables."""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A launch agent for mpiexec: a script in the place of ssh that starts a command in the namespace of a host."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin_tools.fabric.description import Fabric

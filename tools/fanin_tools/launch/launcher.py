@@ -5,8 +5,6 @@ lost. Then they get SIGTERM, and later SIGKILL. A rank may end before the one th
 another rank was the cause. With `keep_going` there is no time limit: programs that rebuild their job go on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

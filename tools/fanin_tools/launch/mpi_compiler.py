@@ -1,7 +1,5 @@
 """The C compiler of an MPI, which stands beside its launcher."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """An MPI program on a local fabric, started by its own mpirun with the shim preloaded."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Placement of ranks on nodes: blocks of consecutive ranks, as even as the nodes allow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fanin_tools.errors import UsageError

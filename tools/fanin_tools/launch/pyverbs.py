@@ -1,7 +1,5 @@
 """The system's pyverbs for programs in an environment that has none: PyPI has its source alone, without libibverbs."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

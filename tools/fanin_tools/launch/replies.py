@@ -1,7 +1,5 @@
 """What the replies of all ranks to a list of calls say together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fanin_tools.errors import ToolError

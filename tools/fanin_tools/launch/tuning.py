@@ -3,8 +3,6 @@
 The file has a line for each MPI, route and number of ranks, such as `open-mpi local 4: all=off, allreduce=4k-`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The uplinks of a job's nodes: the switches that compute for the job, and the rings of NICs on plain switches."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One collective call of one rank: its arrays, the call, and the comparison of every bit of the result."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

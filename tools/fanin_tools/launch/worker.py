@@ -6,8 +6,6 @@ none). Commands come over the socket as lines of JSON, {"do": name, ...}; the ra
 the end of its commands. The first process ends after all ranks; it sends an error for a rank that has died.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

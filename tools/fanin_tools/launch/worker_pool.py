@@ -1,7 +1,5 @@
 """Rank processes that stay and take commands, so that several jobs can run in them one after the other."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 Every kind of stress run (simulation, fuzzing, real faults) adds to one tally.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -4,8 +4,6 @@ A device has no link header, and its super-packets are no packets of the network
 headers that the network gives it: with its place in the super-packet as identification, over which its ICRC is.
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from collections import Counter, deque

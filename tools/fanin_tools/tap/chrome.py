@@ -5,8 +5,6 @@ slot in use: a segment from its first contribution to its release, with what it 
 needs are as many as it has segments in flight, not as many as its message has.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence

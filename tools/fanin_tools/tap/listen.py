@@ -1,7 +1,5 @@
 """The devices that a command listens to, and for how long."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import time

@@ -3,8 +3,6 @@
 The layout is that of draft-ietf-opsawg-pcapng. All numbers are little-endian, all times nanoseconds since 1970.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from typing import BinaryIO

@@ -1,7 +1,5 @@
 """The reader of a device's tap: it asks for the rings over the control socket, and empties them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import mmap

@@ -1,7 +1,5 @@
 """The life of segments on some devices, from their taps: one list of steps on one clock, that of the machine."""
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence

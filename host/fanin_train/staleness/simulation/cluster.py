@@ -1,7 +1,5 @@
 """Nodes of the protocol in virtual time. One seed gives one run, to the last bit."""
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Ways to train the same model in the same scenario: losses at equal time and at equal samples, and bytes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

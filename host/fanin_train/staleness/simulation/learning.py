@@ -1,7 +1,5 @@
 """A node of a simulation that learns: a replica, and a task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

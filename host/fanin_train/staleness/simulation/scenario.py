@@ -1,7 +1,5 @@
 """What is simulated, as data. Times are in seconds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from fanin_train.errors import TrainingError

@@ -1,7 +1,5 @@
 """What is learnt in simulations: images of digits, by models written in numpy."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

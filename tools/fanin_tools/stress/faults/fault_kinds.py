@@ -1,7 +1,5 @@
 """The kinds of faults for rounds of real faults."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator

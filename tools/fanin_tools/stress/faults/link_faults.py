@@ -1,7 +1,5 @@
 """Faults of the links of a fabric in namespaces: random loss of single packets, and links that go down."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

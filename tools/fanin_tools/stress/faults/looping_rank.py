@@ -4,8 +4,6 @@ Arguments: job file, rank, control socket, elements of f32, and how often it red
 until an error. Lines of output: "joined"; "looping" after the first result; at the end the name of the error, if any.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import sys

@@ -3,8 +3,6 @@
 A process is identified by its pid and start time, so that a reused pid is never signalled.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

@@ -1,7 +1,5 @@
 """The ranks of a job as threads of this process. Each must have a result or an error within a time limit."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

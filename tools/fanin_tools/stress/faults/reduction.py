@@ -1,7 +1,5 @@
 """The reductions of a round of real faults, and their progress, for which the fault waits."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Resource leaks of the devices of a fabric: slots and jobs by their status, open files and memory by the kernel."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -5,8 +5,6 @@ nothing. A device that was killed is restarted for the next round. A device that
 so is every exception in a part of a round. Each round has a seed of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`python -m fanin_tools.stress.fuzz --seconds 60 --seed 7` attacks and prints the tally; exit code 1 for a finding."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import sys

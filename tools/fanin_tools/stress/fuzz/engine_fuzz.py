@@ -2,8 +2,6 @@
 not.
 """
 
-from __future__ import annotations
-
 import time
 from typing import NamedTuple
 

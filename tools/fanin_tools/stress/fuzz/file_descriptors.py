@@ -1,7 +1,5 @@
 """File descriptors of every kind that a client can pass to a device."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

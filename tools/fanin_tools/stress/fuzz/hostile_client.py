@@ -1,7 +1,5 @@
 """A client of a device that breaks all rules: in messages, descriptors, rings and requests, and by its end."""
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import os

@@ -1,7 +1,5 @@
 """Hostile packets over UDP to real devices, with a valid ICRC. The sender knows everything but the key of a job."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 import zlib

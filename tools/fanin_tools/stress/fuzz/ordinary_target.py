@@ -4,8 +4,6 @@ The sender knows number, service and next PSN of each queue pair, but no key of 
 are brought up again, and must not change a byte.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np

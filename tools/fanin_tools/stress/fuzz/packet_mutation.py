@@ -4,8 +4,6 @@ Fields come from the tables of `fanin_wire.fields`, so a new field needs no chan
 version, length and job, because the first checks drop the others.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint64
 

@@ -3,8 +3,6 @@
 The clock of the engine stands still, so that an accepted packet changes the time of the last packet of its sender.
 """
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

@@ -3,8 +3,6 @@
 Members come from the dtypes of `fanin_wire.abi`, so a new member needs no change here.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np

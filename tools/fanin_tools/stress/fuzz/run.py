@@ -1,7 +1,5 @@
 """All kinds of hostile input: for engines and transports in memory, and for real devices beside the control job."""
 
-from __future__ import annotations
-
 import math
 import os
 import secrets

@@ -3,8 +3,6 @@
 Each has two jobs. The sender may know the key of the first job. It must never be able to change the second.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from typing import NamedTuple
 

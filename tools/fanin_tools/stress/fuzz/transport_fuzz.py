@@ -1,7 +1,5 @@
 """Hostile packets for transports of ordinary RDMA traffic, in processes of their own (`fanin_sim.hostile`)."""
 
-from __future__ import annotations
-
 from fanin_tools.stress.tally import Tally, Work
 
 PROCESSES = 2

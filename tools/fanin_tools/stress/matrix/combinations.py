@@ -1,7 +1,5 @@
 """The dimensions of the matrix, the valid combinations of their values, and the call that a combination describes."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from random import Random

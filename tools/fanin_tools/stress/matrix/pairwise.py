@@ -4,8 +4,6 @@ The algorithm is greedy. Of some combinations with a missing pair, it takes the 
 none is missing. Equal seeds give equal samples.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random

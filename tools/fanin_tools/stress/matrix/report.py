@@ -1,7 +1,5 @@
 """The matrix as a table: the number of cases of each collective on each topology, and how many failed."""
 
-from __future__ import annotations
-
 from rich.table import Table
 
 from fanin_tools.stress.matrix.run import Result

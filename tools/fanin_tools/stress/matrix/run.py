@@ -1,7 +1,5 @@
 """Run the matrix: one worker pool, one job for each setup, many calls in each job."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

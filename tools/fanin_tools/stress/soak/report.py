@@ -1,7 +1,5 @@
 """A soak run as one table."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kinds of stress in a soak run. Each works for some seconds from a seed, and adds to the tally."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias

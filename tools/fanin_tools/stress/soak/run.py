@@ -1,7 +1,5 @@
 """A soak run: cycles of all kinds of stress until the time is over."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
