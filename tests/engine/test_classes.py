@@ -6,7 +6,7 @@ import pytest
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, Op, Route, Status
 from fanin_wire.fields import Flag, Opcode
-from tests.engine.rig import CHUNK, NEXT, ONE, PARENT, PREVIOUS, NicRig, Sent, SwitchRig, child_address, f32, place
+from tests.engine.rig import CHUNK, ONE, PARENT, NicRig, Sent, SwitchRig, child_address, f32, place
 
 U8 = abi.DType.U8
 DATA, WANTS = int(Flag.HAS_DATA), int(Flag.WANTS_RESULT)
@@ -26,21 +26,6 @@ def bring(rig: SwitchRig, bit: int, position: int, data: np.ndarray | None = Non
 
 
 # A switch
-
-
-def test_data_of_one_contributor_go_to_the_receivers() -> None:
-    rig = SwitchRig(3)
-    bring(rig, 0, 0)
-    bring(rig, 1, 0, f32(7), wants=False)
-    sent = bring(rig, 2, 0, wants=False)
-    carried = {packet.destination: packet.payload for packet in sent}
-    assert carried == {child_address(0): f32(7).tobytes(), child_address(1): b"", child_address(2): b""}
-
-
-def test_two_that_bring_data_are_a_mismatch() -> None:
-    rig = SwitchRig(3)
-    bring(rig, 0, 0, f32(1))
-    assert {packet.ceth["status"] for packet in bring(rig, 1, 0, f32(1))} == {Status.OP_MISMATCH}
 
 
 def test_position_without_data_is_a_mismatch() -> None:
@@ -69,28 +54,11 @@ def test_result_before_the_contribution_of_the_last_child() -> None:
     assert len(sent) == 3
 
 
-def test_header_goes_up_when_all_headers_are_in() -> None:
-    rig = SwitchRig(2, above=ABOVE)
-    assert bring(rig, 0, 0) == []
-    up = one_of(Opcode.CONTRIBUTION, bring(rig, 1, 0, wants=False))
-    assert (up.payload, up.ceth["flags"] & WANTS) == (b"", WANTS)
-
-
 def test_need_repeats_early_contributions() -> None:
     rig = SwitchRig(2, above=ABOVE)
     bring(rig, 0, 0, f32(7))
     again = one_of(Opcode.CONTRIBUTION, rig.receive(Opcode.NEED, PARENT, **place(0), source=5))
     assert again.payload == f32(7).tobytes()
-
-
-def test_result_without_receivers_is_a_header() -> None:
-    rig = SwitchRig(2)
-    rig.contribute(0, 0, f32(1), flags=abi.ContributorClass.ALL << 5 | DATA)
-    sent = rig.contribute(1, 0, f32(2), flags=abi.ContributorClass.ALL << 5 | DATA | WANTS)
-    assert {packet.destination: packet.payload for packet in sent} == {
-        child_address(0): b"",
-        child_address(1): f32(3).tobytes(),
-    }
 
 
 @pytest.mark.parametrize("dtype", [0, 1, 40, 255])
@@ -199,32 +167,6 @@ def test_rank_that_expects_another_length_is_a_mismatch() -> None:
     rig.post(f32(1), rank=1, source_blocks=0, destination_blocks=1, **ONE_CLASS)
     rig.settle()
     assert rig.statuses()[-1] == Status.OP_MISMATCH
-
-
-def test_nic_that_brings_one_wants_only_an_acknowledgement() -> None:
-    rig = NicRig(ranks=2)
-    result = f32(0)
-    (up,) = rig.post(f32(9), rank=0, source_blocks=1, destination_blocks=0, **ONE_CLASS)  # at once
-    assert (up.payload, up.ceth["flags"] & WANTS) == (f32(9).tobytes(), 0)
-    assert rig.post(f32(0), result, rank=1, source_blocks=0, destination_blocks=1, **ONE_CLASS) == []
-    rig.from_parent(Opcode.RESULT, 0, flags=ONE, op=0, dtype=U8)
-    assert rig.statuses() == [Status.SUCCESS] * 2
-    assert result == 9
-
-
-def test_ring_asks_for_data_only_where_they_are_wanted() -> None:
-    rig = NicRig(Route.RING)
-    start = np.zeros(2 * CHUNK // 4 + 1, "<f4")
-    nothing = {"source_blocks": 0, "destination_blocks": 0, "segments": 1}
-    (on,) = rig.post(start, sid=2, **(nothing | {"destination_blocks": 1}), **ONE_CLASS)  # it starts at this node
-    assert (on.destination, on.ceth["rank_bitmap"], on.payload) == (NEXT, 0b001, b"")
-    header = place(0) | {"sid": 2, "dtype": U8, "source": 2, "node_bitmap": 0b011}
-    sent = rig.receive(
-        Opcode.RESULT, PREVIOUS, f32(5).tobytes(), **header | {"flags": ONE | DATA, "rank_bitmap": 0b001}
-    )
-    passed = one_of(Opcode.RESULT, sent)
-    assert (passed.payload, passed.ceth["node_bitmap"], passed.ceth["rank_bitmap"]) == (b"", 0b010, 0)
-    assert rig.statuses() == [Status.SUCCESS]
 
 
 # Fence, inline data, queries

@@ -80,23 +80,6 @@ def contribution_of(rig: NicRig, data: np.ndarray, **changes) -> Sent:
     return next(packet for packet in rig.post(data, **changes) if packet.opcode == Opcode.CONTRIBUTION)
 
 
-def test_message_of_one_segment_is_to_go_ahead() -> None:
-    rig = NicRig()
-    sent = contribution_of(rig, NINE, **BRINGS)
-    assert sent.ceth["flags"] & (EARLY | DATA) == EARLY | DATA
-    assert rig.slot(0)["zero_copy_address"] == 0
-
-
-def test_longer_message_and_sum_are_not() -> None:
-    rig = NicRig()
-    assert contribution_of(rig, np.zeros(CHUNK // 4 + 1, "<f4"), **BRINGS).ceth["flags"] & EARLY == 0
-    assert contribution_of(rig, NINE).ceth["flags"] & EARLY == 0
-
-
-def test_header_brings_nothing_that_could_go_ahead() -> None:
-    assert contribution_of(NicRig(), NINE, **WANTS).ceth["flags"] & EARLY == 0
-
-
 def test_lost_contribution_is_sent_again_as_it_was() -> None:
     rig = NicRig()
     first = contribution_of(rig, NINE, **BRINGS)
@@ -105,23 +88,6 @@ def test_lost_contribution_is_sent_again_as_it_was() -> None:
 
 
 # The device that has them
-
-
-def test_data_go_to_those_that_miss_or_want_them_and_the_result_is_a_header() -> None:
-    rig = SwitchRig(5)
-    want(rig, 0)
-    want(rig, 1, flags=0)
-    ahead = down(bring(rig, 2))
-    assert ahead == {child_address(bit): (True, NINE.tobytes()) for bit in (0, 3, 4)}
-    assert want(rig, 3, flags=0) == []
-    assert down(want(rig, 4, flags=0)) == {child_address(bit): (False, b"") for bit in range(5)}
-
-
-def test_data_go_once() -> None:
-    rig = SwitchRig(3)
-    assert len(bring(rig, 0)) == 2
-    assert bring(rig, 0) == []
-    assert want(rig, 1) == []
 
 
 def test_data_that_come_last_are_in_the_result() -> None:
@@ -195,22 +161,7 @@ def test_status_that_comes_after_the_data_is_its_owners_alone() -> None:
     assert {packet.ceth["status"] for packet in sent} == {Status.SUCCESS}
 
 
-def test_status_that_comes_before_the_data_is_everybodys() -> None:
-    rig = SwitchRig(3)
-    want(rig, 1, status=Status.LOCAL_PROTECTION_ERROR)
-    assert bring(rig, 0) == []
-    sent = want(rig, 2)
-    assert {(packet.ceth["status"], packet.payload) for packet in sent} == {(Status.LOCAL_PROTECTION_ERROR, b"")}
-
-
 # A device in between
-
-
-def test_data_go_up_and_ahead_at_once() -> None:
-    rig = SwitchRig(3, above=ABOVE)
-    up, *ahead = bring(rig, 0)
-    assert (up.opcode, up.ceth["flags"] & (EARLY | DATA)) == (Opcode.CONTRIBUTION, EARLY | DATA)
-    assert down(ahead) == {child_address(bit): (True, NINE.tobytes()) for bit in (1, 2)}
 
 
 def test_data_that_come_last_go_up_and_to_those_that_wait() -> None:
@@ -337,17 +288,6 @@ def test_data_replace_a_result_that_all_below_hold_and_no_other(first: int) -> N
 # The NIC of a rank that wants them
 
 
-def test_rank_that_waits_has_the_data_and_the_position_waits_for_the_result() -> None:
-    rig, memory = NicRig(), f32(0)
-    rig.post(NINE, memory, **WANTS)
-    early(rig, 0)
-    assert (rig.statuses(), memory) == ([Status.SUCCESS], 9)
-    assert rig.slot(0)["state"] == SlotState.LOCAL
-    result(rig, 0)
-    assert rig.statuses() == [Status.SUCCESS]
-    assert rig.slot(0)["state"] == SlotState.DONE
-
-
 def test_data_count_as_no_result_for_the_window() -> None:
     rig = NicRig()
     for number in range(4):
@@ -409,13 +349,6 @@ def test_result_without_its_data_clears_the_missing_members() -> None:
     assert rig.job["missing"] == 0b1000
     result(rig, 0)
     assert rig.job["missing"] == 0
-
-
-def test_late_data_complete_the_position() -> None:
-    rig, memory = lacks()
-    early(rig, 0)
-    assert (rig.statuses(), memory, rig.slot(0)["state"]) == ([Status.SUCCESS], 9, SlotState.DONE)
-    assert Opcode.PROBE not in opcodes(rig.tick(10 * REORDER))
 
 
 def test_data_that_are_late_after_a_probe_teach_patience() -> None:

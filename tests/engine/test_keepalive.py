@@ -51,14 +51,6 @@ def listen(rig: Rig, seconds: int, *sources: tuple[int, int]) -> list[Sent]:
 # Speaking
 
 
-def test_quiet_nic_says_that_it_lives_once_an_interval() -> None:
-    rig = NicRig()
-    assert rig.tick(INTERVAL - 1) == []
-    assert addressed(rig.tick(1)) == {PARENT}
-    assert rig.tick(INTERVAL - 1) == []
-    assert addressed(rig.tick(1)) == {PARENT}
-
-
 def test_whatever_is_sent_counts_as_a_keepalive() -> None:
     rig = NicRig()
     for position in range(4):
@@ -67,13 +59,6 @@ def test_whatever_is_sent_counts_as_a_keepalive() -> None:
         rig.from_parent(Opcode.RESULT, position, f32(1).tobytes(), mid=position, dtype=1, contributions=2)
     assert rig.count("tx_KEEPALIVE") == 0
     assert rig.count("tx_CONTRIBUTION") == 4
-
-
-def test_switch_says_that_it_lives_to_those_that_have_not_left() -> None:
-    rig = SwitchRig(3)
-    assert addressed(rig.tick(INTERVAL)) == {child_address(bit) for bit in range(3)}
-    rig.receive(Opcode.LEAVE, child_address(1), source=1)
-    assert addressed(rig.tick(INTERVAL)) == {child_address(0), child_address(2)}
 
 
 def test_results_are_keepalives_of_a_switch() -> None:
@@ -105,28 +90,10 @@ def test_ring_node_speaks_to_both_neighbours_until_the_previous_has_left() -> No
 # Listening
 
 
-def test_switch_names_the_silent_child_to_the_others_at_the_bound() -> None:
-    rig = SwitchRig(3)
-    alive = (child_address(0), 0), (child_address(2), 2)
-    rig.receive(Opcode.KEEPALIVE, child_address(1), source=1)
-    assert named(listen(rig, BOUND // SECOND, *alive)) == set()
-    assert named(rig.tick(1)) == {(Status.PEER_LOST, 1, 0b010)}
-    for address, bit in alive:
-        rig.receive(Opcode.LEAVE, address, source=bit)
-    assert rig.job["state"] == FREE
-
-
 def test_all_the_silent_are_named_at_once() -> None:
     rig = SwitchRig(3)
     assert named(rig.tick(BOUND + 1)) == {(Status.PEER_LOST, 1, 0b111)}
     assert rig.job["state"] == FREE  # nobody is left who would leave
-
-
-def test_child_that_has_left_is_not_missed() -> None:
-    rig = SwitchRig()
-    rig.receive(Opcode.LEAVE, child_address(1), source=1)
-    assert named(listen(rig, 20, (child_address(0), 0))) == set()
-    assert rig.job["state"] == JobState.ACTIVE
 
 
 def test_nic_without_anything_under_way_notices_that_the_device_above_is_lost() -> None:
@@ -135,22 +102,6 @@ def test_nic_without_anything_under_way_notices_that_the_device_above_is_lost() 
     rig.tick(BOUND - INTERVAL)
     assert rig.job["state"] == JobState.ACTIVE
     assert named(rig.tick(1)) == {(Status.PEER_LOST, 0, 0b11)}
-
-
-def test_requests_end_when_silence_is_noticed() -> None:
-    rig = NicRig()
-    rig.post(f32(1))
-    rig.tick(BOUND + 1)
-    assert rig.statuses() == [Status.PEER_LOST]
-    assert (rig.device.completions[0]["missing"], rig.device.completions[0]["missing_kind"]) == (0b11, 1)
-
-
-@pytest.mark.parametrize(("dead", "bit"), [(NEXT, 0b010), (PREVIOUS, 0b100)])
-def test_ring_names_the_silent_neighbour(dead: int, bit: int) -> None:
-    rig = NicRig(Route.RING)
-    alive = ((NEXT, 1), (PREVIOUS, 2))
-    sent = listen(rig, BOUND // SECOND, *(each for each in alive if each[0] != dead)) + rig.tick(1)
-    assert named(sent) == {(Status.PEER_LOST, 1, bit)}
 
 
 def test_both_sides_of_a_ring_of_two_are_heard_by_any_packet() -> None:
@@ -174,12 +125,6 @@ def test_forming_job_without_keepalives_frees_its_slots() -> None:
     assert (rig.job["state"], rig.job["slots"]) == (JobState.ABORTED, 0)
     sent = rig.join(1)
     assert named(sent) == {(Status.PEER_LOST, 1, 0b01)}
-
-
-def test_nak_of_a_child_means_that_it_has_restarted() -> None:
-    rig = SwitchRig(3)
-    sent = rig.receive(Opcode.NAK, child_address(1), source=1, status=Status.NOT_CONFIGURED)
-    assert named(sent) == {(Status.PEER_LOST, 1, 0b010)}
 
 
 def test_nak_of_a_child_that_has_left_means_nothing() -> None:

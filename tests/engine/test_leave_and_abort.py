@@ -1,18 +1,15 @@
 """A job ends by leaving, or by an abort with a reason that all members learn. Nothing is left afterwards."""
 
-import numpy as np
 import pytest
 
 from fanin_nic.engine.records.tables import JobState
-from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.abi import Route, Status
 from fanin_wire.fields import Opcode
 from tests.engine.rig import (
-    MILLISECOND,
     NEXT,
     PARENT,
     PREVIOUS,
     SECOND,
-    STRANGER,
     NicRig,
     SwitchRig,
     child_address,
@@ -56,15 +53,6 @@ def test_repeated_leave_is_acknowledged_each_time() -> None:
     assert [packet.opcode for packet in leave(rig, 1)] == [Opcode.LEAVE_ACK]
 
 
-@pytest.mark.parametrize("ceth", [{"jid": 99}, {"key": 5}])
-def test_leave_for_an_unknown_job_is_acknowledged(ceth: dict) -> None:
-    rig = SwitchRig()
-    (answer,) = rig.receive(Opcode.LEAVE, STRANGER, source=3, **ceth)
-    assert (answer.opcode, answer.destination, answer.ceth["source"]) == (Opcode.LEAVE_ACK, STRANGER, 3)
-    assert {name: answer.ceth[name] for name in ceth} == ceth
-    assert rig.job["state"] == JobState.ACTIVE
-
-
 def test_leave_of_a_child_that_has_not_joined_is_acknowledged() -> None:
     """A late CONFIG of one child makes a switch form a finished job again; the others must still be able to leave."""
     rig = SwitchRig(join=False)
@@ -84,73 +72,6 @@ def test_record_of_a_silent_job_ages_out() -> None:
     assert rig.count("jobs_aged") == 1
 
 
-def test_middle_switch_leaves_when_its_children_have() -> None:
-    rig = SwitchRig(above=((PARENT, 1, 0b11),))
-    leave(rig, 0)
-    _, up = leave(rig, 1)
-    assert (up.opcode, up.destination, up.ceth["source"]) == (Opcode.LEAVE, PARENT, 1)
-    assert not is_empty(rig)
-    assert [packet.opcode for packet in rig.tick(20 * MILLISECOND)] == [Opcode.LEAVE]
-    rig.receive(Opcode.LEAVE_ACK, PARENT, source=1)
-    assert is_empty(rig)
-
-
-def test_nic_repeats_leave_and_takes_silence_for_an_answer_in_the_end() -> None:
-    rig = NicRig()
-    rig.engine.leave(0, 9, rig.now)
-    leaves = [packet.opcode for packet in rig.settle()]
-    assert rig.answer()[1]["opcode"] == MessageType.LEAVE
-    for _ in range(4):
-        leaves += [packet.opcode for packet in rig.tick(SECOND)]
-    assert not is_empty(rig)
-    for _ in range(3):
-        leaves += [packet.opcode for packet in rig.tick(SECOND)]
-    assert set(leaves) == {Opcode.LEAVE}
-    assert len(leaves) == 5
-    assert is_empty(rig)
-
-
-def test_ring_leaves_in_both_directions() -> None:
-    rig = NicRig(Route.RING)
-    rig.engine.leave(0, 9, rig.now)
-    (away,) = rig.settle()
-    assert (away.opcode, away.destination) == (Opcode.LEAVE, NEXT)
-    rig.receive(Opcode.LEAVE_ACK, NEXT)
-    assert not is_empty(rig)
-    rig.receive(Opcode.LEAVE, PREVIOUS, source=2)
-    assert is_empty(rig)
-
-
-def test_rank_that_leaves_with_open_requests_ends_the_job() -> None:
-    rig = NicRig(ranks=2)
-    rig.post(f32(1), rank=0)
-    rig.post(f32(1), rank=1)
-    rig.engine.leave(0, 9, rig.now)
-    assert Opcode.LEAVE in [packet.opcode for packet in rig.settle()]
-    assert rig.statuses() == [Status.ABORTED]
-    assert rig.device.completions[0]["missing"] == 0b01
-
-
-def test_rank_that_dies_ends_the_job_for_all() -> None:
-    rig = NicRig(ranks=2)
-    rig.post(f32(1), rank=1)
-    rig.engine.lose(0, rig.now)
-    (up,) = [packet for packet in rig.settle() if packet.opcode == Opcode.LEAVE]
-    assert up.ceth["status"] == Status.PEER_LOST
-    assert rig.statuses() == [Status.PEER_LOST]
-    assert rig.device.completions[0]["missing"] == 0b01
-
-
-def test_leave_with_a_status_aborts_the_others() -> None:
-    rig = SwitchRig(3)
-    sent = leave(rig, 2, status=Status.PEER_LOST, node_bitmap=0b1)
-    assert sent[0].opcode == Opcode.LEAVE_ACK
-    told = {packet.destination: packet.ceth for packet in sent if packet.opcode == Opcode.ABORT}
-    assert told.keys() == {child_address(0), child_address(1)}
-    for ceth in told.values():
-        assert (ceth["status"], ceth["seg"], ceth["node_bitmap"]) == (Status.PEER_LOST, 1, 0b1)
-
-
 @pytest.mark.parametrize("opcode", ANY_UPWARD)
 def test_tombstone_answers_with_the_reason(opcode: Opcode) -> None:
     rig = SwitchRig()
@@ -168,15 +89,6 @@ def test_tombstone_of_a_nic_names_itself_to_the_device_above(opcode: Opcode) -> 
     (answer,) = rig.receive(opcode, PARENT, **place(0), source=0)
     assert (answer.opcode, answer.destination) == (Opcode.ABORT, PARENT)
     assert (answer.ceth["seg"], answer.ceth["node_bitmap"], answer.ceth["source"]) == (0, 0b1, 0)
-
-
-def test_departed_member_does_not_end_the_job() -> None:
-    """A CONFIG that was long on its way has brought a switch a record of the job that it had left, which then fails."""
-    rig = SwitchRig()
-    for status in (Status.SUCCESS, Status.PEER_LOST):
-        (answer,) = leave(rig, 0, status=status)
-        assert answer.opcode == Opcode.LEAVE_ACK
-    assert rig.job["state"] == JobState.ACTIVE
 
 
 def test_ended_ring_tells_the_previous_node_why_until_that_has_left() -> None:
@@ -216,33 +128,6 @@ def test_switch_that_was_restarted_does_not_answer_for_a_job_that_it_only_heard_
     assert [(packet.opcode, packet.destination, packet.ceth["source"]) for packet in answers] == (
         [(Opcode.NAK, PARENT, 1)] if asks else []
     )
-
-
-def test_tombstone_answers_config_and_goes_when_all_have_left() -> None:
-    rig = SwitchRig()
-    leave(rig, 1, status=Status.PEER_LOST)
-    assert [packet.opcode for packet in rig.join(0)] == [Opcode.ABORT]
-    leave(rig, 0)
-    assert is_empty(rig)
-
-
-def test_tombstone_ages_out() -> None:
-    rig = SwitchRig()
-    leave(rig, 1, status=Status.PEER_LOST)
-    rig.tick(60 * SECOND + 1)
-    assert is_empty(rig)
-
-
-def test_abort_from_above_ends_every_request_of_every_rank() -> None:
-    rig = NicRig(ranks=2)
-    for rank in range(2):
-        for _ in range(2):
-            rig.post(np.zeros(64, "<f4"), rank=rank)
-    rig.receive(Opcode.ABORT, PARENT, status=Status.OP_MISMATCH, node_bitmap=0b10)
-    assert rig.statuses() == [Status.OP_MISMATCH] * 4
-    assert {(int(c["missing_kind"]), int(c["missing"])) for c in rig.device.completions} == {(1, 0b10)}
-    rig.post(f32(1))
-    assert rig.statuses()[-1] == Status.OP_MISMATCH
 
 
 def test_time_out_that_names_this_node_names_its_missing_rank() -> None:
@@ -305,20 +190,3 @@ def test_request_posted_right_after_the_end_ends_behind_those_before_it() -> Non
         (60, Status.PEER_LOST),
         (61, Status.PEER_LOST),
     ]
-
-
-def test_abort_of_a_stranger_does_nothing() -> None:
-    rig = SwitchRig()
-    assert rig.receive(Opcode.ABORT, STRANGER, status=Status.ABORTED) == []
-    assert rig.count("drop_sender") == 1
-
-
-def test_aborted_job_is_freed_when_its_ranks_and_the_device_above_let_go() -> None:
-    rig = NicRig()
-    rig.post(f32(1))
-    rig.receive(Opcode.ABORT, PARENT, status=Status.ABORTED)
-    rig.engine.leave(0, 9, rig.now)
-    rig.settle()
-    assert not is_empty(rig)
-    rig.receive(Opcode.LEAVE_ACK, PARENT)
-    assert is_empty(rig)

@@ -5,14 +5,13 @@ import pytest
 from fanin_nic.engine.records.tables import JobState
 from fanin_wire import abi
 from fanin_wire.abi import Route, Status
-from fanin_wire.fields import CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY, Opcode
+from fanin_wire.fields import CONFIG_ACK_BODY, Opcode
 from tests.engine.rig import (
     CHUNK,
     JID,
     KEY,
     MILLISECOND,
     PARENT,
-    PREVIOUS,
     SECOND,
     SLOTS,
     STRANGER,
@@ -20,7 +19,6 @@ from tests.engine.rig import (
     Sent,
     SwitchRig,
     child_address,
-    config,
     pack,
     unpack,
 )
@@ -30,20 +28,6 @@ def granted(packet: Sent) -> tuple[int, int]:
     """Slots and window in a CONFIG_ACK."""
     body = unpack(CONFIG_ACK_BODY, packet.payload)
     return body["slots"], body["window"]
-
-
-def test_switch_waits_for_all_and_names_missing_members() -> None:
-    rig = SwitchRig(3, join=False)
-    missing = []
-    for bit in (2, 0):
-        (answer,) = rig.join(bit)
-        assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status.PENDING)
-        missing.append(answer.ceth["node_bitmap"])
-    assert missing == [0b011, 0b010]
-    answers = rig.join(1)
-    assert [packet.destination for packet in answers] == [child_address(bit) for bit in range(3)]
-    assert {packet.ceth["status"] for packet in answers} == {Status.SUCCESS}
-    assert {granted(packet) for packet in answers} == {(SLOTS, SLOTS // 2)}
 
 
 def test_least_offer_wins() -> None:
@@ -58,25 +42,6 @@ def test_window_fits_the_receive_buffer() -> None:
     for bit in range(4):
         answers = rig.join(bit)
     assert {granted(packet) for packet in answers} == {(SLOTS, 2)}
-
-
-def test_retransmission_is_answered_again() -> None:
-    rig = SwitchRig(join=False)
-    assert [packet.ceth["status"] for packet in rig.join(0) + rig.join(0)] == [Status.PENDING] * 2
-    rig.join(1)
-    (answer,) = rig.join(0)
-    assert (answer.destination, answer.ceth["status"]) == (child_address(0), Status.SUCCESS)
-    assert granted(answer) == (SLOTS, SLOTS // 2)
-
-
-def test_answers_return_the_token() -> None:
-    """So that a device knows which of its starts they answer."""
-    rig = SwitchRig(join=False)
-    (pending,) = rig.join(0, ceth={"token": 100})
-    success = rig.join(1, ceth={"token": 101})
-    (refusal,) = rig.join(0, ceth={"key": KEY + 1, "token": 0xFFFFFFFF})
-    assert (pending.ceth["token"], refusal.ceth["token"]) == (100, 0xFFFFFFFF)
-    assert [packet.ceth["token"] for packet in success] == [100, 101]
 
 
 def test_answer_to_the_life_before_a_restart_is_dropped() -> None:
@@ -123,13 +88,6 @@ def test_bit_of_another_in_a_job_that_forms() -> None:
     assert rig.engine.tables["children"][0]["address"] == child_address(0)
 
 
-def test_other_key_is_refused() -> None:
-    rig = SwitchRig()
-    (answer,) = rig.join(0, ceth={"key": KEY + 1})
-    assert (answer.opcode, answer.ceth["status"], answer.ceth["key"]) == (Opcode.CONFIG_ACK, Status.JID_IN_USE, KEY + 1)
-    assert rig.job["state"] == JobState.ACTIVE
-
-
 def test_refused_incarnation_never_forms() -> None:
     """Its refused member has gone. An old copy of its CONFIG must not bring it in when the job in the way has left."""
     rig = SwitchRig()
@@ -173,13 +131,6 @@ def test_disagreement_is_told_to_all_members(change: dict) -> None:
     assert {packet.destination for packet in sent} == {child_address(0), child_address(1)}
 
 
-def test_other_mask_is_a_mismatch() -> None:
-    rig = SwitchRig(join=False)
-    rig.join(0)
-    rig.children = 3
-    assert {packet.ceth["status"] for packet in rig.join(1)} == {Status.MEMBERS_MISMATCH}
-
-
 def test_no_resources_names_the_size_that_would_fit() -> None:
     rig = SwitchRig(join=False)
     for jid, slots in ((1, 16), (2, 8)):
@@ -202,58 +153,6 @@ def test_no_job_record_left() -> None:
     assert [p.ceth["status"] for p in rig.join(0, ceth={"jid": 4}, slots=4)] == [Status.NO_RESOURCES]
 
 
-def test_chunk_that_does_not_fit_is_refused() -> None:
-    rig = SwitchRig(join=False)
-    assert [p.ceth["status"] for p in rig.join(0, chunk=512)] == [Status.NO_RESOURCES]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        config(0, 2, device=STRANGER),
-        config(0, 2, slots=0),
-        config(0, 2, window=0),
-        config(0, 2, chunk=0),
-        config(0, 2, hops=0),
-        config(0, 2, hops=3),
-        config(1, 2),  # while CETH.source is 0
-        config(0, 2)[: CONFIG_BODY.size],
-        config(0, 2)[: CONFIG_BODY.size] + pack(HOP_BODY, address=1, bit=0, mask=0b10),
-    ],
-)
-def test_config_that_makes_no_sense_is_dropped(body: bytes) -> None:
-    rig = SwitchRig(join=False)
-    assert rig.receive(Opcode.CONFIG, child_address(0), body, source=0) == []
-    assert rig.count("drop_config") == 1
-    assert rig.job["state"] == JobState.FREE
-
-
-def test_middle_switch_asks_above_with_the_rest_of_the_way() -> None:
-    above = ((PARENT, 5, 0xFF), (STRANGER, 6, 0x7F))
-    rig = SwitchRig(join=False)
-    rig.join(0, above=above)
-    up, pending = rig.join(1, above=above)
-    assert (up.opcode, up.destination, up.ceth["source"]) == (Opcode.CONFIG, PARENT, 5)
-    assert pending.ceth["status"] == Status.PENDING
-    assert unpack(CONFIG_BODY, up.payload)["hops"] == 2
-    hop = unpack(HOP_BODY, up.payload[CONFIG_BODY.size :])
-    assert (hop["address"], hop["bit"], hop["mask"]) == (0xFFFF << 32 | PARENT, 5, 0xFF)
-    answers = rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=4, window=1))
-    assert {(packet.opcode, granted(packet)) for packet in answers} == {(Opcode.CONFIG_ACK, (4, 1))}
-    assert len(answers) == 2
-
-
-def test_refusal_from_above_goes_down() -> None:
-    rig = SwitchRig(join=False)
-    for bit in range(2):
-        rig.join(bit, above=((PARENT, 0, 1),))
-    body = pack(CONFIG_ACK_BODY, slots=4)
-    sent = rig.receive(Opcode.CONFIG_ACK, PARENT, body, status=Status.JID_IN_USE)
-    down = [packet for packet in sent if packet.opcode == Opcode.ABORT and packet.destination != PARENT]
-    assert {packet.destination for packet in down} == {child_address(0), child_address(1)}
-    assert {packet.ceth["status"] for packet in down} == {Status.JID_IN_USE}
-
-
 def test_nic_repeats_config_until_it_is_answered() -> None:
     rig = NicRig(join=False)
     rig.join(0)
@@ -265,13 +164,6 @@ def test_nic_repeats_config_until_it_is_answered() -> None:
     status, notice = rig.answer()
     assert status == Status.SUCCESS
     assert (notice["byte_length"], notice["window"], notice["length"], notice["wr_id"]) == (SLOTS, 2, CHUNK, 40)
-
-
-def test_nic_gives_up_without_an_answer() -> None:
-    rig = NicRig(join=False)
-    rig.join(0)
-    rig.tick(6 * SECOND)
-    assert rig.answer()[0] == Status.PEER_LOST
 
 
 def test_join_that_has_lost_a_rank_names_no_device() -> None:
@@ -358,17 +250,6 @@ def test_lease_refused_on_the_own_device() -> None:
         rig.device.open_queue(queue, client=0)
         rig.join(queue, jid=JID + queue, slots=16, rank_bitmap=1)
     assert [rig.answer(number)[0] for number in range(3)] == [Status.SUCCESS, Status.SUCCESS, Status.NO_RESOURCES]
-
-
-def test_last_node_of_a_ring_activates_and_answers_back() -> None:
-    rig = NicRig(Route.RING, join=False)
-    (waits,) = rig.receive(Opcode.CONFIG, PREVIOUS, rig.ring_config(1), source=1)
-    assert (waits.opcode, waits.ceth["status"]) == (Opcode.CONFIG_ACK, Status.PENDING)
-    rig.join(0, node_index=2)
-    assert rig.job["state"] == JobState.JOINING
-    (answer,) = rig.receive(Opcode.CONFIG, PREVIOUS, rig.ring_config(1), source=1)
-    assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status.SUCCESS)
-    assert rig.answer()[0] == Status.SUCCESS
 
 
 @pytest.mark.parametrize("route", [0, 3, 77, 255])

@@ -12,7 +12,6 @@ from tests.engine.rig import (
     LIMITS,
     ONE,
     PARENT,
-    SECOND,
     NicRig,
     Sent,
     SwitchRig,
@@ -64,22 +63,9 @@ def test_children_are_invited_when_the_job_begins_and_once_an_interval() -> None
     assert ip(GROUP) in {packet.destination for packet in rig.tick(KEEPALIVE_INTERVAL // 2)}
 
 
-def test_one_result_serves_all_listeners() -> None:
-    sent = contribute(switch(), hears=0b111)
-    (result,) = sent.values()
-    assert (result.destination, result.ceth["node_bitmap"], result.payload) == (ip(GROUP), 0b111, f32(3).tobytes())
-
-
 @pytest.mark.parametrize("hears", [0b000, 0b011, 0b110])
 def test_each_gets_its_own_if_somebody_does_not_hear(hears: int) -> None:
     assert set(contribute(switch(), hears)) == {child_address(bit) for bit in range(3)}
-
-
-def test_it_is_asked_of_each_position() -> None:
-    rig = switch()
-    assert set(contribute(rig, hears=0b111)) == {ip(GROUP)}
-    assert len(contribute(rig, hears=0b101, position=1)) == 3
-    assert set(contribute(rig, hears=0b111, position=8)) == {ip(GROUP)}  # the slot of position 0
 
 
 @pytest.mark.parametrize(("wants", "packets"), [(0b000, 1), (0b001, 3), (0b011, 1), (0b111, 1)])
@@ -95,13 +81,6 @@ def test_without_a_group_there_are_no_invitations() -> None:
     rig = SwitchRig(3)
     assert {packet.destination for packet in rig.last} <= {child_address(bit) for bit in range(3)}
     assert len(contribute(rig, hears=0b111)) == 3
-
-
-def test_repairs_go_to_the_asking_child() -> None:
-    rig = switch()
-    contribute(rig, hears=0b111)
-    rig.tick(SECOND)
-    assert set(results(rig.probe(1, 0))) == {child_address(1)}
 
 
 def test_a_poisoned_position_is_told_to_the_group() -> None:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from fanin_nic.engine.records.tables import SlotState
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import WAIT_BODY, Opcode
 from tests.engine.rig import (
@@ -54,28 +53,6 @@ def test_wait_blames_no_child_for_the_time_that_the_device_itself_stood_still() 
     assert unpack(WAIT_BODY, wait.payload)["oldest_age_us"] == 1_000_000
 
 
-def test_wait_names_the_missing_and_the_most_silent() -> None:
-    rig = SwitchRig(4)
-    rig.engine.header["next_deadline"] = rig.now + 2 * SECOND
-    rig.now += SECOND
-    rig.contribute(0, 0, f32(1))
-    rig.receive(Opcode.KEEPALIVE, child_address(1), source=1)
-    rig.now += SECOND
-    rig.receive(Opcode.KEEPALIVE, child_address(3), source=3)
-    (wait,) = rig.probe(0, 0)
-    assert (wait.opcode, wait.ceth["node_bitmap"], wait.ceth["token"]) == (Opcode.WAIT, 0b1110, 77)
-    assert unpack(WAIT_BODY, wait.payload) == {"oldest_age_us": 2_000_000, "oldest_child": 2, "kind": 1, "resv16": 0}
-
-
-def test_result_is_repeated_to_the_asking_child() -> None:
-    rig = SwitchRig()
-    rig.contribute(0, 0, f32(1))
-    _, first = rig.contribute(1, 0, f32(2))
-    rig.now += CROSSING
-    (again,) = rig.probe(1, 0)
-    assert again == first._replace(ceth=first.ceth | {"token": 77})  # so that the child learns the round trip
-
-
 def test_result_that_has_just_left_is_sent_again_only_where_losses_are_known() -> None:
     rig = SwitchRig()
     for position in (0, 1):
@@ -89,20 +66,6 @@ def test_result_that_has_just_left_is_sent_again_only_where_losses_are_known() -
     rig.contribute(0, 2, f32(1))
     rig.contribute(1, 2, f32(2))
     assert opcodes(rig.probe(1, 2)) == [Opcode.RESULT]
-
-
-def test_middle_device_asks_above_for_its_lowest_child_only() -> None:
-    rig = SwitchRig(above=((PARENT, 1, 0b11),))
-    rig.contribute(0, 0, f32(1))
-    rig.contribute(1, 0, f32(2))
-    assert opcodes(rig.probe(1, 0)) == [Opcode.WAIT]
-    probe, wait = rig.probe(0, 0)
-    assert (probe.opcode, probe.destination, probe.ceth["source"]) == (Opcode.PROBE, PARENT, 1)
-    assert (wait.opcode, wait.ceth["node_bitmap"]) == (Opcode.WAIT, 0)
-    assert opcodes(rig.contribute(0, 0, f32(1))) == [Opcode.PROBE]  # a duplicate asks, too
-    assert opcodes(rig.contribute(1, 0, f32(1))) == []
-    (again,) = rig.receive(Opcode.NEED, PARENT, **place(0))
-    assert (again.opcode, np.frombuffer(again.payload, "<f4")) == (Opcode.CONTRIBUTION, 3)
 
 
 def test_switch_has_no_timers_for_data() -> None:
@@ -127,14 +90,6 @@ def test_nic_probes_after_its_time_out_and_backs_off() -> None:
     assert opcodes(rig.tick(1)) == [Opcode.PROBE]
     assert rig.tick(2 * RTO - 1) == []
     assert opcodes(rig.tick(1)) == [Opcode.PROBE]
-
-
-def test_need_brings_the_contribution_again() -> None:
-    rig = NicRig()
-    (first,) = rig.post(f32(1, 2))
-    rig.tick(RTO)
-    assert rig.from_parent(Opcode.NEED, 0) == [first]
-    assert rig.count("resent") == 1
 
 
 def test_wait_stretches_the_next_probe() -> None:
@@ -182,25 +137,6 @@ def test_later_result_makes_the_earlier_one_due_soon() -> None:
     assert (probe.opcode, probe.ceth["position"]) == (Opcode.PROBE, 0)
 
 
-def test_second_result_is_dropped() -> None:
-    rig = NicRig()
-    result = f32(0)
-    rig.post(f32(1), result)
-    rig.from_parent(Opcode.RESULT, 0, f32(5).tobytes())
-    rig.from_parent(Opcode.RESULT, 0, f32(6).tobytes())
-    assert result == 5
-    assert rig.statuses() == [Status.SUCCESS]
-    assert rig.count("drop_unexpected") == 1
-
-
-def test_no_answer() -> None:
-    rig = NicRig()
-    rig.post(f32(1))
-    for _ in range(20):
-        rig.tick(SECOND)
-    assert rig.statuses() == [Status.PEER_LOST]
-
-
 def test_somebody_answers_though_others_are_late() -> None:
     rig = NicRig()
     rig.post(f32(1))
@@ -226,57 +162,6 @@ def acknowledge(rig: NicRig, base: int, contributions: int, results: int, **chan
     """ACK from node 1 to node 0."""
     ceth = {"position": base, "seg": base % 8, "source": 1, "node_bitmap": contributions, "rank_bitmap": results}
     return rig.receive(Opcode.ACK, NEXT, **(ceth | changes))
-
-
-def test_ring_stores_a_partial_that_comes_before_its_own_ranks() -> None:
-    rig = NicRig(Route.RING)
-    (ack,) = partial(rig, 0, 0b001, 5)
-    assert (ack.opcode, ack.destination, ack.ceth["position"]) == (Opcode.ACK, PREVIOUS, 0)
-    assert (ack.ceth["node_bitmap"] & 1, ack.ceth["rank_bitmap"] & 1) == (1, 0)
-    (result,) = rig.post(f32(1))
-    assert (result.opcode, result.destination, result.ceth["node_bitmap"]) == (Opcode.RESULT, NEXT, 0b110)
-    assert np.frombuffer(result.payload, "<f4") == 6
-
-
-def test_ring_passes_a_partial_on_with_its_bit_cleared() -> None:
-    rig = NicRig(Route.RING)
-    rig.post(np.ones(17, "<f4"), sid=1, segments=1)
-    assert rig.last == []  # position 0 with sid 1 starts at node 2
-    ceth = place(0) | {"sid": 1, "op": 1, "dtype": 1, "flags": ALL | 1, "node_bitmap": 0b011, "source": 2}
-    on, ack = rig.receive(Opcode.CONTRIBUTION, PREVIOUS, f32(5).tobytes(), **ceth)
-    assert (on.opcode, on.destination, on.ceth["node_bitmap"]) == (Opcode.CONTRIBUTION, NEXT, 0b010)
-    assert ack.opcode == Opcode.ACK
-
-
-def test_ring_slot_is_done_only_when_its_own_sends_are_acknowledged() -> None:
-    rig = NicRig(Route.RING)
-    partial(rig, 0, 0b001, 5)
-    rig.post(f32(1))
-    assert rig.statuses() == [Status.SUCCESS]
-    assert rig.slot(0)["state"] == SlotState.FINAL
-    acknowledge(rig, 0, 1, 0)
-    assert rig.slot(0)["state"] == SlotState.FINAL
-    acknowledge(rig, 0, 1, 1)
-    assert rig.slot(0)["state"] == SlotState.DONE
-
-
-def test_ring_probes_and_sends_again_what_the_answer_lacks() -> None:
-    rig = NicRig(Route.RING)
-    partial(rig, 0, 0b001, 5)
-    (result,) = rig.post(f32(1))
-    (probe,) = rig.tick(RTO)
-    assert (probe.opcode, probe.destination, probe.payload) == (Opcode.PROBE, NEXT, b"")
-    assert acknowledge(rig, 0, 1, 0, token=probe.ceth["token"]) == [result]
-    assert acknowledge(rig, 0, 1, 1, token=probe.ceth["token"]) == []
-
-
-def test_ring_answers_a_probe_with_its_state() -> None:
-    rig = NicRig(Route.RING)
-    (ack,) = rig.receive(Opcode.PROBE, PREVIOUS, **place(0), source=2, token=9)
-    assert (ack.ceth["node_bitmap"] & 1, ack.ceth["token"]) == (0, 9)
-    partial(rig, 0, 0b001, 5)
-    (ack,) = rig.receive(Opcode.PROBE, PREVIOUS, **place(0), source=2, token=10)
-    assert (ack.ceth["node_bitmap"] & 1, ack.ceth["token"]) == (1, 10)
 
 
 def test_ring_acknowledges_duplicates_and_stale_packets() -> None:

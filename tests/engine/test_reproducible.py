@@ -8,7 +8,7 @@ import pytest
 from fanin_wire import abi
 from fanin_wire.abi import DType, JobFlag, Op, Route, Status
 from fanin_wire.fields import Flag, Opcode
-from tests.engine.rig import ALL, NEXT, PREVIOUS, SLOTS, NicRig, Sent, SwitchRig, f32, place
+from tests.engine.rig import ALL, SLOTS, NicRig, Sent, SwitchRig, f32
 
 RUN, SHAPE, WIDE_JOB = (int(flag) for flag in (JobFlag.REPRODUCIBLE_RUN, JobFlag.REPRODUCIBLE_SHAPE, JobFlag.WIDE))
 WIDE, DATA = int(Flag.WIDE), int(Flag.HAS_DATA)
@@ -28,18 +28,6 @@ def test_switch_folds_in_the_order_of_the_bits(order: tuple[int, ...]) -> None:
     for bit in order:
         sent = rig.contribute(bit, 0, VALUES[bit], seg=0)
     assert {packet.payload for packet in sent} == {IN_ORDER.tobytes()}
-
-
-def test_ring_adds_its_own_ranks_first() -> None:
-    rig = NicRig(Route.RING, ranks=2, join=False)
-    for rank in range(2):
-        rig.join(rank, flags=RUN, slots=4)
-    rig.receive(Opcode.CONFIG_ACK, NEXT, bytes([0, 0, 0, 4, 0, 0, 0, 2]))
-    ceth = place(0, 4) | {"op": Op.SUM, "dtype": DType.F32, "flags": ALL | DATA, "contributions": 1, "source": 2}
-    rig.receive(Opcode.CONTRIBUTION, PREVIOUS, VALUES[2].tobytes(), **ceth, node_bitmap=1, rank_bitmap=0b110)
-    rig.post(VALUES[1], rank=1)
-    (result,) = rig.post(VALUES[0], rank=0)
-    assert result.payload == IN_ORDER.tobytes()
 
 
 def test_lease_is_counted_in_buffers() -> None:
@@ -187,34 +175,9 @@ def test_only_data_that_wait_for_a_child_that_brings_nothing(order: tuple[int, .
     assert {packet.payload for packet in sent} == {VALUES[2].tobytes()}
 
 
-def test_members_must_agree_on_how_they_compute() -> None:
-    rig = SwitchRig(2, join=False)
-    rig.join(0, flags=RUN, slots=4, window=2)
-    sent = rig.join(1, slots=4, window=2)
-    assert Status.MEMBERS_MISMATCH in {packet.ceth["status"] for packet in sent}
-
-
 # Wide partials
 
 HALVES = [np.array([1, 2**-11, 3], "<f2"), np.array([2**-11, 1, 0.5], "<f2"), np.array([2**-12, 2**-11, 1], "<f2")]
-
-
-def wide_switch(children: int, **changes: int) -> SwitchRig:
-    """A switch of a job with wide partials."""
-    rig = SwitchRig(children, join=False)
-    for bit in range(children):
-        rig.join(bit, flags=WIDE_JOB, **changes)
-    return rig
-
-
-def test_wide_partials_are_rounded_once() -> None:
-    rig = wide_switch(3)
-    for bit, value in enumerate(HALVES):
-        flags = ALL | DATA | WIDE | Flag.WANTS_RESULT
-        sent = rig.contribute(bit, 0, value.astype("<f4"), dtype=DType.F16, flags=flags)
-    expected = sum(value.astype("f4") for value in HALVES).astype("<f2")
-    assert {packet.payload for packet in sent} == {expected.tobytes()}
-    assert {packet.ceth["flags"] & WIDE for packet in sent} == {0}
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
@@ -226,25 +189,6 @@ def test_wide_partials_that_wait_for_a_child_that_brings_nothing(order: tuple[in
         sent = rig.contribute(bit, AGAIN, value, seg=0, dtype=DType.F16, flags=flags)
     expected = (HALVES[1].astype("f4") + HALVES[2].astype("f4")).astype("<f2")
     assert {packet.payload for packet in sent} == {expected.tobytes()}
-
-
-def test_narrow_partial_does_not_fit_a_wide_job() -> None:
-    rig = wide_switch(2)
-    sent = rig.contribute(0, 0, HALVES[0], dtype=DType.F16)
-    assert {packet.ceth["status"] for packet in sent} == {Status.OP_MISMATCH}
-
-
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_node_sends_wide_partials(ranks: int) -> None:
-    rig = NicRig(ranks=ranks, join=False)
-    for rank in range(ranks):
-        rig.join(rank, flags=WIDE_JOB)
-    rig.receive(Opcode.CONFIG_ACK, int(rig.job["parent_address"]), bytes([0, 0, 0, 8, 0, 0, 0, 4]))
-    for rank in range(ranks):
-        sent = rig.post(HALVES[rank], rank=rank)
-    (up,) = sent
-    expected = sum(value.astype("f4") for value in HALVES[:ranks])
-    assert (up.payload, up.ceth["flags"] & WIDE) == (expected.astype("<f4").tobytes(), WIDE)
 
 
 def test_segment_of_wide_partials_is_half_as_long() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fanin_nic.engine.records.tables import JobState, SlotState
+from fanin_nic.engine.records.tables import JobState
 from fanin_wire.abi import DType, JobFlag, Op, Route, Status
 from fanin_wire.fields import CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY, WAIT_BODY, Flag, Opcode
 from tests.engine.rig import (
@@ -82,32 +82,6 @@ def test_ring_is_configured_before_the_switch_is_asked() -> None:
     (ack,) = rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))
     assert (ack.opcode, ack.destination, ack.ceth["status"]) == (Opcode.CONFIG_ACK, PREVIOUS, Status.SUCCESS)
     assert rig.job["state"] == JobState.ACTIVE
-
-
-def test_partial_of_the_ring_goes_to_the_switch_and_the_result_goes_round() -> None:
-    rig = LastNode()
-    result = f32(0)
-    rig.post(f32(1), result)
-    up, ack = rig.partial(0, 5)
-    assert (up.opcode, up.destination, up.ceth["source"], up.payload) == (
-        Opcode.CONTRIBUTION,
-        PARENT,
-        0,
-        f32(6).tobytes(),
-    )
-    assert (up.ceth["flags"] & WANTS, up.ceth["contributions"]) == (WANTS, 3)
-    assert (ack.opcode, ack.destination) == (Opcode.ACK, PREVIOUS)
-    (on,) = rig.from_parent(Opcode.RESULT, 0, f32(20).tobytes(), dtype=DType.F32)
-    assert (on.opcode, on.destination, on.ceth["node_bitmap"], on.payload) == (
-        Opcode.RESULT,
-        NEXT,
-        0b011,
-        f32(20).tobytes(),
-    )
-    assert (result, rig.statuses()) == (20, [Status.SUCCESS])
-    assert rig.slot(0)["state"] == SlotState.FINAL  # until the next node has acknowledged
-    rig.acknowledge(0, 1)
-    assert rig.slot(0)["state"] == SlotState.DONE
 
 
 def test_silence_is_asked_about_where_it_is() -> None:

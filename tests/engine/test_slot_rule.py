@@ -5,7 +5,7 @@ import pytest
 
 from fanin_nic.engine.records.tables import SlotState
 from fanin_wire.fields import Opcode
-from tests.engine.rig import PARENT, SLOTS, SwitchRig, f32
+from tests.engine.rig import SLOTS, SwitchRig, f32
 
 FIRSTS = pytest.mark.parametrize("first", [0, 1000, 2**31 - 3, 2**32 - 1, 2**32 - SLOTS], ids=hex)
 
@@ -60,22 +60,3 @@ def test_a_lap_ahead_is_a_violation(first: int) -> None:
     assert rig.contribute(0, at(first, 2 * SLOTS), f32(1)) == []
     assert rig.probe(0, at(first, 2 * SLOTS)) == []
     assert rig.count("drop_slot") == 2
-
-
-def test_final_slot_is_replaced_and_forgets() -> None:
-    rig = SwitchRig()
-    complete(rig, 0, 5)
-    rig.contribute(1, SLOTS, f32(7))
-    slot = rig.slot(SLOTS)
-    assert (slot["position"], slot["state"], slot["node_missing"]) == (SLOTS, SlotState.OPEN, 0b01)
-    assert slot["contributions"] == 1
-
-
-def test_middle_device_keeps_its_partial_in_local() -> None:
-    rig = SwitchRig(above=((PARENT, 1, 0b11),))
-    sent = complete(rig, 0, 5)
-    assert [(packet.opcode, packet.destination) for packet in sent] == [(Opcode.CONTRIBUTION, PARENT)]
-    assert rig.slot(0)["state"] == SlotState.LOCAL
-    assert sent[0].ceth["source"] == 1
-    assert sent[0].ceth["contributions"] == 2
-    assert np.frombuffer(sent[0].payload, "<f4") == 10

@@ -9,8 +9,8 @@ from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import Access, QueuePairState, RequestOpcode
 
 from .rig import Packet, Pair, make
-from .test_operations import SOURCE, TARGET, data_of, remote
-from .test_reliability import SEND, WRITE, Loses
+from .test_operations import SOURCE, TARGET, data_of
+from .test_reliability import SEND, WRITE
 
 QKEY = 0x1234
 GRH = 40
@@ -36,13 +36,6 @@ def test_datagram_arrives_behind_the_header_of_the_network(length: int):
     assert (header.src, header.dst, header.proto) == ("10.0.0.1", "10.0.0.2", 17)
     assert header.len == 28 + len(pair.log[0].data) + 4
     assert pair.one.statuses() == ["SUCCESS"]
-
-
-def test_datagram_with_immediate():
-    pair = Pair(Service.UD)
-    pair.two.post_receive((TARGET, 200))
-    datagram(pair, opcode=RequestOpcode.SEND_WITH_IMM, immediate=9)
-    assert (pair.two.completions[0].flags, pair.two.completions[0].immediate) == (3, 9)
 
 
 def test_key_of_the_queue_pair_itself():
@@ -96,42 +89,6 @@ def test_datagrams_go_to_many():
 # UC
 
 
-@pytest.mark.parametrize("length", [0, 10, 256, 1000])
-def test_write_of_an_unreliable_connection(length: int):
-    pair = Pair(Service.UC)
-    pair.one.fill(SOURCE, data_of(length))
-    pair.one.post(WRITE, (SOURCE, length), **remote(pair))
-    pair.run()
-    assert pair.two.bytes(TARGET, length + 8) == data_of(length) + bytes(8)
-    assert pair.one.statuses() == ["SUCCESS"]
-    assert {packet.name[:2] for packet in pair.log} == {"UC"}
-
-
-@pytest.mark.parametrize("length", [0, 10, 256, 1000])
-def test_send_of_an_unreliable_connection(length: int):
-    pair = Pair(Service.UC)
-    pair.one.fill(SOURCE, data_of(length))
-    pair.two.post_receive((TARGET, 1000))
-    pair.one.post(RequestOpcode.SEND_WITH_IMM, (SOURCE, length), immediate=4)
-    pair.run()
-    assert pair.two.bytes(TARGET, length) == data_of(length)
-    assert (pair.two.completions[0].length, pair.two.completions[0].immediate) == (length, 4)
-
-
-@pytest.mark.parametrize("lost", ["SEND_FIRST", "SEND_MIDDLE", "SEND_LAST"])
-def test_message_with_a_lost_packet_is_dropped_and_the_next_one_takes_its_place(lost: str):
-    pair = Pair(Service.UC)
-    pair.bend = Loses((lost, 0))
-    pair.two.post_receive((TARGET, 1000))
-    for length in (1000, 900):
-        pair.one.fill(SOURCE, data_of(length))
-        pair.one.post(SEND, (SOURCE, length))
-        pair.run()
-    assert [completion.length for completion in pair.two.completions] == [900]
-    assert pair.two.bytes(TARGET, 900) == data_of(900)
-    assert pair.one.statuses() == ["SUCCESS", "SUCCESS"]
-
-
 def test_messages_of_an_unreliable_connection_that_are_dropped():
     pair = Pair(Service.UC)
     pair.one.post(SEND, (SOURCE, 10))
@@ -149,14 +106,6 @@ def test_messages_of_an_unreliable_connection_that_are_dropped():
     pair.one.post(SEND, (SOURCE, 9))
     pair.run()
     assert pair.two.statuses() == ["SUCCESS"]
-
-
-def test_part_without_a_beginning():
-    pair = Pair(Service.UC)
-    pair.two.post_receive((TARGET, 1000))
-    pair.two.receive(make("UC_SEND_LAST", pair.one, pair.two, b"abcd", psn=0))
-    assert pair.two.count("drop_opcode_sequence") == 1
-    assert pair.two.completions == []
 
 
 def test_reliable_operations_have_no_opcode_for_unreliable_connections():

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -54,7 +55,7 @@ async def read_claims(socket: Path) -> list[Claim]:
     ]
 
 
-async def _listed(channel: grpc.aio.Channel, socket: Path) -> grpc.aio.Message:
+async def _listed(channel: grpc.aio.Channel, socket: Path) -> Any:
     tried = 0
     for method in LISTS:
         call = channel.unary_unary(
