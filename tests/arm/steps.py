@@ -138,12 +138,7 @@ def demo(machine: Machine) -> str:
 def host_ranks(machine: Machine) -> str:
     """Ranks of this processor on devices for arm64. All are processes of one kernel: sockets of the file system, rings
     and the memory of ranks are shared between them."""
-    wanted = {
-        "root": machine.root.folder,
-        "environment": machine.environment(),
-        "options": SHAPE,
-        "demo": DEMO,
-    }
+    wanted = {"root": machine.root.folder, "environment": machine.environment(), "options": SHAPE, "demo": DEMO}
     command = [sys.executable, "-m", "tests.arm.programs.host_ranks", json.dumps(wanted)]
     ended = machine.run("host-ranks", command, SECONDS, emulated=False)
     shown = shown_in(ended.output, '{"devices"')

@@ -173,11 +173,7 @@ def test_whole_stripes_are_shared(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "cause"),
-    [
-        ({"holder": 8}, "there is no GPU 8"),
-        ({"granule": 0}, "in granules of 0"),
-        ({"most_links": -1}, "over -1 links"),
-    ],
+    [({"holder": 8}, "there is no GPU 8"), ({"granule": 0}, "in granules of 0"), ({"most_links": -1}, "over -1 links")],
 )
 def test_wrong_arguments(options: dict[str, int], cause: str, tmp_path: Path) -> None:
     machine = node(tmp_path, [2], 8)

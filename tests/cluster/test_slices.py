@@ -62,13 +62,7 @@ def test_many_pairs_are_several_slices(tmp_path: Path) -> None:
     first, second, _ = slices.objects(machine, many, "node1", DRIVER)
     assert [len(each["spec"]["devices"]) for each in (first, second)] == [128, 1]
     assert (
-        first["spec"]["pool"]
-        == second["spec"]["pool"]
-        == {
-            "name": "node1",
-            "generation": 1,
-            "resourceSliceCount": 2,
-        }
+        first["spec"]["pool"] == second["spec"]["pool"] == {"name": "node1", "generation": 1, "resourceSliceCount": 2}
     )
     assert first["metadata"]["name"] != second["metadata"]["name"]
     assert "resource.kubernetes.io/pcieRoot" not in first["spec"]["devices"][0]["attributes"], "NCCL has no bridges"

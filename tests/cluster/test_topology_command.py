@@ -39,10 +39,7 @@ def test_table(file: Path, tmp_path: Path) -> None:
     other.write_text(HWLOC_3)
     lines = [line for line in shown("--table", str(file), str(other)).splitlines() if line.startswith("│")]
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
-    assert cells == [
-        ["machine", "4", "2", "1", "2", "0", "1", "1"],
-        ["other", "4", "2", "1", "1", "1", "1", "1"],
-    ]
+    assert cells == [["machine", "4", "2", "1", "2", "0", "1", "1"], ["other", "4", "2", "1", "1", "1", "1", "1"]]
 
 
 def test_json(file: Path) -> None:

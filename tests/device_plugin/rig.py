@@ -22,11 +22,7 @@ class Node:
     """A node: `root` is the folder of all its files, `sysfs` one of these. `within`: see `running`."""
 
     def __init__(
-        self,
-        root: Path,
-        within: Sequence[str] = (),
-        prepare: Callable[[Node], None] | None = None,
-        **settings: str,
+        self, root: Path, within: Sequence[str] = (), prepare: Callable[[Node], None] | None = None, **settings: str
     ) -> None:
         self.within = within
         self.root, self.sysfs = root, root / "sys"

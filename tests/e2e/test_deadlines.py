@@ -16,16 +16,7 @@ NODES, RANKS = 3, 6
 LOCAL_RANKS = RANKS // NODES
 SHORT_S = 2.0  # by which all have begun that do, on a busy machine as well
 ONES = np.ones(10_000, "f4")
-SILENT = [
-    ("local", 0),
-    ("local", 1),
-    ("tree", 0),
-    ("tree", 3),
-    ("tree", 5),
-    ("ring", 0),
-    ("ring", 3),
-    ("ring", 5),
-]
+SILENT = [("local", 0), ("local", 1), ("tree", 0), ("tree", 3), ("tree", 5), ("ring", 0), ("ring", 3), ("ring", 5)]
 
 
 @pytest.fixture(scope="module")

@@ -83,8 +83,7 @@ def test_rank_of_a_stopped_nic_is_excluded(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "survivors", "route"),
-    [("nic0", [1, 2, 3], "tree"), ("switch-0", [0, 1, 2, 3], "ring")],
+    ("target", "survivors", "route"), [("nic0", [1, 2, 3], "tree"), ("switch-0", [0, 1, 2, 3], "ring")]
 )
 def test_below_two_levels_of_switches(bench: Bench, target: str, survivors: list[int], route: str) -> None:
     """Beyond the top switch a dead NIC is named with all that share its switch; they stay all the same."""

@@ -5,17 +5,7 @@ import pytest
 from fanin_nic.engine.records.tables import JobState
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import Opcode
-from tests.engine.rig import (
-    NEXT,
-    PARENT,
-    PREVIOUS,
-    SECOND,
-    NicRig,
-    SwitchRig,
-    child_address,
-    f32,
-    place,
-)
+from tests.engine.rig import NEXT, PARENT, PREVIOUS, SECOND, NicRig, SwitchRig, child_address, f32, place
 
 ANY_UPWARD = [Opcode.CONTRIBUTION, Opcode.PROBE, Opcode.KEEPALIVE, Opcode.RESULT, Opcode.ACK]
 

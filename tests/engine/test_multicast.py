@@ -7,19 +7,7 @@ from fanin_nic.engine.engine import Timing
 from fanin_nic.engine.output.multicast_membership import MAX_CONSECUTIVE_LOSSES
 from fanin_wire.abi import DType, Status
 from fanin_wire.fields import Flag, Opcode
-from tests.engine.rig import (
-    ALL,
-    LIMITS,
-    ONE,
-    PARENT,
-    NicRig,
-    Sent,
-    SwitchRig,
-    child_address,
-    f32,
-    ip,
-    place,
-)
+from tests.engine.rig import ALL, LIMITS, ONE, PARENT, NicRig, Sent, SwitchRig, child_address, f32, ip, place
 
 GROUP = "239.0.0.1"
 HEARS, WANTS, DATA = int(Flag.HEARS_GROUP), int(Flag.WANTS_RESULT), int(Flag.HAS_DATA)

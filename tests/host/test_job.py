@@ -78,15 +78,7 @@ def test_flags(parts, flags):
 UNEVEN = tuple(
     JobNode(f"10.1.0.{index}", (index,), tuple(f"10.0.{path}" for path in paths.split()))
     for index, paths in enumerate(
-        [
-            "3.1 2.1 1.1 0.1",
-            "3.2 2.1 1.1 0.1",
-            "3.1 2.1 1.1 0.1",
-            "2.2 1.1 0.1",
-            "1.1 0.1",
-            "1.1 0.1",
-            "2.2 1.1 0.1",
-        ]
+        ["3.1 2.1 1.1 0.1", "3.2 2.1 1.1 0.1", "3.1 2.1 1.1 0.1", "2.2 1.1 0.1", "1.1 0.1", "1.1 0.1", "2.2 1.1 0.1"]
     )
 )
 DEEP = Job(1, 1, UNEVEN)
@@ -320,10 +312,7 @@ THREE = "3 NICs: 10.0.0.1, 10.0.0.2, 10.0.0.3"
     [
         ({}, f"route tree, {THREE} below switch 10.0.0.9"),
         ({"nodes": BARE_SIX}, f"route ring, {THREE}, for no switch is named above them"),
-        (
-            {"nodes": (*NODES_OF_SIX[:2], BARE_SIX[2])},
-            f"route ring, {THREE}, for no switch is named above all of them",
-        ),
+        ({"nodes": (*NODES_OF_SIX[:2], BARE_SIX[2])}, f"route ring, {THREE}, for no switch is named above all of them"),
         (
             {"nodes": tuple(replace(node, ring=1) for node in NODES_OF_SIX)},
             f"route ring, {THREE}, all on one plain switch",

@@ -9,15 +9,7 @@ from fanin import errors
 from fanin.collectives import definitions, vector
 from tests.waiting import BOUND_S
 
-COUNTS = [
-    (0, 0, 0),
-    (0, 5, 0),
-    (3, 3, 3),
-    (3, 3, 1),
-    (1, 2, 3),
-    (3000, 0, 3000),
-    (5000, 7, 5000),
-]
+COUNTS = [(0, 0, 0), (0, 5, 0), (3, 3, 3), (3, 3, 1), (1, 2, 3), (3000, 0, 3000), (5000, 7, 5000)]
 SIZE, ROOT = 3, 1
 
 

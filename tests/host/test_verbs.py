@@ -11,26 +11,8 @@ import pytest
 
 from fanin import Communicator, errors
 from fanin.driver import ffi, library
-from fanin.verbs import (
-    CQ,
-    MR,
-    PD,
-    QP,
-    SGE,
-    WC,
-    CollectiveQP,
-    Context,
-    Membership,
-    QPInitAttr,
-    SharedMemory,
-)
-from fanin_wire.abi import (
-    LKEY_PROCESS,
-    Access,
-    DType,
-    Op,
-    Status,
-)
+from fanin.verbs import CQ, MR, PD, QP, SGE, WC, CollectiveQP, Context, Membership, QPInitAttr, SharedMemory
+from fanin_wire.abi import LKEY_PROCESS, Access, DType, Op, Status
 from tests.host.work_requests import one_completion, request_over
 from tests.waiting import BOUND_S
 

@@ -8,24 +8,8 @@ import numpy as np
 import pytest
 
 from fanin import device_status, errors
-from fanin.verbs import (
-    CQ,
-    MR,
-    Address,
-    CollectiveQP,
-    CollectiveWR,
-    packed,
-)
-from fanin_wire.abi import (
-    CQ_DEPTH,
-    SQ_DEPTH,
-    ContributorClass,
-    DType,
-    Op,
-    Status,
-    WqeFlag,
-    WqeOpcode,
-)
+from fanin.verbs import CQ, MR, Address, CollectiveQP, CollectiveWR, packed
+from fanin_wire.abi import CQ_DEPTH, SQ_DEPTH, ContributorClass, DType, Op, Status, WqeFlag, WqeOpcode
 from tests.host.work_requests import F32, SUM, one_completion, post_patiently, request_over
 from tests.waiting import BOUND_S
 

@@ -93,11 +93,7 @@ def test_entry_has_its_own_environment_alone_and_names_for_its_callers() -> None
     assert compiled._find_referenced_environments() == [compiled.environment]
     names = {function.name for function in compiled.library._get_module_for_linking().functions}
     described = compiled.fndesc
-    assert names == {
-        described.llvm_func_name,
-        described.llvm_cpython_wrapper_name,
-        described.llvm_cfunc_wrapper_name,
-    }
+    assert names == {described.llvm_func_name, described.llvm_cpython_wrapper_name, described.llvm_cfunc_wrapper_name}
     assert entry(5) == 7
 
 

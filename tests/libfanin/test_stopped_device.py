@@ -100,10 +100,7 @@ def test_slow_device_is_not_lost(compiler: Compiler, nics: Running) -> None:
 def test_device_that_runs_again_tells_the_others(compiler: Compiler, nics: Running) -> None:
     """A rank that has given up its device is lost for those that have not, although its process lives."""
     program, job = compiler.build(PROGRAMS / "stopped_device.c"), any_job()
-    with (
-        started(program, nics, ["nic0"], job, 2, 0) as gave_up,
-        started(program, nics, ["nic0"], job, 2, 1) as waits,
-    ):
+    with started(program, nics, ["nic0"], job, 2, 0) as gave_up, started(program, nics, ["nic0"], job, 2, 1) as waits:
         assert [read(gave_up), read(waits)] == ["joined"] * 2
         with stopped(nics, "nic0"):
             tell(gave_up)

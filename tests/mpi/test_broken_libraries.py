@@ -10,12 +10,7 @@ from tests.mpi.report import offloaded
 from tests.mpi.test_pipelining import LONG
 
 WRONG = {  # file, line, what stands in it, what takes its place
-    "last byte of a result": (
-        "mpi/abi/elements.c",
-        "memcpy(address, memory, bytes)",
-        "bytes",
-        "bytes - 1",
-    ),
+    "last byte of a result": ("mpi/abi/elements.c", "memcpy(address, memory, bytes)", "bytes", "bytes - 1"),
     "offsets of blocks": (
         "mpi/abi/elements.c",
         "item(elements->offsets, block) : block * elements",

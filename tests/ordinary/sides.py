@@ -8,22 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin.verbs import (
-    CQ,
-    GID,
-    MR,
-    PD,
-    QP,
-    SGE,
-    SRQ,
-    AHAttr,
-    Context,
-    GlobalRoute,
-    QPAttr,
-    QPInitAttr,
-    RecvWR,
-    SendWR,
-)
+from fanin.verbs import CQ, GID, MR, PD, QP, SGE, SRQ, AHAttr, Context, GlobalRoute, QPAttr, QPInitAttr, RecvWR, SendWR
 from fanin.verbs.enums import (
     IBV_ACCESS_LOCAL_WRITE,
     IBV_ACCESS_REMOTE_ATOMIC,

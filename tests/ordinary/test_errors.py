@@ -223,8 +223,7 @@ def three(one: Side, other: Side, kind: int, lost: MR) -> None:
 
 @pytest.mark.parametrize("signal_all", [0, 1])
 @pytest.mark.parametrize(
-    ("kind", "present"),
-    [(IBV_QPT_RC, 0), (IBV_QPT_RC, 40960), (IBV_QPT_UC, 0), (IBV_QPT_UC, 40960), (IBV_QPT_UD, 0)],
+    ("kind", "present"), [(IBV_QPT_RC, 0), (IBV_QPT_RC, 40960), (IBV_QPT_UC, 0), (IBV_QPT_UC, 40960), (IBV_QPT_UD, 0)]
 )
 def test_memory_that_is_unmapped(connected: Connected, kind: int, signal_all: int, present: int) -> None:
     """The request that names it says so. Those before it are carried out, those behind it are flushed."""

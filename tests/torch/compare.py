@@ -18,9 +18,7 @@ from fanin_tools.fabric.generate import Plan, Shape
 from tests.torch.launch import ROOT
 
 # Tests that Gloo passes and Fanin does not, and the reason.
-EXPECTED = {
-    "test_ddp_logging_data_cpu": "DDP's log says that the back-end is `fanin`, and the test wants `gloo`",
-}
+EXPECTED = {"test_ddp_logging_data_cpu": "DDP's log says that the back-end is `fanin`, and the test wants `gloo`"}
 
 
 def measured(backend: str, environment: dict[str, str], folder: Path) -> Path:

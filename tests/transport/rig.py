@@ -28,14 +28,7 @@ from tests.engine.rig import pack, unpack
 
 MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
 LIMITS = Limits(
-    queue_pairs=4,
-    send_depth=32,
-    receive_depth=32,
-    shared_queues=2,
-    shared_depth=32,
-    regions=16,
-    actions=512,
-    window=16,
+    queue_pairs=4, send_depth=32, receive_depth=32, shared_queues=2, shared_depth=32, regions=16, actions=512, window=16
 )
 DOMAIN, STRANGER_DOMAIN = 7, 8
 EVERYTHING = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC

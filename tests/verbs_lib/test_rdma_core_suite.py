@@ -13,7 +13,7 @@ PACKAGED = Path("/usr/share/doc/rdma-core/tests")  # some of the files are compr
 PYTHON = "/usr/bin/python3"
 LEAST_PASSED = 70
 EXPLAINED = {  # a test that fails, or may fail: why
-    "test_cq.CQTest.test_resize_cq": "expects that requests are complete before the device had a turn",
+    "test_cq.CQTest.test_resize_cq": "expects that requests are complete before the device had a turn"
 }
 
 

@@ -127,13 +127,7 @@ MEMBERSHIP = (
         status=Status["PENDING"],
         node_bitmap=0b1001,
     ),
-    _config_ack(
-        "config_ack_no_resources",
-        "Refused: 64 slots would fit.",
-        64,
-        0,
-        status=Status["NO_RESOURCES"],
-    ),
+    _config_ack("config_ack_no_resources", "Refused: 64 slots would fit.", 64, 0, status=Status["NO_RESOURCES"]),
     _up("leave", "Node 2 has finished and leaves.", Opcode.LEAVE),
     _up(
         "leave_with_abort",

@@ -10,10 +10,7 @@ ANSWER = bytes.fromhex("46615544 01 02 00 00 ffffffffffffffff 00000011")
 
 @pytest.mark.parametrize(
     ("message", "data"),
-    [
-        (Message(Kind.QUESTION, 3, 0x0123456789ABCDEF), QUESTION),
-        (Message(Kind.ANSWER, 0, (1 << 64) - 1, 17), ANSWER),
-    ],
+    [(Message(Kind.QUESTION, 3, 0x0123456789ABCDEF), QUESTION), (Message(Kind.ANSWER, 0, (1 << 64) - 1, 17), ANSWER)],
 )
 def test_bytes(message: Message, data: bytes) -> None:
     assert encode(message) == data

@@ -89,18 +89,10 @@ WRONG_LINES = (
         'rounded("e" if name == "f16" else "f", EXACT[op](a, b))',
     ),
     WrongLine(
-        "bf16 is cut off, not rounded",
-        "12-18",
-        "arithmetic",
-        "bits + 0x7FFF + (bits >> 16 & 1) >> 16",
-        "bits >> 16",
+        "bf16 is cut off, not rounded", "12-18", "arithmetic", "bits + 0x7FFF + (bits >> 16 & 1) >> 16", "bits >> 16"
     ),
     WrongLine(
-        "bf16 in the middle is rounded up",
-        "12-23",
-        "arithmetic",
-        "bits + 0x7FFF + (bits >> 16 & 1)",
-        "bits + 0x8000",
+        "bf16 in the middle is rounded up", "12-23", "arithmetic", "bits + 0x7FFF + (bits >> 16 & 1)", "bits + 0x8000"
     ),
     WrongLine(
         "subnormals are flushed to zero",
@@ -167,11 +159,7 @@ WRONG_LINES = (
         "(1, sign * value, 0, ",
     ),
     WrongLine(
-        "a NaN loses against numbers",
-        "12-30",
-        "arithmetic",
-        "return (0, 0, index, 0)",
-        "return (2, 0, index, 0)",
+        "a NaN loses against numbers", "12-30", "arithmetic", "return (0, 0, index, 0)", "return (2, 0, index, 0)"
     ),
     WrongLine("LAND is bit by bit", "12-26", "arithmetic", "int(a != 0 and b != 0)", "a & b"),
     WrongLine(
@@ -204,13 +192,7 @@ WRONG_LINES = (
         '        raise Dropped("6-33")',
         "        ahead = job.slots",
     ),
-    WrongLine(
-        "an open slot is replaced",
-        "6-36",
-        "positions",
-        "    if ahead and not slot.is_final:",
-        "    if False:",
-    ),
+    WrongLine("an open slot is replaced", "6-36", "positions", "    if ahead and not slot.is_final:", "    if False:"),
     WrongLine(
         "any later position replaces the slot",
         "6-37",
@@ -277,19 +259,11 @@ WRONG_LINES = (
     ),
     WrongLine("the job's id alone counts", "5-15", "switch", "if job.key != packet.key:", "if False:"),
     WrongLine(
-        "another incarnation is let in",
-        "10.1-13",
-        "membership",
-        "    if job.key != packet.key:\n",
-        "    if False:\n",
+        "another incarnation is let in", "10.1-13", "membership", "    if job.key != packet.key:\n", "    if False:\n"
     ),
     WrongLine("a restarted child goes on", "10.1-17", "membership", 'child.boot_id != body["boot_id"]', "False"),
     WrongLine(
-        "the digest is not compared",
-        "10.1-16",
-        "membership",
-        "    if job.alike != _alike(body, hop):",
-        "    if False:",
+        "the digest is not compared", "10.1-16", "membership", "    if job.alike != _alike(body, hop):", "    if False:"
     ),
     WrongLine(
         "the largest lease wins",

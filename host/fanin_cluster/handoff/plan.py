@@ -77,10 +77,7 @@ class Plan:
     def send(self) -> list[tuple[int, Copy]]:
         """Stage over the network: the link of each copy, and the copy."""
         return [
-            (
-                each.owner,
-                Copy(self.links[each.owner].first, self.links[each.owner].second, each.offset, each.length),
-            )
+            (each.owner, Copy(self.links[each.owner].first, self.links[each.owner].second, each.offset, each.length))
             for each in self.stripes
             if each.length
         ]

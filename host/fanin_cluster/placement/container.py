@@ -114,7 +114,4 @@ def vf_ipv4(first: str, subnet: str, position: int) -> str:
 
 def address_commands(interface: str, ipv4: str) -> tuple[tuple[str, ...], ...]:
     """The commands that give a VF its address and bring it up ([46]). Repeated, they change nothing."""
-    return (
-        ("ip", "address", "replace", ipv4, "dev", interface),
-        ("ip", "link", "set", "dev", interface, "up"),
-    )
+    return (("ip", "address", "replace", ipv4, "dev", interface), ("ip", "link", "set", "dev", interface, "up"))

@@ -97,10 +97,7 @@ def estimates(
         Estimate(
             node,
             communication_time(
-                task,
-                bandwidths.between(previous, node.address),
-                bandwidths.between(node.address, following),
-                options,
+                task, bandwidths.between(previous, node.address), bandwidths.between(node.address, following), options
             ),
             computation_time(monitor, task, node, options),
         )

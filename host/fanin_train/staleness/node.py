@@ -22,16 +22,7 @@ from fanin_train.errors import TrainingError
 from fanin_train.staleness.actions import Action, Adopt, Compute, Send, Step, Timer
 from fanin_train.staleness.clocks import NEVER, VectorClock
 from fanin_train.staleness.inbox import Inbox
-from fanin_train.staleness.messages import (
-    Contribution,
-    Done,
-    Gradient,
-    Join,
-    Leave,
-    Message,
-    Snapshot,
-    Welcome,
-)
+from fanin_train.staleness.messages import Contribution, Done, Gradient, Join, Leave, Message, Snapshot, Welcome
 from fanin_train.staleness.rules import Apply, Rules
 from fanin_train.staleness.synchronisation import Report, Synchronisation
 

@@ -28,13 +28,7 @@ def test_two_routes_share_the_devices() -> None:
     members = members_of(3, 2)
     tree = joined(Job(simulation, Route.TREE, members, jid=1))
     ring = joined(Job(simulation, Route.RING, members, jid=2, key=99, first_queue=4))
-    started = [
-        (
-            job,
-            message_of(job, 300),
-        )
-        for job in (tree, ring)
-    ]
+    started = [(job, message_of(job, 300)) for job in (tree, ring)]
     results = [job.start(message) for job, message in started]
     for (job, message), result in zip(started, results, strict=True):
         job.finish()

@@ -56,12 +56,7 @@ def trials() -> Iterator[Trials]:
     """Runs all trials in a process of its own."""
     folder = build(MUTANTS)
     path = os.pathsep.join([str(folder), str(ROOT), *sys.path])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "FANIN_CACHE_DIR": str(folder / "cache"),
-        "NUMBA_OPT": OPTIMISE,
-    }
+    environment = {**os.environ, "PYTHONPATH": path, "FANIN_CACHE_DIR": str(folder / "cache"), "NUMBA_OPT": OPTIMISE}
     command = [sys.executable, "-m", "tests.sim.mutation.trial"]
     with subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         yield Trials(process)

@@ -7,16 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanin_train.replacement.bandwidth import UnknownBandwidth, pairs_after_failure, rounds_of
-from fanin_train.replacement.choice import (
-    NotFailed,
-    RingLost,
-    Rule,
-    apply,
-    choose,
-    neighbours_of,
-    replace_all,
-    select,
-)
+from fanin_train.replacement.choice import NotFailed, RingLost, Rule, apply, choose, neighbours_of, replace_all, select
 from fanin_train.replacement.cost import LITERAL, Estimate, Options, computation_time
 from fanin_train.replacement.records import Monitor, Node, Task, UnknownNode, UnknownTask, WrongRecord
 from tests.training.replacement.records import cluster, fail

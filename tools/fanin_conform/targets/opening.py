@@ -21,13 +21,7 @@ class TargetInvalid(ValueError):
 
 
 def open_target(
-    name: str,
-    local: str,
-    count: int,
-    group: str = "",
-    agent: str = "",
-    number: int = 0,
-    wave: Path | None = None,
+    name: str, local: str, count: int, group: str = "", agent: str = "", number: int = 0, wave: Path | None = None
 ) -> Target:
     """Open "engine", "engine-nic", "rtl", "udp://ADDRESS" or "nic://ADDRESS".
 

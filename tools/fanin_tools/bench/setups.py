@@ -51,11 +51,7 @@ class Setup:
     netns: bool = False
     rate: str = ""
     lanes: int | None = None
-    variants: tuple[Variant, ...] = (
-        Variant("local"),
-        Variant("local", registered=False),
-        Variant("local", in_c=True),
-    )
+    variants: tuple[Variant, ...] = (Variant("local"), Variant("local", registered=False), Variant("local", in_c=True))
     multicast: bool = True
     bound: bool = True
 

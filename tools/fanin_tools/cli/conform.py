@@ -134,8 +134,7 @@ def conform(
     ] = "",
     seed: options.Seed = 1,
     conversations: Annotated[
-        int,
-        options.count(min=0, help="In place of scripts, N random conversations, from the seed on."),
+        int, options.count(min=0, help="In place of scripts, N random conversations, from the seed on.")
     ] = 0,
     junit: Annotated[Path | None, files.output_file(help="Write the verdicts as JUnit XML.")] = None,
     wave: Annotated[Path | None, files.output_file(help="Of rtl: write the waveform of all signals, as VCD.")] = None,

@@ -30,8 +30,7 @@ def handoff(
     size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="The data: 32M, 4097.")] = "32M",
     links: Annotated[int, options.count(help="Most links. 0: as many as the topologies have.")] = 0,
     holder: Annotated[
-        int | None,
-        options.count(min=0, help="The only GPU that holds the data. Default: all do.", show_default=False),
+        int | None, options.count(min=0, help="The only GPU that holds the data. Default: all do.", show_default=False)
     ] = None,
     whole: Annotated[bool, options.flag("--whole", help="Share whole stripes in the receiving node.")] = False,
     granule: Annotated[int, typer.Option(min=1, max=1 << 40, help="Bytes of an element, which is not cut.")] = 1,

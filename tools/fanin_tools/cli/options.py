@@ -61,8 +61,7 @@ PlainLeaves = Annotated[
     bool, flag("--plain-leaves", help="The lowest switches only forward; the NICs of each form a ring.")
 ]
 RanksPerNode = Annotated[
-    int | None,
-    typer.Option(min=1, max=MAX_CHILDREN, help="Ranks that may run on each host; a device takes 64."),
+    int | None, typer.Option(min=1, max=MAX_CHILDREN, help="Ranks that may run on each host; a device takes 64.")
 ]
 Direct = Annotated[bool, flag("--direct", help="Links from NIC to NIC in a cycle, no switch.")]
 Netns = Annotated[bool, flag("--netns", help="A network namespace per host, veth links (needs root).")]
@@ -88,12 +87,7 @@ Multicast = Annotated[
 Switch = Annotated[str, typer.Option(metavar="MODEL", help="software; rtl: the switch in Verilog, simulated.")]
 Timeout = Annotated[
     float | None,
-    seconds(
-        metavar="SECONDS",
-        min=0,
-        help="Longest wait. Default: as long as it takes.",
-        show_default=False,
-    ),
+    seconds(metavar="SECONDS", min=0, help="Longest wait. Default: as long as it takes.", show_default=False),
 ]
 Route = Annotated[str, typer.Option(help="Route of the job: tree, ring, local, auto.")]
 BindTo = Annotated[str, typer.Option(help="core: bind each rank to one core, in turn; none.")]

@@ -61,8 +61,7 @@ def sim(
         ),
     ] = 64,
     fuzz: Annotated[
-        bool,
-        options.flag("--fuzz", help="Instead: run many short schedules with random faults, from --seed on."),
+        bool, options.flag("--fuzz", help="Instead: run many short schedules with random faults, from --seed on.")
     ] = False,
     rdma: Annotated[
         bool,

@@ -28,11 +28,7 @@ def train_sim(
     compute: Annotated[float, options.seconds(min=0.001, help="Seconds of one iteration.")] = 0.1,
     latency: Annotated[float, options.seconds(help="Seconds of a message, one way.")] = 0.02,
     transfer: Annotated[
-        float,
-        options.seconds(
-            min=0.0,
-            help="Seconds in which a gradient passes a link; an allreduce takes as long.",
-        ),
+        float, options.seconds(min=0.0, help="Seconds in which a gradient passes a link; an allreduce takes as long.")
     ] = 0.0,
     pause: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the iterations that are paused.")] = 0.05,
     factor: Annotated[float, options.count(min=1.0, help="How much longer a paused iteration takes.")] = 6.0,
@@ -149,11 +145,7 @@ def _print_forms(scenario: Scenario, stale_max: int, json_output: bool) -> None:
             cluster = Cluster(replace(scenario, network=network, pauses=Pauses()), rules)
             cluster.run()
             parts = [node.synchronisation for node in cluster.nodes.values()]
-            counts += [
-                cluster.iterations,
-                sum(part.completed for part in parts),
-                sum(part.refused for part in parts),
-            ]
+            counts += [cluster.iterations, sum(part.completed for part in parts), sum(part.refused for part in parts)]
         rows.append([name, *map(str, counts)])
     columns = ["form", "iterations", "completed", "refusals", "random latency: iterations", "completed", "refusals"]
     if json_output:

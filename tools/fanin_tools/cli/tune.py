@@ -23,10 +23,7 @@ def tune(
     name: options.Name = "default",
     route: options.Route = "local",
     mpirun: Annotated[str, typer.Option(help="Launcher of the MPI, with its options.")] = "mpirun",
-    output: Annotated[
-        Path | None,
-        files.output_file(help="The result. Default: the file that the shim reads."),
-    ] = None,
+    output: Annotated[Path | None, files.output_file(help="The result. Default: the file that the shim reads.")] = None,
     json_output: options.Json = False,
 ) -> None:
     """Measure each collective of an MPI beside the devices, in a minute or two, and keep what is worth offloading.

@@ -22,10 +22,7 @@ ALLOWS_ROOT = "--allow-run-as-root"
 LOOK_SECONDS = 30.0  # for a version
 VERSIONS = {"Open MPI": r"\((?:Open MPI|OpenRTE)\) (\S+)", "MPICH": r"HYDRA.*?Version: *(\S+)"}
 # Lets Open MPI 4 and 5 start more ranks than the machine has cores, where the user has not said otherwise.
-OVERSUBSCRIBE = {
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-}
+OVERSUBSCRIBE = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 NAMESPACES = "let an mpirun enter them (fanin mpi-lib --launch-agent, docs/mpi.md), or leave out --netns"
 
 

@@ -75,22 +75,11 @@ KINDS = (
     FaultKind("switch killed", lambda running, random: _killed(running, "switch"), kills=True),
     FaultKind("NIC stopped briefly", lambda running, random: frozen_device(running, _nic(random))),
     FaultKind("switch stopped briefly", lambda running, random: frozen_device(running, "switch")),
-    FaultKind(
-        "NIC stopped for long",
-        lambda running, random: _frozen_for_long(running, _nic(random)),
-        is_long=True,
-    ),
+    FaultKind("NIC stopped for long", lambda running, random: _frozen_for_long(running, _nic(random)), is_long=True),
     FaultKind("rank killed", kills=True),
     FaultKind("rank stopped"),
     FaultKind(
-        "packets lost",
-        lambda running, random: loss(running.fabric, random.choice(LOSSES)),
-        is_of_link=True,
-        loses=True,
+        "packets lost", lambda running, random: loss(running.fabric, random.choice(LOSSES)), is_of_link=True, loses=True
     ),
-    FaultKind(
-        "link down briefly",
-        lambda running, random: link_down(running.fabric, _nic(random)),
-        is_of_link=True,
-    ),
+    FaultKind("link down briefly", lambda running, random: link_down(running.fabric, _nic(random)), is_of_link=True),
 )
