@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +30,16 @@ class Mutant(NamedTuple):
     test: str = ""
 
 
+def _mutants(module: str, entries: dict, test: str = "") -> Iterator[Mutant]:
+    for name, entry in entries.items():
+        if isinstance(entry, dict):  # of a file of tests
+            yield from _mutants(module, entry, name)
+        else:
+            yield Mutant(name, module, *entry, test)
+
+
 SOURCE = Path(__file__).with_suffix(".toml")
-MUTANTS = tuple(Mutant(**each) for each in tomllib.loads(SOURCE.read_text())["mutant"])
+MUTANTS = tuple(each for entry in tomllib.loads(SOURCE.read_text()).items() for each in _mutants(*entry))
 CAUGHT, ALIVE, INVALID = "caught", "ALIVE", "INVALID"
 
 
