@@ -78,8 +78,14 @@ def mutated(file: str, text: str, mutants: Sequence[Mutant]) -> str:
     return text
 
 
+def equal_at_first(one: str, other: str) -> int:
+    """How many characters of two texts are the same before the first that differs."""
+    differing = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differing, min(len(one), len(other)))
+
+
 def edit_of(mutant: Mutant, number: int, text: str) -> Edit:
-    """Returns the edit that a mutant makes.
+    """Returns the edit that a mutant makes: only what differs, so that others may change the lines beside it.
 
     Raises:
         MutantInvalid: the old text does not occur exactly once.
@@ -88,5 +94,8 @@ def edit_of(mutant: Mutant, number: int, text: str) -> Edit:
         raise MutantInvalid(f"{mutant.name}: the text to replace is {text.count(mutant.old)} times in {mutant.file}")
     if ON not in mutant.new:
         raise MutantInvalid(f"{mutant.name}: nothing in the new text switches it on")
-    start = text.index(mutant.old)
-    return Edit(start, start + len(mutant.old), mutant.new.replace(ON, f"mutant_is({number})"))
+    old, new = mutant.old, mutant.new.replace(ON, f"mutant_is({number})")
+    before = equal_at_first(old, new)
+    behind = equal_at_first(old[before:][::-1], new[before:][::-1])
+    start = text.index(old)
+    return Edit(start + before, start + len(old) - behind, new[before : len(new) - behind])
