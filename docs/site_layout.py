@@ -5,8 +5,6 @@ others stand beside what they describe. So the hook names every page by its path
 that a page links to.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ Frames come and go at a model of a MAC. The host is corundum's model of its driv
 registers of the switch, through PCIe and the application's AXI-Lite.
 """
 
-from __future__ import annotations
-
 import cocotb
 import numpy as np
 from cocotb.triggers import Timer

@@ -7,8 +7,6 @@ passes: it says whether the tools run it. `nic` is the same test with the switch
 name: both with the switch. Simulated by Icarus Verilog, with corundum's parameters for a port of 100 Gbit/s.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import sys

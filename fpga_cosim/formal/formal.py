@@ -10,8 +10,6 @@ The rules are in `slot_properties.vh`. yosys makes a formula of the engine, and 
   begins between two packets. What else holds within a packet's turn is not asked for then.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -8,8 +8,6 @@ nextpnr places and routes it. A figure that is more than 10 % worse than the tab
 was found into the table.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

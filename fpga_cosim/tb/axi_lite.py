@@ -1,7 +1,5 @@
 """A host that writes and reads words on AXI-Lite, with pauses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A module with several clocks, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Options of the tests of the RTL, and the whole switch, which they share."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

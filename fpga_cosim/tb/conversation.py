@@ -1,7 +1,5 @@
 """A conversation of children with a switch, and what the switch must answer, which the one in plain Python says."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import NamedTuple
 

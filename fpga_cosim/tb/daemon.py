@@ -4,8 +4,6 @@ Each datagram becomes an Ethernet frame, and goes in as beats. The simulation ru
 comes out is sent. The switch's microseconds are those since the start of the process.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import selectors

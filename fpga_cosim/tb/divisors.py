@@ -1,7 +1,5 @@
 """Divisors of MEAN, and their reciprocals as the RTL has them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 LARGEST = 2**32 - 1

@@ -1,7 +1,5 @@
 """What the units for floats compute of arrays of bits: each in one call, with the clocks that it takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

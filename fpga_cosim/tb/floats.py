@@ -1,7 +1,5 @@
 """Operands of float units: every special value against every other, and random ones of each class. Beats of f32."""
 
-from __future__ import annotations
-
 import numpy as np
 
 BYTES = 64  # of a beat

@@ -1,7 +1,5 @@
 """Ethernet frames of packets of the offload, as beats of a bus of 64 bytes, and back."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Sequence
 

@@ -6,8 +6,6 @@ A mutant is a copy of the RTL with one text replaced. The tests named beside it 
 Verilog that Verilator takes without a warning: an error of a tool says nothing about the tests.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

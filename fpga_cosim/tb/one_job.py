@@ -1,7 +1,5 @@
 """One job in the switch, and frames of its children that come without a gap."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_reference import packets, spec

@@ -1,7 +1,5 @@
 """The registers of the switch on AXI-Lite, by the header that the Verilog has of them."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 

@@ -4,8 +4,6 @@ Each datagram goes in as the beats of an Ethernet frame. What comes out is taken
 headers are checked here, since the suite does not see them.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections import Counter, deque

@@ -1,7 +1,5 @@
 """The switch as corundum's application block: what needs no corundum. `make corundum` simulates it there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """NICs of a fabric do collectives through the switch in Verilog, with the bits of Fanin's own switch."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Each module is clean for Icarus (Verilator's -Wall is on where tests build it), and has a test of its own."""
 
-from __future__ import annotations
-
 import pytest
 
 from fpga_cosim.tb.mutants import MUTANTS, Mutant

@@ -1,7 +1,5 @@
 """The units for floats give the bits of Berkeley SoftFloat, too, which shares nothing with numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The table of synthesis: it names modules that are there, and growth over 10 % is found. `make synthesis` fills it."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest

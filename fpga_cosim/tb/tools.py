@@ -1,7 +1,5 @@
 """Where the simulators are, and an error that names the one that is missing."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

@@ -4,8 +4,6 @@ The children learn what they hold from the packets of one switch, so what they s
 is given the same packets must answer the same.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from typing import Any, NamedTuple

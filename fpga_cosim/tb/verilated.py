@@ -6,8 +6,6 @@ one call, millions of clocks a second. Ports of more than 64 bits are arrays of 
 library writes each clock to a waveform (VCD), and shows tables of the module's registers.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

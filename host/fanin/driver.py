@@ -4,8 +4,6 @@ The GIL is released in every call. Collectives go through the extension `fanin._
 library.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -1,7 +1,5 @@
 """The libraries that programs preload: where they are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin.driver import build_it

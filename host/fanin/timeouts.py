@@ -1,7 +1,5 @@
 """Times that programs give, in seconds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

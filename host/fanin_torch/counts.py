@@ -1,7 +1,5 @@
 """What the devices did for a group, and what they did not, by reason."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ All ranks of a group take part: each tells the others through the store of the g
 process share its device, also those whose ranks are threads of it. The last group that releases the device detaches.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

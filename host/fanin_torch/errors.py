@@ -1,7 +1,5 @@
 """Errors of the driver as torch's programs catch them: also as torch.distributed.DistBackendError, a RuntimeError."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any, NoReturn
 

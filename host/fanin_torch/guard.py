@@ -8,8 +8,6 @@ then the next run may take it, if it has the same ENVIRONMENT.
 It is a file of its own, since a module of its package would load torch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -3,8 +3,6 @@
 Rank 0 takes the one that an earlier run of the same user has left (`guard`), or starts one; the others connect to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib.util

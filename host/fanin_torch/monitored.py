@@ -4,8 +4,6 @@ It goes through the store of the group, so that the group goes on when it has fa
 runs out of time ends its job. Its texts begin with those of Gloo, for which programs look.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from datetime import timedelta

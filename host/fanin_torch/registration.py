@@ -4,8 +4,6 @@ torch calls `register` at the end of its import, in every program of the environ
 driver when they are needed: torch then, the driver when a group is made.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 NAME = "fanin"

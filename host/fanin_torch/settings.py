@@ -1,7 +1,5 @@
 """Settings from the environment, by which a program that knows nothing of Fanin is run on it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from typing import NamedTuple, Self

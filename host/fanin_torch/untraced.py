@@ -1,8 +1,6 @@
 """torch.compile leaves methods of the group alone, which compiled programs call by way of torch's own C++: its tracer
 would take them for a part of the program, and their threads and descriptors are none."""
 
-from __future__ import annotations
-
 from inspect import isfunction
 
 

@@ -3,8 +3,6 @@
 Some divide: then the mean is what is sent. Some payloads go into a buffer, and are computed when they are recalled.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

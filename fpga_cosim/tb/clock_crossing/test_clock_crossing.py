@@ -1,7 +1,5 @@
 """What is seen in the other clock are values that were there, whole, in their order, and the last one in time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

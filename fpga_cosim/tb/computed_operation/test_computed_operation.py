@@ -1,7 +1,5 @@
 """What the vector unit computes is what the profile of the switch says, and what it knows of types is true."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_conform.profile import read

@@ -1,7 +1,5 @@
 """What goes in comes out so many clocks with `advance` later."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fpga_cosim.tb.verilated import Module

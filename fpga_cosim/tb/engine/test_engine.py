@@ -1,7 +1,5 @@
 """The engine within the switch: jobs and their ends, by the scripts of the conformance suite."""
 
-from __future__ import annotations
-
 from fanin_conform import suite
 from fanin_conform.profile import read
 from fanin_conform.suite import FAILED, NOT_RUN

@@ -1,7 +1,5 @@
 """The whole switch keeps the rules of slots that `make formal` proves, and what it assumes of the other modules."""
 
-from __future__ import annotations
-
 from fpga_cosim.formal.formal import FAULTS, RTL
 from fpga_cosim.tb.switch_core.test_switch_core import compare
 from fpga_cosim.tb.target import TABLES

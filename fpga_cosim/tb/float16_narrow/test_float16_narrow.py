@@ -1,7 +1,5 @@
 """f32 is rounded to f16 and bf16 as the oracle rounds: each 16-bit number, each tie between two, their neighbours."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

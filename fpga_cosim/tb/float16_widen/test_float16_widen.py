@@ -1,7 +1,5 @@
 """Every f16 and every bf16 becomes the f32 that the oracle has."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The f32 adder equals the oracle of SUM, bit for bit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_wire.operations import operation_by_name

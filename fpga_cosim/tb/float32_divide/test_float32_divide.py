@@ -1,7 +1,5 @@
 """The f32 divider equals the oracle of MEAN, bit for bit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_wire import arithmetic

@@ -1,7 +1,5 @@
 """The f32 multiplier equals the oracle of PROD, bit for bit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_wire.operations import operation_by_name

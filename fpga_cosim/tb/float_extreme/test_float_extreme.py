@@ -1,7 +1,5 @@
 """Minimum and maximum of f32, f16 and bf16 equal the oracles of MIN and MAX, bit for bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Frames from one clock to another: whole, in order, without a gap; or dropped whole, and counted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Frames of both sides come out whole, in the order of their side, in turns, with their own `tuser`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Frames of every length, right and wrong, with stops on both sides: headers, payloads, and what the ICRC says."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_wire.icrc import icrc

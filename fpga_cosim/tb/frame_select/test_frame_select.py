@@ -1,7 +1,5 @@
 """Each frame leaves whole on one of the two ways, as its headers say, with what `tuser` says of it."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Frames of every length, from the slot memory and from bodies, equal those built by scapy's layers, with any stops."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The CRC of frames of every length, one behind the other and with stops, is the definition's."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_wire.fields import ICRC_SIZE

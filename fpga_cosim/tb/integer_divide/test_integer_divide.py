@@ -1,7 +1,5 @@
 """The divider of integers equals the oracle of MEAN: each integer of 8 bits, edges and random ones of the others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

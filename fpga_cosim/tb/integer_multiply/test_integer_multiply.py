@@ -1,7 +1,5 @@
 """Products of integers of each size equal the oracle, also where sizes change from clock to clock."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Each operation on integers of each size equals its oracle."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_wire.datatypes import DATATYPES, Family

@@ -1,7 +1,5 @@
 """The lowest bit of bitmaps with one or two, and of random ones, and what is left."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fpga_cosim.tb.verilated import Module

@@ -1,7 +1,5 @@
 """Beats of all types and many divisors, mixed and with gaps, equal the oracle of MEAN bit for bit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_conform.profile import read

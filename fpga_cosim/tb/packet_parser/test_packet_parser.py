@@ -1,7 +1,5 @@
 """The fields of packets built by scapy's layers, and the reason for which each wrong one is dropped."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import numpy as np

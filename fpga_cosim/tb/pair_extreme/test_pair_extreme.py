@@ -1,7 +1,5 @@
 """Pairs with few values and few indices, so that equal ones meet, and any bits, equal the oracle."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A read gives what was last written before, one clock later."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fpga_cosim.tb.verilated import Module

@@ -1,7 +1,5 @@
 """Reciprocals equal those of whole numbers in Python, and are kept."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fpga_cosim.tb.divisors import as_f32, divisors, reciprocal_of

@@ -1,7 +1,5 @@
 """Entries come out in order, none before it has settled; what is pushed into a full queue is lost."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

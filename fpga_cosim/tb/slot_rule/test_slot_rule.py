@@ -1,7 +1,5 @@
 """The slot rule and the agreement of contributions, written once more from SPEC.md, at positions near each other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fpga_cosim.tb.target import reasons

@@ -1,7 +1,5 @@
 """The group: its Ethernet address, and how many devices may listen to it (7.4-6). The suite has the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

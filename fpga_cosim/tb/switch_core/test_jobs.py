@@ -1,7 +1,5 @@
 """A full table of jobs, whose next one is refused until a job has ended; and the chunk of a job."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_reference import packets, spec

@@ -1,7 +1,5 @@
 """A mean whose last child brings no data: what the slot has is divided."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_reference import spec

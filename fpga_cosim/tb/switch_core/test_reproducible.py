@@ -1,7 +1,5 @@
 """Jobs in the order of the bits: the slots that they get, the buffers of all of them at once, and who gets none."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A slot takes its next position only when no packet that waits to be sent reads its data; and a queue full of them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fpga_cosim.tb.one_job import PAYLOAD, SLOTS, contribution, joined, streamed

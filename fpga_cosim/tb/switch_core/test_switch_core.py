@@ -1,7 +1,5 @@
 """The switch in Verilog and the one in plain Python are given the same packets, and must send and count the same."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_conform import datagram

@@ -1,7 +1,5 @@
 """How many clocks a contribution takes in steady state, and how many pass from the last one to the result."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

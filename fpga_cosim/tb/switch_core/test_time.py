@@ -1,7 +1,5 @@
 """Time: in a flood of frames, between two KEEPALIVEs, and where its counter begins again."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_reference import packets, spec

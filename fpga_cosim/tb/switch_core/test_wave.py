@@ -1,7 +1,5 @@
 """Waveforms: the signals of a module over time, and `fanin conform --target rtl --wave FILE`."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import subprocess

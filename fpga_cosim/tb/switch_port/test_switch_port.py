@@ -1,7 +1,5 @@
 """A switch and a NIC share a port: frames of both pass, children get their results, and the host sees and sets."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

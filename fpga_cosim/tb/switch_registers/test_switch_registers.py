@@ -1,7 +1,5 @@
 """What the host writes and reads on AXI-Lite, with stops on both sides."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Beats of all operations and types, mixed from beat to beat and with stops, equal the oracle bit for bit."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

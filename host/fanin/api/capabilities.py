@@ -1,7 +1,5 @@
 """Capabilities: what a communicator's path offloads."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin.job import Job

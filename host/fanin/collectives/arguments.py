@@ -1,7 +1,5 @@
 """From the arguments of a collective to its Call: what this rank brings and wants, by the table of collectives."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How an array is divided among the ranks: equal parts by its shape, uneven ones by counts of elements."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ arguments, their defaults, or the text that help() shows.
 Record 0003 (docs/decisions) says why devices know no collective by name.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The fold goes in rank order, so all ranks that want the result get the same bits
 of the data: anything else that numpy would convert (another type, a scalar, text) is refused.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which reductions the devices compute. All others are counted, and refused unless the host may compute them."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections import Counter

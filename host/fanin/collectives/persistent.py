@@ -1,7 +1,5 @@
 """Persistent: a collective prepared once and started any number of times."""
 
-from __future__ import annotations
-
 from types import TracebackType
 from typing import Any, Self
 

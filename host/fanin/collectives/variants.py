@@ -5,8 +5,6 @@ The methods of the first two forms are in the extension, which does most calls b
 with all others, and with all that is wrong.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec

@@ -1,8 +1,6 @@
 """Collectives whose sizes only some ranks know. All must know all of them, since messages are cut by them: they are
 exchanged first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

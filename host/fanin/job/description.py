@@ -1,7 +1,5 @@
 """The description of a job, which all its ranks share, and what the library derives from it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import ipaddress

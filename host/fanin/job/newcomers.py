@@ -1,7 +1,5 @@
 """Processes that are to join a job that goes on: where they are, and the ranks that they get."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A node of a job."""
 
-from __future__ import annotations
-
 import msgspec
 
 

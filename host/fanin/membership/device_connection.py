@@ -1,7 +1,5 @@
 """DeviceConnection: the connection to the node's NIC, shared by a communicator and all that are made from it."""
 
-from __future__ import annotations
-
 import os
 import threading
 

@@ -4,8 +4,6 @@ When one rank fails, the others fail as well, and often end first. The launcher 
 has failed by itself. So the other ranks write a line into a file of the run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 

@@ -1,7 +1,5 @@
 """Progress: how far a collective is, as its device answers at any time (step S6 of the flow)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

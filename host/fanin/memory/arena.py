@@ -3,8 +3,6 @@
 Record 0105 (docs/decisions) says why small tensors of PyTorch share regions.
 """
 
-from __future__ import annotations
-
 from bisect import bisect
 
 ALIGNMENT = 64  # bytes of a line of the cache, to which torch aligns its memory, too

@@ -4,8 +4,6 @@ The device reads and writes contiguous memory. An input that is not C-contiguous
 the copy; an output must be writable and C-contiguous, since a result would be lost in a copy.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from typing import Any

@@ -6,8 +6,6 @@ interfaces of the MPIs). `thresholds.c` says which sizes the devices get, and `t
 describes it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin.preloaded import built

@@ -6,8 +6,6 @@ between two ranks that NCCL wants besides). `docs/nccl-ucc.md` describes it.
 Record 0071 (docs/decisions) says why a group is a job, and why memory is copied.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin.preloaded import built

@@ -7,8 +7,6 @@ tell each other by UCC's means), `comm.c` (groups of ranks), `collectives.c` (re
 Record 0080 (docs/decisions) says why SHARP's interface, and no layer of our own.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin.preloaded import built

@@ -1,7 +1,5 @@
 """Address: one entry of a collective's address list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

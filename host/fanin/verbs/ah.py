@@ -1,7 +1,5 @@
 """AH: an address handle, which names the receiver of datagrams."""
 
-from __future__ import annotations
-
 from fanin.verbs.gid import GID, AHAttr
 from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns

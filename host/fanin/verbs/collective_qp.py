@@ -3,8 +3,6 @@
 Record 0059 (docs/decisions): why objects of pyverbs are named by their handles.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

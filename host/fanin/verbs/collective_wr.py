@@ -1,7 +1,5 @@
 """CollectiveWR: the control information of one collective, as the device gets it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Context: the connection of this process to one device."""
 
-from __future__ import annotations
-
 import json
 import os
 import weakref

@@ -1,7 +1,5 @@
 """CQ: the completion queue."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fanin.driver import check, ffi, in_slices, library

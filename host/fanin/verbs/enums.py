@@ -3,8 +3,6 @@
 Their values are those of infiniband/verbs.h, but for IBV_ACCESS_REMOTE_INVALIDATE, which verbs does not have.
 """
 
-from __future__ import annotations
-
 from fanin_wire import abi, rocev2, verbs
 
 _PREFIXES = {

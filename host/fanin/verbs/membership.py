@@ -1,7 +1,5 @@
 """Membership: the place of a queue pair in the job that it joins. Lease: its share of the devices."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 

@@ -1,7 +1,5 @@
 """MR: memory that the device maps, so that it reads and writes it without a copy."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

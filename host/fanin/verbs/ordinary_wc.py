@@ -1,7 +1,5 @@
 """OrdinaryWC: a completion of ordinary traffic."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Self
 
 from fanin.verbs.resource import columns

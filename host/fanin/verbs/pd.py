@@ -1,7 +1,5 @@
 """PD: the protection domain. Ordinary traffic reaches memory of its own domain only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fanin.errors import InvalidRequest

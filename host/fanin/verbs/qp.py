@@ -1,7 +1,5 @@
 """QP: a queue pair of ordinary traffic (RC, UC, UD), in pyverbs' habits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Refusal: why a JOIN has failed, in words."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 from fanin.errors import FaninError, Timeout

@@ -1,7 +1,5 @@
 """Send queues of collectives: on queues of libfanin, or on those that the program has made with pyverbs."""
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path

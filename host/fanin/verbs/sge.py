@@ -1,7 +1,5 @@
 """SGE: a piece of memory, as work requests name it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin.verbs.resource import columns

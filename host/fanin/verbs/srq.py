@@ -1,7 +1,5 @@
 """SRQ: a shared receive queue of ordinary traffic, in pyverbs' habits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from fanin.driver import check, ffi, library, refused

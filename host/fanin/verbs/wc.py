@@ -1,7 +1,5 @@
 """WC: a work completion."""
 
-from __future__ import annotations
-
 import ipaddress
 from operator import attrgetter
 from typing import Any, NamedTuple, Self

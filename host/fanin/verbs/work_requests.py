@@ -1,7 +1,5 @@
 """SendWR and RecvWR: work requests of ordinary traffic."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@ describes it.
 Record 0059 (docs/decisions) says why it is preloaded, and no provider.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fanin.preloaded import built

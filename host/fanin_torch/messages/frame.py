@@ -1,7 +1,5 @@
 """What one rank sends another: a header, and the data of a short message."""
 
-from __future__ import annotations
-
 import struct
 from enum import IntEnum
 from typing import NamedTuple

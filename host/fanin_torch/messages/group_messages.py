@@ -1,7 +1,5 @@
 """Messages: which message goes to which receive, what waits for a connection, and what ends with a lost rank."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

@@ -1,7 +1,5 @@
 """What a way to another rank is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Who is told what comes of links."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from fanin.errors import FaninError

@@ -3,8 +3,6 @@
 The lower rank listens at a name that it tells the other. Each sees that the other is of the same user.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

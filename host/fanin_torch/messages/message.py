@@ -1,7 +1,5 @@
 """A send or receive under way."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ It is a place in a region that is registered once, to or from which the message 
 itself, registered for this one time. To register costs as much as to copy megabytes.
 """
 
-from __future__ import annotations
-
 import contextlib
 from typing import NamedTuple
 

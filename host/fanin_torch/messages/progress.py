@@ -4,8 +4,6 @@ A message that another thread sees first costs its waiter two changes of threads
 others wait, or did a moment ago and nothing is under way.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque
