@@ -50,7 +50,11 @@ class Fault(NamedTuple):
     rule: str
 
 
-FAULTS = tuple(Fault(**each) for each in tomllib.loads((FOLDER / "faults.toml").read_text())["fault"])
+FAULTS = tuple(
+    Fault(name, module, *fault)
+    for module, faults in tomllib.loads((FOLDER / "faults.toml").read_text()).items()
+    for name, fault in faults.items()
+)
 
 
 def formula(label: str, fault: Fault | None = None) -> Path:

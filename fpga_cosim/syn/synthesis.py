@@ -129,6 +129,11 @@ def name_of(design: Mapping[str, Any]) -> str:
     return " ".join([design["module"], *parameters, design["family"]])
 
 
+def table() -> list[dict[str, Any]]:
+    """The designs, each with its figures."""
+    return [design | design.pop("figures") for design in tomllib.loads(TABLE.read_text())["design"]]
+
+
 def render(designs: list[dict[str, Any]]) -> str:
     """The table, with the comment above it."""
     head = TABLE.read_text().partition("\n[[design]]")[0]
@@ -138,7 +143,8 @@ def render(designs: list[dict[str, Any]]) -> str:
         lines = [f'module = "{design["module"]}"', f'family = "{design["family"]}"']
         lines += [f"parameters = {{ {parameters} }}"] if parameters else []
         lines += [f'whole = "{design["whole"]}"'] if "whole" in design else []
-        rows.append("\n".join(["[[design]]", *lines, *(f"{key} = {design[key]}" for key in FIGURES if key in design)]))
+        figures = ", ".join(f"{key} = {design[key]}" for key in FIGURES if key in design)
+        rows.append("\n".join(["[[design]]", *lines, f"figures = {{ {figures} }}"]))
     return "\n".join([head, "\n\n".join(rows), ""])
 
 
@@ -148,7 +154,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", help="parts of the names of designs; default: all")
     parser.add_argument("--write", action="store_true", help="put what is found into the table")
     asked = parser.parse_args()
-    designs: list[dict[str, Any]] = tomllib.loads(TABLE.read_text())["design"]
+    designs = table()
     chosen = [each for each in designs if all(part in name_of(each) for part in asked.parts)]
     if not chosen:
         print(f"fanin: INVALID_REQUEST: no design is called {' '.join(asked.parts)}; see {relative(TABLE)}")

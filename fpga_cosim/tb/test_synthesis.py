@@ -1,13 +1,11 @@
 """The table of synthesis: it names modules that are there, and growth over 10 % is found. `make synthesis` fills it."""
 
-import tomllib
-
 import pytest
 
 from fpga_cosim.syn import synthesis
 from fpga_cosim.tb.tools import RTL
 
-DESIGNS = tomllib.loads(synthesis.TABLE.read_text())["design"]
+DESIGNS = synthesis.table()
 
 
 def test_the_table_is_that_of_the_program() -> None:

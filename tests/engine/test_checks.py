@@ -167,3 +167,9 @@ def test_position_half_a_stream_away_is_not_acknowledged(opcode: Opcode, positio
     rig = NicRig(Route.RING)
     rig.post(f32(1))
     assert rig.receive(opcode, PREVIOUS, source=2, **place(position), flags=ALL) == []
+
+
+def test_query_tells_strangers_nothing() -> None:
+    rig = SwitchRig()
+    assert rig.receive(Opcode.QUERY, STRANGER, source=0, token=1) == []
+    assert rig.receive(Opcode.QUERY, child_address(0), source=0, token=1, key=1) == []

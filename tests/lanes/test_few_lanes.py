@@ -2,7 +2,6 @@
 
 import pytest
 
-from fanin_wire.abi import Status
 from fanin_wire.fields import CONFIG_BODY, Opcode
 from tests.engine.rig import PARENT, SwitchRig, unpack
 
@@ -14,15 +13,6 @@ def switch_of(lanes: int) -> SwitchRig:
     return rig
 
 
-@pytest.mark.parametrize(("lanes", "last_lane"), [(1, 1), (2, 3), (4, 15)])
-def test_a_switch_with_fewer_lanes_refuses(lanes: int, last_lane: int) -> None:
-    rig = switch_of(lanes)
-    for bit in (0, 1, 0):  # as often as they ask
-        (answer,) = rig.join(bit, last_lane=last_lane)
-        assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status["TOO_FEW_LANES"])
-    assert not rig.engine.tables["jobs"]["state"][:-1].any()
-
-
 @pytest.mark.parametrize("last_lane", [0, 1, 3])
 def test_a_switch_with_enough_lanes_tells_the_switch_above(last_lane: int) -> None:
     rig = switch_of(4)
@@ -30,10 +20,3 @@ def test_a_switch_with_enough_lanes_tells_the_switch_above(last_lane: int) -> No
     sent = rig.join(1, above=((PARENT, 0, 1),), last_lane=last_lane)
     (config,) = (packet for packet in sent if packet.opcode == Opcode.CONFIG)
     assert unpack(CONFIG_BODY, config.payload)["last_lane"] == last_lane
-
-
-def test_members_with_different_lanes_form_no_job() -> None:
-    rig = switch_of(4)
-    rig.join(0, last_lane=3)
-    sent = rig.join(1, last_lane=1)
-    assert {(packet.opcode, packet.ceth["status"]) for packet in sent} == {(Opcode.ABORT, Status["MEMBERS_MISMATCH"])}

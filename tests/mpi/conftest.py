@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,14 @@ class Mpi:
         ]
         root = AS_ROOT if os.geteuid() == 0 else {}
         return subprocess.run(line, capture_output=True, text=True, env=os.environ | root, timeout=bound_s)
+
+    def succeed(
+        self, ranks: int, command: list[str | Path], variables: dict[str, str], **given: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """As `run`. The command must end well."""
+        ended = self.run(ranks, command, variables, **given)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended
 
     def python(self, *arguments: str | Path) -> list[str | Path]:
         """A command line of the interpreter that has this MPI's mpi4py."""

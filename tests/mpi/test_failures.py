@@ -27,15 +27,13 @@ WORDS = {("mpich", "wait for all"): "user request query function returned error"
 
 
 def test_a_rank_without_memory_is_an_error_of_all(mpi: Mpi, fabrics: Fabrics) -> None:
-    ended = mpi.run(3, [mpi.build("mixed"), "memory"], fabrics.variables(3, "tree", FANIN_STAGING="10000"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(3, [mpi.build("mixed"), "memory"], fabrics.variables(3, "tree", FANIN_STAGING="10000"))
     assert "memory: 0 wrong" in ended.stdout
 
 
 def test_no_device_is_one_line_and_no_harm(mpi: Mpi, tmp_path: Path) -> None:
     variables = {"LD_PRELOAD": str(library_path()), "XDG_RUNTIME_DIR": str(tmp_path)}
-    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(3, [mpi.build("compare"), "2000"], variables)
     assert ended.stderr.count("fanin: ") == ended.stderr.count("fanin: NO_DEVICE") == 1
 
 
@@ -44,23 +42,20 @@ def test_fabric_in_namespaces_asks_for_a_launch_agent(mpi: Mpi, tmp_path: Path) 
     (tmp_path / "fanin" / "default").mkdir(parents=True)
     (tmp_path / "fanin" / "default" / "uplinks").write_text("nic0.sock 10.77.0.1 0 10.77.0.254\n")
     variables = {"LD_PRELOAD": str(library_path()), "XDG_RUNTIME_DIR": str(tmp_path)}
-    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(3, [mpi.build("compare"), "2000"], variables)
     assert ended.stderr.count("fanin: ") == ended.stderr.count("fanin mpi-lib --launch-agent") == 1
 
 
 def test_a_device_that_one_rank_lacks_is_used_by_none(mpi: Mpi, fabrics: Fabrics) -> None:
     variables = fabrics.variables(3, "tree")
     variables["FANIN_SOCKET"] = variables["FANIN_SOCKET"].rpartition(":")[0] + ":/nowhere/nic.sock"
-    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(3, [mpi.build("compare"), "2000"], variables)
     assert "fanin: NO_DEVICE: collectives stay with MPI: rank 2" in ended.stderr
     assert offloaded(ended.stderr) == {}
 
 
 def test_a_job_that_can_not_be_formed_is_left_by_all(mpi: Mpi, fabrics: Fabrics) -> None:
-    ended = mpi.run(3, [mpi.build("compare"), "2000"], fabrics.variables(3, "tree", FANIN_ROUTE="local"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(3, [mpi.build("compare"), "2000"], fabrics.variables(3, "tree", FANIN_ROUTE="local"))
     said = "fanin: INVALID_REQUEST: a communicator of 3 ranks stays with MPI: rank 0 could not join its job"
     assert ended.stderr.count(said) == 1
     assert all(done == 0 < left for done, left in offloaded(ended.stderr).values())
@@ -73,8 +68,7 @@ def test_a_job_that_is_refused_to_one_rank_holds_nobody_up(mpi: Mpi, fabrics: Fa
     line, more = "communicator->join.qp = communicator->stream.qp;", "; communicator->join.slots += rank == 1;"
     broken = build_broken(tmp_path, "core/communicator/membership.c", line, ";", more)
     variables = fabrics.variables(3, "tree", broken, FANIN_MPI_JOIN_SECONDS="3600")
-    ended = mpi.run(3, [mpi.build("compare"), "2000"], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(3, [mpi.build("compare"), "2000"], variables)
     assert "a communicator of 3 ranks stays with MPI: rank 1 could not join its job" in ended.stderr
     assert all(done == 0 < left for done, left in offloaded(ended.stderr).values())
 
@@ -106,8 +100,7 @@ def test_a_rank_lost_in_the_middle_of_a_long_message(mpi: Mpi, fabrics: Fabrics,
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_a_device_without_a_core_is_left_one(mpi: Mpi, fabrics: Fabrics) -> None:
     command = [mpi.build("mixed"), "starved", str(pid_of(fabrics.running, "nic0"))]
-    ended = mpi.run(2, command, fabrics.variables(2, "local"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(2, command, fabrics.variables(2, "local"))
     assert "starved: 0 wrong" in ended.stdout
 
 
@@ -115,8 +108,7 @@ def test_a_lost_switch_is_named(mpi: Mpi, bench: Bench) -> None:
     own = Fabrics(bench.up(Shape(3, 1, detection=DETECTION_S)))
     (switch,) = own.running.fabric.switches
     command = [mpi.build("mixed"), "switch", str(pid_of(own.running, switch.name))]
-    ended = mpi.run(3, command, own.variables(3, "tree"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(3, command, own.variables(3, "tree"))
     lost = f"; the switch {switch.address} above this node's NIC does not answer, or was started anew; cut off: "
     assert ended.stdout.count("MPI_Allreduce on Fanin: PEER_LOST: 4 bytes of i32 by sum, message ") == 3
     assert ended.stdout.count(lost) == 3
@@ -141,8 +133,7 @@ def test_a_communicator_that_is_revoked(mpi: Mpi, fabrics: Fabrics, tmp_path: Pa
 
 
 def test_ranks_that_differ_are_told_what_each_has_called(mpi: Mpi, fabrics: Fabrics) -> None:
-    ended = mpi.run(3, [mpi.build("mixed"), "differ"], fabrics.variables(3, "tree"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(3, [mpi.build("mixed"), "differ"], fabrics.variables(3, "tree"))
     said = {line.partition(": ")[0]: line.partition(": ")[2] for line in ended.stdout.splitlines()}
     for difference, calls in DIFFERENT_CALLS.items():
         for rank, call in enumerate(calls):

@@ -19,8 +19,7 @@ def test_communicators_leave_nothing(mpi: Mpi, fabrics: Fabrics) -> None:
     growth = ResourceGrowth()
     growth.measure(fabrics.running)
     command = [mpi.build("mixed"), "communicators", str(rounds)]
-    ended = mpi.run(4, command, fabrics.variables(4, "tree"), bound_s=BOUND_S + COMMUNICATORS * PATIENCE_S)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(4, command, fabrics.variables(4, "tree"), bound_s=BOUND_S + COMMUNICATORS * PATIENCE_S)
     assert "communicators: 0 wrong" in ended.stdout
     assert offloaded(ended.stderr)["Allreduce"] == (4 * OF_A_ROUND * rounds, 0)
     assert devices_holding_resources(fabrics.running) == []

@@ -37,8 +37,7 @@ def test_collectives(mpi: Mpi, fabrics: Fabrics, ranks: int, route: str) -> None
         pytest.skip(f"mpi4py's own tests in {TESTS} (make peers)")
     names = f"test_cco_({'|'.join(chosen)})[.]py$"
     command = mpi.python(TESTS / "main.py", "-q", "-i", names, *([] if ALL else ["-k", "World."]))
-    ended = mpi.run(ranks, command, fabrics.variables(ranks, route, PYTHONPATH=""), bound_s=BOUND_S)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(ranks, command, fabrics.variables(ranks, route, PYTHONPATH=""), bound_s=BOUND_S)
     assert len(RAN.findall(ended.stderr)) == ranks
     done, able = sum(offload for offload, _ in offloaded(ended.stderr).values()), eligible(ended.stderr)
     ran = int(RAN.findall(ended.stderr)[0])

@@ -13,8 +13,7 @@ def test_every_part_comes_to_its_place(mpi: Mpi, fabrics: Fabrics, route: str, r
     """With bounce buffers for all ranks but rank 0, or for none."""
     few = f"test ${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} = 0 && export FANIN_STAGING=5000; exec $0 {LONG}"
     variables = fabrics.variables(ranks, route, **({"FANIN_STAGING": staging} if staging else {}))
-    ended = mpi.run(ranks, ["sh", "-c", few, mpi.build("compare")], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(ranks, ["sh", "-c", few, mpi.build("compare")], variables)
     assert " 0 wrong" in ended.stdout
     counts = offloaded(ended.stderr)
     assert len(counts) == 11
@@ -24,6 +23,5 @@ def test_every_part_comes_to_its_place(mpi: Mpi, fabrics: Fabrics, route: str, r
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_registered_memory_goes_to_the_sizes_that_need_it(mpi: Mpi, fabrics: Fabrics) -> None:
-    ended = mpi.run(2, [mpi.build("mixed"), "sizes"], fabrics.variables(2, "local"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(2, [mpi.build("mixed"), "sizes"], fabrics.variables(2, "local"))
     assert "sizes: 0 wrong" in ended.stdout

@@ -33,8 +33,7 @@ def test_a_rank_without_the_library_is_named(mpi: Mpi, fabrics: Fabrics, rank: s
     """Its results are right, with all that the other ranks would offload. Nobody is named if all have the library."""
     command = [mpi.build("compare"), "5000"]
     for words, named in (([*WITHOUT, rank, *command], [rank]), (command, [])):
-        ended = mpi.run(RANKS, words, fabrics.variables(RANKS, "local"))
-        assert ended.returncode == 0, ended.stdout + ended.stderr
+        ended = mpi.succeed(RANKS, words, fabrics.variables(RANKS, "local"))
         assert re.search(r"[1-9]\d+ comparisons of each rank, 0 wrong", ended.stdout)
         assert absent(ended.stderr) == named
         assert bool(offloaded(ended.stderr)) == (not named)
@@ -78,8 +77,7 @@ def test_the_launcher_of_another_mpi_is_named(mpi: Mpi) -> None:
 @pytest.mark.parametrize("scene", ["signals", "session", "function"])
 def test_nothing_else_is_in_the_way(mpi: Mpi, fabrics: Fabrics, scene: str) -> None:
     """What the ranks say to the launcher bears signals, and comes in time where a session comes before MPI_Init."""
-    ended = mpi.run(RANKS, [mpi.build("begin"), scene], fabrics.variables(RANKS, "local"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(RANKS, [mpi.build("begin"), scene], fabrics.variables(RANKS, "local"))
     assert ended.stdout == f"{scene}: the sum is {RANKS}\n"
     assert "NOT_EVERYWHERE" not in ended.stderr
 

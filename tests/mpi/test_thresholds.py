@@ -20,8 +20,7 @@ NAMES = {"openmpi": "open-mpi", "mpich": "mpich"}
 def counts(mpi: Mpi, fabrics: Fabrics, thresholds: str, ranks: int = 3, route: str = "tree", **more: str) -> set[str]:
     """The functions that were offloaded at all, of a program that calls each with many sizes."""
     variables = fabrics.variables(ranks, route, FANIN_MPI_THRESHOLDS=thresholds, **more)
-    ended = mpi.run(ranks, [mpi.build("compare"), "300"], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(ranks, [mpi.build("compare"), "300"], variables)
     assert "BAD_SETTING" not in ended.stderr
     return {name for name, (done, _) in offloaded(ended.stderr).items() if done}
 
@@ -54,8 +53,7 @@ def test_groups_hold_for_an_mpi_a_route_and_a_number_of_ranks(
 def test_below_one_device_the_route_is_known_before_a_communicator_joins(mpi: Mpi, fabrics: Fabrics) -> None:
     """No job is formed for what only another route would do faster: its calls are not counted as worth one."""
     variables = fabrics.variables(3, "local", FANIN_MPI_THRESHOLDS="all=off; tree: all=0-", FANIN_MPI_JOIN="auto")
-    ended = mpi.run(3, [mpi.build("mixed"), "worth"], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(3, [mpi.build("mixed"), "worth"], variables)
     assert offloaded(ended.stderr) == {"Allreduce": (0, 3 * 70), "Reduce": (0, 3 * 6), "Barrier": (0, 3)}
     assert "THRESHOLD" in ended.stderr
     assert "FEW_CALLS" not in ended.stderr
@@ -92,8 +90,7 @@ def test_file_that_can_not_be_read_is_named(mpi: Mpi, fabrics: Fabrics, tmp_path
     path.parent.mkdir()
     path.write_text(wrong)
     variables = fabrics.variables(2, "local", FANIN_MPI_THRESHOLDS="all=0-", XDG_CONFIG_HOME=str(tmp_path))
-    ended = mpi.run(2, [mpi.build("mixed"), "messages"], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(2, [mpi.build("mixed"), "messages"], variables)
     assert (
         f"fanin: BAD_SETTING: {path} {'is longer than 7000' if len(wrong) > 7000 else 'can not be read from '}"
         in ended.stderr

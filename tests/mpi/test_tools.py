@@ -24,8 +24,7 @@ def test_a_tool_counts_what_the_devices_do(mpi: Mpi, fabrics: Fabrics, tmp_path:
         subprocess.run([mpi.folder / "bin/mpicc", *sources, "-o", program], check=True)
     preloaded = {"tool first": f"{tool}:{library_path()}", "tool last": f"{library_path()}:{tool}"}
     variables = fabrics.variables(RANKS, "tree") | {"LD_PRELOAD": preloaded.get(order, str(library_path()))}
-    ended = mpi.run(RANKS, [program], variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = mpi.succeed(RANKS, [program], variables)
     assert "profiled: 0 wrong" in ended.stdout
     assert COUNTED in ended.stdout
     assert offloaded(ended.stderr)["Allreduce"] == (4 * ROUNDS * RANKS, 0)

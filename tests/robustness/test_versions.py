@@ -21,7 +21,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_wire import abi
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import BTH, CETH, UDP_PORT, WIRE_VERSION, Opcode
-from tests.engine.rig import JID, KEY, PARENT, NicRig, SwitchRig, config, pack, unpack
+from tests.engine.rig import KEY, PARENT, NicRig, SwitchRig, config, pack, unpack
 from tests.port.conftest import icrc_of
 from tests.robustness.test_clients import client, message
 from tests.waiting import BOUND_S
@@ -92,17 +92,6 @@ def test_status_of_a_device_of_another_version(version: int) -> None:
 # The wire, in an engine
 
 
-@pytest.mark.parametrize("version", OTHER_WIRES)
-def test_switch_refuses_config_of_another_version(version: int) -> None:
-    rig = SwitchRig(join=False)
-    (answer,) = rig.join(1, ceth={"version": version})
-    assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, Status.VERSION_MISMATCH)
-    assert (answer.ceth["version"], answer.ceth["jid"], answer.ceth["key"]) == (WIRE_VERSION, JID, KEY)
-    assert answer.ceth["source"] == 1
-    assert rig.count("drop_version") == 1
-    assert rig.job["state"] == 0
-
-
 @pytest.mark.parametrize("opcode", [opcode for opcode in Opcode if opcode not in (Opcode.CONFIG, Opcode.CONFIG_ACK)])
 def test_all_else_of_another_version_is_dropped(opcode: Opcode) -> None:
     rig = SwitchRig()
@@ -119,14 +108,6 @@ def asking(route: Route) -> NicRig:
     return rig
 
 
-@pytest.mark.parametrize("version", OTHER_WIRES)
-def test_refusal_in_another_version_is_understood(version: int) -> None:
-    rig = asking(Route.TREE)
-    rig.receive(Opcode.CONFIG_ACK, PARENT, version=version, status=Status.VERSION_MISMATCH)
-    status, notice = rig.answer()
-    assert (status, notice["byte_length"]) == (Status.VERSION_MISMATCH, version)
-
-
 @pytest.mark.parametrize(
     ("source", "change"), [(PARENT + 1, {}), (PARENT, {"key": KEY + 1}), (PARENT, {"jid": 1}), (PARENT, {"status": 4})]
 )
@@ -140,16 +121,6 @@ def test_refusal_in_another_version_of_somebody_else_is_dropped(source: int, cha
     )
     assert rig.count("drop_version") == 1
     assert rig.count("jobs_aborted") == 0
-
-
-def test_devices_below_hear_of_it_by_name() -> None:
-    rig = SwitchRig(join=False)
-    above = ((PARENT, 0, 1),)
-    rig.join(0, above=above)
-    rig.join(1, above=above)
-    sent = rig.receive(Opcode.CONFIG_ACK, PARENT, version=WIRE_VERSION + 1, status=Status.VERSION_MISMATCH)
-    aborts = [packet for packet in sent if packet.opcode == Opcode.ABORT]
-    assert [packet.ceth["status"] for packet in aborts] == [Status.VERSION_MISMATCH] * 2
 
 
 # The wire, between real devices and a peer of another version
