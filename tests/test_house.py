@@ -83,6 +83,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "jobs",
         "scenario",
         "model_check",
+        "kernel",
         "fuzz",
         "rdma",
         "hostile",

@@ -113,7 +113,7 @@ def test_every_shipped_profile_can_be_named() -> None:
         assert load(name).role.partition("-")[0] in ("switch", "nic", "rocev2")
         assert f"| `{name}` |" in PAGE.read_text()
     data = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    assert data["fanin_conform"] == ["profiles/*.toml"]
+    assert "profiles/*.toml" in data["fanin_conform"]
     done = CliRunner().invoke(app, ["conform", "--profile", "nonsense"])
     assert done.exit_code == 2
     assert f"give a file in TOML, or one of {', '.join(shipped())}" in done.stderr

@@ -9,14 +9,14 @@ from fanin_nic.engine.records.accessors import action_at, engine_at
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.native.memory import address_of, copy
 from fanin_sim.fabric.invariants import check
-from fanin_sim.fuzz import event_queue
 from fanin_sim.fuzz.codes import EventKind
-from fanin_sim.fuzz.counter_rng import LATENCY, draw_below
 from fanin_sim.fuzz.network import send
 from fanin_sim.fuzz.request_checks import answer, arrive, complete, rank_of, write
 from fanin_sim.fuzz.tables import rank_row, vertex_row
-from fanin_sim.fuzz.trace import add_line, report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.counter_rng import LATENCY, draw_below
+from fanin_sim.kernel.trace import add_line, report_violation
 
 SEND, DMA_READ = int(ActionKind.SEND), int(ActionKind.DMA_READ)
 DMA_WRITE, COMPLETE, NOTICE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE), int(ActionKind.NOTICE)

@@ -14,8 +14,8 @@ from numba import int64, uint64
 
 from fanin_sim.fuzz.codes import Violation
 from fanin_sim.fuzz.tables import rank_row, scope_row, vertex_row
-from fanin_sim.fuzz.trace import report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel.trace import report_violation
 from fanin_wire.abi import MAX_CHILDREN, Status
 
 PEER_LOST = int(Status["PEER_LOST"])

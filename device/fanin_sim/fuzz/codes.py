@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import enum
 
+from fanin_sim.kernel import codes
+
 
 class FaultKind(enum.IntEnum):
     """The kinds of faults. Those before PARTITION happen at random; LOSS to DELAY happen to packets. PARTITION and
@@ -29,7 +31,7 @@ class FaultKind(enum.IntEnum):
 class Violation(enum.IntEnum):
     """The violations of invariants."""
 
-    NOTHING = 0
+    NOTHING = codes.NOTHING
     SLOT_MISPLACED = 1  # I3: a slot serves a position that another slot has to serve
     SLOT_WENT_BACK = 2  # I3: a slot serves an earlier position than before
     LEASE_EXCEEDED = 3  # I4
@@ -43,8 +45,8 @@ class Violation(enum.IntEnum):
     JOIN_REFUSED = 11  # a rank is told a status that the faults do not explain
     WRONG_STATUS = 12  # a request ends with a status that the faults do not explain
     ACTION_OVERFLOW = 13  # the engine's table of actions was too small
-    UNKNOWN_DESTINATION = 14  # a packet to an address that no device of the job has
-    LIVELOCK = 15  # too many events: the devices answer each other for ever
+    UNKNOWN_DESTINATION = codes.UNKNOWN_DESTINATION
+    LIVELOCK = codes.LIVELOCK
     CRASH = 16  # the process that ran the engine has died
     WRONG_PEER_LOST = 17  # a PEER_LOST reports a member that no fault has affected, or none
 
@@ -68,17 +70,6 @@ class EventKind(enum.IntEnum):
     FAULT_APPLIED = 14  # a planned fault
     VIOLATION_FOUND = 15
     NEXT_INCARNATION = 16  # the job is formed once more
-
-
-class PacketFate(enum.IntEnum):
-    """The end of a packet that was sent."""
-
-    ARRIVES = 0
-    LOST = 1
-    CORRUPTED = 2  # and dropped because of a wrong ICRC
-    CORRUPTED_UNDETECTED = 3  # the ICRC does not cover the bit, or is not checked
-    LINK_DOWN = 4
-    RECEIVER_GONE = 5
 
 
 class RankState(enum.IntEnum):

@@ -8,15 +8,16 @@ from numba import int64, uint64
 from fanin_nic.engine.engine import KEEPALIVES
 from fanin_nic.engine.records.accessors import engine_at, queue_at
 from fanin_nic.native.memory import copy, fill_zero
-from fanin_sim.fuzz import event_queue
 from fanin_sim.fuzz.blame_check import add_downtime, add_link_downtime, fail_rank, mark_faulty
 from fanin_sim.fuzz.codes import EventKind, FaultKind, RankState
-from fanin_sim.fuzz.engine_calls import call_event
 from fanin_sim.fuzz.fault_injection import record_fault
 from fanin_sim.fuzz.request_checks import ABANDONED, OPEN
-from fanin_sim.fuzz.tables import NEVER, fault_row, message_row, rank_row, vertex_row
-from fanin_sim.fuzz.trace import add_line
+from fanin_sim.fuzz.tables import fault_row, message_row, rank_row, vertex_row
 from fanin_sim.jit import internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.calls import call_event
+from fanin_sim.kernel.tables import NEVER
+from fanin_sim.kernel.trace import add_line
 from fanin_wire.abi import Status
 
 PARTITION, RANK_CRASH, RESTART = int(FaultKind.PARTITION), int(FaultKind.RANK_CRASH), int(FaultKind.RESTART)

@@ -7,17 +7,18 @@ from numba import int64, uint64
 from fanin_nic.engine.records.accessors import engine_at
 from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.native.memory import record_at
-from fanin_sim.fuzz import event_queue
 from fanin_sim.fuzz.action_executor import ACTION_SIZE, perform
 from fanin_sim.fuzz.codes import EventKind, FaultKind, RankState, Violation
-from fanin_sim.fuzz.counter_rng import PAUSE, RATE_SCALE, draw
 from fanin_sim.fuzz.crash_faults import begin_event, crash_device
-from fanin_sim.fuzz.engine_calls import call_event
 from fanin_sim.fuzz.fault_injection import fault_value, record_fault
-from fanin_sim.fuzz.network import data_of, release
-from fanin_sim.fuzz.tables import NEVER, event_row, packet_row, rank_row, vertex_row
-from fanin_sim.fuzz.trace import add_line
+from fanin_sim.fuzz.tables import rank_row, vertex_row
 from fanin_sim.jit import internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.calls import call_event
+from fanin_sim.kernel.counter_rng import PAUSE, RATE_SCALE, draw
+from fanin_sim.kernel.packets import data_of, release
+from fanin_sim.kernel.tables import NEVER, event_row, packet_row
+from fanin_sim.kernel.trace import add_line
 from fanin_wire.abi import Status
 
 PACKET, READ_DONE, SERVE = int(EventKind.PACKET), int(EventKind.READ_DONE), int(EventKind.SERVE)

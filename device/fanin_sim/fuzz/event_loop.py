@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.native.memory import address_of, fill_zero, store_u32
-from fanin_sim.fuzz import event_queue
 from fanin_sim.fuzz.codes import EventKind, Violation
 from fanin_sim.fuzz.crash_faults import reboot, restore_snapshot
 from fanin_sim.fuzz.device_events import arrive_batch, finish_read, serve, tick
 from fanin_sim.fuzz.rank_programs import advance, start_rank
-from fanin_sim.fuzz.tables import NEVER, OPCODES, OUTCOME, event_row, rank_row, vertex_row, world_row
+from fanin_sim.fuzz.tables import OPCODES, WORLD, rank_row, vertex_row, world_row
 from fanin_sim.fuzz.termination import check_bounds, check_end, is_nobody_dead, is_over, unfinished_rank
-from fanin_sim.fuzz.trace import add_line, report_violation
 from fanin_sim.jit import compiled, internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.packets import clear
+from fanin_sim.kernel.tables import NEVER, event_row, outcome_of
+from fanin_sim.kernel.trace import add_line, report_violation
 
 PACKET, READ_DONE, RANK = int(EventKind.PACKET), int(EventKind.READ_DONE), int(EventKind.RANK)
 REBOOT, SERVE, VIOLATION_FOUND = int(EventKind.REBOOT), int(EventKind.SERVE), int(EventKind.VIOLATION_FOUND)
 NEXT_INCARNATION = int(EventKind.NEXT_INCARNATION)
 NOTHING, REFUSED = int(Violation.NOTHING), int(Violation.JOIN_REFUSED)
-OUTCOME_START, OUTCOME_SIZE = uint64(OUTCOME[0]), uint64(OUTCOME[1] - OUTCOME[0])
+OUTCOME_START, OUTCOME_SIZE = outcome_of(WORLD)
 START = 1_000_000_000  # ns; late enough that no time before it is negative
 MOST_ATTEMPTS = 9
 FIRST_WAIT = 20_000_000  # ns before the second incarnation; four times as long before each further one
@@ -28,12 +29,10 @@ FIRST_WAIT = 20_000_000  # ns before the second incarnation; four times as long 
 @internal
 def prepare(w):
     """Resets everything to the state before the schedule."""
-    fill_zero(address_of(w) + OUTCOME_START, OUTCOME_SIZE)
+    counters = w.vertex_count * w.vertex_count * OPCODES
+    clear(w, OUTCOME_START, OUTCOME_SIZE, (counters, counters))
     w.now = START
     w.quiet_since = START
-    w.order = 0
-    w.queue_size = 0
-    clear_links(w)
     for index in range(w.vertex_count):
         vertex = vertex_row(w.vertices, index)
         vertex.boots = 0
@@ -48,17 +47,6 @@ def prepare(w):
         rank.reads = 0
         rank.steps = 0
         start_rank(w, number, 0)
-
-
-@internal
-def clear_links(w):
-    """Resets the counters of all links, and frees all packets."""
-    links = w.vertex_count * w.vertex_count * OPCODES
-    fill_zero(w.sent, uint64(4 * links))
-    fill_zero(w.removed_in_a_row, uint64(4 * links))
-    w.free_count = w.packet_room
-    for number in range(w.packet_room):
-        store_u32(w.free + uint64(4 * number), number)
 
 
 @internal

@@ -6,9 +6,9 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from fanin_nic.native.memory import load_u32, store_u32
-from fanin_sim.fuzz.counter_rng import RATE_SCALE, WEIGHT, draw
 from fanin_sim.fuzz.tables import MOST_FAULTS, OPCODES, fault_row
 from fanin_sim.jit import internal
+from fanin_sim.kernel.counter_rng import RATE_SCALE, WEIGHT, draw
 
 MICROSECOND, MILLISECOND = 1_000, 1_000_000
 NO_VALUE = -1  # the fault does not happen

@@ -6,12 +6,8 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from fanin_nic.engine.records.accessors import action_at, header_at
-from fanin_nic.native.memory import load_u8, load_u32, store_u8, store_u32
-from fanin_nic.port.icrc import contiguous_icrc
 from fanin_sim.fabric.action_executor import build_packet
-from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.codes import EventKind, FaultKind, PacketFate, Violation
-from fanin_sim.fuzz.counter_rng import LATENCY, draw_below
+from fanin_sim.fuzz.codes import EventKind, FaultKind
 from fanin_sim.fuzz.fault_injection import (
     MICROSECOND,
     MILLISECOND,
@@ -22,36 +18,23 @@ from fanin_sim.fuzz.fault_injection import (
     removal_value,
     reset_removals,
 )
-from fanin_sim.fuzz.tables import packet_row, vertex_row
-from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_sim.fuzz.tables import vertex_row
 from fanin_sim.jit import internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.codes import UNKNOWN_DESTINATION, PacketFate
+from fanin_sim.kernel.counter_rng import LATENCY, draw_below
+from fanin_sim.kernel.packets import data_of, flip, release, take
+from fanin_sim.kernel.tables import packet_row
+from fanin_sim.kernel.trace import add_line, report_violation
 
 PACKET, SENT = int(EventKind.PACKET), int(EventKind.SENT)
 LOSS, CORRUPTION, DUPLICATION = int(FaultKind.LOSS), int(FaultKind.CORRUPTION), int(FaultKind.DUPLICATION)
 REORDERING, DELAY = int(FaultKind.REORDERING), int(FaultKind.DELAY)
 ARRIVES, LOST, CORRUPTED = int(PacketFate.ARRIVES), int(PacketFate.LOST), int(PacketFate.CORRUPTED)
 UNDETECTED, LINK_DOWN = int(PacketFate.CORRUPTED_UNDETECTED), int(PacketFate.LINK_DOWN)
-UNKNOWN_DESTINATION, LIVELOCK = int(Violation.UNKNOWN_DESTINATION), int(Violation.LIVELOCK)
-SOURCE_PORT = 0xC000
 SHORTEST, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # latency of a link
 LONGEST_REORDERING = 200 * MICROSECOND  # of a reordered packet
 LONGEST_DELAY = 300 * MILLISECOND  # of a delayed packet; longer than the first time-out
-
-
-@internal
-def data_of(w, number):
-    """Returns the address of a packet's BTH."""
-    return w.packet_bytes + uint64(number * w.packet_stride)
-
-
-@internal
-def release(w, number):
-    """Releases one copy of a packet. The last copy frees it."""
-    packet = packet_row(w.packets, number)
-    packet.copies -= 1
-    if packet.copies <= 0:
-        store_u32(w.free + uint64(4 * w.free_count), number)
-        w.free_count += 1
 
 
 @internal
@@ -92,19 +75,14 @@ def send_to(w, source, e, index, target):
     if target < 0:
         report_violation(w, UNKNOWN_DESTINATION, source, int64(action_at(e, index).destination))
         return
-    if w.free_count == 0:
-        report_violation(w, LIVELOCK, source, 0)
+    number = take(w, source, target)
+    if number < 0:
         return
-    w.free_count -= 1
-    number = int64(load_u32(w.free + uint64(4 * w.free_count)))
     packet = packet_row(w.packets, number)
-    packet.source = source
-    packet.target = target
     packet.destination = action_at(e, index).destination
     packet.length = build_packet(e, index, data_of(w, number))
     packet.opcode = header_at(e, index).opcode & 15
     packet.position = header_at(e, index).position
-    packet.copies = 1
     link = number_of_link(w, source, target)
     transmit(w, number, packet, next_ordinal(w, link, packet.opcode))
 
@@ -187,22 +165,10 @@ def corrupt(w, number, packet, ordinal):
     value = removal_value(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal)
     if value < 0:
         return ARRIVES
-    right = icrc_of(w, number, packet)
-    bit = value % int64(packet.length * 8)
-    place = data_of(w, number) + uint64(bit >> 3)
-    store_u8(place, load_u8(place) ^ (1 << (bit & 7)))
+    shows = flip(w, number, vertex_row(w.vertices, packet.source).address, value)
     record_fault(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
-    if icrc_of(w, number, packet) == right:
-        return UNDETECTED
-    if w.checks_icrc:
+    if shows and w.checks_icrc:
         w.dropped += 1
         return CORRUPTED
-    w.undetected += 1
+    w.undetected += 1 if shows else 0
     return UNDETECTED
-
-
-@internal
-def icrc_of(w, number, packet):
-    """Returns the ICRC of a packet, computed as the port does."""
-    source = vertex_row(w.vertices, packet.source)
-    return contiguous_icrc(source.address, packet.destination, SOURCE_PORT, data_of(w, number), int64(packet.length), 0)

@@ -6,12 +6,12 @@ from numba import int64, uint64
 
 from fanin_nic.engine.records.actions import ActionKind
 from fanin_nic.native.memory import copy, load_u8, store_u8
-from fanin_sim.fuzz import event_queue
 from fanin_sim.fuzz.blame_check import check_peer_lost
 from fanin_sim.fuzz.codes import EventKind, RankState, Violation
 from fanin_sim.fuzz.tables import message_row, rank_row
-from fanin_sim.fuzz.trace import add_line, report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.trace import add_line, report_violation
 from fanin_wire.abi import MessageType, Status
 from fanin_wire.limits import MAX_AHEAD
 

@@ -81,10 +81,7 @@ class ScheduleRunner:
 
     def trace_of(self, plan: Plan) -> np.ndarray:
         """Returns the trace of the last run of a plan's workload, oldest line first."""
-        world = self.world(plan.workload)
-        count = int(world.record["trace_count"])
-        lines = world.trace[: min(count, TRACE_LINES)]
-        return np.roll(lines, -(count % TRACE_LINES)) if count > TRACE_LINES else lines.copy()
+        return self.world(plan.workload).lines()
 
     def _targets(self, number: int) -> FaultTargets:
         world = self.world(number)

@@ -1,22 +1,17 @@
 """The tables of the fuzzer, on which its compiled code works.
 
-The WORLD record contains the address of every other table. Numbers for arithmetic are signed; addresses and bitmaps are
-unsigned.
+The WORLD record contains the address of every other table, and the members of `kernel.tables`.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-from numba.np import numpy_support
 
 from fanin_sim.fuzz.codes import FaultKind
+from fanin_sim.kernel.tables import EVENTS_AND_PACKETS, OUTCOME, TRACING, row_accessor
 from fanin_wire.abi import MAX_CHILDREN
 
 OPCODES = 16
-NEVER = 2**62  # ns
 MOST_FAULTS = 256  # recorded for one schedule
 KINDS = len(FaultKind) + 1
 
@@ -38,17 +33,7 @@ WORLD = np.dtype(
         ("incarnations", "i8"),  # how often the job is formed, one after the other
         ("deadline_ms", "i8"),  # of every request; 0: none
         ("gap", "i8"),  # longest time between two requests of a rank, ns
-        # events and packets
-        ("queue", "u8"),
-        ("queue_size", "i8"),
-        ("queue_room", "i8"),
-        ("order", "i8"),
-        ("packets", "u8"),
-        ("packet_bytes", "u8"),
-        ("packet_stride", "i8"),
-        ("packet_room", "i8"),
-        ("free", "u8"),  # stack of unused packets
-        ("free_count", "i8"),
+        *EVENTS_AND_PACKETS,
         ("reads", "u8"),  # ACTION of the current read, by rank
         ("pauses", "i8"),  # of 65536 events: a device does not serve its queues at once
         # faults
@@ -63,8 +48,6 @@ WORLD = np.dtype(
         ("tolerated", "u8"),  # bitmap of statuses
         ("slots_may_run_out", "i8"),  # devices have too few slots for all jobs
         ("accepts_corruption", "i8"),  # corrupted packets reach the engine: results may be wrong
-        ("sent", "u8"),  # u4 by link and opcode
-        ("removed_in_a_row", "u8"),  # u4 by link and opcode
         # addresses of the engine's events
         ("on_packet", "u8"),
         ("on_batch_end", "u8"),
@@ -76,12 +59,7 @@ WORLD = np.dtype(
         ("on_leave", "u8"),
         ("on_lose", "u8"),
         ("on_forgive", "u8"),
-        # the outcome
-        ("violation", "i8"),
-        ("location", "i8"),  # device or rank
-        ("detail", "i8"),
-        ("events", "i8"),
-        ("deliveries", "i8"),
+        *OUTCOME,
         ("dropped", "i8"),  # packets with a wrong ICRC
         ("undetected", "i8"),  # packets with a wrong ICRC that reach an engine, which does not check it
         ("open_requests", "i8"),
@@ -98,9 +76,7 @@ WORLD = np.dtype(
         ("positions", "i8"),  # most that a rank has posted
         ("slots_granted", "i8"),
         ("fault_count", "i8"),
-        ("trace_count", "i8"),
-        ("trace", "u8"),
-        ("trace_room", "i8"),  # lines; 0: no trace is kept
+        *TRACING,
     ],
     align=True,
 )
@@ -178,24 +154,6 @@ MESSAGE = np.dtype(  # a message as one rank posts it
     align=True,
 )
 
-EVENT = np.dtype(
-    [("time", "i8"), ("order", "i8"), ("kind", "i4"), ("target", "i4"), ("index", "i4"), ("generation", "i4")],
-    align=True,
-)
-
-PACKET = np.dtype(
-    [
-        ("source", "i4"),
-        ("target", "i4"),
-        ("destination", "i8"),  # address that it was sent to
-        ("length", "i4"),
-        ("opcode", "i4"),
-        ("position", "u4"),
-        ("copies", "i4"),
-    ],
-    align=True,
-)
-
 FAULT = np.dtype(
     [
         ("kind", "i4"),
@@ -209,40 +167,5 @@ FAULT = np.dtype(
     align=True,
 )
 
-TRACE = np.dtype(
-    [
-        ("time", "i8"),
-        ("kind", "i4"),
-        ("source", "i4"),
-        ("target", "i4"),
-        ("opcode", "i4"),
-        ("position", "u4"),
-        ("fate", "i4"),
-        ("value", "i8"),  # time of arrival (ns), status, or other value, by kind
-        ("ordinal", "i8"),
-    ],
-    align=True,
-)
-
-OUTCOME = WORLD.fields["violation"][1], WORLD.fields["trace"][1]  # type: ignore[index]
-"""Start and end of the outcome in WORLD. It is zeroed before a schedule."""
-
-
-def row_accessor(dtype: np.dtype):
-    """Returns a compiled function `(address of a table, index) -> record`."""
-    record_type = numpy_support.from_dtype(dtype)
-
-    @intrinsic
-    def at(typing_context, table, index):
-        def generate(context, builder, signature, arguments):
-            offset = builder.mul(arguments[1], ir.Constant(ir.IntType(64), dtype.itemsize))
-            return builder.inttoptr(builder.add(arguments[0], offset), context.get_value_type(record_type))
-
-        return record_type(types.uint64, types.int64), generate
-
-    return at
-
-
 world_row, vertex_row, rank_row = row_accessor(WORLD), row_accessor(VERTEX), row_accessor(RANK)
-message_row, event_row, packet_row = row_accessor(MESSAGE), row_accessor(EVENT), row_accessor(PACKET)
-fault_row, trace_row, scope_row = row_accessor(FAULT), row_accessor(TRACE), row_accessor(SCOPE)
+message_row, fault_row, scope_row = row_accessor(MESSAGE), row_accessor(FAULT), row_accessor(SCOPE)

@@ -9,8 +9,8 @@ from fanin_nic.engine.records.tables import Counter, JobState
 from fanin_nic.native.memory import address_of, load_u64
 from fanin_sim.fuzz.codes import RankState, Violation
 from fanin_sim.fuzz.tables import rank_row, vertex_row
-from fanin_sim.fuzz.trace import report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel.trace import report_violation
 
 GONE, DEAD = int(RankState.GONE), int(RankState.DEAD)
 FREE = int(JobState.FREE)

@@ -7,31 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fanin_nic.engine import events
 from fanin_nic.engine.engine import Engine, Limits, join_event
 from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.engine.records.tables import BODY_SIZE
 from fanin_sim.fabric.device import Device
 from fanin_sim.fabric.neighbours import neighbours, scopes_of
 from fanin_sim.fabric.simulation import Simulation
-from fanin_sim.fuzz.engine_calls import event_addresses
-from fanin_sim.fuzz.tables import (
-    EVENT,
-    FAULT,
-    MESSAGE,
-    MOST_FAULTS,
-    OPCODES,
-    PACKET,
-    RANK,
-    SCOPE,
-    TRACE,
-    VERTEX,
-    WORLD,
-)
+from fanin_sim.fuzz.tables import FAULT, MESSAGE, MOST_FAULTS, OPCODES, RANK, SCOPE, VERTEX, WORLD
 from fanin_sim.fuzz.workloads import CHUNK, Posting, Workload
 from fanin_sim.jobs.collectives import COLLECTIVES
 from fanin_sim.jobs.input_data import order_dependent, order_independent
 from fanin_sim.jobs.job import Job, members_of
 from fanin_sim.jobs.message import Message
+from fanin_sim.kernel.world import Tables
 from fanin_wire.abi import ContributorClass
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.fields import TRANSPORT_SIZE
@@ -40,6 +29,9 @@ PACKETS = 2048  # on their way at one time
 MOST_SLOTS = 16  # of a job
 MAX_BUFFERS = 4  # children of a device in a reproducible workload
 TRACE_LINES = 1 << 16
+# Number of arguments of each event.
+ARGUMENTS = {"packet": 5, "batch_end": 2, "post": 4, "serve": 3, "dma_done": 8, "tick": 2}
+ARGUMENTS |= {"join": 4, "leave": 4, "lose": 4, "forgive": 3}
 PACKET_STRIDE = TRANSPORT_SIZE + BODY_SIZE + 4
 
 
@@ -54,11 +46,10 @@ class PostedMessage(NamedTuple):
     is_silent: bool
 
 
-class World:
+class World(Tables):
     """A workload as the tables of a WORLD record.
 
-    record: the WORLD record.
-    faults, given, trace: tables that the schedule fills or reads.
+    faults, given: tables that the schedule fills or reads.
     """
 
     def __init__(self, workload: Workload) -> None:
@@ -66,28 +57,20 @@ class World:
         self.simulation = Simulation(workload.topology, 0, limits=_limits(workload), multicast=workload.multicast)
         self.jobs = [self._job(number) for number in range(workload.jobs)]
         posted = [self._posted(job) for job in self.jobs]
-        self._kept: list[np.ndarray] = []
-        self.memory = np.zeros(1, WORLD)
-        self.record = self.memory[0]
+        super().__init__(WORLD)
         self.record["slots_may_run_out"] = workload.slots_may_run_out
         self.vertices = self._table("vertices", VERTEX, len(self.simulation.vertices))
         self._fill_vertices()
         self._fill_neighbours()
         self._fill_ranks(posted)
         self._make_room()
-        for name, address in event_addresses().items():
-            self.record[name] = address
+        self._name_events(events, ARGUMENTS)
 
     @staticmethod
     def names_of(workload: Workload) -> list[str]:
         """Returns the names of the devices of a workload, in their order."""
         nics, switches = range(workload.topology.nodes), range(workload.topology.switches)
         return [*(f"NIC {number}" for number in nics), *(f"switch {number}" for number in switches)]
-
-    @property
-    def address(self) -> int:
-        """The address of the WORLD record."""
-        return int(self.memory.ctypes.data)
 
     # Work requests
 
@@ -145,13 +128,6 @@ class World:
         return Message(posting.collective, make, ranks, operation=posting.operation, datatype=datatype, root=root)
 
     # Tables
-
-    def _table(self, name: str, dtype: np.dtype, rows: int) -> np.ndarray:
-        """Makes a table, and stores its address in the WORLD record."""
-        table = np.zeros(max(1, rows), dtype)
-        self._kept.append(table)
-        self.record[name] = table.ctypes.data
-        return table
 
     def _fill_vertices(self) -> None:
         self.record["vertex_count"] = len(self.vertices)
@@ -222,18 +198,11 @@ class World:
         row["shared"] = message.shared.ctypes.data if message.shared.size else 0
 
     def _make_room(self) -> None:
-        record, links = self.record, len(self.vertices) ** 2
-        record["queue_room"], record["packet_room"], record["packet_stride"] = 4 * PACKETS, PACKETS, PACKET_STRIDE
-        self._table("queue", EVENT, 4 * PACKETS + 1)
-        self._table("packets", PACKET, PACKETS)
-        self._table("packet_bytes", np.dtype("u1"), PACKETS * PACKET_STRIDE)
-        self._table("free", np.dtype("u4"), PACKETS)
-        self._table("sent", np.dtype("u4"), links * OPCODES)
-        self._table("removed_in_a_row", np.dtype("u4"), links * OPCODES)
+        counters = len(self.vertices) ** 2 * OPCODES
+        self._make_kernel_room(PACKETS, PACKET_STRIDE, counters, counters, TRACE_LINES)
         self._table("reads", ACTION, len(self.ranks))
         self.given = self._table("given", FAULT, MOST_FAULTS + 8)
         self.faults = self._table("faults", FAULT, MOST_FAULTS)
-        self.trace = self._table("trace", TRACE, TRACE_LINES)
 
 
 def _watched(engine: Engine) -> np.dtype:

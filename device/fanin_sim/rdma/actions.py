@@ -7,8 +7,8 @@ from numba import int64, uint64
 from fanin_nic.native.memory import copy, load_u64, store_be64, store_u64
 from fanin_nic.transport.records.accessors import action_at, transport_at
 from fanin_nic.transport.records.actions import ActionKind
-from fanin_sim.fuzz.trace import report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel.trace import report_violation
 from fanin_sim.rdma.codes import Violation
 from fanin_sim.rdma.completions import complete
 from fanin_sim.rdma.network import send

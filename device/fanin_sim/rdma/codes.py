@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from fanin_sim.kernel import codes
+
 
 class FaultKind(enum.IntEnum):
     """The kinds of faults of packets, then the others."""
@@ -33,7 +35,7 @@ class WrongRequest(enum.IntEnum):
 class Violation(enum.IntEnum):
     """The violations of what must hold."""
 
-    NOTHING = 0
+    NOTHING = codes.NOTHING
     WRONG_DATA = 1  # a request has succeeded with wrong bytes
     WRONG_MEMORY = 2  # at the end the memory of a program is not what its requests have made of it
     WRONG_COMPLETION = 3  # an additional completion, one out of order, or with wrong members
@@ -41,9 +43,9 @@ class Violation(enum.IntEnum):
     WRONG_STATUS = 5  # a status that the faults do not explain
     STRAY_WRITE = 6  # a write outside of the memory of the device's programs
     HANGS = 7  # nothing more happens, and requests are open
-    LIVELOCK = 8  # too many events: the devices answer each other for ever
+    LIVELOCK = codes.LIVELOCK
     ACTION_OVERFLOW = 9  # the table of actions was too small
-    UNKNOWN_DESTINATION = 10  # a packet to an address that no device has
+    UNKNOWN_DESTINATION = codes.UNKNOWN_DESTINATION
     LOST_MESSAGE = 11  # a SEND of RC has succeeded, and its receiver has not got it
     CRASH = 12  # the process that ran the transport has died
 
@@ -63,15 +65,6 @@ class EventKind(enum.IntEnum):
     TIMER = 10
     FAULT_APPLIED = 11
     VIOLATION_FOUND = 12
-
-
-class PacketFate(enum.IntEnum):
-    """The end of a packet that was sent."""
-
-    ARRIVES = 0
-    LOST = 1
-    CORRUPTED = 2  # and dropped because of a wrong ICRC
-    CORRUPTED_UNDETECTED = 3  # the ICRC is not checked
 
 
 class RequestKind(enum.IntEnum):

@@ -6,10 +6,10 @@ from numba import int64, uint64
 
 from fanin_nic.native.memory import copy, load_u64, store_u64
 from fanin_nic.transport.records.accessors import queue_pair_at, transport_at
-from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.counter_rng import draw_below
-from fanin_sim.fuzz.trace import add_line, report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.counter_rng import draw_below
+from fanin_sim.kernel.trace import add_line, report_violation
 from fanin_sim.rdma.codes import EventKind, RequestFate, Violation
 from fanin_sim.rdma.pattern import fill, is_pattern
 from fanin_sim.rdma.shared_queues import is_overtaken, receiver_of

@@ -7,14 +7,15 @@ from numba import int64, uint64
 from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
 from fanin_nic.native.memory import load_u32, store_u32
 from fanin_nic.transport.records.accessors import transport_at
-from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.counter_rng import PAUSE, draw_below
-from fanin_sim.fuzz.engine_calls import call_event
 from fanin_sim.jit import internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.calls import call_event
+from fanin_sim.kernel.counter_rng import PAUSE, draw_below
+from fanin_sim.kernel.packets import data_of, release
+from fanin_sim.kernel.tables import NEVER, packet_row
 from fanin_sim.rdma.actions import perform
 from fanin_sim.rdma.codes import EventKind
-from fanin_sim.rdma.network import data_of, release
-from fanin_sim.rdma.tables import NEVER, device_row, packet_row
+from fanin_sim.rdma.tables import device_row
 
 SERVE = int(EventKind.SERVE)
 MOST_TURNS = 4  # of queue pairs, between two performances of actions

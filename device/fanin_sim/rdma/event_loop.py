@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.native.memory import address_of, copy, fill_zero, store_u32
-from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.tables import event_row
-from fanin_sim.fuzz.trace import add_line, report_violation
+from fanin_nic.native.memory import copy, fill_zero
 from fanin_sim.jit import compiled, internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.packets import clear
+from fanin_sim.kernel.tables import NEVER, event_row, outcome_of
+from fanin_sim.kernel.trace import add_line, report_violation
 from fanin_sim.rdma.codes import EventKind, FaultKind, Violation
 from fanin_sim.rdma.devices import arrive, deadline_of, serve, tick
 from fanin_sim.rdma.faults import note_fault
 from fanin_sim.rdma.final_check import check_end
 from fanin_sim.rdma.programs import abandon, begin, connect, give_up, reconnect, step
 from fanin_sim.rdma.restart import empty, restart
-from fanin_sim.rdma.tables import COUNTERS, NEVER, OUTCOME, device_row, side_row, world_row
+from fanin_sim.rdma.tables import COUNTERS, WORLD, device_row, side_row, world_row
 from fanin_sim.rdma.workload import make_wrong
 
 PACKET, SERVE, PROGRAM = int(EventKind.PACKET), int(EventKind.SERVE), int(EventKind.PROGRAM)
@@ -23,7 +24,7 @@ GIVEN_UP, CONNECTED, TIMER = int(EventKind.GIVEN_UP), int(EventKind.CONNECTED), 
 VIOLATION_FOUND = int(EventKind.VIOLATION_FOUND)
 NOTHING, LIVELOCK = int(Violation.NOTHING), int(Violation.LIVELOCK)
 ABANDON, RESTART = int(FaultKind.ABANDON), int(FaultKind.RESTART)
-OUTCOME_START, OUTCOME_SIZE = uint64(OUTCOME[0]), uint64(OUTCOME[1] - OUTCOME[0])
+OUTCOME_START, OUTCOME_SIZE = outcome_of(WORLD)
 START = 1_000_000_000  # ns
 MOST_EVENTS = 100_000
 
@@ -31,16 +32,9 @@ MOST_EVENTS = 100_000
 @internal
 def prepare(w):
     """Reset everything to the state before the schedule, and connect all sides."""
-    fill_zero(address_of(w) + OUTCOME_START, OUTCOME_SIZE)
-    w.now = START
-    w.order = 0
-    w.queue_size = 0
     links = w.device_count * w.device_count
-    fill_zero(w.sent, uint64(4 * links))
-    fill_zero(w.removed_in_a_row, uint64(4 * links * COUNTERS))
-    w.free_count = w.packet_room
-    for number in range(w.packet_room):
-        store_u32(w.free + uint64(4 * number), number)
+    clear(w, OUTCOME_START, OUTCOME_SIZE, (links, links * COUNTERS))
+    w.now = START
     for index in range(w.device_count):
         device = device_row(w.devices, index)
         device.inbox_count = 0

@@ -6,9 +6,9 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from fanin_nic.native.memory import load_u32, store_u32
-from fanin_sim.fuzz.counter_rng import RATE_SCALE, draw
-from fanin_sim.fuzz.trace import add_line
 from fanin_sim.jit import internal
+from fanin_sim.kernel.counter_rng import RATE_SCALE, draw
+from fanin_sim.kernel.trace import add_line
 from fanin_sim.rdma.codes import EventKind
 from fanin_sim.rdma.tables import COUNTERS
 from fanin_wire.rocev2 import CODES

@@ -7,8 +7,8 @@ from numba import int64, uint64
 from fanin_nic.native.memory import address_of, copy, load_u8, load_u64
 from fanin_nic.transport.records.accessors import transport_at
 from fanin_nic.transport.records.tables import Counter
-from fanin_sim.fuzz.trace import report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel.trace import report_violation
 from fanin_sim.rdma.codes import Violation
 from fanin_sim.rdma.completions import POSTED, SUCCEEDED
 from fanin_sim.rdma.shared_queues import check_shared_queues

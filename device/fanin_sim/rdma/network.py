@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from fanin_nic.native.memory import address_of, copy, load_be32, load_u8, load_u32, store_u8, store_u32
-from fanin_nic.port.icrc import contiguous_icrc
+from fanin_nic.native.memory import address_of, copy, load_be32, load_u8, store_u8
 from fanin_nic.transport.records.accessors import action_at, transport_at
 from fanin_nic.transport.records.actions import ACTION, ActionKind
-from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.counter_rng import LATENCY, draw_below
-from fanin_sim.fuzz.trace import add_line, report_violation
 from fanin_sim.jit import internal
-from fanin_sim.rdma.codes import EventKind, FaultKind, PacketFate, Violation
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.codes import UNKNOWN_DESTINATION, PacketFate
+from fanin_sim.kernel.counter_rng import LATENCY, draw_below
+from fanin_sim.kernel.packets import data_of, flip, release, take
+from fanin_sim.kernel.tables import packet_row
+from fanin_sim.kernel.trace import add_line, report_violation
+from fanin_sim.rdma.codes import EventKind, FaultKind
 from fanin_sim.rdma.faults import fault_value, link_of, next_ordinal, removal_value, reset_removals
-from fanin_sim.rdma.tables import device_row, packet_row
+from fanin_sim.rdma.tables import device_row
 from fanin_wire.fields import BTH
 
 SENT, PACKET = int(EventKind.SENT), int(EventKind.PACKET)
@@ -22,31 +24,13 @@ LOSS, CORRUPTION, DUPLICATION = int(FaultKind.LOSS), int(FaultKind.CORRUPTION), 
 REORDERING, DELAY = int(FaultKind.REORDERING), int(FaultKind.DELAY)
 ARRIVES, LOST = int(PacketFate.ARRIVES), int(PacketFate.LOST)
 CORRUPTED, UNDETECTED = int(PacketFate.CORRUPTED), int(PacketFate.CORRUPTED_UNDETECTED)
-UNKNOWN_DESTINATION, LIVELOCK = int(Violation.UNKNOWN_DESTINATION), int(Violation.LIVELOCK)
 PIECE = int(ActionKind.PIECE)
 HEADER = uint64(ACTION.fields["header"][1])  # type: ignore[index]
-SOURCE_PORT = 0xC000
 SHORTEST, SPREAD = 2_000, 3_000  # ns: latency of a link
 LONGEST_REORDERING = 100_000  # ns
 LONGEST_DELAY = 20_000_000  # ns: several time-outs
 QPN, PSN = uint64(BTH.byte_offset("dqpn") - 1), uint64(BTH.byte_offset("psn") - 1)  # words whose low 24 bits they are
 LOW_24 = (1 << 24) - 1
-
-
-@internal
-def data_of(w, number):
-    """Address of the BTH of a packet."""
-    return w.packet_bytes + uint64(number * w.packet_stride)
-
-
-@internal
-def release(w, number):
-    """Release one copy of a packet. The last copy frees it."""
-    packet = packet_row(w.packets, number)
-    packet.copies -= 1
-    if packet.copies <= 0:
-        store_u32(w.free + uint64(4 * w.free_count), number)
-        w.free_count += 1
 
 
 @internal
@@ -65,19 +49,15 @@ def send(w, source, index):
     target = device_of(w, int64(action_at(t, uint64(index)).destination))
     if target < 0:
         report_violation(w, UNKNOWN_DESTINATION, source, index)
-    elif w.free_count == 0:
-        report_violation(w, LIVELOCK, source, 0)
-    else:
-        w.free_count -= 1
-        number = int64(load_u32(w.free + uint64(4 * w.free_count)))
+        return
+    number = take(w, source, target)
+    if number >= 0:
         packet = packet_row(w.packets, number)
-        packet.source = source
-        packet.target = target
+        packet.destination = device_row(w.devices, target).address
         packet.length = build(t, index, data_of(w, number))
         packet.opcode = load_u8(data_of(w, number))
         packet.qpn = int64(load_be32(data_of(w, number) + QPN)) & LOW_24
         packet.psn = int64(load_be32(data_of(w, number) + PSN)) & LOW_24
-        packet.copies = 1
         transmit(w, number, packet)
 
 
@@ -143,15 +123,5 @@ def corrupt(w, number, packet, link, ordinal):
     value = removal_value(w, CORRUPTION, packet, link, ordinal)
     if value < 0:
         return ARRIVES
-    right = icrc_of(w, number, packet)
-    bit = value % int64(packet.length * 8)
-    place = data_of(w, number) + uint64(bit >> 3)
-    store_u8(place, load_u8(place) ^ (1 << (bit & 7)))
-    return CORRUPTED if w.checks_icrc and icrc_of(w, number, packet) != right else UNDETECTED
-
-
-@internal
-def icrc_of(w, number, packet):
-    """ICRC of a packet, computed as the port does."""
-    source, target = device_row(w.devices, packet.source).address, device_row(w.devices, packet.target).address
-    return contiguous_icrc(source, target, SOURCE_PORT, data_of(w, number), int64(packet.length), 0)
+    shows = flip(w, number, device_row(w.devices, packet.source).address, value)
+    return CORRUPTED if shows and w.checks_icrc else UNDETECTED

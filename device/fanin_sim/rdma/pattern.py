@@ -5,8 +5,8 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from fanin_nic.native.memory import load_u8, store_u8
-from fanin_sim.fuzz.counter_rng import GOLDEN, mix
 from fanin_sim.jit import internal
+from fanin_sim.kernel.counter_rng import GOLDEN, mix
 
 
 @internal

@@ -7,24 +7,17 @@ from numba import int64, uint64
 from fanin_nic.native.memory import address_of, copy, fill_zero, store_u32, store_u64
 from fanin_nic.transport.records.accessors import queue_pair_at, transport_at
 from fanin_nic.transport.records.tables import ORIGINAL, QUEUE_PAIR
-from fanin_sim.fuzz import event_queue
-from fanin_sim.fuzz.counter_rng import GAP, draw, draw_below
-from fanin_sim.fuzz.engine_calls import call_event
-from fanin_sim.fuzz.trace import add_line, report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel import event_queue
+from fanin_sim.kernel.calls import call_event
+from fanin_sim.kernel.counter_rng import GAP, draw, draw_below
+from fanin_sim.kernel.trace import add_line, report_violation
 from fanin_sim.rdma.codes import EventKind, FaultKind, Violation
 from fanin_sim.rdma.completions import IS_RECEIVE, POSTED, break_connection, end_silent
 from fanin_sim.rdma.devices import serve_soon
 from fanin_sim.rdma.faults import fault_value
 from fanin_sim.rdma.pattern import fill
-from fanin_sim.rdma.tables import (
-    GENERATIONS,
-    REQUESTS,
-    device_row,
-    receive_wqe_row,
-    send_wqe_row,
-    side_row,
-)
+from fanin_sim.rdma.tables import GENERATIONS, REQUESTS, device_row, receive_wqe_row, send_wqe_row, side_row
 from fanin_sim.rdma.workload import (
     BEYOND_REGION,
     FETCH_ADD,

@@ -6,12 +6,12 @@ from numba import int64, uint64
 
 from fanin_nic.native.memory import copy, load_u32
 from fanin_nic.transport.records.accessors import queue_pair_at, transport_at
-from fanin_sim.fuzz.trace import add_line
 from fanin_sim.jit import internal
+from fanin_sim.kernel.packets import release
+from fanin_sim.kernel.trace import add_line
 from fanin_sim.rdma.codes import EventKind, FaultKind, RequestFate
 from fanin_sim.rdma.completions import POSTED, break_connection
 from fanin_sim.rdma.faults import note_fault
-from fanin_sim.rdma.network import release
 from fanin_sim.rdma.shared_queues import forget_shared
 from fanin_sim.rdma.tables import GENERATIONS, REQUESTS, device_row, side_row
 from fanin_sim.rdma.workload import receive_of, request_of

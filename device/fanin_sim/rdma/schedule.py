@@ -80,10 +80,7 @@ class ScheduleRunner:
 
     def trace_of(self, plan: Plan) -> np.ndarray:
         """The trace of the last run of a plan's topology, oldest line first."""
-        world = self.world(plan.topology)
-        count = int(world.record["trace_count"])
-        lines = world.trace[: min(count, TRACE_LINES)]
-        return np.roll(lines, -(count % TRACE_LINES)) if count > TRACE_LINES else lines.copy()
+        return self.world(plan.topology).lines()
 
 
 def describe(outcome: Outcome) -> str:

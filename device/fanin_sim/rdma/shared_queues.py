@@ -17,8 +17,8 @@ from fanin_nic.transport.records.accessors import (
     shared_row,
     transport_at,
 )
-from fanin_sim.fuzz.trace import report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel.trace import report_violation
 from fanin_sim.rdma.codes import RequestFate, Violation
 from fanin_sim.rdma.tables import device_row, receive_row, side_row
 from fanin_sim.rdma.workload import ROWS, receive_of

@@ -1,18 +1,17 @@
 """The tables of the simulator, on which its compiled code works.
 
-The WORLD record contains the address of every other table. Numbers for arithmetic are signed; addresses and bitmaps are
-unsigned. A *side* is one end of a connection: it posts requests, and receives what the other side sends.
+The WORLD record contains the address of every other table, and the members of `kernel.tables`. A *side* is one end of a
+connection: it posts requests, and receives what the other side sends.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fanin_sim.fuzz.tables import row_accessor
+from fanin_sim.kernel.tables import EVENTS_AND_PACKETS, OUTCOME, TRACING, row_accessor
 from fanin_sim.rdma.codes import FaultKind
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 
-NEVER = 2**62  # ns
 KINDS = len(FaultKind) + 1
 REQUESTS = 10  # of a side in one generation
 GENERATIONS = 2  # how often a connection is made
@@ -50,17 +49,7 @@ WORLD = np.dtype(
         ("reads", "i8"),  # reads and atomics under way
         ("timeout", "i8"),  # ns
         ("psn_base", "i8"),
-        # events and packets
-        ("queue", "u8"),
-        ("queue_size", "i8"),
-        ("queue_room", "i8"),
-        ("order", "i8"),
-        ("packets", "u8"),
-        ("packet_bytes", "u8"),
-        ("packet_stride", "i8"),
-        ("packet_room", "i8"),
-        ("free", "u8"),  # stack of unused packets
-        ("free_count", "i8"),
+        *EVENTS_AND_PACKETS,
         ("received", "u8"),  # RECEIVED: a batch
         ("send_wqe", "u8"),
         ("receive_wqe", "u8"),
@@ -69,8 +58,6 @@ WORLD = np.dtype(
         ("budget", "i8"),  # random faults that may still happen
         ("most_in_a_row", "i8"),  # times that a packet does not arrive in time
         ("checks_icrc", "i8"),
-        ("sent", "u8"),  # u4 by link: packets
-        ("removed_in_a_row", "u8"),  # u4 by link and packet
         ("restart_device", "i8"),  # -1: none
         ("restart_at", "i8"),  # events of the schedule before
         ("wrong_side", "i8"),  # that posts a wrong request; -1: none
@@ -88,21 +75,14 @@ WORLD = np.dtype(
         ("on_tick", "u8"),
         ("on_fail", "u8"),
         ("on_wake", "u8"),
-        # the outcome
-        ("violation", "i8"),
-        ("location", "i8"),  # device or side
-        ("detail", "i8"),
-        ("events", "i8"),
-        ("deliveries", "i8"),
+        *OUTCOME,
         ("completions", "i8"),
         ("succeeded", "i8"),  # requests
         ("failed", "i8"),
         ("received_messages", "i8"),
         ("connections_made", "i8"),
         ("happened", "i8", (KINDS,)),  # faults by kind
-        ("trace_count", "i8"),
-        ("trace", "u8"),
-        ("trace_room", "i8"),  # lines; 0: no trace is kept
+        *TRACING,
     ],
     align=True,
 )
@@ -182,24 +162,8 @@ RECEIVE = np.dtype(
     align=True,
 )
 
-PACKET = np.dtype(
-    [
-        ("source", "i4"),
-        ("target", "i4"),
-        ("length", "i4"),
-        ("opcode", "i4"),
-        ("qpn", "i4"),
-        ("psn", "i4"),
-        ("copies", "i4"),
-    ],
-    align=True,
-)
-
-OUTCOME = WORLD.fields["violation"][1], WORLD.fields["trace"][1]  # type: ignore[index]
-"""Start and end of the outcome in WORLD. It is zeroed before a schedule."""
-
 world_row, device_row, side_row = row_accessor(WORLD), row_accessor(DEVICE), row_accessor(SIDE)
-request_row, receive_row, packet_row = row_accessor(REQUEST), row_accessor(RECEIVE), row_accessor(PACKET)
+request_row, receive_row = row_accessor(REQUEST), row_accessor(RECEIVE)
 send_wqe_row, receive_wqe_row = (
     row_accessor(SEND_WQE[[n for n in SEND_WQE.names or () if n != "sge"]]),
     row_accessor(RECEIVE_WQE[[n for n in RECEIVE_WQE.names or () if n != "sge"]]),

@@ -9,21 +9,9 @@ import numpy as np
 from fanin_nic.engine.records.received import RECEIVED
 from fanin_nic.transport import events
 from fanin_nic.transport.transport import Limits, Transport
-from fanin_sim.fuzz.engine_calls import entry_point
-from fanin_sim.fuzz.tables import EVENT, TRACE
+from fanin_sim.kernel.world import Tables
 from fanin_sim.rdma.programs import QKEY
-from fanin_sim.rdma.tables import (
-    COUNTERS,
-    DEVICE,
-    GENERATIONS,
-    PACKET,
-    RECEIVE,
-    REQUEST,
-    REQUESTS,
-    SIDE,
-    SIDE_BYTES,
-    WORLD,
-)
+from fanin_sim.rdma.tables import COUNTERS, DEVICE, GENERATIONS, RECEIVE, REQUEST, REQUESTS, SIDE, SIDE_BYTES, WORLD
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import Access, QueuePairState
@@ -45,7 +33,7 @@ LIMITS = Limits(
     window=16,
 )
 FIRST_SHARED = 2**32 - 8  # number of the first request of a shared queue: the numbers run over
-# Number of arguments of each event. Its address is the member on_NAME of WORLD.
+# Number of arguments of each event.
 ARGUMENTS = {
     "packets": 5,
     "post_send": 4,
@@ -83,36 +71,20 @@ TOPOLOGIES = (
 )
 
 
-class World:
+class World(Tables):
     """A topology as the tables of a WORLD record.
 
-    record: the WORLD record. trace: the table of lines. snapshots: the state of each device, from which every schedule
-    begins.
+    snapshots: the state of each device, from which every schedule begins.
     """
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self._kept: list[object] = []
-        self.memory = np.zeros(1, WORLD)
-        self.record = self.memory[0]
+        super().__init__(WORLD)
         self.transports = [Transport(f"10.0.0.{1 + number}", limits=LIMITS) for number in range(topology.devices)]
         self._make_devices()
         self._make_sides()
         self._make_room()
-        for name, count in ARGUMENTS.items():
-            self.record[f"on_{name}"] = entry_point(getattr(events, name), count)
-
-    @property
-    def address(self) -> int:
-        """Address of the WORLD record."""
-        return int(self.memory.ctypes.data)
-
-    def _table(self, name: str, dtype: np.dtype, rows: int) -> np.ndarray:
-        """Make a table, and store its address in the WORLD record."""
-        table = np.zeros(max(1, rows), dtype)
-        self._kept.append(table)
-        self.record[name] = table.ctypes.data
-        return table
+        self._name_events(events, ARGUMENTS)
 
     def _bytes(self, size: int) -> np.ndarray:
         memory = np.zeros(-(-size // 8), np.uint64)
@@ -165,17 +137,10 @@ class World:
         return index
 
     def _make_room(self) -> None:
-        record, links, sides = self.record, self.topology.devices**2, int(self.record["side_count"])
+        links, sides = self.topology.devices**2, int(self.record["side_count"])
         self._table("requests", REQUEST, sides * GENERATIONS * REQUESTS)
         self._table("receives", RECEIVE, sides * GENERATIONS * REQUESTS)
-        record["queue_room"], record["packet_room"], record["packet_stride"] = 4 * PACKETS, PACKETS, PACKET_STRIDE
-        self._table("queue", EVENT, 4 * PACKETS + 1)
-        self._table("packets", PACKET, PACKETS)
-        self._table("packet_bytes", np.dtype("u1"), PACKETS * PACKET_STRIDE)
-        self._table("free", np.dtype("u4"), PACKETS)
+        self._make_kernel_room(PACKETS, PACKET_STRIDE, links, links * COUNTERS, TRACE_LINES)
         self._table("received", RECEIVED, INBOX)
         self._table("send_wqe", SEND_WQE, 1)
         self._table("receive_wqe", RECEIVE_WQE, 1)
-        self._table("sent", np.dtype("u4"), links)
-        self._table("removed_in_a_row", np.dtype("u4"), links * COUNTERS)
-        self.trace = self._table("trace", TRACE, TRACE_LINES)

@@ -1,7 +1,7 @@
-"""Calls of the engine's events by address.
+"""Calls of the events of an engine or a transport by address.
 
-If compiled code called the events by name, it would be compiled together with the whole engine. By address, it runs the
-same machine code as the daemon.
+If compiled code called the events by name, it would be compiled together with all that they call. By address, it runs
+the same machine code as the daemon.
 """
 
 from __future__ import annotations
@@ -10,22 +10,6 @@ from llvmlite import ir
 from numba import int64, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-
-from fanin_nic.engine import events
-
-# Number of arguments of each event. Its address is the member on_NAME of WORLD.
-ARGUMENTS = {
-    "packet": 5,
-    "batch_end": 2,
-    "post": 4,
-    "serve": 3,
-    "dma_done": 8,
-    "tick": 2,
-    "join": 4,
-    "leave": 4,
-    "lose": 4,
-    "forgive": 3,
-}
 
 
 @intrinsic
@@ -39,11 +23,6 @@ def call_event(typing_context, address, words):
         return builder.call(builder.inttoptr(arguments[0], function_type.as_pointer()), values)
 
     return types.int64(types.uint64, words), generate
-
-
-def event_addresses() -> dict[str, int]:
-    """Returns the address of each event, by the member of WORLD. Compiles the events if they are not in the cache."""
-    return {f"on_{name}": entry_point(getattr(events, name), count) for name, count in ARGUMENTS.items()}
 
 
 def entry_point(function, arguments: int) -> int:

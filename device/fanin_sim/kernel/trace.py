@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from fanin_sim.fuzz.codes import Violation
-from fanin_sim.fuzz.tables import trace_row
 from fanin_sim.jit import internal
-
-NOTHING = int(Violation.NOTHING)
+from fanin_sim.kernel.codes import NOTHING
+from fanin_sim.kernel.tables import trace_row
 
 
 @internal

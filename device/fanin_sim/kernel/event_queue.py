@@ -5,12 +5,11 @@ from __future__ import annotations
 from numba import uint64
 
 from fanin_nic.native.memory import address_of, copy
-from fanin_sim.fuzz.codes import Violation
-from fanin_sim.fuzz.tables import EVENT, event_row
-from fanin_sim.fuzz.trace import report_violation
 from fanin_sim.jit import internal
+from fanin_sim.kernel.codes import LIVELOCK
+from fanin_sim.kernel.tables import EVENT, event_row
+from fanin_sim.kernel.trace import report_violation
 
-LIVELOCK = int(Violation.LIVELOCK)
 EVENT_SIZE = uint64(EVENT.itemsize)
 
 
