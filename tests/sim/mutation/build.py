@@ -4,6 +4,7 @@ The copy lies beside the machine code of the sound engine, and its own machine c
 a change of the engine, of the simulator or of the list compiles.
 """
 
+import ast
 import hashlib
 import os
 import shutil
@@ -18,8 +19,7 @@ from tests.sim.mutation.mutant import ON, Mutant
 
 PACKAGE = Path(fanin_nic.__file__).parent
 SWITCH = Path(__file__).with_name("switch.py")
-FIRST_LINE = "from __future__ import annotations\n"
-IMPORT = FIRST_LINE + "\nfrom fanin_nic.native.mutant import mutant_is\n"
+IMPORT = "\nfrom fanin_nic.native.mutant import mutant_is\n"
 
 
 class MutantInvalid(ValueError):
@@ -68,7 +68,7 @@ def publish(making: Path, folder: Path) -> None:
 def mutated(file: str, text: str, mutants: Sequence[Mutant]) -> str:
     """Returns the text of a file with all its mutants."""
     edits = [edit_of(mutant, n, text) for n, mutant in enumerate(mutants, 1) if mutant.file == file]
-    edits.append(Edit(text.index(FIRST_LINE), text.index(FIRST_LINE) + len(FIRST_LINE), IMPORT))
+    edits.append(Edit(place_of_import(text), place_of_import(text), IMPORT))
     edits.sort(reverse=True)
     for later, earlier in pairwise(edits):
         if earlier.end > later.start:
@@ -76,6 +76,16 @@ def mutated(file: str, text: str, mutants: Sequence[Mutant]) -> str:
     for edit in edits:
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
+
+
+def place_of_import(text: str) -> int:
+    """Where another import may stand: behind the docstring, and behind imports from `__future__`."""
+    end = 0
+    for statement in ast.parse(text).body:
+        if not isinstance(statement, ast.Expr) and getattr(statement, "module", "") != "__future__":
+            break
+        end = statement.end_lineno or 0
+    return sum(map(len, text.splitlines(keepends=True)[:end]))
 
 
 def equal_at_first(one: str, other: str) -> int:
