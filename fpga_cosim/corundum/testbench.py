@@ -37,11 +37,7 @@ class Case(NamedTuple):
     has_switch: bool
 
 
-CASES = {
-    "template": Case(TEST, False),
-    "nic": Case(TEST, True),
-    "children": Case("fpga_cosim.corundum.children", True),
-}
+CASES = {"template": Case(TEST, False), "nic": Case(TEST, True), "children": Case("fpga_cosim.corundum.children", True)}
 
 
 def described(folder: Path) -> dict[str, Any]:

@@ -10,13 +10,7 @@ from fpga_cosim.tb import frames, traffic
 from fpga_cosim.tb.one_job import JOB, config, contribution
 from fpga_cosim.tb.target import ADDRESS, taken_apart
 
-KINDS = (
-    (1, 3, "<i4"),
-    (1, 1, "<f4"),
-    (3, 1, "<f4"),
-    (4, 1, "<f4"),
-    (11, 10, "<u8"),
-)  # SUM, MAX, MEAN, BXOR
+KINDS = ((1, 3, "<i4"), (1, 1, "<f4"), (3, 1, "<f4"), (4, 1, "<f4"), (11, 10, "<u8"))  # SUM, MAX, MEAN, BXOR
 CHILDREN, NOW_S = 3, 1.0
 RECEIVED, TRANSMITTED = 0x08, 0x0A  # the bytes of the Ethernet addresses in frames that a NIC receives, and sends
 

@@ -5,7 +5,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
@@ -25,7 +24,6 @@ from fanin_wire.limits import MAX_JOB_CHUNK
 from tests.cluster.sending_node import GPUS, plan_of
 from tests.cluster.test_handoff import PLANS, data_of, random_failures, random_plan
 from tests.e2e.fabrics import Bench, Statuses, held, statuses, undisturbed
-from tests.fabric.fixtures import own_state_folder
 from tests.ordinary.sides import sockets
 from tests.waiting import BOUND_S, DETECTION_S, eventually
 
@@ -41,10 +39,9 @@ AGREEMENTS = 2048  # bytes at most, on a link, beside the CONFIGs, which are ful
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
+def running(bench: Bench) -> Running:
     """Four NICs, two for each node."""
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench("streams").up(Shape(2 * LINKS, GPUS, direct=True, detection=DETECTION_S))
+    return bench.up(Shape(2 * LINKS, GPUS, direct=True, detection=DETECTION_S))
 
 
 def carried(running: Running, sizes: list[int], second: tuple[int, ...] = (2, 3), **options: int) -> list[Any]:

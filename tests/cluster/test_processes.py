@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from fanin_tools.fabric.lifecycle import Running
 from tests.cluster.sending_node import GPUS, plan_of
 from tests.cluster.test_transfer import LINKS, PACKET, SIZE, sent
 from tests.e2e.fabrics import Bench
-from tests.fabric.fixtures import own_state_folder
 from tests.ordinary.sides import sockets
 from tests.waiting import BOUND_S
 
@@ -39,10 +37,9 @@ DEFAULTS = {"size": SIZE, "chunks": 1, "holder": None, "kill": 0, "ends": None}
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
+def running(bench: Bench) -> Running:
     """Four NICs, two for each node."""
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench("processes").up(Shape(2 * LINKS, 1, direct=True))
+    return bench.up(Shape(2 * LINKS, 1, direct=True))
 
 
 def carried(running: Running, folder: Path, second: tuple[int, ...] = (2, 3), **options: Any) -> list[dict[str, Any]]:

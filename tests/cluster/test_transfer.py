@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.cluster.sending_node import GPUS, data_of, plan_of
 from tests.e2e.fabrics import Bench, statuses
-from tests.fabric.fixtures import own_state_folder
 from tests.ordinary.sides import sockets
 from tests.waiting import BOUND_S
 
@@ -27,12 +26,6 @@ pytestmark = pytest.mark.process
 LINKS = 2
 SIZE = (8 << 20) + 12_345
 PACKET = 1024  # bytes of data: the path MTU of a queue pair unless it is set
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench("handoff")
 
 
 @pytest.fixture(scope="module")

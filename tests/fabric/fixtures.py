@@ -17,6 +17,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.progress import ProgressCallback
+from tests.e2e.fabrics import Bench
 
 FAKE_DEVICE = Path(__file__).with_name("fake_device.py")
 Up = Callable[[Fabric | Plan], Running]
@@ -52,6 +53,14 @@ def own_state_folder(patch: pytest.MonkeyPatch) -> Iterator[Path]:
         for name in state.names():
             lifecycle.down(name)
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """Brings fabrics of real devices up, named after the file of tests. They live until its last test."""
+    *_, folder, file = request.module.__name__.split(".")
+    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
+        yield Bench(folder[0] + file.removeprefix("test_").replace("_", "")[:8])
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
-from tests.fabric.fixtures import own_state_folder
 
 PACKAGE = Path(fanin.__file__).parent
 PROGRAMS = Path(__file__).with_name("programs")
@@ -50,13 +49,6 @@ def compiler() -> Iterator[Compiler]:
     """A compiler with a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="fanin-c-") as folder:
         yield Compiler(Path(folder))
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    """Brings fabrics up in a state folder of its own; they live until the last test of the file."""
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench("libfanin")
 
 
 def uneven(fabric: Fabric, *ranks: int) -> Fabric:

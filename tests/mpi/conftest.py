@@ -17,7 +17,6 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch.mpirun import environment
 from fanin_tools.launch.placement import place
 from tests.e2e.fabrics import Bench
-from tests.fabric.fixtures import own_state_folder
 from tests.waiting import BOUND_S
 
 ROOT = Path(__file__).parents[2]
@@ -114,10 +113,3 @@ class Fabrics:
 def fabrics(bench: Bench) -> Fabrics:
     """Three nodes below a switch."""
     return Fabrics(bench.up(Shape(nodes=3, ranks_per_node=4)))
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    """Brings fabrics up in a state folder of its own; they live until the last test of the file."""
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench("mpi")

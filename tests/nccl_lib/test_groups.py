@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import Bench
-from tests.fabric.fixtures import own_state_folder
 from tests.nccl_lib.plugin import VERSIONS
 from tests.waiting import DETECTION_S
 
@@ -25,13 +23,6 @@ RANKS = 4
 ITERATIONS = int(os.environ.get("FANIN_TEST_NCCL", "400"))
 SANITIZED = {"LD_PRELOAD": os.environ["FANIN_TEST_PRELOAD"]} if "FANIN_TEST_PRELOAD" in os.environ else {}
 BOUND_S = 120.0 + ITERATIONS / 10  # four processes that never sleep share the cores
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    """Brings fabrics up that live until the last test of the file."""
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench("nccl")
 
 
 @pytest.fixture(scope="module")

@@ -12,18 +12,9 @@ from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
-from tests.fabric.fixtures import own_state_folder
 from tests.ordinary.sides import Side, connect, sockets
 
 Connected = Callable[..., tuple[Side, Side]]
-
-
-@pytest.fixture(scope="module")
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """Brings fabrics up that live until the last test of the file."""
-    prefix = request.module.__name__.rpartition("test_")[2].replace("_", "")[:8]
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench(f"o{prefix}")
 
 
 @pytest.fixture(scope="module", params=["loopback", pytest.param("netns", marks=pytest.mark.netns)])

@@ -18,7 +18,6 @@ from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
 from tests.e2e.fabrics import Bench
-from tests.fabric.fixtures import own_state_folder
 from tests.waiting import DETECTION_S
 
 pytestmark = pytest.mark.process
@@ -26,13 +25,6 @@ RANKS = 4
 DEAD = 2  # the rank that takes no part in the last allreduce of the program `last`
 ITERATIONS = int(os.environ.get("FANIN_TEST_UCC", "200"))
 BOUND_S = 120.0 + ITERATIONS / 10  # four processes that never sleep share the cores
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    """Brings fabrics up that live until the last test of the file."""
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench("sharp")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from fanin.verbs_lib import library_path
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import Bench
-from tests.fabric.fixtures import own_state_folder
 from tests.waiting import BOUND_S
 
 PACKAGES = {"ibv_": "ibverbs-utils", "ib_": "perftest"}  # by the beginning of a program's name
@@ -25,14 +24,6 @@ HEADER = Path("/usr/include/infiniband/verbs.h")
 POLL_S = 0.02
 LISTENING = "0A"  # in /proc/net/tcp
 Ended = subprocess.CompletedProcess[str]
-
-
-@pytest.fixture(scope="module")
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """Brings fabrics up that live until the last test of the file."""
-    prefix = request.module.__name__.rpartition("test_")[2].replace("_", "")[:8]
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench(f"v{prefix}")
 
 
 @dataclass

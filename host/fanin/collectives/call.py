@@ -127,10 +127,7 @@ class Call:
             return
         own = sum(self.sizes[:rank])
         require_apart(
-            self.source,
-            own if self.row.brings.own else 0,
-            self.destination,
-            own if self.row.wants.own else 0,
+            self.source, own if self.row.brings.own else 0, self.destination, own if self.row.wants.own else 0
         )
 
     def __str__(self) -> str:

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from fanin_train.staleness.optimisers import SGD
 from fanin_train.staleness.simulation.learning import share, synchronous
 from fanin_train.staleness.simulation.tasks import task
 from tests.e2e.fabrics import Bench, assert_released
-from tests.fabric.fixtures import own_state_folder
 from tests.training.staleness.rank import MOMENTUM, RATE, SEED
 from tests.waiting import TORCH_BOUND_S
 
@@ -51,12 +49,6 @@ class Fabric:
                 found[int(path.stem)] = dict(file)
             path.unlink()
         return found
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
-        yield Bench("stale")
 
 
 @pytest.fixture(scope="module")
