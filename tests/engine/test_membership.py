@@ -218,20 +218,6 @@ def test_join_that_makes_no_sense(change: dict, status: abi.Status) -> None:
     assert rig.job["state"] == JobState.FREE
 
 
-def test_ranks_of_a_node_who_disagree() -> None:
-    rig = NicRig(Route.LOCAL, ranks=2, join=False)
-    rig.join(0)
-    rig.join(1, digest=(1, 1))
-    assert [rig.answer(number)[0] for number in range(2)] == [Status.MEMBERS_MISMATCH] * 2
-
-
-def test_second_job_with_the_same_id_on_a_node() -> None:
-    rig = NicRig(Route.LOCAL, ranks=2)
-    rig.device.open_queue(2, client=2)
-    rig.join(2, key=KEY + 1, rank_bitmap=1)
-    assert rig.answer()[0] == Status.JID_IN_USE
-
-
 def test_rank_of_a_refused_incarnation_is_refused_on_a_node() -> None:
     """Else it would wait for the refused one, which has gone."""
     rig = NicRig(Route.LOCAL)

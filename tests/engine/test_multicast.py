@@ -107,13 +107,6 @@ def hears(rig: NicRig, position: int, by: int = 0b1) -> bool:
     return bool(packet.ceth["flags"] & HEARS)
 
 
-def test_invited_child_confirms() -> None:
-    rig = NicRig()
-    assert not hears(rig, 0)
-    invited(rig)
-    assert hears(rig, 1)
-
-
 def test_an_invitation_of_others_or_from_others_is_none() -> None:
     rig = NicRig()
     invited(rig, bitmap=0b10)
@@ -170,30 +163,6 @@ def test_loss_outside_the_group_does_not_count() -> None:
     position = lose_results(rig, 0)
     invited(rig)
     assert hears(rig, position)
-
-
-def test_invitations_without_a_loss_make_good() -> None:
-    rig, position = NicRig(limits=LIMITS._replace(regions=128)), 0
-    for _ in range(2):
-        invited(rig)
-        invited(rig)
-        position = lose_results(rig, position)
-    for _ in range(3 + 1 + 2):  # three are ignored, one is heard, two make good
-        invited(rig)
-    position = lose_results(rig, position)
-    invited(rig)
-    assert not hears(rig, position)
-    invited(rig)
-    assert hears(rig, position + 1)
-
-
-def test_confirmation_ends_with_the_invitations() -> None:
-    rig = NicRig()
-    invited(rig)
-    rig.tick(3 * KEEPALIVE_INTERVAL)
-    assert hears(rig, 0)
-    rig.tick(1)
-    assert not hears(rig, 1)
 
 
 def test_losses_of_results_that_came_by_themselves_are_not_the_groups() -> None:

@@ -19,8 +19,6 @@ from tests.engine.rig import (
     Rig,
     Sent,
     SwitchRig,
-    child_address,
-    config,
     f32,
     pack,
     place,
@@ -52,14 +50,6 @@ def repeats(rig: Rig, number: int) -> list[int]:
 
 
 # JOIN
-
-
-def test_config_is_as_long_as_the_longest_packet() -> None:
-    rig, sent = asking()
-    (first,) = sent
-    assert (first.opcode, len(first.payload), first.ceth["length"]) == (Opcode.CONFIG, CHUNK, CHUNK)
-    assert first.payload[SHORT:] == bytes(CHUNK - SHORT)
-    assert repeats(rig, 6) == [CHUNK, CHUNK, SHORT, CHUNK, SHORT, CHUNK]
 
 
 def test_answer_to_a_full_config_proves_the_path() -> None:
@@ -155,37 +145,7 @@ def test_device_above_that_comes_late_is_no_path() -> None:
     assert rig.job["state"] == JobState.ACTIVE
 
 
-def test_silent_device_is_lost_all_the_same() -> None:
-    rig, _ = asking()
-    for _ in range(2 * BOUND // INTERVAL):
-        rig.tick(INTERVAL)
-    assert rig.answer()[0] == Status.PEER_LOST
-
-
-@pytest.mark.parametrize("length", [SHORT, CHUNK])
-def test_lease_is_as_long_as_the_config(length: int) -> None:
-    """Both when it is the last CONFIG that makes the job active, and when it comes again."""
-    rig = SwitchRig(1, join=False)
-    for _ in range(2):
-        body = config(0, 1, chunk=CHUNK)
-        (answer,) = rig.receive(Opcode.CONFIG, child_address(0), body + bytes(length - len(body)), source=0)
-        assert (answer.opcode, answer.ceth["status"]) == (Opcode.CONFIG_ACK, SUCCESS)
-        assert answer.payload == (LEASE if length == CHUNK else GRANTED)
-
-
 # Later
-
-
-def test_contribution_that_never_arrives() -> None:
-    """NEED again and again."""
-    rig = NicRig()
-    rig.post(f32(1))
-    while rig.job["state"] == JobState.ACTIVE and rig.now < 4 * BOUND:
-        for sent in rig.tick(MILLISECOND):
-            if sent.opcode == Opcode.PROBE:
-                rig.receive(Opcode.NEED, PARENT, **place(0), token=sent.ceth["token"])
-    assert (rig.statuses(), rig.job["lost_device"]) == ([Status.PATH_MTU], PARENT)
-    assert rig.device.completions[0]["lost_device"] == PARENT
 
 
 def test_result_that_never_arrives() -> None:
