@@ -18,18 +18,16 @@ from fanin_tools.cli.dissector import dissector
 from fanin_tools.cli.doctor import doctor
 from fanin_tools.cli.handoff import handoff
 from fanin_tools.cli.help import DEVICES, INSIGHT, PROGRAMS, SERVERS, TRIALS, App
+from fanin_tools.cli.libraries import nccl_lib, sharp_prefix, verbs_lib
 from fanin_tools.cli.matrix import matrix
 from fanin_tools.cli.mpi_lib import mpi_lib
-from fanin_tools.cli.nccl_lib import nccl_lib
 from fanin_tools.cli.run import run
-from fanin_tools.cli.sharp_prefix import sharp_prefix
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak
 from fanin_tools.cli.topology import topology
 from fanin_tools.cli.trace import trace
 from fanin_tools.cli.train_sim import train_sim
 from fanin_tools.cli.tune import tune
-from fanin_tools.cli.verbs_lib import verbs_lib
 
 app = App(no_args_is_help=True)
 COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
