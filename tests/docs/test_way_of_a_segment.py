@@ -1,0 +1,78 @@
+"""The table of docs/architecture.md leads through the code of one segment without a gap: no function is missing in it.
+
+Each function stands in the file of its row, and is named by one of the table that stands in its own row or above. Entries
+are called by others: the program, the main program of a device, a table of addresses.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+PAGE = ROOT / "docs/architecture.md"
+HEAD = "| path | functions | what they do |"
+ENTRIES = {"collective", "run", "float_kernels", "_proceed"}
+C_FUNCTION = re.compile(r"^(?!#)[A-Za-z][\w\s*]*?\**(\w+)\([^;{]*\)\s*\{", re.M)
+
+pytestmark = pytest.mark.unit
+
+
+class Row(NamedTuple):
+    """A row of the table: a file, and functions in it."""
+
+    path: str
+    functions: list[str]
+
+
+def rows() -> list[Row]:
+    table = PAGE.read_text().split(HEAD)[1].split("\n\n")[0]
+    cells = [[cell.strip() for cell in line.split("|")[1:]] for line in table.splitlines()[2:]]
+    return [Row(path, re.findall(r"`(\w+)`", functions)) for path, functions, *_ in cells if path]
+
+
+def functions_of_c(text: str) -> dict[str, set[str]]:
+    """The words in the body of each function."""
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    begun = [*C_FUNCTION.finditer(code)]
+    ends = [*(match.start() for match in begun[1:]), len(code)]
+    return {
+        match[1]: set(re.findall(r"\w+", code[match.end() : end])) for match, end in zip(begun, ends, strict=True)
+    }
+
+
+def functions_of_python(text: str) -> dict[str, set[str]]:
+    """The names in the body of each function."""
+    return {
+        node.name: {name for each in node.body for name in re.findall(r"\w+", ast.unparse(each))}
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+@cache
+def functions_in(path: str) -> dict[str, set[str]]:
+    text = (ROOT / path).read_text()
+    return functions_of_c(text) if path.endswith(".c") else functions_of_python(text)
+
+
+def test_every_function_stands_in_its_file() -> None:
+    table = rows()
+    assert len(table) > 35
+    for row in table:
+        assert row.functions, row.path
+        assert set(row.functions) <= set(functions_in(row.path)), row.path
+
+
+def test_every_function_is_called_by_one_above_it() -> None:
+    named: set[str] = set(ENTRIES)
+    for row in rows():
+        bodies = functions_in(row.path)
+        for function in row.functions:
+            named |= bodies[function] - {function}
+        assert set(row.functions) <= named, row.path
