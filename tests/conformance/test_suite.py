@@ -244,4 +244,5 @@ def test_the_page_has_the_table() -> None:
     text = PAGE.read_text()
     assert coverage.with_table(text) == text
     assert "recovery/need" in coverage.checked()["8-17"]
-    assert f"| 13-1 | {coverage.SECTIONS['13']} |" in text
+    assert f"| 13-1 to 13-5 | {coverage.SECTIONS['13']} |" in text
+    assert "| 2-12 | arithmetic/OPERATION, nic_arithmetic/OPERATION |" in text

@@ -9,6 +9,7 @@ from pathlib import Path
 from fanin_conform import scripts
 from fanin_conform.script import SCRIPTS
 from fanin_wire.clauses import clauses
+from fanin_wire.operations import OPERATIONS
 
 assert scripts  # importing them has filled SCRIPTS
 EVERY_PACKET = (
@@ -40,6 +41,8 @@ REASONS = {
     "no script yet: the parent of the suite answers; tests/engine/test_path_mtu.py has one that does not": "8-31",
 }
 CAN_NOT = {number: why for why, numbers in REASONS.items() for number in numbers.split()}
+OPERATION_NAMES = {row.name.lower() for row in OPERATIONS}
+SEVERAL = 4  # scripts of operations in one module that the page writes as one
 _BLOCK = re.compile(r"(<!-- conformance -->\n).*?(<!-- end of conformance -->)", re.S)
 
 
@@ -59,12 +62,38 @@ def reason(number: str) -> str:
     return CAN_NOT.get(number) or SECTIONS.get(clauses()[number].section) or NO_SCRIPT
 
 
+def cell(number: str, names: list[str]) -> str:
+    """The scripts that name a demand, those of several operations as one; or why there are none."""
+    short = {name: _short(name, names) for name in names}
+    return ", ".join(dict.fromkeys(short.values())) or reason(number)
+
+
+def _short(name: str, names: list[str]) -> str:
+    module, _, script = name.partition("/")
+    of_operations = {f"{module}/{operation}" for operation in OPERATION_NAMES}
+    several = script in OPERATION_NAMES and len(of_operations.intersection(names)) >= SEVERAL
+    return f"{module}/OPERATION" if several else name
+
+
+def follows(number: str, last: str) -> bool:
+    """Whether a demand is the next one of the same section."""
+    (section, _, count), (other, _, before) = number.rpartition("-"), last.rpartition("-")
+    return section == other and int(count) == int(before) + 1
+
+
 def table() -> str:
-    """The table of the page."""
+    """The table of the page. Demands that follow each other and have the same scripts share a row."""
     rows = checked()
     done = sum(bool(names) for names in rows.values())
+    shared: list[tuple[str, str, str]] = []  # the first demand, the last one, the cell
+    for number, names in rows.items():
+        text = cell(number, names)
+        if shared and shared[-1][2] == text and follows(number, shared[-1][1]):
+            shared[-1] = (shared[-1][0], number, text)
+        else:
+            shared.append((number, number, text))
     lines = [f"Of {len(rows)} demands, {done} are named by a script.", "", "| demand | scripts |", "| --- | --- |"]
-    lines += [f"| {number} | {', '.join(dict.fromkeys(names)) or reason(number)} |" for number, names in rows.items()]
+    lines += [f"| {first if first == last else f'{first} to {last}'} | {text} |" for first, last, text in shared]
     return "\n".join(lines) + "\n"
 
 
