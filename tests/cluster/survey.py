@@ -1,6 +1,7 @@
-"""The table of public topologies in docs/topology.md: `python -m tests.cluster.survey FOLDER` says what has changed.
+"""The table of public topologies, and its summary in docs/topology.md: `python -m tests.cluster.survey FOLDER` says what
+has changed.
 
-With `--write` the table is written anew. The files are those of `.ci/fetch-topologies`.
+With `--write` both are written anew. The files are those of `.ci/fetch-topologies`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from fanin_cluster.topology.report import class_counts
 from tests.cluster.by_hand import BY_HAND, differences
 
 SIZE = 100_003
+TABLE = Path(__file__).with_name("public_topologies.md")
 PAGE = Path(__file__).parents[2] / "docs/topology.md"
 BEGIN, END = "<!-- table: survey -->\n", "<!-- end of table -->\n"
 COLUMNS = (
@@ -54,10 +56,14 @@ def classes_of(machine: Machine) -> str:
     return " + ".join(str(len(each.pairs)) for each in server_classes(machine).classes) or "-"
 
 
-def table(folder: Path) -> str:
-    """The table in Markdown, and below it what the files have in common."""
+def machines_in(folder: Path) -> dict[str, Machine]:
+    """By the names of their files."""
     paths = sorted(folder.glob("*/*.xml"))
-    machines = {f"{path.parent.name}/{path.stem}": read_machine(path) for path in paths}
+    return {f"{path.parent.name}/{path.stem}": read_machine(path) for path in paths}
+
+
+def table(machines: dict[str, Machine]) -> str:
+    """The table in Markdown, and below it what the files have in common."""
     shown = {name: machine for name, machine in machines.items() if machine.gpus}
     lines = [COLUMNS, tuple("---" for _ in COLUMNS), *(row(name, machine) for name, machine in shown.items())]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + f"\n{summary(machines)}\n"
@@ -88,16 +94,17 @@ def main() -> int:
         print("\n".join(wrong))
         return 1
     print(f"{len(BY_HAND)} files are as they were read by hand")
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
+    machines = machines_in(Path(folder))
+    before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    wanted = before + BEGIN + table(Path(folder)) + END + after
-    if "--write" in options:
-        PAGE.write_text(wanted)
-    elif page != wanted:
-        print(f"the table of {PAGE.name} is not that of the files: python -m tests.cluster.survey {folder} --write")
-        return 1
-    print(wanted[len(before) + len(BEGIN) :].partition(END)[0])
+    wanted = {TABLE: table(machines), PAGE: f"{before}{BEGIN}{summary(machines)}\n{END}{after}"}
+    for path, text in wanted.items():
+        if "--write" in options:
+            path.write_text(text)
+        elif path.read_text() != text:
+            print(f"{path.name} is not as the files are: python -m tests.cluster.survey {folder} --write")
+            return 1
+    print(wanted[TABLE])
     return 0
 
 
