@@ -1,7 +1,7 @@
 """The table of docs/architecture.md leads through the code of one segment without a gap: no function is missing in it.
 
-Each function stands in the file of its row, and is named by one of the table that stands in its own row or above. Entries
-are called by others: the program, the main program of a device, a table of addresses.
+Each function stands in the file of its row, and is named by a function in its row or above it. Entries are called by
+others: the program, the main program of a device, a table of addresses.
 """
 
 from __future__ import annotations
