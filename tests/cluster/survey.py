@@ -1,7 +1,7 @@
 """Public topologies: their table, and its summary in docs/topology.md.
 
-`python -m tests.cluster.survey FOLDER` says what has changed. With `--write` both are written anew. The files are those of
-`.ci/fetch-topologies`.
+`python -m tests.cluster.survey FOLDER` says what has changed; with `--write` both are written anew. The folder has the
+files of `.ci/fetch-topologies`.
 """
 
 from __future__ import annotations

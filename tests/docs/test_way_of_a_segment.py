@@ -41,9 +41,7 @@ def functions_of_c(text: str) -> dict[str, set[str]]:
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     begun = [*C_FUNCTION.finditer(code)]
     ends = [*(match.start() for match in begun[1:]), len(code)]
-    return {
-        match[1]: set(re.findall(r"\w+", code[match.end() : end])) for match, end in zip(begun, ends, strict=True)
-    }
+    return {match[1]: set(re.findall(r"\w+", code[match.end() : end])) for match, end in zip(begun, ends, strict=True)}
 
 
 def functions_of_python(text: str) -> dict[str, set[str]]:
