@@ -1,4 +1,7 @@
-"""Which demand of SPEC.md is checked by which script: `python -m fanin_conform.coverage docs/conformance.md`."""
+"""Which demand of SPEC.md is checked by which script: `python -m fanin_conform.coverage` prints it.
+
+With the path of docs/conformance.md its table is written anew.
+"""
 
 from __future__ import annotations
 
@@ -103,5 +106,7 @@ def with_table(text: str) -> str:
 
 
 if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    page.write_text(with_table(page.read_text()))
+    for page in map(Path, sys.argv[1:]):
+        page.write_text(with_table(page.read_text()))
+    if not sys.argv[1:]:
+        print(table(), end="")
