@@ -1,6 +1,6 @@
-"""Which demand of SPEC.md is checked by which script: `python -m fanin_conform.coverage` prints it.
+"""Which demand of SPEC.md is checked by which script: `python -m fanin_conform.coverage [DEMAND or SECTION ...]`.
 
-With the path of docs/conformance.md its table is written anew.
+With the path of docs/conformance.md its tables are written anew.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from pathlib import Path
 
 from fanin_conform import scripts
 from fanin_conform.script import SCRIPTS
-from fanin_wire.clauses import clauses
-from fanin_wire.operations import OPERATIONS
+from fanin_wire.clauses import UnknownClause, clauses
 
 assert scripts  # importing them has filled SCRIPTS
 EVERY_PACKET = (
@@ -44,8 +43,6 @@ REASONS = {
     "no script yet: the parent of the suite answers; tests/engine/test_path_mtu.py has one that does not": "8-31",
 }
 CAN_NOT = {number: why for why, numbers in REASONS.items() for number in numbers.split()}
-OPERATION_NAMES = {row.name.lower() for row in OPERATIONS}
-SEVERAL = 4  # scripts of operations in one module that the page writes as one
 _BLOCK = re.compile(r"(<!-- conformance -->\n).*?(<!-- end of conformance -->)", re.S)
 
 
@@ -65,48 +62,63 @@ def reason(number: str) -> str:
     return CAN_NOT.get(number) or SECTIONS.get(clauses()[number].section) or NO_SCRIPT
 
 
-def cell(number: str, names: list[str]) -> str:
-    """The scripts that name a demand, those of several operations as one; or why there are none."""
-    short = {name: _short(name, names) for name in names}
-    return ", ".join(dict.fromkeys(short.values())) or reason(number)
+def listing(wanted: list[str]) -> str:
+    """A line for each demand of `wanted` (numbers of demands or sections; else all): its scripts, or why it has none.
 
-
-def _short(name: str, names: list[str]) -> str:
-    module, _, script = name.partition("/")
-    of_operations = {f"{module}/{operation}" for operation in OPERATION_NAMES}
-    several = script in OPERATION_NAMES and len(of_operations.intersection(names)) >= SEVERAL
-    return f"{module}/OPERATION" if several else name
-
-
-def follows(number: str, last: str) -> bool:
-    """Whether a demand is the next one of the same section."""
-    (section, _, count), (other, _, before) = number.rpartition("-"), last.rpartition("-")
-    return section == other and int(count) == int(before) + 1
-
-
-def table() -> str:
-    """The table of the page. Demands that follow each other and have the same scripts share a row."""
+    Raises:
+        UnknownClause: there is no such demand or section.
+    """
     rows = checked()
-    done = sum(bool(names) for names in rows.values())
-    shared: list[tuple[str, str, str]] = []  # the first demand, the last one, the cell
-    for number, names in rows.items():
-        text = cell(number, names)
-        if shared and shared[-1][2] == text and follows(number, shared[-1][1]):
-            shared[-1] = (shared[-1][0], number, text)
-        else:
-            shared.append((number, number, text))
-    lines = [f"Of {len(rows)} demands, {done} are named by a script.", "", "| demand | scripts |", "| --- | --- |"]
-    lines += [f"| {first if first == last else f'{first} to {last}'} | {text} |" for first, last, text in shared]
+    for each in wanted:
+        if not any(each in (number, clauses()[number].section) for number in rows):
+            raise UnknownClause(each)
+    lines = [
+        f"{number}: {', '.join(dict.fromkeys(names)) or reason(number)}"
+        for number, names in rows.items()
+        if not wanted or number in wanted or clauses()[number].section in wanted
+    ]
     return "\n".join(lines) + "\n"
 
 
-def with_table(text: str) -> str:
+def ranges(numbers: list[str]) -> str:
+    """Demands in words: those that follow each other in a section are one range."""
+    found: list[list[str]] = []
+    for number in numbers:
+        (section, _, count), last = number.rpartition("-"), found[-1][-1] if found else ""
+        if last == f"{section}-{int(count) - 1}":
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in found)
+
+
+def tables() -> str:
+    """The tables of the page: for each section its scripts by their modules, and the demands without a script."""
+    rows = checked()
+    done = sum(bool(names) for names in rows.values())
+    lines = [f"Of {len(rows)} demands, {done} are named by a script.", ""]
+    lines += ["| section | demands | named | scripts in |", "| --- | --- | --- | --- |"]
+    for section in dict.fromkeys(clause.section for clause in clauses().values()):
+        inner = [names for number, names in rows.items() if clauses()[number].section == section]
+        modules = ", ".join(sorted({name.partition("/")[0] for names in inner for name in names}))
+        lines.append(f"| {section} | {len(inner)} | {sum(bool(names) for names in inner)} | {modules} |")
+    lines += ["", "| demands without a script | why |", "| --- | --- |"]
+    without: dict[str, list[str]] = {}
+    for number, names in rows.items():
+        if not names:
+            without.setdefault(reason(number), []).append(number)
+    lines += [f"| {ranges(numbers)} | {why} |" for why, numbers in without.items()]
+    return "\n".join(lines) + "\n"
+
+
+def with_tables(text: str) -> str:
     """`text` with its marked block replaced."""
-    return _BLOCK.sub(lambda match: match[1] + table() + match[2], text)
+    return _BLOCK.sub(lambda match: match[1] + tables() + match[2], text)
 
 
 if __name__ == "__main__":
-    for page in map(Path, sys.argv[1:]):
-        page.write_text(with_table(page.read_text()))
-    if not sys.argv[1:]:
-        print(table(), end="")
+    pages = [Path(argument) for argument in sys.argv[1:] if argument.endswith(".md")]
+    for page in pages:
+        page.write_text(with_tables(page.read_text()))
+    if not pages:
+        print(listing(sys.argv[1:]), end="")
