@@ -80,9 +80,9 @@ def summary(machines: dict[str, Machine]) -> str:
     by_class = ", ".join(f"{count} at *{level}*" for level, count in plans.most_common())
     return (
         f"Of {len(machines)} files, {with_gpus} have GPUs, and {len(both)} have GPUs and a NIC with RDMA. "
-        f"In {every} of these {len(both)}, every GPU shares a switch with such a\nNIC; "
+        f"In {every} of these {len(both)}, every GPU shares a\nswitch with such a NIC; "
         f"in {len(both) - every - none} some GPUs do; in {none} none does.\n"
-        f"The links of a hand-off begin at the nearest class that has two GPUs: {by_class}."
+        f"The links of a hand-off begin at the nearest class that has two GPUs:\n{by_class}."
     )
 
 
