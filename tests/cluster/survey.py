@@ -1,6 +1,7 @@
-"""The table of public topologies in docs/topology.md: `python -m tests.cluster.survey FOLDER` says what has changed.
+"""Public topologies: their table, and its summary in docs/topology.md.
 
-With `--write` the table is written anew. The files are those of `.ci/fetch-topologies`.
+`python -m tests.cluster.survey FOLDER` says what has changed; with `--write` both are written anew. The folder has the
+files of `.ci/fetch-topologies`.
 """
 
 import sys
@@ -19,6 +20,7 @@ from fanin_cluster.topology.report import class_counts
 from tests.cluster.by_hand import BY_HAND, differences
 
 SIZE = 100_003
+TABLE = Path(__file__).with_name("public_topologies.md")
 PAGE = Path(__file__).parents[2] / "docs/topology.md"
 BEGIN, END = "<!-- table: survey -->\n", "<!-- end of table -->\n"
 COLUMNS = (
@@ -52,10 +54,14 @@ def classes_of(machine: Machine) -> str:
     return " + ".join(str(len(each.pairs)) for each in server_classes(machine).classes) or "-"
 
 
-def table(folder: Path) -> str:
-    """The table in Markdown, and below it what the files have in common."""
+def machines_in(folder: Path) -> dict[str, Machine]:
+    """By the names of their files."""
     paths = sorted(folder.glob("*/*.xml"))
-    machines = {f"{path.parent.name}/{path.stem}": read_machine(path) for path in paths}
+    return {f"{path.parent.name}/{path.stem}": read_machine(path) for path in paths}
+
+
+def table(machines: dict[str, Machine]) -> str:
+    """The table in Markdown, and below it what the files have in common."""
     shown = {name: machine for name, machine in machines.items() if machine.gpus}
     lines = [COLUMNS, tuple("---" for _ in COLUMNS), *(row(name, machine) for name, machine in shown.items())]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + f"\n{summary(machines)}\n"
@@ -72,9 +78,9 @@ def summary(machines: dict[str, Machine]) -> str:
     by_class = ", ".join(f"{count} at *{level}*" for level, count in plans.most_common())
     return (
         f"Of {len(machines)} files, {with_gpus} have GPUs, and {len(both)} have GPUs and a NIC with RDMA. "
-        f"In {every} of these {len(both)}, every GPU shares a switch with such a\nNIC; "
+        f"In {every} of these {len(both)}, every GPU shares a\nswitch with such a NIC; "
         f"in {len(both) - every - none} some GPUs do; in {none} none does.\n"
-        f"The links of a hand-off begin at the nearest class that has two GPUs: {by_class}."
+        f"The links of a hand-off begin at the nearest class that has two GPUs:\n{by_class}."
     )
 
 
@@ -86,16 +92,17 @@ def main() -> int:
         print("\n".join(wrong))
         return 1
     print(f"{len(BY_HAND)} files are as they were read by hand")
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
+    machines = machines_in(Path(folder))
+    before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    wanted = before + BEGIN + table(Path(folder)) + END + after
-    if "--write" in options:
-        PAGE.write_text(wanted)
-    elif page != wanted:
-        print(f"the table of {PAGE.name} is not that of the files: python -m tests.cluster.survey {folder} --write")
-        return 1
-    print(wanted[len(before) + len(BEGIN) :].partition(END)[0])
+    wanted = {TABLE: table(machines), PAGE: f"{before}{BEGIN}{summary(machines)}\n{END}{after}"}
+    for path, text in wanted.items():
+        if "--write" in options:
+            path.write_text(text)
+        elif path.read_text() != text:
+            print(f"{path.name} is not as the files are: python -m tests.cluster.survey {folder} --write")
+            return 1
+    print(wanted[TABLE])
     return 0
 
 

@@ -238,8 +238,18 @@ def test_every_demand_has_a_script_or_a_reason() -> None:
     assert {number for number, names in rows.items() if not names and coverage.reason(number) == NO_SCRIPT} == set()
 
 
-def test_the_page_has_the_table() -> None:
+def test_the_page_has_the_tables() -> None:
     text = PAGE.read_text()
-    assert coverage.with_table(text) == text
+    assert coverage.with_tables(text) == text, "python -m fanin_conform.coverage docs/conformance.md"
     assert "recovery/need" in coverage.checked()["8-17"]
-    assert f"| 13-1 | {coverage.SECTIONS['13']} |" in text
+    assert f"| 13-1 to 13-5 | {coverage.SECTIONS['13']} |" in text
+
+
+def test_the_scripts_of_a_demand_are_listed() -> None:
+    (line,) = coverage.listing(["8-17"]).splitlines()
+    assert line.startswith("8-17: ")
+    assert "recovery/need" in line
+    assert len(coverage.listing(["13"]).splitlines()) == 5
+    assert len(coverage.listing([]).splitlines()) == len(coverage.checked())
+    with pytest.raises(UnknownClause):
+        coverage.listing(["99"])

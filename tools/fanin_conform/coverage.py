@@ -1,4 +1,7 @@
-"""Which demand of SPEC.md is checked by which script: `python -m fanin_conform.coverage docs/conformance.md`."""
+"""Which demand of SPEC.md is checked by which script: `python -m fanin_conform.coverage [DEMAND or SECTION ...]`.
+
+With the path of docs/conformance.md its tables are written anew.
+"""
 
 import re
 import sys
@@ -6,7 +9,7 @@ from pathlib import Path
 
 from fanin_conform import scripts
 from fanin_conform.script import SCRIPTS
-from fanin_wire.clauses import clauses
+from fanin_wire.clauses import UnknownClause, clauses
 
 assert scripts  # importing them has filled SCRIPTS
 EVERY_PACKET = (
@@ -57,20 +60,63 @@ def reason(number: str) -> str:
     return CAN_NOT.get(number) or SECTIONS.get(clauses()[number].section) or NO_SCRIPT
 
 
-def table() -> str:
-    """The table of the page."""
+def listing(wanted: list[str]) -> str:
+    """A line for each demand of `wanted` (numbers of demands or sections; else all): its scripts, or why it has none.
+
+    Raises:
+        UnknownClause: there is no such demand or section.
+    """
     rows = checked()
-    done = sum(bool(names) for names in rows.values())
-    lines = [f"Of {len(rows)} demands, {done} are named by a script.", "", "| demand | scripts |", "| --- | --- |"]
-    lines += [f"| {number} | {', '.join(dict.fromkeys(names)) or reason(number)} |" for number, names in rows.items()]
+    for each in wanted:
+        if not any(each in (number, clauses()[number].section) for number in rows):
+            raise UnknownClause(each)
+    lines = [
+        f"{number}: {', '.join(dict.fromkeys(names)) or reason(number)}"
+        for number, names in rows.items()
+        if not wanted or number in wanted or clauses()[number].section in wanted
+    ]
     return "\n".join(lines) + "\n"
 
 
-def with_table(text: str) -> str:
+def ranges(numbers: list[str]) -> str:
+    """Demands in words: those that follow each other in a section are one range."""
+    found: list[list[str]] = []
+    for number in numbers:
+        (section, _, count), last = number.rpartition("-"), found[-1][-1] if found else ""
+        if last == f"{section}-{int(count) - 1}":
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in found)
+
+
+def tables() -> str:
+    """The tables of the page: for each section its scripts by their modules, and the demands without a script."""
+    rows = checked()
+    done = sum(bool(names) for names in rows.values())
+    lines = [f"Of {len(rows)} demands, {done} are named by a script.", ""]
+    lines += ["| section | demands | named | scripts in |", "| --- | --- | --- | --- |"]
+    for section in dict.fromkeys(clause.section for clause in clauses().values()):
+        inner = [names for number, names in rows.items() if clauses()[number].section == section]
+        modules = ", ".join(sorted({name.partition("/")[0] for names in inner for name in names}))
+        lines.append(f"| {section} | {len(inner)} | {sum(bool(names) for names in inner)} | {modules} |")
+    lines += ["", "| demands without a script | why |", "| --- | --- |"]
+    without: dict[str, list[str]] = {}
+    for number, names in rows.items():
+        if not names:
+            without.setdefault(reason(number), []).append(number)
+    lines += [f"| {ranges(numbers)} | {why} |" for why, numbers in without.items()]
+    return "\n".join(lines) + "\n"
+
+
+def with_tables(text: str) -> str:
     """`text` with its marked block replaced."""
-    return _BLOCK.sub(lambda match: match[1] + table() + match[2], text)
+    return _BLOCK.sub(lambda match: match[1] + tables() + match[2], text)
 
 
 if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    page.write_text(with_table(page.read_text()))
+    pages = [Path(argument) for argument in sys.argv[1:] if argument.endswith(".md")]
+    for page in pages:
+        page.write_text(with_tables(page.read_text()))
+    if not pages:
+        print(listing(sys.argv[1:]), end="")

@@ -60,19 +60,11 @@ def misplaced(job: Job) -> dict[Reading, tuple[int, int]]:
 
 
 def table() -> str:
-    """The tables in Markdown."""
+    """The table in Markdown."""
     found = outcomes()
     total = sum(count for count, _ in found.values())
     same = sum(count for outcome, (count, _) in found.items() if len(set(outcome)) == 1)
-    rows = [
-        f"| {' | '.join(outcome)} | {count} | {', '.join(str(tuple(free)) for free in state)} |"
-        for outcome, (count, state) in found.items()
-    ]
     lines = [
-        "| total | recommended | votes | states | the first of them |",
-        "| --- | --- | --- | --- | --- |",
-        *rows,
-        "",
         f"Of {total} states the readings agree in {same} and differ in {total - same}.",
         "",
         "| job | states that hold it | total | recommended | votes |",
@@ -88,7 +80,7 @@ def table() -> str:
 
 
 def with_table(page: str) -> str:
-    """A page with its tables as they are now."""
+    """A page with its table as it is now."""
     before, _, rest = page.partition(BEGIN)
     return before + BEGIN + table() + END + rest.partition(END)[2]
 

@@ -103,7 +103,7 @@ def choose(
     workers: Annotated[int, options.count(min=1, help="Workers of the job.")] = 1,
     gpus: Annotated[int, options.count(min=1, help="GPUs of each worker.")] = 1,
     spread: Annotated[bool, options.flag("--spread", help="Each worker on a node of its own.")] = False,
-    reading: Annotated[str, typer.Option(help="total, recommended or votes: docs/placement.md.")] = "total",
+    reading: Annotated[str, typer.Option(help="total, recommended or votes: docs/topology.md.")] = "total",
     json_output: options.Json = False,
 ) -> None:
     """Show which class a new job is given, and where its workers go."""
