@@ -14,11 +14,6 @@
 
 #define DESCRIPTOR "fanin-verbs"
 
-int our_context_is(const struct ibv_context *context)
-{
-    return context->ops.poll_cq == our_poll_cq;
-}
-
 static const struct verbs_context model = {
     .query_port = our_query_port,
     .create_cq_ex = our_create_cq_ex,

@@ -97,9 +97,14 @@ struct our_qp {
     struct our_async_event failed, established;
 };
 
-/* Whether verbs calls for a device, or for what was made from a context, are ours to answer. */
+/* device/list.c: whether verbs calls for a device are ours to answer. */
 int our_device_is(const struct ibv_device *device);
-int our_context_is(const struct ibv_context *context);
+
+/* Likewise for a context, and what was made from it. */
+static inline int our_context_is(const struct ibv_context *context)
+{
+    return our_device_is(context->device);
+}
 
 static inline struct our_context *our_context(struct ibv_context *context)
 {

@@ -150,7 +150,7 @@ static int post_one_receive(struct ibv_qp *qp, const struct ibv_recv_wr *wr)
     if (!our_receive_wqe(wr, &wqe))
         return EINVAL;
     /* The device takes requests out of its ring, and would have room for more than the queue pair is to have. */
-    if (__atomic_add_fetch(&ours->receives, 1, __ATOMIC_RELAXED) > our_capacities.max_recv_wr)
+    if (__atomic_add_fetch(&ours->receives, 1, __ATOMIC_RELAXED) > OUR_QUEUE_DEPTH)
         error = ENOMEM;
     if (!error)
         error = our_outcome(qp->context, fanin_post_receive(our_fanin(qp->context), ours->number, &wqe));
