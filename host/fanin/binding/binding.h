@@ -12,13 +12,13 @@
 
 enum { SLICE_MS = 100 }; /* longest stay in the library, so that signal handlers run */
 
-/* Given by Python at import. */
+/* configuration.c: objects that Python hands over at import. */
 extern PyObject *binding_empty;      /* numpy.empty */
 extern PyTypeObject *binding_array_type; /* numpy.ndarray */
 extern PyObject *binding_dtype_list[];   /* the numpy dtype of each enum fanin_dtype; NULL: it has none */
 extern uint32_t binding_dtype_count;
 extern PyObject *binding_operations; /* dict: name to enum fanin_op */
-extern PyTypeObject *binding_request_type, *binding_communicator_type;
+PyObject *configure(PyObject *module, PyObject *arguments);
 
 /* A request of the library, and the memory that the device may reach on its behalf. It is in the list of its
  * communicator, which keeps it when the program has let go of its Request. */
@@ -95,25 +95,31 @@ uint32_t view_plain(PyObject *object, Py_buffer *view, int writable);
 PyObject *new_array(uint32_t dtype, const struct extent *extent, Py_buffer *view);
 void release_memory(struct memory *memory);
 
-/* communicator.c */
-PyType_Spec *communicator_spec(void);
+/* library.c */
 /* Enter the library with a communicator that is open, and leave it again. 0: an exception is set. */
 int enter_library(struct communicator *self);
 void leave_library(struct communicator *self);
 /* Without the GIL. */
 void sleep_a_moment(void);
+/* New reference: the exception for a status. `about`: the request, or its description. */
+PyObject *failure(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status,
+                  uint64_t number, const struct fanin_cqe *cqe);
+void raise_object(PyObject *exception);
+/* The same, and give up the reference. NULL: an exception is set already. */
+void raise_new(PyObject *exception);
+/* Raise the exception for a start that was refused: nothing is under way. `about`: as of failure. */
+void raise_refusal(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status);
+
+/* inflight.c */
 struct inflight *new_inflight(struct communicator *self, struct fanin_request *request, struct memory *memory);
 /* Free a request that the program has let go of, and that has ended. Keeps its memory where the device may still
  * write to it. */
 void free_inflight(struct communicator *self, struct inflight *inflight, int has_failed);
 /* Free the requests that the program has let go of and that have ended since. */
 void reap(struct communicator *self);
-/* New reference: the exception for a status. `about`: the request, or its description. */
-PyObject *failure(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status,
-                  uint64_t number, const struct fanin_cqe *cqe);
-void raise_object(PyObject *exception);
 
 /* request.c */
+extern PyTypeObject *binding_request_type;
 extern PyType_Spec request_spec;
 /* A Request that takes over the request of the library, and the memory and the result of the call. */
 struct request *new_request(struct communicator *communicator, struct fanin_request *request, struct call *call);
@@ -121,8 +127,11 @@ struct request *new_request(struct communicator *communicator, struct fanin_requ
 void finish(struct request *self, enum fanin_status status);
 /* Wait for its end. `seconds` < 0: without limit. New reference: the result. */
 PyObject *wait_for_result(struct request *self, double seconds);
-/* Raise the exception for a start that was refused: nothing is under way. `about`: as of failure. */
-void raise_refusal(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status);
+
+/* communicator.c */
+extern PyTypeObject *binding_communicator_type;
+/* Its methods are those of its life, and those given. */
+PyType_Spec *communicator_spec(const PyMethodDef *of_collectives);
 
 /* collectives.c */
 extern PyMethodDef collective_methods[];

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <structmember.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A communicator that was dropped without being closed. */
@@ -13,123 +12,6 @@ struct dropped {
     struct communicator remains; /* not a Python object any more */
 };
 static struct dropped *dropped;
-
-int enter_library(struct communicator *self)
-{
-    PyObject *outcome;
-
-    if (self->library && !self->is_closing) {
-        self->users++;
-        return 1;
-    }
-    outcome = PyObject_CallMethod((PyObject *)self, "require_open", NULL);
-    if (outcome)
-        PyErr_SetString(PyExc_RuntimeError, "the communicator is being closed");
-    Py_XDECREF(outcome);
-    return 0;
-}
-
-void leave_library(struct communicator *self)
-{
-    self->users--;
-}
-
-void sleep_a_moment(void)
-{
-    const struct timespec moment = {.tv_nsec = 200000};
-
-    Py_BEGIN_ALLOW_THREADS
-    nanosleep(&moment, NULL);
-    Py_END_ALLOW_THREADS
-}
-
-/* ---- Requests ---- */
-
-struct inflight *new_inflight(struct communicator *self, struct fanin_request *request, struct memory *memory)
-{
-    struct inflight *made = malloc(sizeof *made);
-
-    if (!made) {
-        PyErr_NoMemory();
-        return NULL; /* what is under way keeps its memory for ever */
-    }
-    *made = (struct inflight){.request = request, .source = memory->source, .destination = memory->destination};
-    if (self->requests) {
-        made->next = self->requests;
-        made->previous = self->requests->previous;
-        made->previous->next = made->next->previous = made;
-    } else {
-        self->requests = made->next = made->previous = made;
-    }
-    return made;
-}
-
-static void unlink_inflight(struct communicator *self, struct inflight *inflight)
-{
-    if (inflight->next == inflight) {
-        self->requests = NULL;
-        return;
-    }
-    inflight->next->previous = inflight->previous;
-    inflight->previous->next = inflight->next;
-    if (self->requests == inflight)
-        self->requests = inflight->next;
-}
-
-void free_inflight(struct communicator *self, struct inflight *inflight, int has_failed)
-{
-    struct memory memory = {inflight->source, inflight->destination};
-
-    if (self->is_inherited || (has_failed && self->is_unconfirmed))
-        return;
-    if (has_failed && self->library)
-        return; /* the device may write until the job has been left */
-    self->ownerless--;
-    unlink_inflight(self, inflight);
-    if (inflight->request)
-        fanin_free(inflight->request);
-    free(inflight);
-    release_memory(&memory);
-}
-
-/* A request that the program has let go of, and that has ended; well, while the job goes on. NULL: none. */
-static struct inflight *find_ended(struct communicator *self)
-{
-    struct inflight *each = self->requests;
-
-    for (uint32_t left = self->ownerless; left && each; each = each->next) {
-        if (each->owner)
-            continue;
-        if (!each->request || fanin_test(each->request) == FANIN_SUCCESS)
-            return each;
-        left--;
-    }
-    return NULL;
-}
-
-/* Each time from the beginning: to release memory can run any code. */
-void reap(struct communicator *self)
-{
-    struct inflight *ended;
-
-    while (!self->is_unconfirmed && (ended = find_ended(self)))
-        free_inflight(self, ended, 0);
-}
-
-PyObject *failure(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status,
-                  uint64_t number, const struct fanin_cqe *cqe)
-{
-    return PyObject_CallMethod((PyObject *)self, "_failure", "OOiK(KiiKIIIIKiI)", about, name, (int)status,
-                               (unsigned long long)number, (unsigned long long)cqe->wr_id, (int)cqe->status,
-                               (int)cqe->opcode, (unsigned long long)cqe->byte_length, cqe->qp, cqe->jid, cqe->mid,
-                               cqe->positions, (unsigned long long)cqe->missing, (int)cqe->missing_kind,
-                               cqe->lost_device);
-}
-
-void raise_object(PyObject *exception)
-{
-    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-}
 
 /* ---- Joining and leaving ---- */
 
@@ -203,7 +85,7 @@ static PyObject *flush(PyObject *object, PyObject *arguments)
 {
     struct communicator *self = (struct communicator *)object;
     struct fanin_communicator_state now;
-    PyObject *name, *exception;
+    PyObject *name;
     enum fanin_status status;
     unsigned timeout_ms;
 
@@ -217,10 +99,7 @@ static PyObject *flush(PyObject *object, PyObject *arguments)
     if (status == FANIN_SUCCESS || status == FANIN_PENDING)
         return PyLong_FromLong(status);
     name = PyUnicode_FromString("flush");
-    exception = name ? failure(self, Py_None, name, status, NO_NUMBER, &now.ended) : NULL;
-    if (exception)
-        raise_object(exception);
-    Py_XDECREF(exception);
+    raise_new(name ? failure(self, Py_None, name, status, NO_NUMBER, &now.ended) : NULL);
     Py_XDECREF(name);
     return NULL;
 }
@@ -431,13 +310,15 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {"fanin._binding.Communicator", sizeof(struct communicator), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
-PyType_Spec *communicator_spec(void)
+PyTypeObject *binding_communicator_type;
+
+PyType_Spec *communicator_spec(const PyMethodDef *of_collectives)
 {
     PyMethodDef *end_of_methods = methods;
 
     for (size_t i = 0; i < sizeof life_methods / sizeof *life_methods; i++)
         *end_of_methods++ = life_methods[i];
-    for (const PyMethodDef *each = collective_methods; each->ml_name; each++)
+    for (const PyMethodDef *each = of_collectives; each->ml_name; each++)
         *end_of_methods++ = *each;
     return &spec;
 }

@@ -1,32 +1,6 @@
 /* The module fanin._binding. */
 #include "binding.h"
 
-enum { MOST_DTYPES = 32 };
-
-PyObject *binding_empty, *binding_operations;
-PyObject *binding_dtype_list[MOST_DTYPES];
-uint32_t binding_dtype_count;
-PyTypeObject *binding_array_type, *binding_request_type, *binding_communicator_type;
-
-static PyObject *configure(PyObject *module, PyObject *arguments)
-{
-    PyObject *array_type, *empty, *dtypes, *operations;
-
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!OO!O!", &PyType_Type, &array_type, &empty, &PyTuple_Type, &dtypes, &PyDict_Type,
-                          &operations))
-        return NULL;
-    binding_array_type = (PyTypeObject *)Py_NewRef(array_type);
-    binding_empty = Py_NewRef(empty);
-    binding_operations = Py_NewRef(operations);
-    for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes) && i < MOST_DTYPES; i++)
-        if (PyTuple_GetItem(dtypes, i) != Py_None) {
-            binding_dtype_list[i] = Py_NewRef(PyTuple_GetItem(dtypes, i));
-            binding_dtype_count = (uint32_t)i + 1;
-        }
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef functions[] = {
     {"configure", configure, METH_VARARGS,
      "configure(array_type, empty, dtypes, operations): numpy.ndarray and numpy.empty, the dtype of each type code,\n"
@@ -60,7 +34,7 @@ PyMODINIT_FUNC PyInit__binding(void)
     if (!module)
         return NULL;
     binding_request_type = add_type(module, "Request", &request_spec);
-    binding_communicator_type = add_type(module, "Communicator", communicator_spec());
+    binding_communicator_type = add_type(module, "Communicator", communicator_spec(collective_methods));
     if (!binding_request_type || !binding_communicator_type) {
         Py_DECREF(module);
         return NULL;

@@ -3,6 +3,8 @@
 
 #include <structmember.h>
 
+PyTypeObject *binding_request_type;
+
 struct request *new_request(struct communicator *communicator, struct fanin_request *request, struct call *call)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(binding_request_type, Py_tp_alloc);
@@ -25,20 +27,6 @@ struct request *new_request(struct communicator *communicator, struct fanin_requ
     self->status = FANIN_PENDING;
     inflight->owner = (PyObject *)self;
     return self;
-}
-
-static void raise_new(PyObject *exception)
-{
-    if (exception)
-        raise_object(exception);
-    Py_XDECREF(exception);
-}
-
-void raise_refusal(struct communicator *self, PyObject *about, PyObject *name, enum fanin_status status)
-{
-    const struct fanin_cqe none = {0};
-
-    raise_new(failure(self, about, name, status, 0, &none));
 }
 
 /* ---- The end of a request ---- */
