@@ -8,20 +8,6 @@ void fanin_stream_begin(struct stream *stream, struct fanin_context *context, ui
     pthread_mutex_init(&stream->lock, NULL);
 }
 
-enum fanin_status fanin_stream_destroy_qp(struct stream *stream)
-{
-    enum fanin_status status;
-
-    if (stream->qp_destroyed)
-        status = fanin_await_results(stream->context, fanin_request_timeout_ms(stream->context));
-    else
-        status = fanin_destroy_qp(stream->context, stream->qp);
-    stream->qp_destroyed |= status == FANIN_SUCCESS || status == FANIN_PENDING;
-    if (status == FANIN_DEVICE_LOST && !fanin_device_stands_still(stream->context))
-        return FANIN_SUCCESS; /* a device that has ended writes nothing */
-    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
-}
-
 void fanin_stream_step(struct stream *stream)
 {
     enum fanin_status status = fanin_stream_take_completions(stream);

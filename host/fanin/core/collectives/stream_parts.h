@@ -1,4 +1,4 @@
-/* What stream.c, posting.c, completion.c and inquiry.c share. All of it is under the lock of the stream. */
+/* Shared by stream.c, posting.c, completion.c, inquiry.c and ending.c. All of it is under the lock of the stream. */
 #ifndef FANIN_STREAM_PARTS_H
 #define FANIN_STREAM_PARTS_H
 #include "collectives/stream.h"
@@ -20,12 +20,12 @@ struct inquiry {
 
 /* Take completions, post what has waited for room, and let the program go on with what is posted. */
 void fanin_stream_step(struct stream *stream);
+
+/* ending.c */
 /* FANIN_SUCCESS: the device touches no memory any more on behalf of the queue pair. Else it may be called again: a
  * queue pair that is no more is not destroyed twice, only its results are waited for. Whoever calls it keeps the lock
  * until fanin_stream_fail: nothing may be posted to that number, which another queue pair may have been given. */
 enum fanin_status fanin_stream_destroy_qp(struct stream *stream);
-
-enum fanin_status fanin_stream_take_completions(struct stream *stream);
 /* Nothing of a request is under way any more: it is its maker's. Frees it if nobody asks for it any more. */
 void fanin_stream_finish(struct fanin_request *request, int spoiled);
 /* Everything that is under way or waits ends: nothing will come any more. */
@@ -33,6 +33,10 @@ void fanin_stream_fail_requests(struct stream *stream, enum fanin_status status)
 /* So does everything that is submitted later. */
 void fanin_stream_fail(struct stream *stream, enum fanin_status status);
 
+/* completion.c */
+enum fanin_status fanin_stream_take_completions(struct stream *stream);
+
+/* posting.c */
 void fanin_stream_post_all(struct stream *stream);
 /* Post a work request without positions, which ends when all before it have ended, if their end is not told else. */
 void fanin_stream_post_mark(struct stream *stream);

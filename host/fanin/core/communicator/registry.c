@@ -79,7 +79,7 @@ void fanin_forget_communicators(const struct fanin_context *context, int inherit
         struct fanin_request *request = unwanted;
         unwanted = request->next;
         fanin_request_destroy(request);
-        fanin_free_request(request);
+        request->stream->free_request(request);
     }
 }
 
