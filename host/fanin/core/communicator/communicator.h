@@ -31,25 +31,29 @@ static inline struct fanin_communicator *communicator_of(const struct fanin_requ
 }
 
 /* membership.c */
-/* A communicator that has not begun to join. fanin_abandon frees it. NULL: there is no memory. */
+/* A communicator that has not begun to join. fanin_withdraw frees it. NULL: there is no memory. */
 struct fanin_communicator *fanin_new_communicator(struct fanin_context *context);
 /* Give it a job, with places of its own. */
 enum fanin_status fanin_copy_job(struct fanin_communicator *communicator, const struct fanin_job *job);
-/* Let it join a job, which is copied. On failure fanin_abandon is still to be called. */
+/* Let it join a job, which is copied. On failure fanin_withdraw is still to be called. */
 enum fanin_status fanin_start_join(struct fanin_communicator *communicator, const struct fanin_job *job, uint32_t rank);
-/* fanin_finish_join until all have joined, or `timeout_ms` are over. The communicator is abandoned if that fails. */
-enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
-                                   struct fanin_communicator **joined);
-
+/* Wait for the end of its JOIN, as fanin_finish_join, and take what the device grants. */
+enum fanin_status fanin_await_lease(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
+                                    uint32_t timeout_ms);
+/* Free one that has no agreement, as fanin_abandon. */
+enum fanin_status fanin_withdraw(struct fanin_communicator *communicator);
 /* Leave the job; the communicator stays. */
 void fanin_leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms);
 
-/* derived.c */
-enum purpose { FOR_GROUP, FOR_REPORT, FOR_VERDICT, FOR_SURVIVORS, FOR_GROWN };
-/* Give a job, which is a copy of its parent, the id and key that follow from what it is made for. */
-void fanin_identify(struct fanin_job *job, enum purpose purpose, uint64_t number, uint64_t which);
+/* join.c: fanin_finish_join until all have joined, or `timeout_ms` are over. The communicator is abandoned if that fails. */
+enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
+                                   struct fanin_communicator **joined);
 
-/* shrink.c */
+/* agreement.c */
+/* Let a communicator begin to agree with the other survivors of `lost` on the members of its job. On failure
+ * fanin_abandon is still to be called. */
+enum fanin_status fanin_begin_agreement(struct fanin_communicator *communicator, struct fanin_communicator *lost,
+                                        uint32_t timeout_ms);
 /* Go on with an agreement for at most `timeout_ms`. FANIN_PENDING: not reached yet, or the job of the survivors is
  * being joined. */
 enum fanin_status fanin_agree(struct fanin_communicator *communicator, uint32_t timeout_ms);

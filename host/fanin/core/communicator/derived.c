@@ -2,16 +2,8 @@
  * to hand it out.
  */
 #include "communicator/communicator.h"
-#include "mix.h"
+#include "job/identity.h"
 #include <stdlib.h>
-
-void fanin_identify(struct fanin_job *job, enum purpose purpose, uint64_t number, uint64_t which)
-{
-    uint64_t digest = mix(mix(mix((uint64_t)job->jid << 32 | job->key, number), which), 0x6a6f62 + purpose);
-
-    job->jid = (uint32_t)digest ? (uint32_t)digest : 1;
-    job->key = (uint32_t)(digest >> 32);
-}
 
 enum fanin_status fanin_begin_dup(struct fanin_communicator *communicator, uint32_t slots,
                                   struct fanin_communicator **made)

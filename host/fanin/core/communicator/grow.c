@@ -4,6 +4,7 @@
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "geometry.h"
+#include "job/identity.h"
 #include <stdlib.h>
 
 /* Each newcomer at its rank. Marks `taken` ranks. */

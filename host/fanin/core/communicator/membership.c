@@ -2,14 +2,12 @@
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "geometry.h"
-#include "job/naming.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define GIVE_UP_MS 1000 /* for the device to take note; it would see the end of the connection as well */
 #define NODE_BITS 64    /* of a node bitmap; nodes beyond them are in no work request */
 #define DRAIN_MS 1      /* between two looks at what is still under way */
-#define AWAIT_MS 5      /* of a wait for others to join, between two looks at the other communicators */
 
 /* As far as this rank's device allows; give the numbers where the devices of a job differ. */
 static void use_defaults(struct fanin_job *job, const struct fanin_context *context)
@@ -135,15 +133,13 @@ static void take_lease(struct fanin_communicator *communicator)
         .rank_bitmap = join->rank_bitmap};
 }
 
-enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
+enum fanin_status fanin_await_lease(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
                                     uint32_t timeout_ms)
 {
     enum fanin_status status;
 
     fanin_forget_complaint();
     memset(reply, 0, sizeof *reply);
-    if (communicator->agreement)
-        return fanin_agree(communicator, timeout_ms);
     if (!communicator->membership || has_joined(communicator))
         return fanin_complain("no join is under way");
     status = fanin_await_membership(communicator->membership, reply, timeout_ms);
@@ -161,49 +157,6 @@ enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, str
     take_lease(communicator);
     __atomic_store_n(&communicator->has_joined, 1, __ATOMIC_RELEASE);
     return FANIN_SUCCESS;
-}
-
-/* fanin_complaint tells whom a join that has failed names. */
-static void complain_of(const struct fanin_communicator *communicator, enum fanin_status status,
-                        const struct fanin_join_reply *reply)
-{
-    struct fanin_cqe members = {.status = (uint8_t)status, .missing = reply->missing,
-                                .missing_kind = (uint8_t)reply->missing_kind,
-                                .lost_device = fanin_names_device(status) ? reply->slots : 0};
-
-    fanin_complain_of(&communicator->job, communicator->stream.terms.rank, &members);
-}
-
-enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
-                                   struct fanin_communicator **joined)
-{
-    uint64_t deadline = fanin_now_ms() + timeout_ms;
-    struct fanin_join_reply reply;
-    enum fanin_status status;
-
-    do {
-        status = fanin_finish_join(communicator, &reply, AWAIT_MS);
-        if (status == FANIN_PENDING)
-            fanin_progress(); /* another rank may wait for what this one has not posted yet */
-    } while (status == FANIN_PENDING && fanin_now_ms() < deadline);
-    if (status != FANIN_SUCCESS && !*fanin_complaint())
-        complain_of(communicator, status, &reply);
-    if (status == FANIN_SUCCESS)
-        *joined = communicator;
-    else
-        fanin_abandon(communicator);
-    if (status == FANIN_INVALID_REQUEST && !*fanin_complaint())
-        fanin_complain("the device refuses the description of the job, or that this rank joins it again");
-    return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
-}
-
-enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_job *job, uint32_t rank,
-                             uint32_t timeout_ms, struct fanin_communicator **joined)
-{
-    struct fanin_communicator *communicator;
-    enum fanin_status status = fanin_begin_join(context, job, rank, &communicator);
-
-    return status == FANIN_SUCCESS ? fanin_await_join(communicator, timeout_ms, joined) : status;
 }
 
 static enum fanin_status send_leave(struct fanin_communicator *communicator)
@@ -261,9 +214,8 @@ enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t 
 }
 
 /* A JOIN under way is taken back, so that members that wait as well learn who is missing, not that this one left. */
-enum fanin_status fanin_abandon(struct fanin_communicator *communicator)
+enum fanin_status fanin_withdraw(struct fanin_communicator *communicator)
 {
-    fanin_end_agreement(communicator);
     fanin_stream_stop(&communicator->stream);
     if (!has_joined(communicator) && communicator->membership)
         leave_job(communicator, GIVE_UP_MS);
