@@ -242,13 +242,12 @@ void fanin_request_choose_way(struct fanin_request *request, struct fanin_wqe *w
     wqe->destination_lkey = destination->lkey;
 }
 
-/* A device over RDMA reaches registered memory only. */
 static enum fanin_status check_reach(const struct fanin_request *request)
 {
     const struct side *source = &request->source, *destination = &request->destination;
     int is_inline = source->length <= FANIN_MAX_INLINE && !(request->flags & FANIN_FENCE);
 
-    if (!request->stream->context->remote ||
+    if (!reaches_registered_memory_only(request->stream->context) ||
         ((source->way != WAY_DIRECT || source->lkey != FANIN_LKEY_PROCESS || is_inline) &&
          (destination->way != WAY_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)))
         return FANIN_SUCCESS;

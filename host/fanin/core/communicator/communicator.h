@@ -45,7 +45,8 @@ enum fanin_status fanin_withdraw(struct fanin_communicator *communicator);
 /* Leave the job; the communicator stays. */
 void fanin_leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms);
 
-/* join.c: fanin_finish_join until all have joined, or `timeout_ms` are over. The communicator is abandoned if that fails. */
+/* join.c */
+/* fanin_finish_join until all have joined, or `timeout_ms` are over. The communicator is abandoned if that fails. */
 enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
                                    struct fanin_communicator **joined);
 

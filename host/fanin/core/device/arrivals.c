@@ -1,17 +1,7 @@
 /* The host's end of an arrival ring: short data that come before this rank asks for them.
  * Record 0058 (docs/decisions) says why. */
-#include "device/connection.h"
+#include "device/layout.h"
 #include <string.h>
-
-/* NULL: there is none. */
-static struct fanin_ring *ring_of(const struct fanin_context *context, uint32_t qp)
-{
-    const struct fanin_attach_reply *limits = &context->limits;
-
-    if (!context->region || qp >= limits->max_qp)
-        return NULL;
-    return (void *)(context->region + limits->aq_offset + (size_t)qp * limits->aq_stride);
-}
 
 static const struct fanin_arrival *arrival_at(const struct fanin_ring *ring, uint32_t consumer)
 {
@@ -35,7 +25,7 @@ static int is_past(const struct fanin_arrival *arrival, const struct fanin_wqe *
 
 int fanin_has_arrivals(const struct fanin_context *context, uint32_t qp)
 {
-    const struct fanin_ring *ring = ring_of(context, qp);
+    const struct fanin_ring *ring = arrival_ring(context, qp);
 
     return ring && __atomic_load_n(&ring->producer, __ATOMIC_RELAXED) !=
                    __atomic_load_n(&ring->consumer, __ATOMIC_RELAXED);
@@ -43,7 +33,7 @@ int fanin_has_arrivals(const struct fanin_context *context, uint32_t qp)
 
 int fanin_take_arrival(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe, void *destination)
 {
-    struct fanin_ring *ring = ring_of(context, qp);
+    struct fanin_ring *ring = arrival_ring(context, qp);
     const struct fanin_arrival *arrival = NULL;
     uint32_t consumer, end;
     int fits = 0;

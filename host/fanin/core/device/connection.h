@@ -16,6 +16,7 @@
 struct fanin_context {
     int socket;
     int doorbell_fd;
+    const struct device_operations *operations;
     struct fanin_remote *remote;   /* device/remote.c; NULL: the device is on this host, and shares its memory */
     uint8_t *region;               /* control region: doorbell, send rings, completion rings */
     struct fanin_attach_reply limits;
@@ -55,6 +56,13 @@ struct fanin_context {
     uint8_t reply[FANIN_REPLY_BYTES]; /* of the reading thread */
 };
 
+/* A device over RDMA reaches registered memory alone. One on this host reads and writes any memory of the process by
+ * system calls (FANIN_LKEY_PROCESS). */
+static inline int reaches_registered_memory_only(const struct fanin_context *context)
+{
+    return context->remote != NULL;
+}
+
 struct control_request {
     struct fanin_context *context;
     struct control_request *next;
@@ -87,9 +95,8 @@ enum fanin_status fanin_control_call(struct fanin_context *context, struct contr
 enum fanin_status fanin_exchange(struct fanin_context *context, uint16_t type, struct fanin_message *message,
                                  size_t size, int fd);
 
-/* health.c: whether the device is still there, and a ring of its doorbell. */
+/* health.c: whether the device is still there. */
 int fanin_device_lost(struct fanin_context *context);
-void fanin_wake_device(struct fanin_context *context);
 /* Who notices that the device is lost calls this before anybody is told. After the return the device reaches nothing
  * here by RDMA any more. */
 void fanin_lose_device(struct fanin_context *context);
@@ -115,8 +122,6 @@ int fanin_take_arrival(struct fanin_context *context, uint32_t qp, const struct 
 enum fanin_status fanin_store_requests(struct fanin_context *context, size_t offset, uint32_t depth, const void *wqes,
                                        uint32_t count, size_t size);
 
-/* context.c: whether the rings of a region lie inside it, else we would write outside our mapping. */
-int fanin_rings_fit(const struct fanin_attach_reply *limits);
 /* context.c: close the socket and the mapping, and free the context. */
 void fanin_disconnect(struct fanin_context *context);
 

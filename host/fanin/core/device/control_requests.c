@@ -5,8 +5,7 @@
  * the others sleep. When the reader has what it wants, the next one takes over.
  */
 #define _GNU_SOURCE
-#include "device/connection.h"
-#include "device/remote.h"
+#include "device/operations.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -29,8 +28,6 @@ static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_M
 
     if (size >= sizeof *head)
         __atomic_store_n(&context->device_version, head->version, __ATOMIC_RELAXED);
-    if (size >= sizeof *head && context->remote)
-        fanin_remote_expect(context, head->markers);
     while (request && request->tag != head->tag)
         request = request->next;
     if (request && !request->answered) {
@@ -46,13 +43,6 @@ static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_M
     fanin_close_fds(fds);
 }
 
-static ssize_t receive(struct fanin_context *context, int fds[FANIN_MAX_FDS])
-{
-    if (context->remote)
-        return fanin_stream_receive(context->socket, context->reply, sizeof context->reply);
-    return fanin_receive_message(context->socket, context->reply, sizeof context->reply, fds);
-}
-
 /* Called with the lock held and `reading` clear; the lock is released while the socket is waited for. */
 static void read_for_all(struct fanin_context *context, uint64_t wait_ms)
 {
@@ -64,7 +54,7 @@ static void read_for_all(struct fanin_context *context, uint64_t wait_ms)
     pthread_mutex_unlock(&context->request_lock);
     errno = EAGAIN;
     if (poll(&descriptor, 1, (int)wait_ms) > 0)
-        size = receive(context, fds);
+        size = context->operations->receive(context, context->reply, sizeof context->reply, fds);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR))
         fanin_lose_device(context);
     pthread_mutex_lock(&context->request_lock);
@@ -99,8 +89,7 @@ enum fanin_status fanin_control_start(struct fanin_context *context, struct cont
     message->version = FANIN_ABI_VERSION;
     message->tag = request->tag;
     message->status = FANIN_SUCCESS;
-    status = context->remote ? fanin_stream_send(context->socket, message, size)
-                             : fanin_send_message(context->socket, message, size, fd);
+    status = context->operations->send(context, message, size, fd);
     if (status != FANIN_SUCCESS)
         unlink_request(context, request);
     pthread_mutex_unlock(&context->request_lock);

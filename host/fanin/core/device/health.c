@@ -4,8 +4,7 @@
  * Records 0032 and 0108 (docs/decisions): why by the beat, and why a lost device's queue pair is destroyed.
  */
 #define _GNU_SOURCE
-#include "device/connection.h"
-#include "device/remote.h"
+#include "device/operations.h"
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -15,14 +14,6 @@
 #define WAKE_INTERVALS 25     /* wake-ups in the time after which a device is lost */
 #define GRACE_MS 20           /* after a wake-up a device shows a beat, if it gets a core */
 #define NAP_MS 10
-
-uint64_t fanin_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* To within a tick of the kernel, for a tenth of the price: each post asks. */
 static uint64_t coarse_now_ms(void)
@@ -38,19 +29,6 @@ static int socket_hung_up(const struct fanin_context *context)
     struct pollfd descriptor = {.fd = context->socket, .events = POLLRDHUP};
 
     return poll(&descriptor, 1, 0) > 0 && descriptor.revents;
-}
-
-void fanin_wake_device(struct fanin_context *context)
-{
-    uint64_t one = 1;
-
-    if (context->remote) {
-        fanin_remote_wake(context);
-        return;
-    }
-    /* A full eventfd means that the device has a wake-up waiting already. */
-    if (write(context->doorbell_fd, &one, sizeof one) < 0)
-        return;
 }
 
 /* Ranks that poll and yield can keep a device on the same cores from running for seconds (Linux 6.18: a yield is to the
@@ -87,7 +65,7 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
         context->device_woken_ms = now;
         if (!context->first_woken_ms)
             context->first_woken_ms = now;
-        fanin_wake_device(context);
+        context->operations->wake(context);
     }
     if (context->first_woken_ms && now - context->first_woken_ms >= GRACE_MS)
         give_way();
@@ -96,7 +74,7 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
 
 void fanin_lose_device(struct fanin_context *context)
 {
-    if (context->remote && !fanin_remote_cut(context))
+    if (!context->operations->cut(context))
         __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE); /* it may write, as one that goes on later */
     __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
 }
@@ -104,8 +82,7 @@ void fanin_lose_device(struct fanin_context *context)
 /* A device that stands still and runs again finds this process gone, and tells the ranks that have waited for it. */
 static void give_up(struct fanin_context *context)
 {
-    if (context->remote)
-        fanin_remote_cut(context);
+    context->operations->cut(context);
     __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE);
     shutdown(context->socket, SHUT_RDWR);
 }
@@ -113,7 +90,7 @@ static void give_up(struct fanin_context *context)
 static int look(struct fanin_context *context)
 {
     uint64_t now = coarse_now_ms(), checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
-    int lost = socket_hung_up(context) || (context->remote && fanin_remote_is_broken(context));
+    int lost = socket_hung_up(context) || context->operations->is_broken(context);
 
     __atomic_store_n(&context->health_checked_ms, now, __ATOMIC_RELAXED);
     if (!lost && stands_still(context, now, now - checked)) {

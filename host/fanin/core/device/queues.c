@@ -1,6 +1,5 @@
 /* Making and freeing queues, joining and leaving jobs: requests about a queue. */
-#include "device/connection.h"
-#include "device/remote.h"
+#include "device/operations.h"
 #include <stdlib.h>
 
 static enum fanin_status ask(struct fanin_context *context, enum fanin_message_type type, struct fanin_queue *message)
@@ -13,11 +12,11 @@ enum fanin_status fanin_create_cq(struct fanin_context *context, uint32_t *cq)
     struct fanin_queue message = {0};
     enum fanin_status status = ask(context, FANIN_MSG_CREATE_CQ, &message);
 
-    if (status == FANIN_SUCCESS && context->remote)
-        fanin_remote_clear_cq(context, message.cq);
-    if (status == FANIN_SUCCESS)
-        *cq = message.cq;
-    return status;
+    if (status != FANIN_SUCCESS)
+        return status;
+    context->operations->begin_cq(context, message.cq);
+    *cq = message.cq;
+    return FANIN_SUCCESS;
 }
 
 enum fanin_status fanin_destroy_cq(struct fanin_context *context, uint32_t cq)
@@ -30,18 +29,18 @@ enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, ui
     struct fanin_queue message = {.cq = cq};
     enum fanin_status status = ask(context, FANIN_MSG_CREATE_QP, &message);
 
-    if (status == FANIN_SUCCESS && context->remote)
-        fanin_remote_clear_qp(context, message.qp);
-    if (status == FANIN_SUCCESS)
-        *qp = message.qp;
-    return status;
+    if (status != FANIN_SUCCESS)
+        return status;
+    context->operations->begin_qp(context, message.qp);
+    *qp = message.qp;
+    return FANIN_SUCCESS;
 }
 
 /* Results are behind no reply over RDMA. In shared memory they are there before it.
  * Record 0108 (docs/decisions) says how markers order the two. */
 enum fanin_status fanin_await_results(struct fanin_context *context, uint32_t timeout_ms)
 {
-    return context->remote ? fanin_remote_await_results(context, fanin_now_ms() + timeout_ms) : FANIN_SUCCESS;
+    return context->operations->await_results(context, timeout_ms);
 }
 
 enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp)

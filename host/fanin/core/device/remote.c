@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include "device/remote.h"
 #include "complaint.h"
+#include "device/layout.h"
+#include "device/operations.h"
 #include "rdma/queue_pair.h"
 #include <ctype.h>
 #include <limits.h>
@@ -83,7 +85,7 @@ static enum fanin_status parse(struct fanin_remote *remote, const char *address)
     return FANIN_SUCCESS;
 }
 
-enum fanin_status fanin_remote_connect(struct fanin_context *context, const char *address)
+static enum fanin_status connect_stream(struct fanin_context *context, const char *address)
 {
     struct fanin_remote *remote = calloc(1, sizeof *remote);
     enum fanin_status status;
@@ -189,11 +191,6 @@ static enum fanin_status make_copy(struct fanin_context *context, const struct f
     return fanin_exchange(context, FANIN_MSG_MIRROR, &message.head, sizeof message, -1);
 }
 
-static struct fanin_ring *completion_ring(const struct fanin_context *context, uint32_t cq)
-{
-    return (void *)(context->region + context->limits.cq_offset + (size_t)cq * context->limits.cq_stride);
-}
-
 static void wake_waiters(struct fanin_ring *ring, uint32_t producer)
 {
     if (__atomic_load_n(&ring->waiting, __ATOMIC_RELAXED) &&
@@ -287,7 +284,7 @@ static enum fanin_status start_thread(struct fanin_context *context)
     return error ? FANIN_NO_RESOURCES : FANIN_SUCCESS;
 }
 
-enum fanin_status fanin_remote_attach(struct fanin_context *context)
+static enum fanin_status attach(struct fanin_context *context)
 {
     struct fanin_remote *remote = context->remote;
     struct fanin_attach_rdma_reply reply = {0};
@@ -339,9 +336,9 @@ static int deregister_all(struct fanin_remote *remote)
     return done;
 }
 
-/* What has come by now counts. Who has one of the locks leaves it soon, because the queue pair has failed. In a forked
- * child the queue pair is the parent's. */
-int fanin_remote_cut(struct fanin_context *context)
+/* Destroy our queue pair, or else deregister all memory. Messages that have come by now count. Other threads leave the
+ * locks soon, because the queue pair has failed. In a forked child the queue pair is the parent's. */
+static int cut(struct fanin_context *context)
 {
     struct fanin_remote *remote = context->remote;
     int done;
@@ -362,12 +359,29 @@ int fanin_remote_cut(struct fanin_context *context)
     return done || deregister_all(remote);
 }
 
+/* Give back the region that was kept under a key. */
+static void give_back(struct fanin_remote *remote, uint32_t lkey)
+{
+    struct kept_region *found;
+
+    pthread_mutex_lock(&remote->region_lock);
+    for (struct kept_region **link = &remote->kept; (found = *link); link = &found->next)
+        if (found->lkey == lkey) {
+            if (deregister(remote, found)) {
+                *link = found->next;
+                free(found);
+            }
+            break;
+        }
+    pthread_mutex_unlock(&remote->region_lock);
+}
+
 /* In a forked child all this is the parent's. */
-void fanin_remote_close(struct fanin_context *context)
+static void close_remote(struct fanin_context *context)
 {
     struct fanin_remote *remote = context->remote;
 
-    if (remote->owner != getpid())
+    if (!remote || remote->owner != getpid())
         return;
     if (remote->has_thread) {
         eventfd_write(remote->stop_fd, 1);
@@ -377,7 +391,7 @@ void fanin_remote_close(struct fanin_context *context)
         close(remote->stop_fd);
     destroy_qp(remote); /* first: then the device reaches none of the memory */
     while (remote->kept)
-        fanin_remote_forget(context, remote->kept->lkey);
+        give_back(remote, remote->kept->lkey);
     if (remote->region)
         remote->pair.library->dereg_mr(remote->region);
     if (remote->pair.library)
@@ -427,8 +441,9 @@ void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fa
     pthread_mutex_unlock(&context->remote->post_lock);
 }
 
-/* `device_gone` and `beat` lie side by side; `device_sleeping` is of no use here: each message wakes the device. */
-void fanin_remote_wake(struct fanin_context *context)
+/* Wake the device, and ask for its beat, and whether a completion ring has overrun. `device_gone` and `beat` are
+ * neighbours; `device_sleeping` is of no use here: each message wakes the device. */
+static void wake(struct fanin_context *context)
 {
     struct fanin_doorbell *doorbell = (void *)context->region;
     const size_t length = offsetof(struct fanin_doorbell, detection_ms) - offsetof(struct fanin_doorbell, device_gone);
@@ -443,15 +458,28 @@ void fanin_remote_wake(struct fanin_context *context)
     pthread_mutex_unlock(&context->remote->post_lock);
 }
 
-int fanin_remote_is_broken(const struct fanin_context *context)
+static int is_broken(const struct fanin_context *context)
 {
     return fanin_rdma_is_broken(&context->remote->pair);
 }
 
-/* Replies are taken in their order, by one thread at a time. */
-void fanin_remote_expect(struct fanin_context *context, uint32_t markers)
+static enum fanin_status send_message(struct fanin_context *context, const void *message, size_t size, int fd)
 {
-    __atomic_store_n(&context->remote->expected, markers, __ATOMIC_RELAXED);
+    (void)fd; /* of memory that the device maps, or reads by system calls */
+    return fanin_stream_send(context->socket, message, size);
+}
+
+/* A reply says how many markers the device had posted before it. Replies are taken in their order, by one thread at a
+ * time. */
+static ssize_t receive_message(struct fanin_context *context, void *buffer, size_t capacity, int fds[FANIN_MAX_FDS])
+{
+    const struct fanin_message *head = buffer;
+    ssize_t size = fanin_stream_receive(context->socket, buffer, capacity);
+
+    (void)fds;
+    if (size >= (ssize_t)sizeof *head)
+        __atomic_store_n(&context->remote->expected, head->markers, __ATOMIC_RELAXED);
+    return size;
 }
 
 static void sleep_until_marker(struct fanin_remote *remote, uint32_t seen, uint64_t wait_ms)
@@ -461,11 +489,12 @@ static void sleep_until_marker(struct fanin_remote *remote, uint32_t seen, uint6
     syscall(SYS_futex, &remote->markers, FUTEX_WAIT, seen, &limit, NULL, 0);
 }
 
-enum fanin_status fanin_remote_await_results(struct fanin_context *context, uint64_t deadline)
+/* Wait for the markers that the last reply has counted, and with them all that the device has written before. */
+static enum fanin_status await_results(struct fanin_context *context, uint32_t timeout_ms)
 {
     struct fanin_remote *remote = context->remote;
     uint32_t seen, markers = __atomic_load_n(&remote->expected, __ATOMIC_RELAXED);
-    uint64_t now;
+    uint64_t deadline = fanin_now_ms() + timeout_ms, now;
     int lost = 0;
 
     while ((int32_t)((seen = __atomic_load_n(&remote->markers, __ATOMIC_ACQUIRE)) - markers) < 0) {
@@ -481,32 +510,34 @@ enum fanin_status fanin_remote_await_results(struct fanin_context *context, uint
     return FANIN_SUCCESS;
 }
 
-void fanin_remote_clear_cq(struct fanin_context *context, uint32_t cq)
+static void begin_cq(struct fanin_context *context, uint32_t cq)
 {
-    const struct fanin_attach_reply *limits = &context->limits;
+    struct fanin_ring *ring = completion_ring(context, cq);
 
-    if (cq >= limits->max_cq)
+    if (!ring)
         return;
     pthread_mutex_lock(&context->remote->post_lock);
     if (cq >= context->remote->cq_end)
         context->remote->cq_end = cq + 1;
     context->remote->told[cq] = 0;
     pthread_mutex_unlock(&context->remote->post_lock);
-    memset(completion_ring(context, cq), 0, sizeof(struct fanin_ring));
+    memset(ring, 0, sizeof *ring);
 }
 
-void fanin_remote_clear_qp(struct fanin_context *context, uint32_t qp)
+static void begin_qp(struct fanin_context *context, uint32_t qp)
 {
-    const struct fanin_attach_reply *limits = &context->limits;
+    struct fanin_ring *ring = send_ring(context, qp);
 
-    if (qp < limits->max_qp)
-        memset(context->region + limits->sq_offset + (size_t)qp * limits->sq_stride, 0, sizeof(struct fanin_ring));
+    if (ring)
+        memset(ring, 0, sizeof *ring);
 }
 
-enum fanin_status fanin_remote_register(struct fanin_context *context, void *address, uint64_t length, uint32_t access,
-                                        void **region, uint32_t *rkey)
+/* Register memory with the verbs device. */
+static enum fanin_status register_with_verbs(struct fanin_context *context, const struct fanin_register *wanted,
+                                             struct kept_region **kept)
 {
     struct rdma_queue_pair *pair = &context->remote->pair;
+    uint32_t access = wanted->access;
     struct kept_region *made;
     int rights = (access & FANIN_ACCESS_READ ? IBV_ACCESS_REMOTE_READ : 0) |
                  (access & FANIN_ACCESS_WRITE ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0);
@@ -518,23 +549,20 @@ enum fanin_status fanin_remote_register(struct fanin_context *context, void *add
     made = calloc(1, sizeof *made);
     if (!made)
         return FANIN_NO_RESOURCES;
-    made->region = pair->library->reg_mr(pair->domain, address, length, rights);
+    made->region = pair->library->reg_mr(pair->domain, (void *)(uintptr_t)wanted->address, wanted->length, rights);
     if (!made->region) {
         free(made);
         fanin_complain("the verbs device can not register %llu bytes; raise the limit of locked memory (ulimit -l)",
-                       (unsigned long long)length);
+                       (unsigned long long)wanted->length);
         return FANIN_NO_RESOURCES;
     }
-    *region = made;
-    *rkey = made->region->rkey;
+    *kept = made;
     return FANIN_SUCCESS;
 }
 
-void fanin_remote_keep(struct fanin_context *context, void *region, const uint32_t *lkey)
+/* Keep a region under the key of the device, or, without one, give it back at once. */
+static void keep(struct fanin_remote *remote, struct kept_region *kept, const uint32_t *lkey)
 {
-    struct fanin_remote *remote = context->remote;
-    struct kept_region *kept = region;
-
     if (!lkey && deregister(remote, kept)) {
         free(kept);
         return;
@@ -546,19 +574,43 @@ void fanin_remote_keep(struct fanin_context *context, void *region, const uint32
     pthread_mutex_unlock(&remote->region_lock);
 }
 
-void fanin_remote_forget(struct fanin_context *context, uint32_t lkey)
+/* The device gets the remote key, and replies with its own. */
+static enum fanin_status register_memory(struct fanin_context *context, struct fanin_register *message, int memfd)
 {
-    struct fanin_remote *remote = context->remote;
-    struct kept_region *found;
+    struct kept_region *kept;
+    enum fanin_status status = register_with_verbs(context, message, &kept);
 
-    pthread_mutex_lock(&remote->region_lock);
-    for (struct kept_region **link = &remote->kept; (found = *link); link = &found->next)
-        if (found->lkey == lkey) {
-            if (deregister(remote, found)) {
-                *link = found->next;
-                free(found);
-            }
-            break;
-        }
-    pthread_mutex_unlock(&remote->region_lock);
+    (void)memfd;
+    if (status != FANIN_SUCCESS)
+        return status;
+    message->lkey = kept->region->rkey;
+    status = fanin_exchange(context, FANIN_MSG_REGISTER, &message->head, sizeof *message, -1);
+    keep(context->remote, kept, status == FANIN_SUCCESS ? &message->lkey : NULL);
+    return status;
 }
+
+static enum fanin_status deregister_memory(struct fanin_context *context, uint32_t lkey)
+{
+    struct fanin_register message = {.lkey = lkey};
+    enum fanin_status status = fanin_exchange(context, FANIN_MSG_DEREGISTER, &message.head, sizeof message, -1);
+
+    if (status == FANIN_SUCCESS)
+        give_back(context->remote, lkey);
+    return status;
+}
+
+const struct device_operations fanin_remote_operations = {
+    .connect = connect_stream,
+    .attach = attach,
+    .close = close_remote,
+    .send = send_message,
+    .receive = receive_message,
+    .wake = wake,
+    .is_broken = is_broken,
+    .cut = cut,
+    .begin_cq = begin_cq,
+    .begin_qp = begin_qp,
+    .await_results = await_results,
+    .register_memory = register_memory,
+    .deregister_memory = deregister_memory,
+};

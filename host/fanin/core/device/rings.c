@@ -5,7 +5,8 @@
  */
 #define _GNU_SOURCE
 #include "complaint.h"
-#include "device/connection.h"
+#include "device/layout.h"
+#include "device/operations.h"
 #include "device/remote.h"
 #include <limits.h>
 #include <linux/futex.h>
@@ -24,31 +25,13 @@
 #define NEAR 1             /* completions */
 #define LEAST_SPIN 50000   /* ns: where nobody else wants the core yields are short, and a wake-up costs as much */
 
-static struct fanin_ring *ring_at(const struct fanin_context *context, uint32_t index, uint32_t count, uint32_t offset,
-                                  uint32_t stride)
-{
-    if (!context->region || index >= count)
-        return NULL;
-    return (void *)(context->region + offset + (size_t)index * stride);
-}
-
-static struct fanin_ring *send_ring(const struct fanin_context *context, uint32_t qp)
-{
-    return ring_at(context, qp, context->limits.max_qp, context->limits.sq_offset, context->limits.sq_stride);
-}
-
-static struct fanin_ring *completion_ring(const struct fanin_context *context, uint32_t cq)
-{
-    return ring_at(context, cq, context->limits.max_cq, context->limits.cq_offset, context->limits.cq_stride);
-}
-
 void fanin_ring_doorbell(struct fanin_context *context)
 {
     const struct fanin_doorbell *doorbell = (const void *)context->region;
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&doorbell->device_sleeping, __ATOMIC_RELAXED))
-        fanin_wake_device(context);
+        context->operations->wake(context);
 }
 
 enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe)

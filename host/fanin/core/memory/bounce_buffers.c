@@ -114,7 +114,7 @@ struct bounce_buffer *fanin_obtain_buffer(struct fanin_context *context, uint64_
 {
     struct bounce_buffer *buffer = fanin_borrow_buffer(context, length);
 
-    if (!buffer && !context->remote && (buffer = malloc(sizeof *buffer + length)))
+    if (!buffer && !reaches_registered_memory_only(context) && (buffer = malloc(sizeof *buffer + length)))
         *buffer = (struct bounce_buffer){.address = (uint8_t *)(buffer + 1), .lkey = FANIN_LKEY_PROCESS};
     return buffer;
 }

@@ -1,7 +1,7 @@
 /* Memory that the device may reach: registered regions, and fresh ones made for it. */
 #define _GNU_SOURCE
 #include "complaint.h"
-#include "device/remote.h"
+#include "device/operations.h"
 #include "memory/regions.h"
 #include "memory/rights.h"
 #include <errno.h>
@@ -18,16 +18,8 @@ static enum fanin_status register_memory(struct fanin_context *context, int memf
 {
     struct fanin_register message = {
         .address = (uintptr_t)address, .length = length, .offset = offset, .access = access, .domain = domain};
-    void *region = NULL;
-    enum fanin_status status = FANIN_SUCCESS;
+    enum fanin_status status = context->operations->register_memory(context, &message, memfd);
 
-    if (context->remote)
-        status = fanin_remote_register(context, address, length, access, &region, &message.lkey);
-    if (status != FANIN_SUCCESS)
-        return status;
-    status = fanin_exchange(context, FANIN_MSG_REGISTER, &message.head, sizeof message, region ? -1 : memfd);
-    if (region)
-        fanin_remote_keep(context, region, status == FANIN_SUCCESS ? &message.lkey : NULL);
     if (status == FANIN_INVALID_REQUEST)
         fanin_complain("the device refuses the access, the length or the file of the memory");
     if (status != FANIN_SUCCESS)
@@ -61,15 +53,12 @@ enum fanin_status fanin_register_ordinary(struct fanin_context *context, int mem
 
 enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey)
 {
-    struct fanin_register message = {.lkey = lkey};
     enum fanin_status status;
 
     fanin_erase_region(context, lkey);
-    status = fanin_exchange(context, FANIN_MSG_DEREGISTER, &message.head, sizeof message, -1);
+    status = context->operations->deregister_memory(context, lkey);
     if (status == FANIN_INVALID_REQUEST)
         fanin_complain("the device has no region with the lkey %#x", lkey);
-    if (context->remote && status == FANIN_SUCCESS)
-        fanin_remote_forget(context, lkey);
     return status;
 }
 

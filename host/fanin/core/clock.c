@@ -1,0 +1,11 @@
+#define _GNU_SOURCE
+#include "fanin.h"
+#include <time.h>
+
+uint64_t fanin_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
