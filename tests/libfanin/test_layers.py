@@ -1,11 +1,13 @@
-"""The rooms of the C code include downwards only, and the driver knows neither Python nor MPI nor verbs."""
+"""The rooms of the C code include and call downwards only, no files call each other in a circle, and the driver knows
+neither Python nor MPI nor verbs."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-HOST = Path(__file__).parents[2] / "host/fanin"
+from tests.libfanin.calls import HOST, calls_of, circle_of
+
 # From the bottom up; "": tables and status.
 CORE = ["", "rdma", "device", "memory", "job", "collectives", "communicator"]
 OTHERS = ["binding", "mpi", "nccl_lib", "sharp_lib", "verbs_lib"]
@@ -25,6 +27,26 @@ def test_driver_includes_downwards(path: Path) -> None:
         if included not in ("abi.h", "fanin.h", "ibv.h"):
             assert (HOST / "core" / included).exists(), included
             assert CORE.index(room(included)) <= own, f"{path.name} includes {included}, of a room above its own"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("library", ["core", *OTHERS])
+def test_no_files_call_each_other_in_a_circle(library: str) -> None:
+    assert circle_of(calls_of(library)) == []
+
+
+@pytest.mark.process
+def test_driver_calls_downwards() -> None:
+    for source, others in calls_of("core").items():
+        for other, symbols in others.items():
+            assert CORE.index(room(other)) <= CORE.index(room(source)), f"{source} uses {symbols} of {other}"
+
+
+def test_a_circle_is_found() -> None:
+    calls = {"a.c": {"b.c": ["f", "g"]}, "b.c": {"c.c": ["h"]}, "c.c": {"b.c": ["i"]}}
+    assert sorted(circle_of(calls)) == ["b.c uses h of c.c", "c.c uses i of b.c"]
+    del calls["c.c"]["b.c"]
+    assert circle_of(calls) == []
 
 
 @pytest.mark.parametrize("folder", OTHERS)

@@ -1,9 +1,11 @@
-"""The rooms of the MPI shim include downwards only."""
+"""The rooms of the MPI shim include and call downwards only."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from tests.libfanin.calls import calls_of
 
 SHIM = Path(__file__).parents[2] / "host/fanin/mpi"
 # From the bottom up
@@ -23,3 +25,10 @@ def test_shim_includes_downwards(path: Path) -> None:
     for included in INCLUDE.findall(path.read_text()):
         if (SHIM / included).exists():
             assert layer(included) <= layer(name), f"{name} includes {included}, of a layer above its own"
+
+
+@pytest.mark.process
+def test_shim_calls_downwards() -> None:
+    for source, others in calls_of("mpi").items():
+        for other, symbols in others.items():
+            assert layer(other) <= layer(source), f"{source} uses {symbols} of {other}"

@@ -1,9 +1,11 @@
-"""The rooms of the verbs library include downwards only."""
+"""The rooms of the verbs library include and call downwards only."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from tests.libfanin.calls import calls_of
 
 LIBRARY = Path(__file__).parents[2] / "host/fanin/verbs_lib"
 # From the bottom up
@@ -26,3 +28,10 @@ def test_library_includes_downwards(path: Path) -> None:
     for included in INCLUDE.findall(path.read_text()):
         if (LIBRARY / included).exists():
             assert layer(included) <= layer(name), f"{name} includes {included}, of a layer above its own"
+
+
+@pytest.mark.process
+def test_library_calls_downwards() -> None:
+    for source, others in calls_of("verbs_lib").items():
+        for other, symbols in others.items():
+            assert layer(other) <= layer(source), f"{source} uses {symbols} of {other}"
