@@ -207,7 +207,7 @@ def test_the_command() -> None:
         ("tcp://127.0.0.1", "", "no target", "udp://"),
         ("udp://127.0.0", "", "4 octets", "192.0.2.1"),
         ("udp://192.0.2.1", "", "not on this host", "--local"),
-        ("udp://127.0.0.1", "10.0.0.1", "no multicast address", "--group"),
+        ("udp://127.0.0.1", "10.0.0.1", "not a multicast address", "--group"),
     ],
 )
 def test_a_target_that_can_not_be_opened(name: str, group: str, cause: str, remedy: str) -> None:
