@@ -1,4 +1,4 @@
-"""Hook of mkdocs: gives the site the layout of the repository.
+"""Hook of mkdocs: gives the site the layout of the repository, and the navigation of docs/index.md.
 
 mkdocs takes pages from one folder only, and calls a link that leads out of it broken. Here README.md, SPEC.md and
 others stand beside what they describe. So the hook names every page by its path in the repository, and adds each file
@@ -8,13 +8,16 @@ that a page links to.
 import posixpath
 import re
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "protocol/fanin_wire/SPEC.md", "tests/README.md")
+START, INDEX = "README.md", "docs/index.md"
+PAGES = (START, "CHANGELOG.md", "CONTRIBUTING.md", "protocol/fanin_wire/SPEC.md", "tests/README.md")
 OWN = Path(__file__).relative_to(ROOT).as_posix()
+REASON = re.compile(r'^( *```\w+) title="not run: [^"\n]*"$', re.M)  # why the tests do not run a block
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -22,19 +25,24 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     ours = {f"docs/{file.src_uri}" for file in files if file.src_dir == config.docs_dir} - {OWN}
     ours.update(PAGES)
     linked = {target for page in ours if page.endswith(".md") for target in linked_files(page)}
-    add_to_navigation(config, sorted(page for page in ours if page.endswith(".md")))
+    config.nav = navigation()
     theirs = [file for file in files if file.src_dir != config.docs_dir]
     return Files([*theirs, *(file_of(path, config) for path in sorted(ours | linked))])
 
 
-def add_to_navigation(config: MkDocsConfig, pages: list[str]) -> None:
-    """Puts pages that mkdocs.yml does not name at the end, by folder: decisions and others that become many."""
-    named = set(re.findall(r"'([^']+\.md)'", str(config.nav)))
-    others: dict[str, list[str]] = {}
-    for page in pages:
-        if page not in named:
-            others.setdefault(posixpath.dirname(page).rpartition("/")[2].capitalize(), []).append(page)
-    config.nav = [*(config.nav or []), *({folder: found} for folder, found in others.items())]
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Takes away the notes of the pages to the tests."""
+    return REASON.sub(r"\1", markdown)
+
+
+def navigation() -> list[dict[str, Any]]:
+    """The headings of docs/index.md, each with the pages that the first column of its table links to."""
+    manuals: list[dict[str, Any]] = [{"Start": START}, {"All pages": INDEX}]
+    for section in (ROOT / INDEX).read_text().split("\n## ")[1:]:
+        rows = re.findall(r"^\| \[([^]]+)\]\(([^)]+)\)", section, re.M)
+        pages = [{title: posixpath.normpath(posixpath.join("docs", path))} for title, path in rows]
+        manuals.append({section.partition("\n")[0]: pages})
+    return manuals
 
 
 def file_of(path: str, config: MkDocsConfig) -> File:
