@@ -1,4 +1,4 @@
-"""What the order of the ranks costs: python -m tests.libfanin.order_cost. It prints the table of docs/reproducible.md.
+"""What the order of the ranks costs: python -m tests.libfanin.order_cost. docs/collectives.md has its ratios.
 
 An allreduce of f32 in two jobs of the same processes, in turns: one adds as data come, the other in the order of the
 ranks. On one node, below a switch, and in a ring; ranks and devices share the cores of this machine.

@@ -256,7 +256,7 @@ def test_pkg_config_knows_the_library(tmp_path: Path) -> None:
 
 
 def test_what_an_order_costs() -> None:
-    """The command of docs/reproducible.md, with fewer rounds and sizes."""
+    """The command of docs/collectives.md, with fewer rounds and sizes."""
     command = [sys.executable, "-m", "tests.libfanin.order_cost", "--rounds", "3", "--bytes", "16"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
