@@ -18,6 +18,8 @@ START, INDEX = "README.md", "docs/index.md"
 PAGES = (START, "CHANGELOG.md", "CONTRIBUTING.md", "protocol/fanin_wire/SPEC.md", "tests/README.md")
 OWN = Path(__file__).relative_to(ROOT).as_posix()
 REASON = re.compile(r'^( *```\w+) title="not run: [^"\n]*"$', re.M)  # why the tests do not run a block
+TEXT = re.compile(r"^```text\n(.*?)^```$", re.M | re.S)
+DRAWN = re.compile(r"[|+]--|--[>+]|[━─]")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -31,8 +33,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Takes away the notes of the pages to the tests."""
-    return REASON.sub(r"\1", markdown)
+    """Takes away the notes of the pages to the tests, and marks drawings, whose lines may not wrap."""
+    return TEXT.sub(as_drawing, REASON.sub(r"\1", markdown))
+
+
+def as_drawing(block: re.Match[str]) -> str:
+    """A block of text, with the class `drawing` if it is one."""
+    return f"``` {{.text .drawing}}\n{block[1]}```" if DRAWN.search(block[1]) else block[0]
 
 
 def navigation() -> list[dict[str, Any]]:
