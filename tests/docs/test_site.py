@@ -1,7 +1,5 @@
 """The site shows the manuals of docs/index.md, and nothing that the pages say to the tests."""
 
-from __future__ import annotations
-
 import html
 import importlib.util
 import os
