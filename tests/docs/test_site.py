@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.blocks import PAGES, ROOT, blocks_of
 
-COLUMNS = 100  # of a drawing, beside the navigation on a screen of 1400 pixels
+COLUMNS = 76  # of a drawing: so many fit on a phone, by docs/site.css
 INDEX = ROOT / "docs/index.md"
 Site = Path
 
