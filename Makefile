@@ -30,7 +30,7 @@ TORCH ?= torch==2.13.0+cpu
 TORCHFT := torchft==0.2.0
 TORCH_BIN := .bench/torch/bin
 
-.PHONY: help install demo test test-quick test-long sanitize lint docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis corundum peers mpi4py-suite nccl ucc torch torch-suite torch-bench training gpu bench soak clean
+.PHONY: help install demo test test-quick test-long sanitize lint tables docs wheel topology conform matrix models rdma rdma-kills arm image image-trial hostile cosim cosim-mutants formal synthesis corundum peers mpi4py-suite nccl ucc torch torch-suite torch-bench training gpu bench soak clean
 .DEFAULT_GOAL := help
 
 # Before anything is installed or fetched: what the targets need of this machine.
@@ -45,6 +45,7 @@ help:
 	@echo "make test-long   the tests that take minutes and are not part of make test: every mutant of the engine, ..."
 	@echo "make sanitize  the programs in C of the tests, with the sanitizers of addresses, leaks, undefined behaviour, threads"
 	@echo "make lint    ruff and mypy"
+	@echo "make tables  the tables in C, Lua, Verilog and Markdown, from the definitions in fanin_wire"
 	@echo "make docs    the documentation as a site, in build/site; a warning is an error"
 	@echo "make wheel   a wheel in dist, installed into a bare environment, which runs a demonstration"
 	@echo "make conform the conformance suite against switches and NICs, in process and over UDP"
@@ -198,6 +199,10 @@ lint: $(VENV)/.tested
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(PROGRESS) "checking types" $(BIN)/mypy
+
+tables: $(VENV)/.installed
+	@$(BIN)/python -m fanin_wire.generate
+	@$(BIN)/python -m fanin_conform.coverage docs/conformance.md
 
 docs: $(VENV)/.documented
 	@NO_MKDOCS_2_WARNING=1 $(PROGRESS) "building the site" $(BIN)/mkdocs build --strict --quiet

@@ -77,7 +77,7 @@ def reduced(running: Running, pairs: list[tuple[str, str]], elements: int) -> li
             member, results = members[rank], []
             for op, dtype in pairs:
                 data = data_of(rank, dtype, elements)
-                named = "bf16" if dtype == "bf16" else None
+                named = dtype if datatype_by_name(dtype).alias else None
                 result = member.allreduce(data, op=op, datatype=named, timeout=BOUND_S)
                 results.append(np.asarray(result).tobytes())
             return results

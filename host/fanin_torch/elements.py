@@ -9,28 +9,14 @@ import torch
 from torch.distributed import ReduceOp
 
 from fanin.errors import InvalidRequest, NotSupported
+from fanin_wire.datatypes import DATATYPES
+from fanin_wire.operations import OPERATIONS, operation_by_name
 
-OPERATIONS = {
-    ReduceOp.SUM: "sum",
-    ReduceOp.AVG: "mean",
-    ReduceOp.PRODUCT: "prod",
-    ReduceOp.MIN: "min",
-    ReduceOp.MAX: "max",
-    ReduceOp.BAND: "band",
-    ReduceOp.BOR: "bor",
-    ReduceOp.BXOR: "bxor",
-}
+NAMES = {getattr(ReduceOp, entry.torch): entry.name.lower() for entry in OPERATIONS if entry.torch}
 # What each operation of torch means for booleans, as NCCL has it.
 OF_BOOLEANS = {"sum": "lor", "max": "lor", "bor": "lor", "prod": "land", "min": "land", "band": "land", "bxor": "lxor"}
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-INTEGERS = (
-    *(torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
-)
-NUMBERS = {torch.bool: "|b1", torch.bfloat16: "<u2", torch.complex64: "<f4", torch.complex128: "<f8"} | {
-    dtype: np.dtype(str(dtype).removeprefix("torch.")).str for dtype in (*INTEGERS, torch.float16, *FLOATS[2:])
-}
-ON_FLOATS = ("sum", "mean", "prod", "min", "max")
+TYPES = {dtype: entry for entry in DATATYPES if (dtype := getattr(torch, entry.numpy_name, None))}
+PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 BY_PARTS = ("sum", "mean")  # of complex numbers: each part for itself
 
 
@@ -43,19 +29,18 @@ class Reduction(NamedTuple):
 
 def reduction(op: Any, dtype: torch.dtype) -> Reduction:
     """What `op` means for elements of `dtype`. NotSupported where it means nothing."""
-    name = OPERATIONS.get(op.op if isinstance(op, ReduceOp) else op)
+    name = NAMES.get(op.op if isinstance(op, ReduceOp) else op)
     if name is None:
         raise NotSupported(
-            f"operation {op} of torch is not supported", remedy=f"Use one of {', '.join(OPERATIONS.values())}."
+            f"operation {op} of torch is not supported", remedy=f"Use one of {', '.join(NAMES.values())}."
         )
     if dtype is torch.bool and name in OF_BOOLEANS:
         return Reduction(OF_BOOLEANS[name])
-    if dtype in INTEGERS:
-        return Reduction(name)
-    if dtype in FLOATS and name in ON_FLOATS:
-        return Reduction(name, "bf16" if dtype is torch.bfloat16 else None)
     if dtype.is_complex and name in BY_PARTS:
         return Reduction(name)
+    entry = TYPES.get(dtype)
+    if entry and not dtype.is_complex and operation_by_name(name).takes(entry):
+        return Reduction(name, entry.name if entry.alias else None)
     raise NotSupported(f"{name} of {dtype}", remedy="Convert the tensor, or use an operation that its type has.")
 
 
@@ -100,16 +85,20 @@ def _array(tensor: torch.Tensor, typestr: str) -> np.ndarray:
     return np.asarray(_Memory(tensor, typestr))
 
 
+def _typestr(dtype: torch.dtype) -> str:
+    return TYPES[PARTS.get(dtype, dtype)].numpy.str
+
+
 def as_numbers(tensor: torch.Tensor) -> np.ndarray:
     """A flat array over the memory of a tensor, of the type in which the devices compute: bf16 as uint16, complex
     numbers as pairs. The elements lie one after the other: `in_order`."""
-    return _array(tensor, NUMBERS[tensor.dtype])
+    return _array(tensor, _typestr(tensor.dtype))
 
 
 def as_elements(tensor: torch.Tensor) -> np.ndarray:
     """As `as_numbers`, to move them: tensors of types in which no device computes are bytes. Ranks that mean different
     types are told so, since the devices compare them."""
-    return _array(tensor, NUMBERS.get(tensor.dtype, "|u1"))
+    return _array(tensor, _typestr(tensor.dtype) if tensor.dtype in TYPES else "|u1")
 
 
 def as_bytes(tensor: torch.Tensor) -> np.ndarray:

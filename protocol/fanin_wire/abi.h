@@ -58,6 +58,7 @@ enum fanin_status {
     FANIN_PATH_MTU = 23
 };
 
+/* tables, written by `make tables` */
 enum fanin_op {
     FANIN_OP_NONE = 0,
     FANIN_OP_SUM = 1,
@@ -75,29 +76,31 @@ enum fanin_op {
     FANIN_OP_MAXLOC = 13
 };
 
+/* With their names in numpy. A pair is the value and the index of MINLOC and MAXLOC, a C struct as MPI has it. */
 enum fanin_dtype {
     FANIN_DTYPE_NONE = 0,
-    FANIN_DTYPE_F32 = 1,
-    FANIN_DTYPE_F64 = 2,
-    FANIN_DTYPE_I32 = 3,
-    FANIN_DTYPE_I64 = 4,
-    FANIN_DTYPE_I8 = 5,
-    FANIN_DTYPE_I16 = 6,
-    FANIN_DTYPE_U8 = 7,
-    FANIN_DTYPE_U16 = 8,
-    FANIN_DTYPE_U32 = 9,
-    FANIN_DTYPE_U64 = 10,
-    FANIN_DTYPE_F16 = 11,
-    FANIN_DTYPE_BF16 = 12,
-    FANIN_DTYPE_BOOL = 13,
-    FANIN_DTYPE_C64 = 14,         /* complex of two f32 */
-    FANIN_DTYPE_C128 = 15,        /* complex of two f64 */
-    FANIN_DTYPE_F32_I32 = 16,     /* value and index of MINLOC, MAXLOC: the pair types of MPI, as C structs */
-    FANIN_DTYPE_F64_I32 = 17,
-    FANIN_DTYPE_I16_I32 = 18,
-    FANIN_DTYPE_I32_I32 = 19,
-    FANIN_DTYPE_I64_I32 = 20
+    FANIN_DTYPE_F32 = 1,          /* float32 */
+    FANIN_DTYPE_F64 = 2,          /* float64 */
+    FANIN_DTYPE_I32 = 3,          /* int32 */
+    FANIN_DTYPE_I64 = 4,          /* int64 */
+    FANIN_DTYPE_I8 = 5,           /* int8 */
+    FANIN_DTYPE_I16 = 6,          /* int16 */
+    FANIN_DTYPE_U8 = 7,           /* uint8 */
+    FANIN_DTYPE_U16 = 8,          /* uint16 */
+    FANIN_DTYPE_U32 = 9,          /* uint32 */
+    FANIN_DTYPE_U64 = 10,         /* uint64 */
+    FANIN_DTYPE_F16 = 11,         /* float16 */
+    FANIN_DTYPE_BF16 = 12,        /* bfloat16 */
+    FANIN_DTYPE_BOOL = 13,        /* bool */
+    FANIN_DTYPE_C64 = 14,         /* complex64 */
+    FANIN_DTYPE_C128 = 15,        /* complex128 */
+    FANIN_DTYPE_F32_I32 = 16,     /* float32 and int32 */
+    FANIN_DTYPE_F64_I32 = 17,     /* float64 and int32 */
+    FANIN_DTYPE_I16_I32 = 18,     /* int16 and int32 */
+    FANIN_DTYPE_I32_I32 = 19,     /* int32 and int32 */
+    FANIN_DTYPE_I64_I32 = 20      /* int64 and int32 */
 };
+/* end of tables */
 
 /* Who brings data for a position; the owner of a ONE position is part of the WR. */
 enum fanin_class { FANIN_CLASS_NONE = 0, FANIN_CLASS_ONE = 1, FANIN_CLASS_ALL = 2 };

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import cffi
 import numpy as np
+
+from fanin_wire.datatypes import DATATYPES, DataType
+from fanin_wire.operations import OPERATIONS, Operation
 
 HEADER_PATH = Path(__file__).with_name("abi.h")
 
@@ -60,9 +64,14 @@ def enumeration(name: str, prefix: str) -> Any:  # its members are known at run 
     return enum.IntEnum(name, members, module=__name__)
 
 
+def _codes(name: str, rows: Iterable[Operation | DataType]) -> Any:
+    """The codes of a table of ours as an IntEnum: `abi.h` has them from there (`c_tables`)."""
+    return enum.IntEnum(name, {"NONE": 0} | {row.name.upper(): row.code for row in rows}, module=__name__)
+
+
 Status = enumeration("fanin_status", "FANIN_")
-Op = enumeration("fanin_op", "FANIN_OP_")
-DType = enumeration("fanin_dtype", "FANIN_DTYPE_")
+Op = _codes("Op", OPERATIONS)
+DType = _codes("DType", DATATYPES)
 ContributorClass = enumeration("fanin_class", "FANIN_CLASS_")
 Route = enumeration("fanin_route", "FANIN_ROUTE_")
 WqeOpcode = enumeration("fanin_wqe_opcode", "FANIN_WQE_")

@@ -8,7 +8,7 @@ The rules are those of SPEC.md, Arithmetic:
 - MIN and MAX order -0 below +0; if any input is NaN, the result is NaN;
 - MINLOC and MAXLOC take -0 for +0 and NaN for more extreme than every number; of equal values the lowest index wins;
 - every NaN that arithmetic gives is the canonical one: positive, quiet, no payload;
-- f16 and bf16 are widened to f32, computed there, and rounded to nearest even.
+- small floats (f16, bf16) are widened to f32, computed there, and rounded to nearest even.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fanin_wire.abi import DType
 from fanin_wire.datatypes import DataType, Family
 
 Step = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-BF16_NAN = 0x7FC0
 
 
 def as_stored(values: np.ndarray, datatype: DataType) -> np.ndarray:
@@ -31,21 +28,15 @@ def as_stored(values: np.ndarray, datatype: DataType) -> np.ndarray:
 
 
 def widen(values: np.ndarray, datatype: DataType) -> np.ndarray:
-    """f16 or bf16 in storage as f32, which holds every one of them; NaNs become canonical."""
-    if datatype.code == DType["BF16"]:
-        return canonical((values.astype(np.uint32) << 16).view(np.float32))
+    """Small floats in storage as f32, which holds every one of them; NaNs become canonical."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
-        return canonical(values.astype(np.float32))
+        return canonical(datatype.decode(values))
 
 
 def narrow(values: np.ndarray, datatype: DataType) -> np.ndarray:
-    """f32 rounded to f16 or bf16, to nearest even; NaNs become canonical."""
-    if datatype.code != DType["BF16"]:
-        with np.errstate(all="ignore"):
-            return canonical(values.astype(datatype.numpy))
-    bits = values.view(np.uint32)
-    half_unit = 0x7FFF + ((bits >> 16) & 1)  # a tie is rounded up only if that makes the last bit even
-    return np.where(np.isnan(values), BF16_NAN, (bits + half_unit) >> 16).astype(datatype.numpy)
+    """f32 rounded to a small float, to nearest even; NaNs become canonical."""
+    with np.errstate(all="ignore"):
+        return canonical(datatype.encode(values))
 
 
 def canonical(values: np.ndarray) -> np.ndarray:
@@ -63,18 +54,18 @@ def copied(row: np.ndarray) -> np.ndarray:
     return copy
 
 
-def fold(name: str, contributions: np.ndarray, datatype: DataType) -> np.ndarray:
+def fold(step: Step, contributions: np.ndarray, datatype: DataType) -> np.ndarray:
     """`accumulator step contribution` over the rows, in order, in the storage of the type (f32 of widened ones)."""
     if len(contributions) == 1:
         return copied(contributions[0])
     if datatype.family == Family.SMALL_FLOAT and contributions.dtype != np.float32:
-        return narrow(_folded(STEPS[name], widen(contributions, datatype)), datatype)
+        return narrow(_folded(step, widen(contributions, datatype)), datatype)
     if datatype.family == Family.COMPLEX:
         parts = contributions.view(contributions.real.dtype)
-        return _folded(STEPS[name], parts).view(contributions.dtype)
+        return _folded(step, parts).view(contributions.dtype)
     if datatype.family == Family.BOOL:
-        return _folded(STEPS[name], contributions.view(np.uint8)).view(contributions.dtype)
-    return _folded(STEPS[name], contributions)
+        return _folded(step, contributions.view(np.uint8)).view(contributions.dtype)
+    return _folded(step, contributions)
 
 
 def _folded(step: Step, contributions: np.ndarray) -> np.ndarray:
@@ -96,26 +87,26 @@ def divide(total: np.ndarray, ranks: int) -> np.ndarray:
     return (quotient + ((wide < 0) & (quotient * by != wide))).astype(total.dtype)
 
 
-def _minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Elementwise minimum with -0 < +0 (numpy leaves the sign of an equal zero open)."""
     if a.dtype.kind != "f":
         return np.minimum(a, b)
     return np.where(a == b, np.where(np.signbit(a), a, b), np.minimum(a, b))
 
 
-def _maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Elementwise maximum with -0 < +0."""
     if a.dtype.kind != "f":
         return np.maximum(a, b)
     return np.where(a == b, np.where(np.signbit(a), b, a), np.maximum(a, b))
 
 
-def _logical(step: Step) -> Step:
+def logical(step: Step) -> Step:
     """A step on truth values: what is not 0 is true, the result is 0 or 1."""
     return lambda a, b: step(a != 0, b != 0).astype(a.dtype)
 
 
-def _located(extreme: Step, more_extreme: Step) -> Step:
+def located(extreme: Step, more_extreme: Step) -> Step:
     """Step on pairs: the more extreme value with its index. Of the same value at the same index only zeros may differ,
     and there `extreme` chooses. The padding of the result is zero."""
 
@@ -135,20 +126,3 @@ def _located(extreme: Step, more_extreme: Step) -> Step:
         return result
 
     return step
-
-
-STEPS: dict[str, Step] = {
-    "SUM": np.add,
-    "MEAN": np.add,
-    "PROD": np.multiply,
-    "MIN": _minimum,
-    "MAX": _maximum,
-    "LAND": _logical(np.logical_and),
-    "LOR": _logical(np.logical_or),
-    "LXOR": _logical(np.logical_xor),
-    "BAND": np.bitwise_and,
-    "BOR": np.bitwise_or,
-    "BXOR": np.bitwise_xor,
-    "MINLOC": _located(_minimum, np.less),
-    "MAXLOC": _located(_maximum, np.greater),
-}

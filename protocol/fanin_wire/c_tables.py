@@ -1,27 +1,29 @@
-"""The tables of the driver in C, made from the definitions: `python -m fanin_wire.c_tables FOLDER`.
+"""The tables in C, made from the definitions (see `generate`).
 
-It writes `tables.c`, `table_sizes.h` and `geometry.h` into the folder. A test holds them equal to the definitions.
+They are those of the driver, the codes of operations and types in `abi.h`, and what NCCL and SHARP call them.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterable
 
 from fanin_wire import geometry, limits
 from fanin_wire.abi import ContributorClass
+from fanin_wire.block import with_block
 from fanin_wire.collectives import COLLECTIVES, Side
 from fanin_wire.datatypes import DATATYPES, DataType
-from fanin_wire.operations import OPERATIONS
+from fanin_wire.operations import OPERATIONS, Operation
 from fanin_wire.status import STATUSES
 
-HEAD = "/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not edit. */\n"
+HEAD = "/* Generated from fanin_wire by `make tables`: do not edit. */\n"
+ENUMERATIONS = "/* tables, written by `make tables` */"  # the line of abi.h before them
+DTYPES_COMMENT = """
+/* With their names in numpy. A pair is the value and the index of MINLOC and MAXLOC, a C struct as MPI has it. */
+"""
 SIZES = {
     "COLLECTIVE_COUNT": len(COLLECTIVES),
-    "DTYPE_COUNT": max(int(entry.code) for entry in DATATYPES) + 1,
-    "OP_COUNT": max(int(entry.code) for entry in OPERATIONS) + 1,
+    "DTYPE_COUNT": max(entry.code for entry in DATATYPES) + 1,
+    "OP_COUNT": max(entry.code for entry in OPERATIONS) + 1,
     "STATUS_COUNT": max(STATUSES) + 1,
 }
 NUMBERS = {
@@ -46,17 +48,17 @@ def _collectives() -> Iterable[str]:
 def _dtypes() -> Iterable[str]:
     for entry in DATATYPES:
         takes, widens = (_mask(entry, method) for method in ("takes", "widens"))
-        yield f'[{int(entry.code)}] = {{"{entry.name}", {entry.itemsize}, {takes:#x}, {widens:#x}}},'
+        yield f'[{entry.code}] = {{"{entry.name}", {entry.itemsize}, {entry.widening}, {takes:#x}, {widens:#x}}},'
 
 
 def _op_names() -> Iterable[str]:
     for entry in OPERATIONS:
-        yield f'[{int(entry.code)}] = "{entry.name.lower()}",'
+        yield f'[{entry.code}] = "{entry.name.lower()}",'
 
 
 def _mask(datatype: DataType, method: str) -> int:
     """One bit for each operation that takes (widens) the type, by its code."""
-    return sum(1 << int(entry.code) for entry in OPERATIONS if getattr(entry, method)(datatype))
+    return sum(1 << entry.code for entry in OPERATIONS if getattr(entry, method)(datatype))
 
 
 def _statuses() -> Iterable[str]:
@@ -82,28 +84,57 @@ def tables() -> str:
     )
 
 
-def constants(name: str, values: dict[str, int]) -> str:
-    """The text of a header that has only an enum."""
+def table_sizes() -> str:
+    """The text of table_sizes.h."""
+    return _constants("table_sizes", SIZES)
+
+
+def geometry_numbers() -> str:
+    """The text of geometry.h."""
+    return _constants("geometry", NUMBERS)
+
+
+def _constants(name: str, values: dict[str, int]) -> str:
     lines = "".join(f"    {constant} = {value},\n" for constant, value in values.items())
     guard = f"FANIN_{name.upper()}_H"
     return f"{HEAD}#ifndef {guard}\n#define {guard}\n\nenum {name} {{\n{lines}}};\n#endif\n"
 
 
-FILES: dict[str, Callable[[], str]] = {
-    "tables.c": tables,
-    "table_sizes.h": partial(constants, "table_sizes", SIZES),
-    "geometry.h": partial(constants, "geometry", NUMBERS),
-}
+def enumerations() -> str:
+    """The lines of abi.h with the codes of operations and types."""
+    operations = {row.name: (row.code, "") for row in OPERATIONS}
+    datatypes = {row.name.upper(): (row.code, f"/* {row.numpy_name} */") for row in DATATYPES}
+    return _enumeration("op", operations) + DTYPES_COMMENT + _enumeration("dtype", datatypes)
 
 
-def main() -> None:
-    """Write the files into a folder, or print them."""
-    for name, text in FILES.items():
-        if len(sys.argv) == 1:
-            print(text(), end="")
-        else:
-            Path(sys.argv[1], name).write_text(text())
+def _enumeration(name: str, members: dict[str, tuple[int, str]]) -> str:
+    lines = [f"    FANIN_{name.upper()}_{member} = {code}" for member, (code, _) in members.items()]
+    ends = [","] * (len(lines) - 1) + [""]
+    notes = [note for _, note in members.values()]
+    rows = (f"{line + end:<34}{note}".rstrip() + "\n" for line, end, note in zip(lines, ends, notes, strict=True))
+    return f"enum fanin_{name} {{\n    FANIN_{name.upper()}_NONE = 0,\n" + "".join(rows) + "};\n"
 
 
-if __name__ == "__main__":
-    main()
+def with_enumerations(text: str) -> str:
+    """The text of abi.h with its codes brought up to date; ValueError if it has no place for them."""
+    return with_block(text, ENUMERATIONS, "/* end of tables */", enumerations())
+
+
+def nccl_names() -> str:
+    """The text of a header: the codes of operations and types by those of NCCL."""
+    operations = {f"NCCL_{row.nccl}": row for row in OPERATIONS if row.nccl}
+    return _names("NCCL", operations, {f"NCCL_{row.nccl}": row for row in DATATYPES if row.nccl})
+
+
+def sharp_names() -> str:
+    """The text of a header: the codes of operations and types by those of SHARP."""
+    operations = {f"SHARP_OP_{row.sharp}": row for row in OPERATIONS if row.sharp}
+    return _names("SHARP", operations, {f"SHARP_DTYPE_{row.sharp}": row for row in DATATYPES if row.sharp})
+
+
+def _names(library: str, operations: dict[str, Operation], datatypes: dict[str, DataType]) -> str:
+    ops = (f"[{name}] = FANIN_OP_{row.name}," for name, row in operations.items())
+    dtypes = (f"[{name}] = FANIN_DTYPE_{row.name.upper()}," for name, row in datatypes.items())
+    body = _table("static const uint32_t OPS[]", ops) + _table("static const uint32_t DTYPES[]", dtypes)
+    guard = f"FANIN_{library}_NAMES_H"
+    return f"{HEAD}#ifndef {guard}\n#define {guard}\n{body}#endif\n"

@@ -1,19 +1,26 @@
 """Types of the elements of a collective's data: one table, with look-ups by code, name and numpy dtype.
 
-On the wire and in memory the elements are little-endian, in C layout. numpy has no bfloat16: its elements are stored as
-uint16, and a dtype that calls itself `bfloat16` (the one of ml_dtypes, which is not needed here) is taken for it. The
-pair types are C structs of a value and an index, with C's padding; any numpy dtype of that layout is the same type,
-whatever it calls its fields.
+All but the arithmetic of devices follows from a row: the enum in `abi.h`, the tables in C, Lua, Verilog and Markdown,
+sizes and widths in devices and driver, the names in NCCL, SHARP and torch (CONTRIBUTING.md, *Adding a type*).
+
+On the wire and in memory the elements are little-endian, in C layout. numpy lacks some types, such as bfloat16: their
+elements are stored as unsigned integers, and a dtype that calls itself by their `alias` (one of ml_dtypes, which is not
+needed here) is taken for them. The pair types are C structs of a value and an index, with C's padding; any numpy dtype
+of that layout is the same type, whatever it calls its fields.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from fanin_wire.abi import DType
+from fanin_wire import small_floats
+
+WIDE_BYTES = 4  # of f32, in which small floats are computed
+Conversion = Callable[[np.ndarray], np.ndarray]
 
 
 class UnsupportedDataType(ValueError):
@@ -36,12 +43,23 @@ class Family(enum.StrEnum):
 
 
 class DataType(NamedTuple):
-    """An element type: its code in CETH and WQE, its name, the numpy dtype of its storage, its family."""
+    """An element type.
+
+    code, name: in CETH and WQE, and in the text of the specification. numpy: the dtype of its storage.
+    alias: its name in ml_dtypes and torch, if numpy lacks the type.
+    decode, encode: of a small float, from storage to float32 and back (`small_floats`).
+    nccl, sharp: the ends of the names NCCL_... and SHARP_DTYPE_...; "" if that library lacks the type.
+    """
 
     code: int
     name: str
     numpy: np.dtype
     family: Family
+    alias: str = ""
+    decode: Conversion = np.asarray
+    encode: Conversion = np.asarray
+    nccl: str = ""
+    sharp: str = ""
 
     @property
     def itemsize(self) -> int:
@@ -50,13 +68,15 @@ class DataType(NamedTuple):
 
     @property
     def numpy_name(self) -> str:
-        """What the type is called in numpy."""
+        """What the type is called in numpy, or its alias."""
         if self.numpy.names is not None:
             return " and ".join(self.numpy[name].name for name in self.numpy.names)
-        return BFLOAT16 if self.code == DType["BF16"] else self.numpy.name
+        return self.alias or self.numpy.name
 
-
-BFLOAT16 = "bfloat16"
+    @property
+    def widening(self) -> int:
+        """How many times wider its sums are: those of small floats are f32."""
+        return WIDE_BYTES // self.itemsize if self.family == Family.SMALL_FLOAT else 1
 
 
 def _pair(value: str) -> np.dtype:
@@ -64,27 +84,29 @@ def _pair(value: str) -> np.dtype:
     return np.dtype([("value", value), ("index", "<i4")], align=True)
 
 
+_F16 = (small_floats.f32_of_f16, small_floats.f16_of_f32)
+_BF16 = (small_floats.f32_of_bf16, small_floats.bf16_of_f32)
 DATATYPES = (
-    DataType(DType["F32"], "f32", np.dtype("<f4"), Family.FLOAT),
-    DataType(DType["F64"], "f64", np.dtype("<f8"), Family.FLOAT),
-    DataType(DType["I32"], "i32", np.dtype("<i4"), Family.INTEGER),
-    DataType(DType["I64"], "i64", np.dtype("<i8"), Family.INTEGER),
-    DataType(DType["I8"], "i8", np.dtype("<i1"), Family.INTEGER),
-    DataType(DType["I16"], "i16", np.dtype("<i2"), Family.INTEGER),
-    DataType(DType["U8"], "u8", np.dtype("<u1"), Family.INTEGER),
-    DataType(DType["U16"], "u16", np.dtype("<u2"), Family.INTEGER),
-    DataType(DType["U32"], "u32", np.dtype("<u4"), Family.INTEGER),
-    DataType(DType["U64"], "u64", np.dtype("<u8"), Family.INTEGER),
-    DataType(DType["F16"], "f16", np.dtype("<f2"), Family.SMALL_FLOAT),
-    DataType(DType["BF16"], "bf16", np.dtype("<u2"), Family.SMALL_FLOAT),
-    DataType(DType["BOOL"], "bool", np.dtype("?"), Family.BOOL),
-    DataType(DType["C64"], "c64", np.dtype("<c8"), Family.COMPLEX),
-    DataType(DType["C128"], "c128", np.dtype("<c16"), Family.COMPLEX),
-    DataType(DType["F32_I32"], "f32_i32", _pair("<f4"), Family.PAIR),
-    DataType(DType["F64_I32"], "f64_i32", _pair("<f8"), Family.PAIR),
-    DataType(DType["I16_I32"], "i16_i32", _pair("<i2"), Family.PAIR),
-    DataType(DType["I32_I32"], "i32_i32", _pair("<i4"), Family.PAIR),
-    DataType(DType["I64_I32"], "i64_i32", _pair("<i8"), Family.PAIR),
+    DataType(1, "f32", np.dtype("<f4"), Family.FLOAT, nccl="FLOAT32", sharp="FLOAT"),
+    DataType(2, "f64", np.dtype("<f8"), Family.FLOAT, nccl="FLOAT64", sharp="DOUBLE"),
+    DataType(3, "i32", np.dtype("<i4"), Family.INTEGER, nccl="INT32", sharp="INT"),
+    DataType(4, "i64", np.dtype("<i8"), Family.INTEGER, nccl="INT64", sharp="LONG"),
+    DataType(5, "i8", np.dtype("<i1"), Family.INTEGER, nccl="INT8", sharp="INT8"),
+    DataType(6, "i16", np.dtype("<i2"), Family.INTEGER, sharp="SHORT"),
+    DataType(7, "u8", np.dtype("<u1"), Family.INTEGER, nccl="UINT8", sharp="UINT8"),
+    DataType(8, "u16", np.dtype("<u2"), Family.INTEGER, sharp="UNSIGNED_SHORT"),
+    DataType(9, "u32", np.dtype("<u4"), Family.INTEGER, nccl="UINT32", sharp="UNSIGNED"),
+    DataType(10, "u64", np.dtype("<u8"), Family.INTEGER, nccl="UINT64", sharp="UNSIGNED_LONG"),
+    DataType(11, "f16", np.dtype("<f2"), Family.SMALL_FLOAT, "", *_F16, nccl="FLOAT16", sharp="FLOAT_SHORT"),
+    DataType(12, "bf16", np.dtype("<u2"), Family.SMALL_FLOAT, "bfloat16", *_BF16, nccl="BFLOAT16", sharp="BFLOAT16"),
+    DataType(13, "bool", np.dtype("?"), Family.BOOL),
+    DataType(14, "c64", np.dtype("<c8"), Family.COMPLEX),
+    DataType(15, "c128", np.dtype("<c16"), Family.COMPLEX),
+    DataType(16, "f32_i32", _pair("<f4"), Family.PAIR),
+    DataType(17, "f64_i32", _pair("<f8"), Family.PAIR),
+    DataType(18, "i16_i32", _pair("<i2"), Family.PAIR),
+    DataType(19, "i32_i32", _pair("<i4"), Family.PAIR),
+    DataType(20, "i64_i32", _pair("<i8"), Family.PAIR),
 )
 
 Layout = tuple[object, ...]
@@ -97,10 +119,22 @@ def _layout(dtype: np.dtype) -> Layout:
     return (dtype.itemsize, *(dtype.fields[name][:2] for name in dtype.names))
 
 
+def by_layout(rows: Iterable[DataType]) -> dict[Layout, DataType]:
+    """The type that an array has by its dtype alone. ValueError if that is true of two types."""
+    found: dict[Layout, DataType] = {}
+    for entry in rows:
+        if entry.alias:
+            continue
+        other = found.setdefault(_layout(entry.numpy), entry)
+        if other is not entry:
+            raise ValueError(f"{entry.name} is stored as {other.name} is: give its row an alias, or another storage")
+    return found
+
+
 _BY_CODE = {entry.code: entry for entry in DATATYPES}
 _BY_NAME = {entry.name: entry for entry in DATATYPES}
-_BF16 = _BY_NAME["bf16"]
-_BY_LAYOUT = {_layout(entry.numpy): entry for entry in DATATYPES if entry is not _BF16}
+_BY_ALIAS = {entry.alias: entry for entry in DATATYPES if entry.alias}
+_BY_LAYOUT = by_layout(DATATYPES)
 
 
 def datatype_by_code(code: int) -> DataType:
@@ -122,11 +156,12 @@ def datatype_by_name(name: str) -> DataType:
 
 def datatype_of(dtype: np.typing.DTypeLike) -> DataType:
     """The type of numpy arrays of `dtype`; UnsupportedDataType if there is none or it is big-endian."""
-    if isinstance(dtype, str) and dtype == BFLOAT16:  # numpy knows the name only where ml_dtypes is imported
-        return _BF16
+    if isinstance(dtype, str) and dtype in _BY_ALIAS:  # numpy knows the name only where ml_dtypes is imported
+        return _BY_ALIAS[dtype]
     wanted = np.dtype(dtype)
-    if wanted.name == BFLOAT16 and wanted.itemsize == _BF16.itemsize:
-        return _BF16
+    entry = _BY_ALIAS.get(wanted.name)
+    if entry and wanted.itemsize == entry.itemsize:
+        return entry
     if entry := _BY_LAYOUT.get(_layout(wanted)):
         return entry
     raise UnsupportedDataType(*_refusal(wanted))

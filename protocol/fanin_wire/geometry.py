@@ -35,10 +35,10 @@ def part_sizes(size: int) -> list[int]:
 def segment_length(chunk: int, flags: int, contributors: int, op: int, dtype: int) -> int:
     """Bytes of the message that a segment carries at most, in a job with `flags` (enum fanin_job_flags).
 
-    `chunk`, unless partials travel in twice the width: then half of it.
+    `chunk`, unless partials travel as f32 of smaller elements: then so many whose f32 fill it.
     """
-    if flags & WIDE and contributors == CLASS_ALL and operation_by_code(op).widens(datatype_by_code(dtype)):
-        return chunk // 2
+    if flags & WIDE and contributors == CLASS_ALL:
+        return chunk // operation_by_code(op).widening(datatype_by_code(dtype))
     return chunk
 
 

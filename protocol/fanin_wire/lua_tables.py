@@ -1,7 +1,6 @@
-"""The tables of the Wireshark dissector, made from the definitions: `python -m fanin_wire.lua_tables [FILE]`.
+"""The tables of the Wireshark dissector, made from the definitions (see `generate`): the lines of fanin.lua between
+`-- tables` and `-- end of tables`.
 
-Without an argument they are printed. With the path of fanin.lua, the lines between `-- tables` and `-- end of tables`
-are replaced in that file. A test holds the file equal to the definitions.
 Record 0064 (docs/decisions) says why the dissector is in Lua, and what it leaves to Wireshark's own.
 """
 
@@ -9,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Route, Status
-from fanin_wire.datatypes import DATATYPES
+from fanin_wire.block import with_block
+from fanin_wire.datatypes import DATATYPES, Family
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Field, Flag, Header, Opcode
 from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS
 from fanin_wire.operations import OPERATIONS
@@ -48,7 +46,6 @@ BITMAPS = {"node_bitmap", "rank_bitmap", "mask"}
 CONFIG_FLAGS = (JobFlag["WIDE"], JobFlag["REPRODUCIBLE_RUN"], JobFlag["REPRODUCIBLE_SHAPE"])  # those on the wire
 
 _REFERENCE = re.compile(r" \((table below|section [\d.]+)\)")  # which mean something in SPEC.md only
-_BLOCK = re.compile(r"(?<=^-- tables\n).*?(?=^-- end of tables$)", re.M | re.S)
 
 
 def _text(value: str) -> str:
@@ -88,18 +85,15 @@ def _header(header: Header) -> str:
 
 def _elements() -> Iterable[str]:
     for entry in DATATYPES:
-        kind = (
-            "other"
-            if entry.name in ("f16", "bf16")
-            else {"f": "float", "i": "int", "u": "uint", "b": "uint"}.get(entry.numpy.kind, "other")
-        )
-        yield f'  [{int(entry.code)}] = {{ size = {entry.itemsize}, kind = "{kind}" }},\n'
+        kinds = {} if entry.family == Family.SMALL_FLOAT else {"f": "float", "i": "int", "u": "uint", "b": "uint"}
+        kind = kinds.get(entry.numpy.kind, "other")
+        yield f'  [{entry.code}] = {{ size = {entry.itemsize}, kind = "{kind}" }},\n'
 
 
 def _takes() -> Iterable[str]:
     for operation in OPERATIONS:
-        codes = (f"[{int(entry.code)}] = true" for entry in DATATYPES if operation.takes(entry))
-        yield f"  [{int(operation.code)}] = {{ {', '.join(codes)} }},\n"
+        codes = (f"[{entry.code}] = true" for entry in DATATYPES if operation.takes(entry))
+        yield f"  [{operation.code}] = {{ {', '.join(codes)} }},\n"
 
 
 def _flags() -> Iterable[str]:
@@ -149,19 +143,4 @@ def tables() -> str:
 
 def with_tables(text: str) -> str:
     """`text` with its tables brought up to date; ValueError if it has no place for them."""
-    if len(_BLOCK.findall(text)) != 1:
-        raise ValueError("there are no lines between `-- tables` and `-- end of tables`")
-    return _BLOCK.sub(lambda _: tables(), text)
-
-
-def main() -> None:
-    """Print the tables, or bring those of a file up to date."""
-    if len(sys.argv) == 1:
-        print(tables(), end="")
-        return
-    path = Path(sys.argv[1])
-    path.write_text(with_tables(path.read_text()))
-
-
-if __name__ == "__main__":
-    main()
+    return with_block(text, "-- tables", "-- end of tables", tables())

@@ -138,23 +138,6 @@ OPCODE_MEANINGS: dict[Opcode, tuple[str, str, str]] = {
     Opcode.KEEPALIVE: ("any", "the sender lives", "nothing"),
 }
 
-# Operation: what it computes of the accumulated value a and the next contribution b
-OPERATION_MEANINGS = {
-    "SUM": "a + b",
-    "MIN": "the smaller",
-    "MAX": "the larger",
-    "MEAN": "a + b; at the end divided by the number of ranks",
-    "PROD": "a * b",
-    "LAND": "1 if a and b are not 0, else 0",
-    "LOR": "1 if a or b is not 0, else 0",
-    "LXOR": "1 if one of a and b is 0 and the other is not, else 0",
-    "BAND": "each bit: and",
-    "BOR": "each bit: or",
-    "BXOR": "each bit: exclusive or",
-    "MINLOC": "the pair with the smaller value; of equal ones that with the lower index",
-    "MAXLOC": "the pair with the larger value; of equal ones that with the lower index",
-}
-
 FLAG_MEANINGS = {
     "HAS_DATA": "the payload is the segment's data",
     "WANTS_RESULT": "CONTRIBUTION: the sender wants the data of the result",

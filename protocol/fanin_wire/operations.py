@@ -1,4 +1,7 @@
-"""Operations of a reduction: one table, which says what each is called and which types it takes.
+"""Operations of a reduction: one table, which says what each is called, what it computes, and which types it takes.
+
+All but the arithmetic of devices follows from a row: the enum in `abi.h`, the tables in C, Lua, Verilog and Markdown,
+the host's own reductions, the names in NCCL, SHARP and torch (CONTRIBUTING.md, *Adding an operation of a reduction*).
 
 `Operation.oracle` is the numpy form that every implementation must equal bit for bit. It takes the contributions in the
 order in which they are folded, as an array of shape (contributors, elements) of a type of `datatypes`, and returns the
@@ -9,12 +12,12 @@ the oracle consists: `partial`, what a device sends up, and `finish`, what the c
 from __future__ import annotations
 
 import difflib
+import enum
 from typing import NamedTuple
 
 import numpy as np
 
 from fanin_wire import arithmetic
-from fanin_wire.abi import Op
 from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_code, datatype_of
 
 # What others call an operation: torch, NCCL, numpy.
@@ -32,20 +35,51 @@ class UnsupportedOperation(ValueError):
         super().__init__(f"operation {asked} is not supported{hint}; supported: {names}")
 
 
+class Exact(enum.Enum):
+    """The data whose reduction has the same bits in every order, and shows that a rank is left out."""
+
+    NUMBERS = "integers of all values; floats that are small whole numbers"
+    ANY = "any value"
+    FACTORS = "odd integers; signs and a few factors of 2"
+    TRUTHS = "as many true as false"
+    TRUE = "mostly true"
+    FALSE = "mostly false"
+    ONES = "mostly bits that are 1"
+    ZEROS = "mostly bits that are 0"
+
+
 class Operation(NamedTuple):
-    """An operation: its code in CETH and WQE, its name, the families of types that it takes."""
+    """An operation.
+
+    code, name: in CETH and WQE, and in the text of the specification. families: of the types that it takes.
+    step: of the accumulated values and the next contribution, arrays of one dtype, to the accumulated values.
+    meaning: the same in words, of a and b. rounds: results have more digits than the type, so that small floats are
+    computed in f32. exact: the data for tests.
+    nccl, sharp, torch: the ends of the names NCCL_..., SHARP_OP_... and ReduceOp....; "" if that library lacks it.
+    """
 
     code: int
     name: str
     families: tuple[Family, ...]
+    step: arithmetic.Step
+    meaning: str
+    rounds: bool = False
+    exact: Exact = Exact.NUMBERS
+    nccl: str = ""
+    sharp: str = ""
+    torch: str = ""
 
     def takes(self, datatype: DataType) -> bool:
         """Whether the operation makes sense for a type."""
         return datatype.family in self.families
 
+    def widening(self, datatype: DataType) -> int:
+        """How many times wider than the elements a partial is that is not rounded."""
+        return datatype.widening if self.rounds else 1
+
     def widens(self, datatype: DataType) -> bool:
         """Whether a device computes in f32 what comes and goes in a smaller type: the sums of f16 and bf16."""
-        return datatype.family == Family.SMALL_FLOAT and self.name in ("SUM", "PROD", "MEAN")
+        return self.widening(datatype) > 1
 
     def oracle(self, contributions: np.ndarray, datatype: DataType | None = None) -> np.ndarray:
         """The result of one device that gets `contributions`, one from each rank.
@@ -67,10 +101,10 @@ class Operation(NamedTuple):
         check_supported(self, datatype)
         stored = arithmetic.as_stored(contributions, datatype)
         if not self.widens(datatype):
-            return arithmetic.fold(self.name, stored, datatype).view(contributions.dtype)
+            return arithmetic.fold(self.step, stored, datatype).view(contributions.dtype)
         if len(stored) == 1 and not wide:
             return arithmetic.copied(contributions[0])
-        total = arithmetic.fold(self.name, arithmetic.widen(stored, datatype), datatype)
+        total = arithmetic.fold(self.step, arithmetic.widen(stored, datatype), datatype)
         return total if wide else arithmetic.narrow(total, datatype).view(contributions.dtype)
 
     def finish(self, total: np.ndarray, ranks: int, datatype: DataType | None = None) -> np.ndarray:
@@ -88,21 +122,46 @@ class Operation(NamedTuple):
 
 
 _NUMBERS = (Family.INTEGER, Family.FLOAT, Family.SMALL_FLOAT)
+_SUMS = (*_NUMBERS, Family.COMPLEX)
+_TRUTHS = (Family.INTEGER, Family.BOOL)
+_BITS, _PAIRS = (Family.INTEGER,), (Family.PAIR,)
+_AND, _OR, _XOR = (arithmetic.logical(each) for each in (np.logical_and, np.logical_or, np.logical_xor))
+_MIN, _MAX = arithmetic.minimum, arithmetic.maximum
+_FIRST, _LAST = arithmetic.located(_MIN, np.less), arithmetic.located(_MAX, np.greater)
 
 OPERATIONS = (
-    Operation(Op["SUM"], "SUM", (*_NUMBERS, Family.COMPLEX)),
-    Operation(Op["MIN"], "MIN", _NUMBERS),
-    Operation(Op["MAX"], "MAX", _NUMBERS),
-    Operation(Op["MEAN"], "MEAN", _NUMBERS),
-    Operation(Op["PROD"], "PROD", _NUMBERS),
-    Operation(Op["LAND"], "LAND", (Family.INTEGER, Family.BOOL)),
-    Operation(Op["LOR"], "LOR", (Family.INTEGER, Family.BOOL)),
-    Operation(Op["LXOR"], "LXOR", (Family.INTEGER, Family.BOOL)),
-    Operation(Op["BAND"], "BAND", (Family.INTEGER,)),
-    Operation(Op["BOR"], "BOR", (Family.INTEGER,)),
-    Operation(Op["BXOR"], "BXOR", (Family.INTEGER,)),
-    Operation(Op["MINLOC"], "MINLOC", (Family.PAIR,)),
-    Operation(Op["MAXLOC"], "MAXLOC", (Family.PAIR,)),
+    Operation(1, "SUM", _SUMS, np.add, "a + b", rounds=True, nccl="SUM", sharp="SUM", torch="SUM"),
+    Operation(2, "MIN", _NUMBERS, _MIN, "the smaller", exact=Exact.ANY, nccl="MIN", sharp="MIN", torch="MIN"),
+    Operation(3, "MAX", _NUMBERS, _MAX, "the larger", exact=Exact.ANY, nccl="MAX", sharp="MAX", torch="MAX"),
+    Operation(
+        4,
+        "MEAN",
+        _NUMBERS,
+        np.add,
+        "a + b; at the end divided by the number of ranks",
+        rounds=True,
+        nccl="AVG",
+        torch="AVG",
+    ),
+    Operation(
+        5, "PROD", _NUMBERS, np.multiply, "a * b", rounds=True, exact=Exact.FACTORS, nccl="PROD", torch="PRODUCT"
+    ),
+    Operation(6, "LAND", _TRUTHS, _AND, "1 if a and b are not 0, else 0", exact=Exact.TRUE, sharp="LAND"),
+    Operation(7, "LOR", _TRUTHS, _OR, "1 if a or b is not 0, else 0", exact=Exact.FALSE, sharp="LOR"),
+    Operation(
+        8,
+        "LXOR",
+        _TRUTHS,
+        _XOR,
+        "1 if one of a and b is 0 and the other is not, else 0",
+        exact=Exact.TRUTHS,
+        sharp="LXOR",
+    ),
+    Operation(9, "BAND", _BITS, np.bitwise_and, "each bit: and", exact=Exact.ONES, sharp="BAND", torch="BAND"),
+    Operation(10, "BOR", _BITS, np.bitwise_or, "each bit: or", exact=Exact.ZEROS, sharp="BOR", torch="BOR"),
+    Operation(11, "BXOR", _BITS, np.bitwise_xor, "each bit: exclusive or", sharp="BXOR", torch="BXOR"),
+    Operation(12, "MINLOC", _PAIRS, _FIRST, "the pair with the smaller value; of equal ones that with the lower index"),
+    Operation(13, "MAXLOC", _PAIRS, _LAST, "the pair with the larger value; of equal ones that with the lower index"),
 )
 
 _BY_CODE = {entry.code: entry for entry in OPERATIONS}

@@ -1,21 +1,17 @@
-"""The tables of SPEC.md, made from the definitions: `python -m fanin_wire.tables [FILE]`.
-
-Without an argument every table is printed. With the path of SPEC.md, the blocks between `<!-- table: NAME -->` and
-`<!-- end of table -->` are replaced in that file. A test holds the file equal to the definitions.
+"""The tables of SPEC.md, made from the definitions (see `generate`): the blocks between `<!-- table: NAME -->` and
+`<!-- end of table -->`.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from fanin_wire import abi, fields
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Field, Flag, Opcode
-from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS, HEADERS, OPCODE_MEANINGS, OPERATION_MEANINGS
+from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS, HEADERS, OPCODE_MEANINGS
 from fanin_wire.operations import OPERATIONS
 from fanin_wire.status import STATUSES
 
@@ -61,15 +57,13 @@ def flag_table() -> str:
 
 def operation_table() -> str:
     """Table of the operations, with the families of types that each takes."""
-    rows = [
-        (int(entry.code), entry.name, OPERATION_MEANINGS[entry.name], ", ".join(entry.families)) for entry in OPERATIONS
-    ]
+    rows = [(entry.code, entry.name, entry.meaning, ", ".join(entry.families)) for entry in OPERATIONS]
     return _markdown(("code", "op", "computes", "families"), [(0, "none", "", "any"), *rows])
 
 
 def datatype_table() -> str:
     """Table of the element types."""
-    rows = [(int(entry.code), entry.name, entry.itemsize, entry.family, entry.numpy_name) for entry in DATATYPES]
+    rows = [(entry.code, entry.name, entry.itemsize, entry.family, entry.numpy_name) for entry in DATATYPES]
     return _markdown(
         ("code", "dtype", "bytes", "family", "numpy"),
         [(0, "none", 1, "", "plain bytes, which are not computed with"), *rows],
@@ -113,16 +107,3 @@ TABLES: dict[str, Callable[[], str]] = {
 def with_tables(text: str) -> str:
     """`text` with every marked block replaced by its table; KeyError for a table that there is not."""
     return _BLOCK.sub(lambda match: match[1] + TABLES[match["name"]]() + match[3], text)
-
-
-def main() -> None:
-    """Print all tables, or bring those of a file up to date."""
-    if len(sys.argv) == 1:
-        print("\n".join(f"{name}\n\n{make()}" for name, make in TABLES.items()))
-        return
-    path = Path(sys.argv[1])
-    path.write_text(with_tables(path.read_text()))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,21 +1,17 @@
-"""The constants of the switch in Verilog, made from the definitions: `python -m fanin_wire.verilog_tables FOLDER`.
+"""The constants of the switch in Verilog, made from the definitions (see `generate`): `fanin_constants.vh`.
 
-It writes `fanin_constants.vh` into the folder; without an argument it prints the text. A test holds the file equal to
-the definitions. Offsets are in bits from the first bit of a header on the wire, the most significant bit first.
+Offsets are in bits from the first bit of a header on the wire, the most significant bit first.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Status
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag, Header, Opcode
 
-NAME = "fanin_constants.vh"
-HEAD = "// Generated from fanin_wire by `python -m fanin_wire.verilog_tables`: do not edit.\n"
+HEAD = "// Generated from fanin_wire by `make tables`: do not edit.\n"
 HEADERS = (
     fields.BTH,
     fields.CETH,
@@ -73,15 +69,3 @@ def constants() -> str:
     guard = "FANIN_CONSTANTS_VH"
     body = numbers + "".join(_enumerations()) + headers
     return f"{HEAD}`ifndef {guard}\n`define {guard}\n\n{body}\n`endif\n"
-
-
-def main() -> None:
-    """Write the file into a folder, or print it."""
-    if len(sys.argv) == 1:
-        print(constants(), end="")
-    else:
-        Path(sys.argv[1], NAME).write_text(constants())
-
-
-if __name__ == "__main__":
-    main()

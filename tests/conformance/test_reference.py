@@ -2,15 +2,19 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from fanin_conform import suite
 from fanin_conform.profile import Profile
+from fanin_conform.scripts.arithmetic import numbers
 from fanin_conform.targets.reference import ReferenceTarget
-from fanin_reference import spec
+from fanin_reference import arithmetic, spec
 from fanin_tools.cli.app import app
 from fanin_wire import fields
+from fanin_wire.datatypes import DATATYPES, DataType
+from fanin_wire.operations import OPERATIONS, Operation
 
 LANES, GROUP = 3, "239.0.0.1"
 NO_GROUP = "the device has no multicast group here"
@@ -38,6 +42,23 @@ def test_it_passes_over_udp() -> None:
     assert {entry["text"] for entry in entries if entry["outcome"] == "not run"} == LACKING | {AGEING, NO_GROUP}
     assert done.exit_code == 0
     assert len(entries) == len(suite.chosen([]))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("datatype", DATATYPES, ids=lambda entry: entry.name)
+def test_it_computes_what_the_oracle_does(operation: Operation, datatype: DataType) -> None:
+    """Bit for bit. Both are written from the same text, apart from each other."""
+    assert arithmetic.is_computed(operation.code, datatype.code) == operation.takes(datatype)
+    if not operation.takes(datatype):
+        return
+    data = numbers(datatype, np.random.default_rng(1))
+    ranks, rows = len(data), [row.tobytes() for row in data]
+    found = arithmetic.value(operation.code, datatype.code, rows, ranks, wide=False)
+    assert found == operation.oracle(data, datatype).tobytes()
+    if operation.widens(datatype):
+        partials = [operation.partial(row[None], datatype, wide=True) for row in data]
+        found = arithmetic.value(operation.code, datatype.code, [row.tobytes() for row in partials], ranks, wide=True)
+        assert found == operation.oracle(data, datatype).tobytes()
 
 
 def test_the_text_has_the_layouts() -> None:

@@ -11,7 +11,8 @@ import pytest
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.stress.faults.process_faults import kill_device
-from fanin_wire.datatypes import DATATYPES, datatype_by_name
+from fanin_wire.arithmetic import narrow
+from fanin_wire.datatypes import DATATYPES, Family, datatype_by_name
 from fanin_wire.operations import OPERATIONS, operation_by_name
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
 from tests.e2e.members import job, run_ranks
@@ -45,8 +46,8 @@ def data_of(rank: int, dtype: str) -> np.ndarray:
         pairs = np.zeros(ELEMENTS, entry.numpy)
         pairs["value"], pairs["index"] = numbers, rank
         return pairs
-    if dtype == "bf16":
-        return (numbers.astype("<f4").view("<u4") >> 16).astype("<u2").view(entry.numpy)
+    if entry.family == Family.SMALL_FLOAT:
+        return narrow(numbers.astype("<f4"), entry)
     return (numbers % 2 if dtype == "bool" else numbers).astype(entry.numpy)
 
 
@@ -55,7 +56,7 @@ def test_every_operation_and_type(running: Running) -> None:
         for op, dtype in PAIRS:
             data = [data_of(rank, dtype) for rank in range(RANKS)]
             expected = operation_by_name(op).oracle(np.stack(data), datatype_by_name(dtype))
-            named = "bf16" if dtype == "bf16" else None
+            named = dtype if datatype_by_name(dtype).alias else None
 
             def act(rank: int, op: str = op, data: list[np.ndarray] = data, named: str | None = named) -> np.ndarray:
                 return members[rank].allreduce(data[rank], op=op, datatype=named, timeout=BOUND_S)

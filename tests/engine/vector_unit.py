@@ -6,6 +6,7 @@ import functools
 import numpy as np
 
 from fanin_nic.engine.kernels import FINISH, NARROW, WIDEN, kernel_table
+from fanin_wire import arithmetic
 from fanin_wire.datatypes import DATATYPES, DataType, Family
 from fanin_wire.operations import OPERATIONS, Operation
 
@@ -90,9 +91,23 @@ def edges(datatype: DataType) -> np.ndarray:
     return _pair_edges(datatype)
 
 
+def _bits(datatype: DataType) -> int:
+    """Bits of a float, or of one part of a complex number."""
+    return 8 * datatype.itemsize // (2 if datatype.family == Family.COMPLEX else 1)
+
+
+def digits_of(datatype: DataType) -> int:
+    """Digits behind the point of a float from 1 to 2, or of one part of a complex number."""
+    ends = np.array([1, 2], f"<f{max(4, _bits(datatype) // 8)}")
+    if datatype.family == Family.SMALL_FLOAT:
+        ends = arithmetic.narrow(ends, datatype)
+    one, two = ends.view(f"u{ends.itemsize}").tolist()
+    return (two - one).bit_length() - 1
+
+
 def _float_edges(datatype: DataType) -> np.ndarray:
     """Floats by their bit patterns: zeros, ones, infinities, NaNs with payloads, subnormals, halves of a last digit."""
-    bits, digits = {"bf16": (16, 7), "f16": (16, 10), "f32": (32, 23), "c64": (32, 23)}.get(datatype.name, (64, 52))
+    bits, digits = _bits(datatype), digits_of(datatype)
     infinity = (1 << (bits - 1)) - (1 << digits)
     one = infinity >> 1 & ~((1 << digits) - 1)
     half_digit = one - ((digits + 1) << digits)  # added to 1: a tie

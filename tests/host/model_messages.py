@@ -68,7 +68,7 @@ class Message:
             return 1 if self.length == self.block == 0 else 0
         operation = operation_by_code(wqe["op"]) if self.contributors == ALL else None
         wide = operation and operation.widens(datatype_by_code(wqe["dtype"])) and self.job.flags & JobFlag["WIDE"]
-        segment = self.job.chunk // 2 if wide else self.job.chunk
+        segment = self.job.chunk * datatype_by_code(wqe["dtype"]).itemsize // 4 if wide else self.job.chunk
         self._require(0 < self.block <= self.length)
         ends = range(0, self.length, self.block)
         return sum(len(range(start, min(start + self.block, self.length), segment)) for start in ends)

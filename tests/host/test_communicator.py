@@ -104,7 +104,7 @@ def test_every_combination_equals_its_oracle(run_ranks, device):
             communicator.allreduce(
                 elements(communicator.rank, count, datatype),
                 op=operation.name.lower(),
-                datatype="bf16" if datatype.name == "bf16" else None,
+                datatype=datatype.name if datatype.alias else None,
             ).tobytes()
             for operation, datatype in COMBINATIONS
         ]

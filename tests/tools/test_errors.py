@@ -18,7 +18,6 @@ from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.state import FabricState
 from fanin_tools.stress.faults import link_faults
 from fanin_wire.status import STATUSES, StatusEntry
-from fanin_wire.tables import with_tables
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "errors.md").read_text()
@@ -45,10 +44,6 @@ STATUS_NAMES = {entry.name for entry in STATUSES.values()}
 def rows(page: str) -> list[list[str]]:
     """The rows of all tables of the page."""
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in page.splitlines() if line[:1] == "|"]
-
-
-def test_table_of_statuses_is_that_of_the_code() -> None:
-    assert with_tables(PAGE) == PAGE
 
 
 def test_every_status_has_a_place_and_a_cause() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from fanin_wire import arithmetic
 from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_name
 from fanin_wire.operations import OPERATIONS, Operation, operation_by_name
 
@@ -210,13 +211,26 @@ def test_bf16_is_the_nearest(bits):
         assert rounded.tolist() == [best[0] if len(best) == 1 else next(word for word in best if word % 2 == 0)]
 
 
-def test_small_floats_like_ml_dtypes():
+@pytest.mark.parametrize("datatype", [entry for entry in DATATYPES if entry.alias], ids=lambda entry: entry.name)
+def test_small_floats_like_ml_dtypes(datatype):
+    """Every number of the type, the ties between two, their neighbours, and any f32."""
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
-    values = np.random.default_rng(1).integers(0, 2**32, 10**5, np.uint32).view(np.float32)
-    rounded = operation_by_name("SUM").finish(values, 2, datatype_by_name("bf16"))
-    with np.errstate(invalid="ignore"):
-        expected = values.astype(ml_dtypes.bfloat16).view(np.uint16)
-    assert (rounded == expected)[~np.isnan(values)].all()
+    theirs, unsigned = getattr(ml_dtypes, datatype.alias), f"u{datatype.itemsize}"
+    every = np.arange(1 << 8 * datatype.itemsize).astype(unsigned)
+    numbers = every.view(theirs).astype(np.float32)
+    assert np.array_equal(arithmetic.widen(every.view(datatype.numpy), datatype), numbers, equal_nan=True)
+    ordered = np.sort(numbers[np.isfinite(numbers)]).astype(np.float64)
+    ties = ((ordered[1:] + ordered[:-1]) / 2).astype(np.float32)
+    near = [numbers, ties, np.nextafter(ties, np.float32(np.inf)), np.nextafter(ties, np.float32(-np.inf))]
+    anywhere = np.random.default_rng(1).integers(0, 2**32, 10**5, np.uint32).view(np.float32)
+    values = np.concatenate([*near, anywhere])
+    with np.errstate(invalid="ignore", over="ignore"):
+        expected = values.astype(theirs).view(unsigned)
+    assert (arithmetic.narrow(values, datatype) == expected)[~np.isnan(values)].all()
+
+
+def test_arrays_of_ml_dtypes():
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
     pair = np.array([[1.0, 2.5], [0.25, 0.5]], ml_dtypes.bfloat16)
     assert operation_by_name("SUM").oracle(pair).dtype == ml_dtypes.bfloat16
     assert operation_by_name("SUM").oracle(pair).tolist() == [1.25, 3.0]

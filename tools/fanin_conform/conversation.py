@@ -185,8 +185,7 @@ class Play:
             job.contribute(bit, position, None, **names, status=int(Status["LOCAL_PROTECTION_ERROR"]))
         elif brings:
             data = np.random.default_rng([self.conversation.seed, position, bit])
-            small = datatype.family.name == "SMALL_FLOAT" and operation.name in ("SUM", "PROD", "MEAN")
-            if kind == ALL and small and self.conversation.flags & 1:
+            if kind == ALL and operation.widens(datatype) and self.conversation.flags & 1:
                 names["flags"] |= 4
             names["flags"] |= DATA
             names["contributions"] = 1 + bit

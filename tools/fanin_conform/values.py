@@ -92,7 +92,7 @@ def elements(payload: bytes, dtype: str) -> np.ndarray | None:
     if len(payload) % kind.itemsize:
         return None
     stored = np.frombuffer(payload, kind.numpy)
-    return widen(stored, kind) if kind.code == DType["BF16"] else stored
+    return widen(stored, kind) if kind.alias else stored
 
 
 def elements_text(payload: bytes, dtype: str) -> str:

@@ -11,7 +11,7 @@ Fold = Callable[[Any, Any], Any]
 LETTERS = {"f32": "f", "f64": "d", "f16": "e", "bf16": "H", "bool": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q"}
 LETTERS |= {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "c64": "f", "c128": "d"}
 PAIRS = {"f32_i32": "fi", "f64_i32": "di4x", "i16_i32": "h2xi", "i32_i32": "ii", "i64_i32": "qi4x"}
-WIDENING = ("SUM", "PROD", "MEAN")  # of f16 and bf16: in f32 ([12-18])
+WIDENING = ("SUM", "PROD", "MEAN")  # of small floats: in f32 ([12-18])
 
 
 def rounded(letter: str, number: float) -> float:
@@ -35,24 +35,30 @@ def bf16_bits(number: float) -> int:
     return bits + 0x7FFF + (bits >> 16 & 1) >> 16
 
 
+def bf16_number(bits: int) -> float:
+    """The number that the bits of a bf16 are."""
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
+AS_BITS = {"bf16": (bf16_number, bf16_bits)}  # types that struct lacks: from their bits, and to them
+
+
 def decode(name: str, data: bytes) -> list[Any]:
     """The elements of little-endian data: numbers, or pairs of value and index."""
     if name in PAIRS:
         return list(struct.iter_unpack("<" + PAIRS[name], data))
     numbers = [number for (number,) in struct.iter_unpack("<" + LETTERS[name], data)]
-    if name == "bf16":
-        return [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in numbers]
-    return numbers
+    return [AS_BITS[name][0](bits) for bits in numbers] if name in AS_BITS else numbers
 
 
 def encode(name: str, values: Iterable[Any]) -> bytes:
     """The data of elements. NaNs are the canonical ones; what is too large for the type is infinite."""
     if name in PAIRS:
         return b"".join(struct.pack("<" + PAIRS[name], canonical(value), index) for value, index in values)
-    if name == "bf16":
-        return b"".join(struct.pack("<H", bf16_bits(value)) for value in values)
     letter = LETTERS[name]
-    if letter in "fde":
+    if name in AS_BITS:
+        values = map(AS_BITS[name][1], values)
+    elif letter in "fde":
         values = [canonical(rounded(letter, value)) for value in values]
     return b"".join(struct.pack("<" + letter, value) for value in values)
 
@@ -119,9 +125,9 @@ def step(op: str, name: str, size: int, family: str) -> Fold:
         if family == "integer":
             return min if op == "MIN" else max
         return extreme(1 if op == "MIN" else -1)
-    if op in WIDENING and family == "integer":
+    if family == "integer":
         return wrapping(size, name.startswith("i"), EXACT[op])
-    if op in WIDENING and name in ("f32", "c64", "f16", "bf16"):
+    if op in WIDENING and (name in ("f32", "c64") or family == "small float"):
         return lambda a, b: to_f32(EXACT[op](a, b))
     return EXACT[op]
 
@@ -145,7 +151,7 @@ def value(op_code: int, dtype: int, data: list[bytes], ranks: int, wide: bool) -
     Args:
         data: of the children, in the order of the fold.
         ranks: how many ranks' data they are.
-        wide: the data are f32 in place of f16 or bf16.
+        wide: the data are f32 in place of a small float.
     """
     (op, _), (name, size, family) = spec.OPERATIONS[op_code], spec.TYPES[dtype]
     means = op == "MEAN" and ranks > 1

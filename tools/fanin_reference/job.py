@@ -5,6 +5,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from fanin_reference import spec
+from fanin_reference.arithmetic import WIDENING
 
 NEVER = float("-inf")
 
@@ -104,7 +105,7 @@ class Job:
         return bool(self.flags & (2 | 4))
 
     def is_wide(self, head: dict[str, int]) -> bool:
-        """Whether the data of a segment travel as f32 in place of f16 or bf16 ([12-11], [12-21])."""
+        """Whether the data of a segment travel as f32 in place of a small float ([12-11], [12-21])."""
         small = spec.TYPES.get(head["dtype"], ("", 0, ""))[2] == "small float"
-        widening = spec.OPERATIONS.get(head["op"], ("", []))[0] in ("SUM", "PROD", "MEAN")
+        widening = spec.OPERATIONS.get(head["op"], ("", []))[0] in WIDENING
         return bool(self.flags & (1 | 4)) and small and widening and head["class"] == spec.ALL

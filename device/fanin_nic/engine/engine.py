@@ -33,11 +33,12 @@ from fanin_nic.engine.records.tables import (
     TABLES,
 )
 from fanin_wire import abi, fields
+from fanin_wire.datatypes import DATATYPES
 from fanin_wire.limits import DEFAULT_DETECTION
 
 ALIGNMENT = 64
 KEEPALIVES = 10  # in a detection time; at a loss of 20 % that many are lost in a row once in 10^7 times
-WIDENED = 2  # f16 and bf16 are computed in f32: a slot has room for twice a chunk
+WIDENED = max(entry.widening for entry in DATATYPES)  # a slot has room for a chunk of the smallest floats as f32
 
 
 class Limits(NamedTuple):

@@ -24,6 +24,7 @@ from fanin_sim.kernel.world import Tables
 from fanin_wire.abi import ContributorClass
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.fields import TRANSPORT_SIZE
+from fanin_wire.operations import operation_by_name
 
 PACKETS = 2048  # on their way at one time
 MOST_SLOTS = 16  # of a job
@@ -112,7 +113,8 @@ class World(Tables):
         collective, ranks = COLLECTIVES[posting.collective], len(job.members)
         reduces = collective.contributors == ContributorClass.ALL
         datatype = datatype_by_name(posting.dtype if reduces else "u8")
-        bytes_of_segment = CHUNK // 2 if reduces and job.is_wide and datatype.itemsize == 2 else CHUNK
+        widening = operation_by_name(posting.operation).widening(datatype) if reduces and job.is_wide else 1
+        bytes_of_segment = CHUNK // widening
         elements = posting.segments * bytes_of_segment // datatype.itemsize
         if collective.per_rank:
             elements = ranks * elements - 1

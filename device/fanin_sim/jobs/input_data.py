@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fanin_wire.datatypes import DataType, Family, datatype_by_name
-
-BF16 = datatype_by_name("bf16")
+from fanin_wire.arithmetic import narrow
+from fanin_wire.datatypes import DataType, Family
 
 
 def order_independent(datatype: DataType, operation: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -42,6 +41,6 @@ def order_dependent(datatype: DataType, shape: tuple[int, ...], seed: int) -> np
 
 
 def _stored(numbers: np.ndarray, datatype: DataType) -> np.ndarray:
-    if datatype == BF16:  # the upper half of an f32
-        return (numbers.astype("<f4").view("<u4") >> 16).astype("<u2")
+    if datatype.family == Family.SMALL_FLOAT:
+        return narrow(numbers.astype("<f4"), datatype)
     return numbers.astype(datatype.numpy)

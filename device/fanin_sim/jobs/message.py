@@ -83,9 +83,9 @@ class Message:
     # Segments
 
     def segment_bytes(self, chunk: int, *, wide: bool) -> int:
-        """Returns the bytes of the message in a full segment. It is half a chunk if the partials are twice as wide."""
-        is_widened = wide and self.collective.contributors == ALL and self.operation.widens(self.datatype)
-        return chunk // 2 if is_widened else chunk
+        """Returns the bytes of the message in a full segment. It is less than a chunk if the partials are wider."""
+        is_reduced = self.collective.contributors == ALL
+        return chunk // self.operation.widening(self.datatype) if wide and is_reduced else chunk
 
     def segments(self, segment_bytes: int) -> list[tuple[int, int]]:
         """Returns (first, end) of each segment, in elements. A segment never crosses the end of a block."""

@@ -24,7 +24,7 @@ def test_every_code() -> None:
             known = outputs[:, datatype.code]
             value = datatype.numpy["value"] if datatype.family == Family.PAIR else datatype.numpy
             assert (known["is_pair"] == (datatype.family == Family.PAIR)).all()
-            assert (known["is_float"] == (value.kind == "f" or datatype.name == "bf16")).all()
+            assert (known["is_float"] == (value.kind == "f" or datatype.family == Family.SMALL_FLOAT)).all()
             assert (known["is_small"] == (datatype.family == Family.SMALL_FLOAT)).all()
             assert (known["is_bf16"] == (datatype.name == "bf16")).all()
             assert (known["is_signed"] == (value.kind == "i")).all()

@@ -16,21 +16,10 @@ from fanin.collectives.offload import OpName, Reason
 from fanin.errors import InvalidRequest, NotSupported
 from fanin_wire import arithmetic
 from fanin_wire.collectives import collective
+from fanin_wire.datatypes import Family
+from fanin_wire.operations import operation_by_name
 
 Fold = Callable[[np.ndarray], Any]
-
-STEPS = {
-    "SUM": np.add,
-    "PROD": np.multiply,
-    "MIN": np.minimum,
-    "MAX": np.maximum,
-    "LAND": np.logical_and,
-    "LOR": np.logical_or,
-    "LXOR": np.logical_xor,
-    "BAND": np.bitwise_and,
-    "BOR": np.bitwise_or,
-    "BXOR": np.bitwise_xor,
-}
 
 # Kinds of numpy types for which numpy computes something that the operation does not mean: it joins texts, takes the
 # sum of two truths for their "or", and orders complex numbers by their real parts.
@@ -79,10 +68,10 @@ def _fold(op: OpName, reason: Reason, dtype: np.dtype) -> Fold:
     """Function of contributions (ranks, elements) to the result (elements,)."""
     if callable(op):
         return functools.partial(_by_function, op)
-    name = op.upper()
-    fold = _mean if name == "MEAN" else functools.partial(functools.reduce, STEPS.get(name, _nothing))
+    name, operation = op.upper(), operation_by_name(op)
+    fold = _mean if name == "MEAN" else functools.partial(functools.reduce, operation.step)
     try:
-        if dtype.kind in TEXTS + MEANINGLESS.get(name, ""):
+        if dtype.kind in TEXTS + MEANINGLESS.get(name, "") or operation.families == (Family.PAIR,):
             raise TypeError
         fold(np.zeros((2, 1), dtype))
     except TypeError:
@@ -124,8 +113,3 @@ def _mean(contributions: np.ndarray) -> np.ndarray:
     if total.dtype.kind in INTEGERS:
         return arithmetic.divide(total, len(contributions))
     return total / len(contributions)
-
-
-def _nothing(accumulated: np.ndarray, contribution: np.ndarray) -> np.ndarray:
-    """For operations that numpy has no step for."""
-    raise TypeError

@@ -1,4 +1,4 @@
-/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not edit. */
+/* Generated from fanin_wire by `make tables`: do not edit. */
 #ifndef FANIN_TABLE_SIZES_H
 #define FANIN_TABLE_SIZES_H
 

@@ -1,4 +1,4 @@
-/* Generated from fanin_wire by `python -m fanin_wire.c_tables`: do not edit. */
+/* Generated from fanin_wire by `make tables`: do not edit. */
 #include "tables.h"
 
 const struct collective_row fanin_collectives[COLLECTIVE_COUNT] = {
@@ -16,26 +16,26 @@ const struct collective_row fanin_collectives[COLLECTIVE_COUNT] = {
 };
 
 const struct dtype_row fanin_dtypes[DTYPE_COUNT] = {
-    [1] = {"f32", 4, 0x3e, 0x0},
-    [2] = {"f64", 8, 0x3e, 0x0},
-    [3] = {"i32", 4, 0xffe, 0x0},
-    [4] = {"i64", 8, 0xffe, 0x0},
-    [5] = {"i8", 1, 0xffe, 0x0},
-    [6] = {"i16", 2, 0xffe, 0x0},
-    [7] = {"u8", 1, 0xffe, 0x0},
-    [8] = {"u16", 2, 0xffe, 0x0},
-    [9] = {"u32", 4, 0xffe, 0x0},
-    [10] = {"u64", 8, 0xffe, 0x0},
-    [11] = {"f16", 2, 0x3e, 0x32},
-    [12] = {"bf16", 2, 0x3e, 0x32},
-    [13] = {"bool", 1, 0x1c0, 0x0},
-    [14] = {"c64", 8, 0x2, 0x0},
-    [15] = {"c128", 16, 0x2, 0x0},
-    [16] = {"f32_i32", 8, 0x3000, 0x0},
-    [17] = {"f64_i32", 16, 0x3000, 0x0},
-    [18] = {"i16_i32", 8, 0x3000, 0x0},
-    [19] = {"i32_i32", 8, 0x3000, 0x0},
-    [20] = {"i64_i32", 16, 0x3000, 0x0},
+    [1] = {"f32", 4, 1, 0x3e, 0x0},
+    [2] = {"f64", 8, 1, 0x3e, 0x0},
+    [3] = {"i32", 4, 1, 0xffe, 0x0},
+    [4] = {"i64", 8, 1, 0xffe, 0x0},
+    [5] = {"i8", 1, 1, 0xffe, 0x0},
+    [6] = {"i16", 2, 1, 0xffe, 0x0},
+    [7] = {"u8", 1, 1, 0xffe, 0x0},
+    [8] = {"u16", 2, 1, 0xffe, 0x0},
+    [9] = {"u32", 4, 1, 0xffe, 0x0},
+    [10] = {"u64", 8, 1, 0xffe, 0x0},
+    [11] = {"f16", 2, 2, 0x3e, 0x32},
+    [12] = {"bf16", 2, 2, 0x3e, 0x32},
+    [13] = {"bool", 1, 1, 0x1c0, 0x0},
+    [14] = {"c64", 8, 1, 0x2, 0x0},
+    [15] = {"c128", 16, 1, 0x2, 0x0},
+    [16] = {"f32_i32", 8, 1, 0x3000, 0x0},
+    [17] = {"f64_i32", 16, 1, 0x3000, 0x0},
+    [18] = {"i16_i32", 8, 1, 0x3000, 0x0},
+    [19] = {"i32_i32", 8, 1, 0x3000, 0x0},
+    [20] = {"i64_i32", 16, 1, 0x3000, 0x0},
 };
 
 const char *const fanin_op_names[OP_COUNT] = {

@@ -24,8 +24,9 @@ struct collective_row {
 struct dtype_row {
     const char *name;
     uint32_t bytes;
+    uint32_t widening;        /* how many times wider partials are that travel as f32; 1: none do */
     uint32_t takes;           /* one bit for each enum fanin_op that devices compute over it */
-    uint32_t widens;          /* of them those whose partials may travel in twice the width */
+    uint32_t widens;          /* of them those whose partials may travel as f32 */
 };
 
 struct status_row {
@@ -36,4 +37,10 @@ extern const struct collective_row fanin_collectives[COLLECTIVE_COUNT]; /* by en
 extern const struct dtype_row fanin_dtypes[DTYPE_COUNT];                /* by enum fanin_dtype */
 extern const char *const fanin_op_names[OP_COUNT];                      /* by enum fanin_op */
 extern const struct status_row fanin_statuses[STATUS_COUNT];            /* by enum fanin_status */
+
+/* Bytes of a message in a segment of at most `chunk` bytes. `wide`: partials of sums travel as f32. */
+static inline uint32_t fanin_segment_bytes(uint32_t chunk, int wide, uint32_t op, uint32_t dtype)
+{
+    return wide && fanin_dtypes[dtype].widens >> op & 1 ? chunk / fanin_dtypes[dtype].widening : chunk;
+}
 #endif

@@ -70,7 +70,7 @@ def _configure() -> None:
     """Tell the extension the types of arrays and the names of operations."""
     dtypes: list[np.dtype | None] = [None] * (1 + max(entry.code for entry in DATATYPES))
     for entry in DATATYPES:
-        if entry.numpy.isbuiltin and entry.name != "bf16":  # numpy has no such type, and no object of its own for pairs
+        if entry.numpy.isbuiltin and not entry.alias:  # numpy has no object of its own for pairs
             dtypes[entry.code] = entry.numpy
     names = {name: int(entry.code) for entry in OPERATIONS for name in (entry.name.lower(), entry.name)}
     configure(np.ndarray, np.empty, tuple(dtypes), names)

@@ -8,6 +8,7 @@
 #include "collectives.h"
 #include "fanin.h"
 #include "log.h"
+#include "names.h"
 #include "nics.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,25 +51,12 @@ struct group {
     struct request requests[NCCL_MAX_REQUESTS];
 };
 
-static const struct {
-    uint32_t dtype, bytes;
-} DATATYPES[] = {
-    [NCCL_INT8] = {FANIN_DTYPE_I8, 1},     [NCCL_UINT8] = {FANIN_DTYPE_U8, 1},
-    [NCCL_INT32] = {FANIN_DTYPE_I32, 4},   [NCCL_UINT32] = {FANIN_DTYPE_U32, 4},
-    [NCCL_INT64] = {FANIN_DTYPE_I64, 8},   [NCCL_UINT64] = {FANIN_DTYPE_U64, 8},
-    [NCCL_FLOAT16] = {FANIN_DTYPE_F16, 2}, [NCCL_FLOAT32] = {FANIN_DTYPE_F32, 4},
-    [NCCL_FLOAT64] = {FANIN_DTYPE_F64, 8}, [NCCL_BFLOAT16] = {FANIN_DTYPE_BF16, 2},
-};
-static const uint32_t OPS[] = {
-    [NCCL_SUM] = FANIN_OP_SUM, [NCCL_PROD] = FANIN_OP_PROD, [NCCL_MAX] = FANIN_OP_MAX,
-    [NCCL_MIN] = FANIN_OP_MIN, [NCCL_AVG] = FANIN_OP_MEAN,
-};
 #define COUNT_OF(table) (sizeof(table) / sizeof *(table))
 
 static int can_compute(int datatype, int op)
 {
-    return datatype >= 0 && (size_t)datatype < COUNT_OF(DATATYPES) && op >= 0 && (size_t)op < COUNT_OF(OPS) &&
-           fanin_is_supported(OPS[op], DATATYPES[datatype].dtype);
+    return datatype >= 0 && (size_t)datatype < COUNT_OF(DTYPES) && op >= 0 && (size_t)op < COUNT_OF(OPS) &&
+           fanin_is_supported(OPS[op], DTYPES[datatype]);
 }
 
 int collective_is_supported(int datatype, int op, int *supported)
@@ -278,7 +266,7 @@ int collective_allreduce(void *in, void *source, void *destination, size_t count
     *posted = NULL;
     if (!can_compute(datatype, op))
         return refuse("allreduce", datatype, op);
-    bytes = count * DATATYPES[datatype].bytes;
+    bytes = count * fanin_dtype_bytes(DTYPES[datatype]);
     request = begin(in, bytes, &result);
     if (!request)
         return result;
@@ -288,7 +276,7 @@ int collective_allreduce(void *in, void *source, void *destination, size_t count
     request->pieces[0] = (struct nccl_piece){.address = destination, .bytes = bytes};
     request->piece_count = 1;
     operation.op = OPS[op];
-    operation.dtype = DATATYPES[datatype].dtype;
+    operation.dtype = DTYPES[datatype];
     operation.block = bytes;
     operation.source = operation.destination = request->staging.address;
     return post(request, &operation, "allreduce", posted);
@@ -388,7 +376,7 @@ int collective_reduce_scatter(void *in, int piece_count, struct nccl_piece *piec
     request->pieces[0] = (struct nccl_piece){.address = destination, .bytes = group->sizes[group->rank]};
     request->piece_count = 1;
     operation.op = OPS[op];
-    operation.dtype = DATATYPES[datatype].dtype;
+    operation.dtype = DTYPES[datatype];
     operation.sizes = group->sizes;
     operation.source = staged;
     operation.destination = staged + own;

@@ -1,6 +1,7 @@
 /* Requests: each collective is one operation of libfanin. */
 #include "comm.h"
 #include "log.h"
+#include "names.h"
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -13,19 +14,6 @@ struct request {
     const char *what;
 };
 
-static const uint32_t DTYPES[] = {
-    [SHARP_DTYPE_INT8] = FANIN_DTYPE_I8,         [SHARP_DTYPE_UINT8] = FANIN_DTYPE_U8,
-    [SHARP_DTYPE_SHORT] = FANIN_DTYPE_I16,       [SHARP_DTYPE_UNSIGNED_SHORT] = FANIN_DTYPE_U16,
-    [SHARP_DTYPE_INT] = FANIN_DTYPE_I32,         [SHARP_DTYPE_UNSIGNED] = FANIN_DTYPE_U32,
-    [SHARP_DTYPE_LONG] = FANIN_DTYPE_I64,        [SHARP_DTYPE_UNSIGNED_LONG] = FANIN_DTYPE_U64,
-    [SHARP_DTYPE_FLOAT_SHORT] = FANIN_DTYPE_F16, [SHARP_DTYPE_BFLOAT16] = FANIN_DTYPE_BF16,
-    [SHARP_DTYPE_FLOAT] = FANIN_DTYPE_F32,       [SHARP_DTYPE_DOUBLE] = FANIN_DTYPE_F64,
-};
-static const uint32_t OPS[] = {
-    [SHARP_OP_SUM] = FANIN_OP_SUM,   [SHARP_OP_MIN] = FANIN_OP_MIN,   [SHARP_OP_MAX] = FANIN_OP_MAX,
-    [SHARP_OP_LAND] = FANIN_OP_LAND, [SHARP_OP_LOR] = FANIN_OP_LOR,   [SHARP_OP_LXOR] = FANIN_OP_LXOR,
-    [SHARP_OP_BAND] = FANIN_OP_BAND, [SHARP_OP_BOR] = FANIN_OP_BOR,   [SHARP_OP_BXOR] = FANIN_OP_BXOR,
-};
 #define ENTRY(table, number) ((size_t)(number) < sizeof(table) / sizeof *(table) ? (table)[number] : 0)
 
 int sharp_coll_caps_query(struct sharp_coll_context *context, struct sharp_coll_caps *caps)

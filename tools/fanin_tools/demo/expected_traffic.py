@@ -70,7 +70,7 @@ def segmentation(
 ) -> Segmentation:
     """The segmentation of a message that is reduced."""
     shape = settings.reproducible == "shape"
-    width = 2 if (settings.wide or shape) and operation.widens(datatype) else 1
+    width = operation.widening(datatype) if settings.wide or shape else 1
     return Segmentation(length, chunk // width, width, rotates=not shape)
 
 

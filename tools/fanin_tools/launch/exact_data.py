@@ -6,6 +6,7 @@ elements. PERIOD is a prime, so that no two segments of a message begin with the
 place is found. The reference of numpy is computed over one period only.
 """
 
+import functools
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,16 +15,20 @@ import numpy as np
 
 from fanin_wire import arithmetic
 from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_name
-from fanin_wire.operations import OPERATIONS, operation_by_name
+from fanin_wire.operations import OPERATIONS, Exact, operation_by_name
 
 PERIOD = 65521
 LARGEST = 1000  # the sum over 4096 ranks stays below 2**24, the limit of exact whole numbers in f32
-EXACT = {"f16": 1 << 11, "bf16": 1 << 8}  # whole numbers up to here are exact
 RANKS_WITH_FACTOR_2 = 6  # ranks that may contribute a factor of 2
 SPECIAL_SHARE = 0.02  # share of zeros of both signs, infinities and NaN
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan)
 DTYPES = tuple(entry.name for entry in DATATYPES)
 OPS = tuple(entry.name.lower() for entry in OPERATIONS)
+TRUE_SHARES: dict[Exact, Callable[[float], float]] = {  # of the values, by the share of one rank
+    Exact.TRUE: lambda few: 1 - few,
+    Exact.FALSE: lambda few: few,
+    Exact.TRUTHS: lambda few: 0.5,
+}
 MOVED = ""  # in the place of an operation: the data are moved, not reduced
 
 
@@ -53,32 +58,52 @@ class ExactData(NamedTuple):
     @property
     def largest(self) -> int:
         """The largest number that each rank may contribute to an exact sum."""
-        return max(1, min(LARGEST, EXACT.get(self.dtype, 1 << 24) // self.size))
+        return max(1, min(LARGEST, _exact_up_to(datatype_by_name(self.dtype)) // self.size))
+
+    @property
+    def exact(self) -> Exact:
+        """What values serve."""
+        return operation_by_name(self.op).exact
+
+
+@functools.cache
+def _exact_up_to(datatype: DataType) -> int:
+    """The last number up to which all whole ones are exact in a type; of f32 and larger ones, that of f32."""
+    if datatype.family is not Family.SMALL_FLOAT:
+        return 1 << 24
+    numbers = np.arange(1 << 13, dtype=np.float32)
+    exact = arithmetic.widen(arithmetic.narrow(numbers, datatype), datatype) == numbers
+    return int(np.argmin(exact)) - 1
 
 
 def _integers(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
     limits = np.iinfo(datatype.numpy)
     values = random.integers(limits.min, limits.max, count, datatype.numpy, endpoint=True)
-    if data.op == "prod":
+    if data.exact is Exact.FACTORS:
         return values | 1  # a product of even factors is soon 0
-    if data.op in ("land", "lor", "lxor"):
+    if data.exact in TRUE_SHARES:
         return np.where(_booleans(random, datatype, data, rank, count), values | 1, 0).astype(datatype.numpy)
-    if data.op in ("band", "bor"):  # few bits, or all but few
+    if data.exact in (Exact.ONES, Exact.ZEROS):
         further = random.integers(limits.min, limits.max, (2, count), datatype.numpy, endpoint=True)
         rare = values & further[0] & further[1]
-        return rare if data.op == "bor" else ~rare
+        return rare if data.exact is Exact.ZEROS else ~rare
     return values
 
 
 def _floats(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
-    if data.op in ("min", "max"):
+    if data.exact is Exact.ANY:
         special = random.choice(SPECIALS, count)
         values = np.where(random.random(count) < SPECIAL_SHARE, special, random.standard_normal(count))
-    elif data.op == "prod":
+    elif data.exact is Exact.FACTORS:
         factors = random.integers(1, 2 if rank < RANKS_WITH_FACTOR_2 else 1, count, endpoint=True)
         values = factors * random.choice((-1.0, 1.0), count)
     else:
         values = random.integers(-data.largest, data.largest, count, endpoint=True).astype(np.float64)
+    return _stored(values, datatype)
+
+
+def _stored(values: np.ndarray, datatype: DataType) -> np.ndarray:
+    """float64 as the elements of a type of floats."""
     if datatype.family is Family.SMALL_FLOAT:
         return arithmetic.narrow(values.astype(np.float32), datatype)
     return values.astype(datatype.numpy)
@@ -86,9 +111,7 @@ def _floats(random: np.random.Generator, datatype: DataType, data: ExactData, ra
 
 def _booleans(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
     """Values with so many true ones that some results depend on a single rank."""
-    few = 1 / max(2, data.size)
-    share = {"land": 1 - few, "lor": few}.get(data.op, 0.5)
-    return random.random(count) < share
+    return random.random(count) < TRUE_SHARES[data.exact](1 / max(2, data.size))
 
 
 def _complexes(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
@@ -120,10 +143,7 @@ _VALUES: dict[Family, Callable[[np.random.Generator, DataType, ExactData, int, i
 def rounding_values(seed: int, rank: int, dtype: str, elements: int) -> np.ndarray:
     """Floats of a rank with rounded sums: the bits of a sum depend on the order of the additions."""
     datatype = datatype_by_name(dtype)
-    numbers = np.random.default_rng([seed, rank]).standard_normal(elements)
-    if datatype.family is Family.SMALL_FLOAT:
-        return arithmetic.narrow(numbers.astype(np.float32), datatype)
-    return numbers.astype(datatype.numpy)
+    return _stored(np.random.default_rng([seed, rank]).standard_normal(elements), datatype)
 
 
 def bits(array: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ AREA = 128 << 20  # bytes of data; more than any cache
 BYTE = 0x3C  # repeated, a number of ordinary size in every type
 REPETITIONS = 3  # one after the other, in each round
 ROUNDS = 8  # over all kernels; the best counts, as others use the machine, too, and its clock changes
+WIDEST = max(entry.widening for entry in DATATYPES)
 ROWS = {FINISH: "FINISH", WIDEN: "WIDEN", NARROW: "NARROW"}
 
 
@@ -54,13 +55,13 @@ def _best(run: Callable[[], None]) -> float:
 
 
 class Bench:
-    """Memory for accumulators, twice as wide as the data, and for data.
+    """Memory for accumulators, as wide as f32 of the smallest elements, and for data.
 
     `speeds`: the best so far, in GB/s, by row (None: memcpy), code of the type, and whether the segment is cached.
     """
 
     def __init__(self) -> None:
-        self.accumulators, self.data = np.full(2 * AREA, BYTE, np.uint8), np.full(AREA, BYTE, np.uint8)
+        self.accumulators, self.data = np.full(WIDEST * AREA, BYTE, np.uint8), np.full(AREA, BYTE, np.uint8)
         self.divisor = np.array([3], np.int64)
         self.speeds: defaultdict[tuple[int | None, int, bool], float] = defaultdict(float)
 
@@ -87,10 +88,10 @@ class Bench:
         """Speed of the kernel of a place in the table."""
         kernel = KERNELS[row, datatype.code]
         count = SEGMENT // datatype.itemsize
-        in_f32 = datatype.family == Family.SMALL_FLOAT and row not in (Op.MIN, Op.MAX)
+        widening = 1 if row in (Op.MIN, Op.MAX) else datatype.widening
         data = self.divisor if row == FINISH else self.data
         arguments = [kernel_addresses()[kernel], self.accumulators.ctypes.data, data.ctypes.data]
-        strides = [0, 0] if cached else [SEGMENT * (1 + in_f32), 0 if row in ROWS else SEGMENT]
+        strides = [0, 0] if cached else [SEGMENT * widening, 0 if row in ROWS else SEGMENT]
         words = [np.uint64(word) for word in (*arguments, *strides)]
         return _best(lambda: _run_kernel(*words, AREA // SEGMENT, count))
 

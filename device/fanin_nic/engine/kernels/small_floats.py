@@ -1,4 +1,4 @@
-"""Kernels of f16 and bf16, which are computed in f32.
+"""Kernels of the small floats, f16 and bf16, which are computed in f32.
 
 SUM, PROD and MEAN take an accumulator of f32 and data of the small type. WIDEN makes the accumulator f32, in place,
 before the second contribution; NARROW rounds it back once, at the device's output. MIN and MAX round nothing and work
@@ -17,6 +17,7 @@ from fanin_wire.abi import DType, Op
 
 F16 = Format(types.int16, 0x7C00, 0x7E00)
 BF16 = Format(types.int16, 0x7F80, 0x7FC0)
+BITS = {8: types.uint8, 16: types.uint16}  # in which the elements are stored, by their width
 
 
 def _sum(widen):
@@ -75,11 +76,12 @@ def small_float_kernels(finish: int, widen: int, narrow: int) -> dict[tuple[int,
     """Kernels by (row, dtype); the arguments are the rows of MEAN's division, WIDEN and NARROW."""
     kernels = {}
     for dtype, (form, to_f32, from_f32) in SMALL_FLOATS.items():
-        kernels[Op.SUM, dtype] = kernels[Op.MEAN, dtype] = Kernel(_sum(to_f32), types.float32, types.uint16)
-        kernels[Op.PROD, dtype] = Kernel(_product(to_f32), types.float32, types.uint16)
+        bits = BITS[form.integer.bitwidth]
+        kernels[Op.SUM, dtype] = kernels[Op.MEAN, dtype] = Kernel(_sum(to_f32), types.float32, bits)
+        kernels[Op.PROD, dtype] = Kernel(_product(to_f32), types.float32, bits)
         kernels[Op.MIN, dtype] = Kernel(extreme(form, largest=False), form.integer, form.integer)
         kernels[Op.MAX, dtype] = Kernel(extreme(form, largest=True), form.integer, form.integer)
         kernels[finish, dtype] = DIVIDE_F32
-        kernels[widen, dtype] = Kernel(_widen(to_f32), types.uint16, types.uint16)
-        kernels[narrow, dtype] = Kernel(_narrow(from_f32, form.nan), types.uint16, types.uint16)
+        kernels[widen, dtype] = Kernel(_widen(to_f32), bits, bits)
+        kernels[narrow, dtype] = Kernel(_narrow(from_f32, form.nan), bits, bits)
     return kernels

@@ -6,7 +6,7 @@ from fanin_nic.engine.jobs.missing_scope import scope_below
 from fanin_nic.engine.records.accessors import U64, bit_of
 from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import Upward
-from fanin_nic.engine.slots.arithmetic import WIDE, itemsize, travels_wide
+from fanin_nic.engine.slots.arithmetic import WIDE, WIDE_ITEM, itemsize, travels_wide
 from fanin_nic.engine.slots.contribution import (
     EARLY,
     HAS_DATA,
@@ -58,4 +58,4 @@ def note_result(slot, header):
 @internal
 def message_bytes(e, header, wide):
     """Bytes of the message that the payload of a packet holds, in the type of the message."""
-    return U64(header.length) // U64(4) * itemsize(e, header.dtype) if wide else U64(header.length)
+    return U64(header.length) // WIDE_ITEM * itemsize(e, header.dtype) if wide else U64(header.length)

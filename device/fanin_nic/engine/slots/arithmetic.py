@@ -1,7 +1,7 @@
 """Arithmetic on slots: the kernel for an op and a type, and the form in which a slot holds its numbers.
 
-f16 and bf16 are computed in f32. The second contribution widens the slot (flag WIDE of the slot). The slot is rounded
-when it leaves the device or, in a job with WIDE partials, once in the completing device.
+Small floats (f16, bf16) are computed in f32. The second contribution widens the slot (flag WIDE of the slot). The slot
+is rounded when it leaves the device or, in a job with WIDE partials, once in the completing device.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from fanin_nic.engine.records.tables import ENGINE, SLOT
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, call_kernel, load_u64
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op
+from fanin_wire.datatypes import WIDE_BYTES
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
+from fanin_wire.operations import OPERATIONS
 
 WIDE = int(Flag.WIDE)
 CLASS_ALL = int(ContributorClass.ALL)
 JOB_WIDE = int(
     JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE
 )  # rounding at each node would make the result depend on the shape
-SUM, PROD, MEAN = int(Op.SUM), int(Op.PROD), int(Op.MEAN)
+MEAN, ROUNDING = int(Op.MEAN), tuple(entry.code for entry in OPERATIONS if entry.rounds)
 F32 = int(DType.F32)
+WIDE_ITEM = U64(WIDE_BYTES)
 LAST_OP = int(max(Op))
 CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
 
@@ -53,7 +56,7 @@ def itemsize(e, dtype):
 @internal
 def is_computed_wide(e, op, dtype):
     """Whether sums of a type are kept in f32."""
-    return op in (SUM, PROD, MEAN) and dtype < MAX_DTYPES and kernel_address(e, WIDEN, dtype) != ZERO
+    return op in ROUNDING and dtype < MAX_DTYPES and kernel_address(e, WIDEN, dtype) != ZERO
 
 
 @internal
@@ -117,11 +120,11 @@ def settle_result(e, slot, target, shared):
 @internal
 def payload_bytes(e, slot):
     """Bytes of the payload of a slot in its present form."""
-    return elements_of(e, slot) * U64(4) if slot.flags & WIDE else U64(slot.length)
+    return elements_of(e, slot) * WIDE_ITEM if slot.flags & WIDE else U64(slot.length)
 
 
 @internal
 def segment_bytes(e, job, chunk, op, dtype, contributors):
-    """Bytes of the message in a full segment: the chunk of its request, or half of it if partials are sent as f32 of
-    half as wide elements."""
-    return U64(chunk) // (U64(2) if travels_wide(e, job, op, dtype, contributors) else U64(1))
+    """Bytes of the message in a full segment: the chunk of its request, or less if partials are sent as f32 of smaller
+    elements, which then fill the chunk."""
+    return U64(chunk) // (WIDE_ITEM // itemsize(e, dtype) if travels_wide(e, job, op, dtype, contributors) else U64(1))

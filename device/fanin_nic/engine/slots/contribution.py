@@ -26,7 +26,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.geometry import entry_of, source_of
 from fanin_nic.engine.records.tables import Counter, Upward
-from fanin_nic.engine.slots.arithmetic import WIDE, accumulate, itemsize, travels_wide
+from fanin_nic.engine.slots.arithmetic import WIDE, WIDE_ITEM, accumulate, itemsize, travels_wide
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits, lowest_bit
 from fanin_wire.abi import ContributorClass, JobFlag
@@ -135,7 +135,7 @@ def fold(e, job, slot, address, wide):
 @internal
 def contribution_bytes(e, slot, wide):
     """Bytes of a contribution in the form in which it comes."""
-    return U64(slot.length) // itemsize(e, slot.dtype) * U64(4) if wide else U64(slot.length)
+    return U64(slot.length) // itemsize(e, slot.dtype) * WIDE_ITEM if wide else U64(slot.length)
 
 
 @internal

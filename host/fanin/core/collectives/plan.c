@@ -133,10 +133,9 @@ static struct piece piece_of(struct collective_side side, const struct run *run,
 /* Bytes of the message in a segment. */
 static uint32_t segment_length(const struct terms *terms, const struct message *message)
 {
-    int widens = terms->wide && message->row->contributors == FANIN_CLASS_ALL &&
-                 fanin_dtypes[message->dtype].widens >> message->op & 1;
+    int wide = terms->wide && message->row->contributors == FANIN_CLASS_ALL;
 
-    return widens ? terms->chunk / 2 : terms->chunk;
+    return fanin_segment_bytes(terms->chunk, wide, message->op, message->dtype);
 }
 
 uint32_t fanin_count_positions(const struct terms *terms, const struct message *message, const struct run *run)

@@ -72,10 +72,9 @@ static enum fanin_status check_addresses(const struct fanin_wqe *wqe)
 /* Bytes of the message in a segment. */
 static uint64_t segment_of(const struct fanin_join *join, const struct fanin_wqe *wqe)
 {
-    int widens = join->flags & WIDE && wqe->contributors == FANIN_CLASS_ALL &&
-                 fanin_dtypes[wqe->dtype].widens >> wqe->op & 1;
+    int wide = join->flags & WIDE && wqe->contributors == FANIN_CLASS_ALL;
 
-    return widens ? wqe->chunk / 2 : wqe->chunk;
+    return fanin_segment_bytes(wqe->chunk, wide, wqe->op, wqe->dtype);
 }
 
 static enum fanin_status check_segments(const struct fanin_wqe *wqe, uint64_t segment)

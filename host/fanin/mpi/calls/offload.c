@@ -42,14 +42,14 @@ static uint64_t size_of(handle type)
     return shim_is_usable(type) && !pmpi.Type_size(type, &size) && size > 0 ? (uint64_t)size : 0;
 }
 
-/* Whether the bits of a result depend on the order in which the data of ranks are added or multiplied. */
+/* Whether the bits of a result depend on the order in which the data of ranks are added or multiplied. They do not where
+ * the elements are integers, which alone have bitwise ops. */
 static int has_order(const struct decoded_call *decoded)
 {
-    enum fanin_dtype dtype = decoded->operation.dtype;
-    int is_float = dtype == FANIN_DTYPE_F32 || dtype == FANIN_DTYPE_F64 || dtype == FANIN_DTYPE_F16 ||
-                   dtype == FANIN_DTYPE_BF16 || dtype == FANIN_DTYPE_C64 || dtype == FANIN_DTYPE_C128;
+    const struct fanin_operation *operation = &decoded->operation;
 
-    return is_float && (decoded->operation.op == FANIN_OP_SUM || decoded->operation.op == FANIN_OP_PROD);
+    return (operation->op == FANIN_OP_SUM || operation->op == FANIN_OP_PROD) &&
+           !fanin_is_supported(FANIN_OP_BAND, operation->dtype);
 }
 
 /* Whether a call makes its communicator worth a job. */

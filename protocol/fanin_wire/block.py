@@ -1,0 +1,14 @@
+"""The lines of a file that are made from the definitions: they stand between two lines of comment."""
+
+from __future__ import annotations
+
+import re
+
+
+def with_block(text: str, begin: str, end: str, lines: str) -> str:
+    """`text` with `lines` between the lines `begin` and `end`. ValueError unless there is one such place."""
+    block = re.compile(rf"(?<=^{re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.M | re.S)
+    replaced, places = block.subn(lambda _: lines, text)
+    if places != 1:
+        raise ValueError(f"there are no lines between `{begin}` and `{end}`")
+    return replaced
