@@ -123,7 +123,7 @@ enum fanin_wqe_flags {
 
 /* How the devices of a job compute (JOIN, CONFIG). */
 enum fanin_job_flags {
-    FANIN_JOB_WIDE = 1,               /* f16 and bf16 partials travel as f32 */
+    FANIN_JOB_WIDE = 1,               /* partials of small floats travel as f32 */
     FANIN_JOB_REPRODUCIBLE_RUN = 2,   /* fold in ascending bit order */
     FANIN_JOB_REPRODUCIBLE_SHAPE = 4, /* the same, and a ring that starts at node 0 */
     FANIN_JOB_FIXED_START = 8         /* this ring starts all segments at node 0; set for each device, not the whole job */

@@ -154,7 +154,7 @@ local HEADERS = {
 local FLAGS = {
   { name = "has_data", mask = 0x1, text = "the payload is the segment's data" },
   { name = "wants_result", mask = 0x2, text = "CONTRIBUTION: the sender wants the data of the result" },
-  { name = "wide", mask = 0x4, text = "the payload of an f16 or bf16 segment is f32" },
+  { name = "wide", mask = 0x4, text = "the payload of a segment of small floats is f32" },
   { name = "hears_group", mask = 0x8, text = "CONTRIBUTION of a tree: the sender hears the multicast group of its parent" },
   { name = "early", mask = 0x10, text = "the data go ahead of the result" },
 }

@@ -16,6 +16,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "protocol/fanin_wire/SPEC.md": tables.with_tables,
     "protocol/fanin_wire/fanin.lua": lua_tables.with_tables,
     "docs/errors.md": tables.with_tables,
+    "docs/nccl-ucc.md": tables.with_datatypes,
 }
 # Files that are made as a whole
 WHOLE: dict[str, Callable[[], str]] = {

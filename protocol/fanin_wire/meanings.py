@@ -141,7 +141,7 @@ OPCODE_MEANINGS: dict[Opcode, tuple[str, str, str]] = {
 FLAG_MEANINGS = {
     "HAS_DATA": "the payload is the segment's data",
     "WANTS_RESULT": "CONTRIBUTION: the sender wants the data of the result",
-    "WIDE": "the payload of an f16 or bf16 segment is f32",
+    "WIDE": "the payload of a segment of small floats is f32",
     "HEARS_GROUP": "CONTRIBUTION of a tree: the sender hears the multicast group of its parent (section 7.4)",
     "EARLY": "the data go ahead of the result (section 7.5)",
 }

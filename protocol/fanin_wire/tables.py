@@ -8,8 +8,10 @@ import functools
 import re
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
 from fanin_wire import abi, fields
-from fanin_wire.datatypes import DATATYPES
+from fanin_wire.datatypes import DATATYPES, DataType, Family
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Field, Flag, Opcode
 from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS, HEADERS, OPCODE_MEANINGS
 from fanin_wire.operations import OPERATIONS
@@ -63,11 +65,28 @@ def operation_table() -> str:
 
 def datatype_table() -> str:
     """Table of the element types."""
-    rows = [(entry.code, entry.name, entry.itemsize, entry.family, entry.numpy_name) for entry in DATATYPES]
+    rows = [
+        (entry.code, entry.name, entry.itemsize, entry.family, entry.numpy_name, _nan(entry)) for entry in DATATYPES
+    ]
     return _markdown(
-        ("code", "dtype", "bytes", "family", "numpy"),
-        [(0, "none", 1, "", "plain bytes, which are not computed with"), *rows],
+        ("code", "dtype", "bytes", "family", "numpy", "NaN"),
+        [(0, "none", 1, "", "plain bytes, which are not computed with", ""), *rows],
     )
+
+
+def _nan(datatype: DataType) -> str:
+    """The bits of the canonical NaN of a float."""
+    if datatype.family not in (Family.FLOAT, Family.SMALL_FLOAT):
+        return ""
+    nan = datatype.encode(np.full(1, np.nan, np.float32 if datatype.family == Family.SMALL_FLOAT else datatype.numpy))
+    return f"0x{int(nan.view(f'u{nan.itemsize}')[0]):x}"
+
+
+def with_datatypes(text: str) -> str:
+    """The page of NCCL and UCC with the row of the types of each, in this order."""
+    by_library = ([row.name for row in DATATYPES if row.nccl], [row.name for row in DATATYPES if row.sharp])
+    rows = iter([f"| datatypes | {', '.join(names)} |" for names in by_library])
+    return re.sub(r"^\| datatypes \| .*$", lambda _: next(rows), text, flags=re.M)
 
 
 def status_table() -> str:

@@ -48,6 +48,6 @@ OPCODES = {row[1]: int(row[0], 0) for row in rows("opcodes")}
 STATUS = {row[1]: int(row[0]) for row in rows("status")}
 FLAGS = {row[1]: int(row[0], 0) for row in rows("flags")}
 OPERATIONS = {int(code): (name, families.split(", ")) for code, name, _, families in rows("operations")}
-TYPES = {int(code): (name, int(size), family) for code, name, size, family, _ in rows("data types")}
+TYPES = {int(code): (name, int(size), family) for code, name, size, family, *_ in rows("data types")}
 NONE, ONE, ALL = range(3)  # contributor classes: the row "class" of the table of flags
 CLASS_SHIFT = 5

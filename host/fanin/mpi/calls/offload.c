@@ -42,7 +42,7 @@ static uint64_t size_of(handle type)
     return shim_is_usable(type) && !pmpi.Type_size(type, &size) && size > 0 ? (uint64_t)size : 0;
 }
 
-/* Whether the bits of a result depend on the order in which the data of ranks are added or multiplied. They do not where
+/* Whether the bits of a result depend on the order in which the data of ranks are added or multiplied. They do not if
  * the elements are integers, which alone have bitwise ops. */
 static int has_order(const struct decoded_call *decoded)
 {
