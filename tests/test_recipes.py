@@ -171,7 +171,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def tested(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def pytest_in(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return run(tree, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options)
 
 
@@ -186,7 +186,7 @@ def test_the_recipe_names_the_places(section: str) -> None:
 
 def test_the_tests_that_ask_for_them_pass(tree: Path) -> None:
     for tests in (TESTS, TEST_OF_KERNELS):
-        done = tested(tree, *tests)
+        done = pytest_in(tree, *tests)
         assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert "arithmetic/bxnor" in (tree / "docs/conformance.md").read_text()
     assert "FANIN_DTYPE_F8E5M2 = 21" in (tree / "protocol/fanin_wire/abi.h").read_text()
@@ -199,7 +199,7 @@ def test_a_place_that_is_left_out_is_found(tree: Path, place: str) -> None:
     performed = {name: (tree / name).read_text() for name in names}
     for name in names:
         shutil.copy(ROOT / name, tree / name)
-    done = tested(tree, "-x", *TESTS)
+    done = pytest_in(tree, "-x", *TESTS)
     for name, text in performed.items():
         (tree / name).write_text(text)
     assert done.returncode == 1, done.stdout[-8000:]
