@@ -202,7 +202,6 @@ lint: $(VENV)/.tested
 
 tables: $(VENV)/.installed
 	@$(BIN)/python -m fanin_wire.generate
-	@$(BIN)/python -m fanin_conform.coverage docs/conformance.md
 
 docs: $(VENV)/.documented
 	@NO_MKDOCS_2_WARNING=1 $(PROGRESS) "building the site" $(BIN)/mkdocs build --strict --quiet

@@ -4,8 +4,6 @@ Both are performed in a copy of the tree, for BXNOR and the 8-bit float e5m2; th
 pass. Of device code the kernels are compiled, and no more. The Verilog is left out, as its profile may.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -30,7 +28,7 @@ TESTS = (
     "tests/tools/test_exact_data.py",
     "tests/conformance/test_values.py",
     "tests/conformance/test_reference.py::test_it_computes_what_the_oracle_does",
-    "tests/conformance/test_suite.py::test_the_page_has_the_table",
+    "tests/conformance/test_reference.py::test_it_passes_in_this_process",
 )
 TEST_OF_KERNELS = ("tests/engine/test_kernels.py", "-m", "not deep", "-k", "BXNOR or f8e5m2")
 OPERATIONS, DATATYPES = "protocol/fanin_wire/operations.py", "protocol/fanin_wire/datatypes.py"
@@ -165,9 +163,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(ROOT / name, copy / name)
     for edits, _ in RECIPES.values():
         perform(copy, edits)
-    for command in (["fanin_wire.generate"], ["fanin_conform.coverage", "docs/conformance.md"]):
-        done = run(copy, sys.executable, "-m", *command)
-        assert done.returncode == 0, done.stderr
+    done = run(copy, sys.executable, "-m", "fanin_wire.generate")
+    assert done.returncode == 0, done.stderr
     return copy
 
 
@@ -188,7 +185,10 @@ def test_the_tests_that_ask_for_them_pass(tree: Path) -> None:
     for tests in (TESTS, TEST_OF_KERNELS):
         done = pytest_in(tree, *tests)
         assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    assert "arithmetic/bxnor" in (tree / "docs/conformance.md").read_text()
+    assert (
+        "| 14 | BXNOR | each bit: 1 where both are equal | integer |"
+        in (tree / "protocol/fanin_wire/SPEC.md").read_text()
+    )
     assert "FANIN_DTYPE_F8E5M2 = 21" in (tree / "protocol/fanin_wire/abi.h").read_text()
     assert "[NCCL_FLOAT8_E5M2] = FANIN_DTYPE_F8E5M2," in (tree / "host/fanin/nccl_lib/names.h").read_text()
 

@@ -3,9 +3,11 @@
 import pytest
 
 from fanin_wire import abi
-from fanin_wire.abi import Status
+from fanin_wire.abi import DType, Op, Status
 from fanin_wire.fields import Flag, Opcode
 from tests.engine.rig import ONE, SLOTS, SwitchRig, f32
+
+NO_OP, NO_TYPE = int(max(Op)) + 1, int(max(DType)) + 1
 
 
 def test_second_data_of_a_one_position_is_a_mismatch() -> None:
@@ -16,7 +18,7 @@ def test_second_data_of_a_one_position_is_a_mismatch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "dtype"), [(0, 1), (14, 1), (21, 11), (23, 1), (200, 1), (6, 1), (1, 0), (1, 21), (1, 255), (4, 255)]
+    ("op", "dtype"), [(0, 1), (NO_OP, 1), (21, 11), (23, 1), (200, 1), (6, 1), (1, 0), (1, NO_TYPE), (1, 255), (4, 255)]
 )
 def test_data_that_no_kernel_computes_is_dropped(op: int, dtype: int) -> None:
     rig = SwitchRig()

@@ -1,7 +1,5 @@
 """The table of kernels has one for each operation and type that makes sense, and room for all. Nothing is compiled."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.kernels import FINISH, NARROW, WIDEN, itemsize_table
 from fanin_nic.engine.kernels.table import KERNELS, MAX_DTYPES, MAX_OPS
 from fanin_wire.datatypes import DATATYPES, Family

@@ -11,11 +11,11 @@ from tests.engine.rig import CHUNK, JID, LIMITS, MILLISECOND, SLOTS, NicRig, f32
 BAD = [
     ({"contributors": 3}, Status.NOT_SUPPORTED),
     ({"op": 0}, Status.NOT_SUPPORTED),
-    ({"op": 15}, Status.NOT_SUPPORTED),
+    ({"op": max(abi.Op) + 1}, Status.NOT_SUPPORTED),
     ({"op": 6}, Status.NOT_SUPPORTED),
     ({"op": 255}, Status.NOT_SUPPORTED),
     ({"dtype": 0}, Status.NOT_SUPPORTED),
-    ({"dtype": 40}, Status.NOT_SUPPORTED),
+    ({"dtype": max(abi.DType) + 1}, Status.NOT_SUPPORTED),
     ({"jid": JID + 1}, Status.INVALID_REQUEST),
     ({"chunk": 128}, Status.INVALID_REQUEST),
     ({"chunk": 48}, Status.INVALID_REQUEST),

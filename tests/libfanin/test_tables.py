@@ -1,6 +1,5 @@
 """The tables of the driver in C equal the definitions in fanin_wire."""
 
-
 import pytest
 
 from fanin.driver import ffi, library

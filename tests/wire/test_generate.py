@@ -1,7 +1,5 @@
 """What is made from the definitions is what they say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

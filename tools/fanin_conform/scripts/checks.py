@@ -3,8 +3,10 @@
 from fanin_conform.job import DATA, ONE, WANTS, Job, f32
 from fanin_conform.script import script
 from fanin_conform.tester import Tester
-from fanin_wire.abi import Status
+from fanin_wire.abi import DType, Op, Status
 from fanin_wire.fields import Opcode
+
+NO_OP, NO_TYPE = int(max(Op)) + 1, int(max(DType)) + 1
 
 
 def half(tester: Tester) -> Job:
@@ -74,7 +76,7 @@ def a_wrong_slot_class_or_length(tester: Tester) -> None:
 def operations_that_there_are_not(tester: Tester) -> None:
     """An op or type that no device computes, or an op that does not take the type, is dropped."""
     job = half(tester)
-    for op, dtype in ((0, 1), (14, 1), (255, 1), (1, 0), (1, 21), (9, 1), (1, 13), (12, 1), (2, 14)):
+    for op, dtype in ((0, 1), (NO_OP, 1), (255, 1), (1, 0), (1, NO_TYPE), (9, 1), (1, 13), (12, 1), (2, 14)):
         job.contribute(1, 0, f32(9), op=op, dtype=dtype)
     tester.nothing("5-21")
     completes(tester, job)
@@ -84,7 +86,7 @@ def operations_that_there_are_not(tester: Tester) -> None:
 def bytes_are_not_computed_with(tester: Tester) -> None:
     """Data of dtype 0 that are of class ALL, with an op or without, are dropped; those of class ONE are taken."""
     job = half(tester)
-    for op in range(14):
+    for op in range(NO_OP):
         job.contribute(1, 0, b"bytes", op=op, dtype=0)
     tester.nothing("12-34")
     completes(tester, job)
