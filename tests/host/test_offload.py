@@ -163,7 +163,7 @@ BENT = [
     ("f8", lambda a, b: 0.0, "a float"),
     ("f8", lambda a, b: np.float64(0), "a float64"),
     ("f8", lambda a, b: np.ones(7), r"an array of shape \(7,\) and type float64"),
-    ("i8", lambda a, b: a / b, r"an array of shape \(3,\) and type float64, of two arrays of .* type int64"),
+    ("i8", lambda a, b: a / b, r"an array of shape \(3,\) and type float64 for two arrays of .* type int64"),
     ("i8", np.equal, r"an array of shape \(3,\) and type bool"),
 ]
 
