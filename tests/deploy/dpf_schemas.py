@@ -5,8 +5,6 @@ of a checkout of https://github.com/NVIDIA/doca-platform, VERSION its tag. Left 
 and rules in CEL, and the kinds that `deploy/dpf` does not use. No package of an index has these CRDs.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

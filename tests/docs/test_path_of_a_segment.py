@@ -4,8 +4,6 @@ Each function stands in the file of its row, and is named by a function in its r
 others: the program, the main program of a device, a table of addresses.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache
