@@ -1,7 +1,5 @@
 """Campaigns of a schedule fuzzer: many seeds in several processes, for a time or for a number of them."""
 
-from __future__ import annotations
-
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator

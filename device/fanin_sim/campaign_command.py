@@ -5,8 +5,6 @@ Prints the tally as JSON. The exit code is 1 if anything was violated. Tests of 
 `fanin sim` prints tables for people.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Sequence

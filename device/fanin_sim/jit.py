@@ -5,8 +5,6 @@ notices a change of a function's own file only, so the name of the simulator's c
 files that are compiled.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A running device: its parts, its loop, its end."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import logging

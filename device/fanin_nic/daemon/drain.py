@@ -5,8 +5,6 @@ of its job), and a queue pair of ordinary traffic. A job of which a member has j
 Record 0068 (docs/decisions) says why a signal begins it, and why it is never taken back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

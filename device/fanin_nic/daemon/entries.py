@@ -3,8 +3,6 @@
 The list is what `precompile` has compiled or loaded in this process, so there is no second one to keep.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from importlib import import_module

@@ -1,7 +1,5 @@
 """The log of jobs: by which way each one runs, and why it has ended before its time."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 

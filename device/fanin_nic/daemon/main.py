@@ -1,7 +1,5 @@
 """The programs `fanin-nic` and `fanin-switch`."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import signal

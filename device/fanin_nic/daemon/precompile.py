@@ -5,8 +5,6 @@ takes about as long as all the rest. Where there is a second core, a process of 
 Of several processes that begin at the same time the first one compiles, and the others load what it leaves.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The log of packets that could not be sent. A counter grows in silence; an administrator reads the log."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import time

@@ -4,8 +4,6 @@ A datagram of lines NAME=VALUE to the UNIX socket that $NOTIFY_SOCKET names; "@"
 abstract name begins. Without the variable nobody wants to know.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

@@ -1,7 +1,5 @@
 """The settings of a device in a file: TOML with the fields of DeviceSettings, as /etc/fanin/NAME.toml of a service."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

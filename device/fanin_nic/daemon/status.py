@@ -1,7 +1,5 @@
 """The STATUS of a device."""
 
-from __future__ import annotations
-
 import functools
 import operator
 import os

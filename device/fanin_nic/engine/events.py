@@ -5,8 +5,6 @@ code behind it is compiled once for all callers. `can_post` and `fail_write` tak
 drivers call them between events.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs import leave as leaving
 from fanin_nic.engine.jobs.join import join as join_job
 from fanin_nic.engine.jobs.lost_device import abort_naming

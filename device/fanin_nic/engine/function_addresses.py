@@ -3,8 +3,6 @@
 They are C functions. Their addresses stand in the arena, beside those of the kernels.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

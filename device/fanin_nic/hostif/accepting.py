@@ -1,7 +1,5 @@
 """Accepting connections without ever being kept awake by one that can not be had."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -4,8 +4,6 @@ A client may write the memory of the ring. What is written there is only ever wr
 Record 0058 (docs/decisions) says why an arrival is only a hint, and why the rings are this small.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint32, uint64
 

@@ -1,7 +1,5 @@
 """A client: its control region, registered memory and queues, and the requests that it may send."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os

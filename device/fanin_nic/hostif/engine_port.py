@@ -1,8 +1,6 @@
 """The interface of the control server to the engine. The daemon implements it with the compiled engine, tests with a
 model."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The UNIX socket at which clients find the device."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

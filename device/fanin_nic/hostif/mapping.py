@@ -1,8 +1,6 @@
 """Memory shared with a client: the control region, which the device makes, and the regions that the client
 registers."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import mmap

@@ -1,8 +1,6 @@
 """Messages of the control socket: strict reading of requests, and replies. Any input leads to a record, Refused or
 Malformed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

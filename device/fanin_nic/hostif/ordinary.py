@@ -1,7 +1,5 @@
 """The ordinary traffic of one client: its queue pairs, shared queues and regions, and the requests about them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -4,8 +4,6 @@ The client can write the memory of the rings. So a WQE is copied out before it i
 right make a ring look empty: a client that scribbles harms its own queues only.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint32, uint64
 

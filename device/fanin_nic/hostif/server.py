@@ -7,8 +7,6 @@ device from its data. The daemon polls two descriptors beside its network socket
 wakes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

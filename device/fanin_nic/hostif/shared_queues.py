@@ -1,7 +1,5 @@
 """The shared receive queues of one client, by its numbers, and which of its queue pairs receive from them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.hostif.engine_port import NoResources, Refused

@@ -1,7 +1,5 @@
 """What the control server needs of whoever records what the device does."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import numpy as np

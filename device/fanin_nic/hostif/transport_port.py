@@ -1,7 +1,5 @@
 """The interface of the control server to the transport of ordinary traffic. The daemon implements it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 from fanin_wire.abi import Service

@@ -9,8 +9,6 @@ user: what it lacks is then compiled in each process and not kept.
 Record 0094 (docs/decisions) says who shares it, and why.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -5,8 +5,6 @@ address `header`; `encode_header(header, packet)` writes them back. `decoder` an
 and record. None of them checks anything: the caller has made sure that the bytes are there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

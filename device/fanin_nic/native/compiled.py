@@ -1,7 +1,5 @@
 """The decorators of compiled device code. Its machine code is cached (`cache`)."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os

@@ -1,7 +1,5 @@
 """The CPU that machine code is made for."""
 
-from __future__ import annotations
-
 import functools
 
 from numba import config

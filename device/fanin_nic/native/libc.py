@@ -4,8 +4,6 @@ All of them return -1 on failure and leave the reason in `errno()`. They are sym
 because numba can cache only code without addresses of this process. Structures are passed by address.
 """
 
-from __future__ import annotations
-
 import errno as errno_names
 import platform
 import time

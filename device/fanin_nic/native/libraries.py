@@ -7,8 +7,6 @@ the code of all functions below it, each once, and is optimised and turned into 
 Record 0094 (docs/decisions) has the times, and the conventions of all compiled code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

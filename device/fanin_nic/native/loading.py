@@ -6,8 +6,6 @@ is not in the cache. Only functions of arrays need the second: it counts their r
 Record 0094 (docs/decisions): what else a start leaves out.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import llvmlite.binding as llvm

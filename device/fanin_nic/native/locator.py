@@ -3,8 +3,6 @@
 So every copy of the same sources (another checkout, an environment made anew) finds what one of them has compiled.
 """
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -5,8 +5,6 @@ takes and passes records by reference. Records must come from an accessor made b
 value of a compiled function (numba would copy it).
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

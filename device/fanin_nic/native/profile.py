@@ -4,8 +4,6 @@
 0: then nothing is done, and the clock is not read. Reading it costs some 20 ns, which the stages pay.
 """
 
-from __future__ import annotations
-
 import enum
 import time
 

@@ -4,8 +4,6 @@ As the functions of `memory`, but for Python, which gives addresses and values a
 Record 0063 (docs/decisions) says why, and what stating every order has found.
 """
 
-from __future__ import annotations
-
 from numba import types, uint32, uint64
 
 from fanin_nic.native import memory

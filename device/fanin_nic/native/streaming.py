@@ -6,8 +6,6 @@ Other cores see it out of order: call `full_fence` before storing that the data 
 Record 0023 (docs/decisions): from which length on this pays, and why not for results in place.
 """
 
-from __future__ import annotations
-
 from llvmlite import ir
 from numba import types, uint64
 from numba.core import cgutils

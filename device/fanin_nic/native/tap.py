@@ -8,8 +8,6 @@ The reader is not trusted: all places come from the TAP record, which it can not
 Record 0069 (docs/decisions): why taps are rings in memory, and what they cost.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint32, uint64
 

@@ -8,8 +8,6 @@ that one too, if this processor has all it needs: numba looks code up by the pro
 what is there. Otherwise this processor's own name stands, and its code is compiled when it first runs.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import platform

@@ -8,8 +8,6 @@ The register is linear in its first value: begun with another state, it differs 
 are, by `crc_multiply(difference of the states, crc_power(length))`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint32, uint64
 

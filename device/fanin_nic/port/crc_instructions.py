@@ -4,8 +4,6 @@ They continue a register, which is neither inverted before nor after, as all of 
 the processor lacks them: only a processor with ARM_CRC may compile this.
 """
 
-from __future__ import annotations
-
 from llvmlite import ir
 from numba import types, uint32, uint64
 from numba.core import cgutils

@@ -4,8 +4,6 @@ Members named `..._table` are addresses of arrays of the record named beside the
 host byte order unless said otherwise.
 """
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

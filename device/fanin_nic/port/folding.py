@@ -5,8 +5,6 @@ it is multiplied by x^D modulo the polynomial, which takes two carry-less produc
 Several accumulators run side by side, and a vector register holds up to four of them (`vpclmulqdq`).
 """
 
-from __future__ import annotations
-
 import functools
 
 from llvmlite import ir

@@ -5,8 +5,6 @@ each lane (classic BPF) takes the packets of that lane before anything is copied
 dropped there.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 

@@ -8,8 +8,6 @@ sender nor to the receiver. DF is set, so the identification is known.
 The result is the number whose four bytes follow the packet in little-endian order.
 """
 
-from __future__ import annotations
-
 import zlib
 
 from numba import int64, uint32, uint64

@@ -9,8 +9,6 @@ x^8 for each byte behind them. Divided by both, it must be a polynomial of 16 bi
 Record 0057 (docs/decisions) says what this costs in certainty.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64, uint32, uint64
 

@@ -1,7 +1,5 @@
 """Network interfaces of this machine: which one has an address, and how long a packet it carries."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import ipaddress

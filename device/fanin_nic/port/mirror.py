@@ -4,8 +4,6 @@ A packet that the port drops says why (Drop); one that the port takes, the loop 
 drops it (daemon.loop.tapped). The receiver of a super-packet, as its sender, knows the place of each packet in it.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled

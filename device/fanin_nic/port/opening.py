@@ -1,7 +1,5 @@
 """The ports of a device, of the kind that its settings name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fanin_nic.port.interfaces import interface_of

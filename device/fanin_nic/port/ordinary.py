@@ -10,8 +10,6 @@ memory that is being sent changes no checksum. A packet that can not be sent is 
 `transmit`: the transport deals with loss.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled

@@ -6,8 +6,6 @@ over the payload: two multiplications, whatever its length. That holds within on
 change. (If it does, the receiver drops the packet and asks for it again.)
 """
 
-from __future__ import annotations
-
 from numba import uint32, uint64
 
 from fanin_nic.native.compiled import compiled

@@ -1,7 +1,5 @@
 """The table of other devices, found by IPv4 address: a hash table that only grows."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.compiled import compiled

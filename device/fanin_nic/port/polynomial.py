@@ -5,8 +5,6 @@ highest coefficient, as bits travel on Ethernet. The method is Gopal et al., "Fa
 Polynomials Using PCLMULQDQ Instruction", Intel 2009.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 DEGREE = 32

@@ -1,7 +1,5 @@
 """A port as an object of Python: what all kinds have."""
 
-from __future__ import annotations
-
 import errno
 import ipaddress
 from abc import ABC, abstractmethod

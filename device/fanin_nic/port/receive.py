@@ -5,8 +5,6 @@ table.
 buffers of the port until the next call.
 """
 
-from __future__ import annotations
-
 import socket
 
 from numba import int64, uint32, uint64

@@ -5,8 +5,6 @@ few instructions reads the lane from the packet. It sees the UDP payload, of a s
 All packets of a super-packet come from one lane of the sender, and so belong to one lane.
 """
 
-from __future__ import annotations
-
 import ctypes
 import socket
 import struct

@@ -4,8 +4,6 @@ Its pieces, for the iovec:  header 0 | payload 0 | padding 0, ICRC 0, header 1 |
 The small pieces lie one after the other in the frame of the message. The payloads stay where they are.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint32, uint64
 
 from fanin_nic.engine.records.actions import ACTION

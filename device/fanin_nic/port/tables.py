@@ -1,7 +1,5 @@
 """The memory of the tables of a port: allocated once, linked by address, filled with what never changes."""
 
-from __future__ import annotations
-
 import socket
 
 import numpy as np

@@ -4,8 +4,6 @@
 that can not be sent is dropped and counted by reason, never an error: the recovery of the engine deals with loss.
 """
 
-from __future__ import annotations
-
 import errno as errno_names
 import socket
 

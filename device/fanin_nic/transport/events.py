@@ -4,8 +4,6 @@
 code behind it is compiled once for all callers.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at

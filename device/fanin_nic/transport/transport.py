@@ -10,8 +10,6 @@ class. Both run the same machine code. What programs ask for seldom (queue pairs
 Record 0057 (docs/decisions) says why ordinary traffic has an engine of its own.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@
 one device works at a time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.engine import events

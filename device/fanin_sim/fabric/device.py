@@ -1,7 +1,5 @@
 """A simulated device: an engine, and a driver that executes its actions in virtual time."""
 
-from __future__ import annotations
-
 import ctypes
 import ipaddress
 from collections import defaultdict

@@ -4,8 +4,6 @@ I3: no slot serves two positions. The position of a slot is congruent to the slo
     number of slots in use never exceeds the lease, and the device's count of them is right.
 """
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

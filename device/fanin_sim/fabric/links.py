@@ -5,8 +5,6 @@ start of frame, Ethernet header, IPv4, UDP, BTH, CETH, payload, ICRC, frame chec
 without a rate takes no time.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from typing import NamedTuple

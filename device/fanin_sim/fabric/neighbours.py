@@ -4,8 +4,6 @@ Devices are vertices of the fabric: NICs first, then switches. A completion with
     members and the scope of its bits. Scope 0 are the ranks of the node; the others are listed by `scopes_of`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin_sim.fabric.placement import Child, Place, Placement

@@ -1,7 +1,5 @@
 """Random faults of links and of memory."""
 
-from __future__ import annotations
-
 import random
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ switch above that offloads. The bits of a switch's children follow the order of 
 counts.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin_sim.fabric.topology import Topology

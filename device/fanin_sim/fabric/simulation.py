@@ -4,8 +4,6 @@ The simulation serves only devices to which something has happened. Arrivals and
 by time; those of the same time are ordered by when they were added.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import random

@@ -3,8 +3,6 @@
 A *vertex* is a number: the NICs of the nodes come first, then the switches.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple, Self

@@ -9,8 +9,6 @@ schedule and checks the invariants after every event. A schedule that violates o
 (`trace_format`).
 """
 
-from __future__ import annotations
-
 from fanin_sim.fuzz.campaign import prepare, replay, run
 from fanin_sim.fuzz.tally import FuzzTally
 

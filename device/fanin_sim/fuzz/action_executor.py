@@ -1,7 +1,5 @@
 """Executes the actions of a device, then checks its invariants."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine import events

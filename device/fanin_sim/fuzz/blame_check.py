@@ -8,8 +8,6 @@ behind the device above it: the job may have ended there meanwhile, and a switch
 takes the device above for restarted.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_sim.fuzz.codes import Violation

@@ -1,7 +1,5 @@
 """Campaigns of the schedule fuzzer: a violation is shrunk and explained."""
 
-from __future__ import annotations
-
 import functools
 
 from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, nobody, run_campaign

@@ -1,8 +1,6 @@
 """The numbers in the tables and traces of the fuzzer: faults, violations, events, states. numba compiles them as
 constants."""
 
-from __future__ import annotations
-
 import enum
 
 from fanin_sim.kernel import codes

@@ -1,8 +1,6 @@
 """Planned faults at an event of a device: crashes of ranks, NICs and switches, restarts, freezes, and links that go
 down."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.engine import KEEPALIVES

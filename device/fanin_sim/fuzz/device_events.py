@@ -1,7 +1,5 @@
 """Events of devices. Each is given to the real engine, and the actions that follow are executed."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.records.accessors import engine_at

@@ -1,7 +1,5 @@
 """The event loop: runs a schedule from its first event to its last, and checks the invariants."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_sim.fuzz.codes import EventKind, Violation

@@ -1,8 +1,6 @@
 """Fault injection: decides which random faults happen, or repeats the faults of a given list. Records all that
 happen."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import load_u32, store_u32

@@ -1,8 +1,6 @@
 """Packets between devices. A link has a latency of its own and keeps the order of its packets, unless a fault
 happens."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.records.accessors import action_at, header_at

@@ -1,8 +1,6 @@
 """The programs of ranks: join, post each message as soon as the send queue has room, leave when all requests have
 ended."""
 
-from __future__ import annotations
-
 from numba import int64, uint32, uint64
 
 from fanin_nic.engine.records.accessors import engine_at, job_at, queue_at, wqe_at

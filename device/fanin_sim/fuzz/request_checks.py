@@ -1,7 +1,5 @@
 """Completions, answers and writes of devices. Each is checked when it happens."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.records.actions import ActionKind

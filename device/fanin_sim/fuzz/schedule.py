@@ -1,7 +1,5 @@
 """Runs schedules from Python: by seed, or with a given list of faults. Returns the outcome and the trace."""
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

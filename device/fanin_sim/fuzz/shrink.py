@@ -1,8 +1,6 @@
 """Shrinks a schedule that violates an invariant: removes messages and faults as long as the violation stays (ddmin:
 Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin_sim.fuzz.codes import Violation

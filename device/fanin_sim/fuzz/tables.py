@@ -3,8 +3,6 @@
 The WORLD record contains the address of every other table, and the members of `kernel.tables`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_sim.fuzz.codes import FaultKind

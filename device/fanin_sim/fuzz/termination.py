@@ -1,7 +1,5 @@
 """The end of a schedule: requests must end, and devices must forget the job, in bounded time."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.records.accessors import engine_at, job_at

@@ -1,7 +1,5 @@
 """Formats a schedule as text: its plan, its faults, and every event of its trace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

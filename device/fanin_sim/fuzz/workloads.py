@@ -5,8 +5,6 @@ nodes have at least 3 nodes and deliver at least 300 packets. Workloads within o
 at least 3 ranks.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin_sim.fabric.topology import NONE, Topology

@@ -1,8 +1,6 @@
 """The world of a workload, made once and used for any number of schedules: devices, their snapshots, and all work
 requests."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

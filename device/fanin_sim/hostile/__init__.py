@@ -8,8 +8,6 @@ them, and of honest traffic beside them. A judge says what each packet must do: 
 bytes it writes, which requests it ends. A guard lies around every region.
 """
 
-from __future__ import annotations
-
 from fanin_sim.hostile.campaign import HostileTally, replay, run
 
 __all__ = ["HostileTally", "replay", "run"]

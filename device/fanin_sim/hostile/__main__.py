@@ -1,7 +1,5 @@
 """`python -m fanin_sim.hostile`: see `campaign_command`."""
 
-from __future__ import annotations
-
 import sys
 
 from fanin_sim.campaign_command import main

@@ -1,7 +1,5 @@
 """Acknowledgements and responses: what they say of the requests under way (sections 9.7.5 and 9.7.6)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_sim.hostile.expectation import Expectation, dropped

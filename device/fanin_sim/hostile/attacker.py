@@ -3,8 +3,6 @@
 Most packets are the next ones that the queue pair expects, with one thing wrong, so that they come far.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from fanin_nic.transport.records.tables import Receiving

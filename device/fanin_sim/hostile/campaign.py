@@ -1,7 +1,5 @@
 """Campaigns of lives: a violation is explained by its last events."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

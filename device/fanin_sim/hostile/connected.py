@@ -1,7 +1,5 @@
 """Requests of a reliable connection: the expected one, one too early, a repetition (section 9.7.4)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.transport.records.tables import Receiving

@@ -1,7 +1,5 @@
 """Datagrams: a right Q_Key, and a receive request that holds them and the 40 bytes before them (section 9.8.3, A17)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_sim.hostile import messages

@@ -1,7 +1,5 @@
 """A device under judgement: the real transport with memory. All that it gets and does is judged."""
 
-from __future__ import annotations
-
 import ctypes
 import ipaddress
 from random import Random

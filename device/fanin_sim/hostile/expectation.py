@@ -1,7 +1,5 @@
 """What must become of a packet."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

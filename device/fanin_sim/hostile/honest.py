@@ -1,7 +1,5 @@
 """Honest traffic beside the attack: three connections of a victim with a peer, every byte of which is compared."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ It reads the state of the queue pair before the packet from the device, and says
 which requests end and how. What is to be written it writes to the shadow of the memory.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.transport.records.tables import Due

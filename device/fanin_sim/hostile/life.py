@@ -3,8 +3,6 @@
 All of it follows from a seed.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 A client's address is `BASE` plus the place in the array, so that packets do not depend on where the array lies.
 """
 
-from __future__ import annotations
-
 from random import Random
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """SENDs and WRITEs, of connections with and without acknowledgements (sections 9.4.1, 9.4.3 and 9.7.4)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.transport.records.tables import Receiving

@@ -1,7 +1,5 @@
 """Ordinary packets as the judge reads them and the attacker writes them: from BTH to before the ICRC."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin_wire.fields import BTH, DEFAULT_PKEY, Header

@@ -1,7 +1,5 @@
 """What the judge knows of a queue pair: its requests that have not ended, and what it may be asked for again."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple

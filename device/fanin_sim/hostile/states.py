@@ -1,7 +1,5 @@
 """Bringing a queue pair to a state, with attributes that are drawn."""
 
-from __future__ import annotations
-
 from random import Random
 
 from fanin_sim.hostile.device import Device

@@ -1,7 +1,5 @@
 """The memory of a simulated rank, as registered with its device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_sim.fabric.device import Device

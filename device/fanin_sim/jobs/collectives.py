@@ -1,8 +1,6 @@
 """The collectives as data: the blocks that each rank contributes, and the blocks that it receives. Devices do not
 use this table."""
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """Input data for simulated collectives: values whose result does not depend on the order of reduction, and values
 whose result does."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_wire.arithmetic import narrow

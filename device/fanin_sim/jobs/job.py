@@ -1,7 +1,5 @@
 """A job in a simulation: its ranks join, post and leave as programs on hosts do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, TypeVar

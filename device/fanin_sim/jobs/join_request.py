@@ -1,7 +1,5 @@
 """The fields of a JOIN that follow from the place of a node in the fabric."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_sim.fabric.placement import Placement

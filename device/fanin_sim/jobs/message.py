@@ -4,8 +4,6 @@ The `data` of a reduction have a row for each rank. The `data` of any other coll
 contributes its blocks of it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_sim.jobs.collectives import ALL, COLLECTIVES, NOBODY

@@ -1,7 +1,5 @@
 """The reproducible modes of a simulated job."""
 
-from __future__ import annotations
-
 from fanin_wire.abi import JobFlag
 
 # The flags of each mode. A ring in mode "shape" starts all segments at node 0.

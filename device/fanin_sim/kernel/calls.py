@@ -4,8 +4,6 @@ If compiled code called the events by name, it would be compiled together with a
 the same machine code as the daemon.
 """
 
-from __future__ import annotations
-
 from llvmlite import ir
 from numba import int64, types
 from numba.core import cgutils

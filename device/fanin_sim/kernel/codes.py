@@ -1,7 +1,5 @@
 """The numbers that all fuzzers share. numba compiles them as constants."""
 
-from __future__ import annotations
-
 import enum
 
 NOTHING = 0  # no violation

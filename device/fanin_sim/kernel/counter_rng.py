@@ -4,8 +4,6 @@ counter. It does not depend on other numbers drawn before.
 A fault can therefore be removed from a schedule, and all other faults stay in their places.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_sim.jit import internal

@@ -1,7 +1,5 @@
 """The event queue: a binary heap, ordered by time and, at one time, by insertion."""
 
-from __future__ import annotations
-
 from numba import uint64
 
 from fanin_nic.native.memory import address_of, copy

@@ -1,7 +1,5 @@
 """Packets on their way: their memory, their copies, and the bit that a fault flips."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import address_of, fill_zero, load_u8, load_u32, store_u8, store_u32

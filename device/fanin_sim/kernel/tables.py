@@ -4,8 +4,6 @@ The WORLD record contains the address of every table. Numbers for arithmetic are
 unsigned.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 from numba import types

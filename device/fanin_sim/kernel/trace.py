@@ -1,7 +1,5 @@
 """The trace of a schedule: one line for each event. It is kept only on request."""
 
-from __future__ import annotations
-
 from fanin_sim.jit import internal
 from fanin_sim.kernel.codes import NOTHING
 from fanin_sim.kernel.tables import trace_row

@@ -1,7 +1,5 @@
 """The tables of a world, made once and used for any number of schedules."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import numpy as np

@@ -13,8 +13,6 @@ faults, in which timers expire when nothing else happens, must end with all requ
 devices empty (`liveness`).
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import deque

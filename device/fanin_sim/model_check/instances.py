@@ -1,7 +1,5 @@
 """The instances that the model checker searches: a job on a few devices, and the number of faults."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Liveness: from every state, a continuation without further faults must end with all work done."""
 
-from __future__ import annotations
-
 from fanin_sim.model_check.rank_programs import Violation
 from fanin_sim.model_check.state_space import Numbers, State, StateSpace
 

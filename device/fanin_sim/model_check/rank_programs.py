@@ -4,8 +4,6 @@ In each incarnation of the job a rank joins, posts each message, and leaves when
 A rank whose JOIN is refused because the previous incarnation still exists joins again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The states of an instance: the initial state, and the successors of each state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

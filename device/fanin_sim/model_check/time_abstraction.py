@@ -4,8 +4,6 @@ After each event, fields that contain times, learnt intervals or repetition coun
 nothing else become one.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.engine.packets import header_prediction

@@ -3,8 +3,6 @@
 Time stands still during a search. Each time-out is an event, which is possible when no packet could prevent it.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.tables import JobState
 from fanin_sim.fabric.neighbours import neighbours
 from fanin_sim.fabric.placement import Placement

@@ -10,8 +10,6 @@ request must have done. Every byte is compared at the end. Each request must end
 that the faults explain.
 """
 
-from __future__ import annotations
-
 from fanin_sim.rdma.campaign import prepare, replay, run
 from fanin_sim.rdma.tally import RdmaTally
 

@@ -1,7 +1,5 @@
 """The actions of a device, performed in the order that the transport demands: memory, packets, completions."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import copy, load_u64, store_be64, store_u64

@@ -1,7 +1,5 @@
 """Campaigns of the simulator of ordinary RDMA traffic: a violation is explained by its last events."""
 
-from __future__ import annotations
-
 import functools
 
 from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, nobody, run_campaign

@@ -1,7 +1,5 @@
 """The numbers in the tables and traces of the simulator. numba compiles them as constants."""
 
-from __future__ import annotations
-
 import enum
 
 from fanin_sim.kernel import codes

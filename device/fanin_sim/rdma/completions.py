@@ -1,7 +1,5 @@
 """The checks of completions: each is the next one of its queue, and its request has done what it had to."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import copy, load_u64, store_u64

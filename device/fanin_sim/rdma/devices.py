@@ -1,7 +1,5 @@
 """The events of devices: packets that arrive in batches, turns of queue pairs, timers."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at

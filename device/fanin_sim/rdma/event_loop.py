@@ -1,7 +1,5 @@
 """The event loop: runs a schedule from its first event to its last, and checks what must hold."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import copy, fill_zero

@@ -1,8 +1,6 @@
 """Fault injection: decides which random faults happen to packets and programs, by a hash of the seed, the link and the
 number of the packet."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import load_u32, store_u32

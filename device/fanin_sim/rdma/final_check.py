@@ -1,7 +1,5 @@
 """The end of a schedule: all connections have ended, and every byte of memory is what the requests have made of it."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import address_of, copy, load_u8, load_u64

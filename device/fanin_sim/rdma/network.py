@@ -1,7 +1,5 @@
 """The network: packets on their way between devices."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import address_of, copy, load_be32, load_u8, store_u8

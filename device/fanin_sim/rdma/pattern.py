@@ -1,7 +1,5 @@
 """The bytes of messages: each message has a pattern of its own, in which no packet equals another."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import load_u8, store_u8

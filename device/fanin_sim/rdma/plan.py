@@ -1,7 +1,5 @@
 """The plan of a schedule: all that its seed decides before the first event."""
 
-from __future__ import annotations
-
 import enum
 import itertools
 import random

@@ -1,7 +1,5 @@
 """The programs of the sides: they post requests and receive requests, end connections, and make them anew."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import address_of, copy, fill_zero, store_u32, store_u64

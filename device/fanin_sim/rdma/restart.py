@@ -1,7 +1,5 @@
 """A device starts anew: its tables are empty, and its programs know nothing of requests that were under way."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import copy, load_u32

@@ -1,7 +1,5 @@
 """One schedule: a plan is written into its world, run, and its outcome read."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

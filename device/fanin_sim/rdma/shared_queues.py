@@ -5,8 +5,6 @@ take no request from a connection that would wait for it. A program posts its re
 failed: others may have received from the first ones.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.transport.queue_pairs.receive_queue import waiting

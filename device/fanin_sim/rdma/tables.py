@@ -4,8 +4,6 @@ The WORLD record contains the address of every other table, and the members of `
 connection: it posts requests, and receives what the other side sends.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_sim.kernel.tables import EVENTS_AND_PACKETS, OUTCOME, TRACING, row_accessor

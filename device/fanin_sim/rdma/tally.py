@@ -1,7 +1,5 @@
 """Statistics of a campaign: counts by what has happened."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """A schedule as text: its plan, and every event of its trace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

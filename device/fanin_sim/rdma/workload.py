@@ -1,7 +1,5 @@
 """The requests of a schedule: which they are follows from the seed, the side, the generation and the number."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.memory import address_of, fill_zero

@@ -1,7 +1,5 @@
 """The world of a topology, made once and used for any number of schedules: devices, their snapshots, and all tables."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

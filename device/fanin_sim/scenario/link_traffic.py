@@ -1,7 +1,5 @@
 """The traffic on the links of a simulation, by level and direction."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The report of a simulated collective, for people and programs."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

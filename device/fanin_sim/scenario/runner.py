@@ -1,7 +1,5 @@
 """Runs a scenario: builds the fabric, lets the jobs join and post, and checks their results."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

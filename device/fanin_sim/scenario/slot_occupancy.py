@@ -1,7 +1,5 @@
 """The number of slots in use over virtual time, in groups of devices."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin_sim.fabric.device import Device

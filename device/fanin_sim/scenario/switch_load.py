@@ -1,8 +1,6 @@
 """The load that `fanin bench engine` measures: a switch that runs one job, and the contributions of its four
 children."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64, uint32, uint64
 

@@ -1,7 +1,5 @@
 """Answers of all lanes to one JOIN or LEAVE, merged into the answer to the client."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One lane: its engine, its port, its host interface, and the LANE record of the compiled loop."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ The completions come before the client is told that its queue has left. The engi
 told; this runs before, while the engine still knows them.
 """
 
-from __future__ import annotations
-
 from numba import uint64
 
 from fanin_nic.engine.records.accessors import U32, U64, engine_at, job_at, queue_at, request_at, request_index

@@ -1,7 +1,5 @@
 """The engines of several lanes, which the control server sees as one (hostif.engine_port.EnginePort)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The engine as the control server sees it (hostif.engine_port.EnginePort)."""
 
-from __future__ import annotations
-
 import time
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The transport of ordinary traffic as the control server sees it (hostif.transport_port.TransportPort)."""
 
-from __future__ import annotations
-
 import secrets
 import time
 

@@ -3,8 +3,6 @@
 Record 0043 (docs/decisions) says why there are no fixed quotas.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.engine.engine import Engine

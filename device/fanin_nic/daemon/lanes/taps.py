@@ -1,7 +1,5 @@
 """The tap of a device: a ring of records for each lane, as fanin_wire/tap.py describes them."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """The threads of lanes 1 and up. Lane 0 runs in the main thread, beside the control server."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The action executor: it sends packets, performs DMA, and stores completions and notices for the host."""
 
-from __future__ import annotations
-
 from fanin_nic.daemon.loop.dma import PEER_LOST, read_process, write_mapped, write_process
 from fanin_nic.daemon.loop.lane_record import CQE_SCRATCH, MAX_NOTICES
 from fanin_nic.daemon.loop.remote import end_read, give_read, remote_of, send_all, start_read

@@ -5,8 +5,6 @@ A write of one segment to process memory would cost a system call each. Writes t
 together, also if other actions lie between them in the table.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import U64, action_at
 from fanin_nic.engine.records.actions import ActionKind
 from fanin_nic.native.compiled import compiled

@@ -11,8 +11,6 @@ Ordinary traffic has work while a queue pair can do something at once; a full wi
 longer than LONGEST_HOLD, so that neither waits for a peer of the other.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.records.accessors import U64, engine_at

@@ -7,8 +7,6 @@ splits the requests for all of them.
 Record 0012 (docs/decisions) says why yields come before sleep, and for how long.
 """
 
-from __future__ import annotations
-
 import enum
 
 from numba import int64

@@ -1,7 +1,5 @@
 """The record of a lane: all state of its compiled loop, by address or by value."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.engine.records.accessors import U64

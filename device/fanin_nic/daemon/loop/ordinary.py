@@ -5,8 +5,6 @@ Only requests to receive are taken without limit, because a packet must find tho
 as the programs have posted, up to a full queue for each queue pair and each shared receive queue.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint32
 
 from fanin_nic.daemon.loop.fair_turns import ordinary_held

@@ -1,8 +1,6 @@
 """The actions of ordinary traffic, in the order that `transport.records.actions` prescribes: memory, packets,
 completions."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.daemon.loop.action_executor import watch_port

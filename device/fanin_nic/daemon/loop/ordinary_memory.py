@@ -3,8 +3,6 @@
 Atomics are atomic among each other: one thread performs all of a device. They are not atomic with what programs do.
 """
 
-from __future__ import annotations
-
 from fanin_nic.daemon.loop.dma import descriptor
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import pread, pwrite, stack_bytes

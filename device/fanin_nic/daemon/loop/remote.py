@@ -1,7 +1,5 @@
 """Clients over RDMA in the loop of a lane: their requests in, data that have come, completions out."""
 
-from __future__ import annotations
-
 from numba import int64, uint32
 
 from fanin_nic.daemon.loop.lane_record import CLIENT_OF_PROCESS

@@ -1,7 +1,5 @@
 """Sleep: a lane without work waits in poll for a packet, a doorbell, a message, a signal or a timer."""
 
-from __future__ import annotations
-
 from fanin_nic.daemon.loop.lane_record import DESCRIPTORS, INTERRUPT_FLAG, POLLFDS
 from fanin_nic.daemon.loop.ordinary import ordinary_waits
 from fanin_nic.daemon.loop.remote import remotes_wait

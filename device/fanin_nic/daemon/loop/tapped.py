@@ -3,8 +3,6 @@
 Engine and transport count drops by reason and name no packet, so the counters are compared before and after each.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine import events

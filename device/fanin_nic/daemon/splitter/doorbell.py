@@ -1,7 +1,5 @@
 """Doorbells between the lanes of a device. They work as those of a client: a doorbell word and an eventfd."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.hostif.rings import SLEEPING

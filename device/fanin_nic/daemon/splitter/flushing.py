@@ -4,8 +4,6 @@ The lanes have flushed their parts, those of a query too. What is left are reque
 in the send ring of the client.
 """
 
-from __future__ import annotations
-
 from numba import uint64
 
 from fanin_nic.daemon.splitter.merge import merge_queue, retire, wake_clients

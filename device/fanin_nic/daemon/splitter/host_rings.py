@@ -1,7 +1,5 @@
 """The host's ends of send and completion rings, in compiled code: the splitter is the host of the lanes."""
 
-from __future__ import annotations
-
 from numba import uint32, uint64
 
 from fanin_nic.hostif.rings import CONSUMER, CQ_DEPTH, CQE_BYTES, ENTRIES, PRODUCER, SQ_DEPTH, WQE_BYTES

@@ -1,8 +1,6 @@
 """Merging: one completion for each request of a client, in the order of the requests, from the completions of the
 lanes."""
 
-from __future__ import annotations
-
 from numba import uint32, uint64
 
 from fanin_nic.daemon.splitter.host_rings import is_empty, take

@@ -5,8 +5,6 @@ A queue has one query under way at a time. The lanes do not know parts of a mess
 counted here, once, also if they complete while the query is under way.
 """
 
-from __future__ import annotations
-
 from numba import uint64
 
 from fanin_nic.daemon.splitter.host_rings import submit

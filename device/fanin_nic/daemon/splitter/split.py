@@ -6,8 +6,6 @@ the same way, so nothing else may decide: no load, no lease, no address, no flag
 Record 0004 (docs/decisions) says why lanes are engines, and why this stands before them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint64
 

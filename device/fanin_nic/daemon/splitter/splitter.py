@@ -1,7 +1,5 @@
 """The splitter as Python sees it: queues come and go, join and leave."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

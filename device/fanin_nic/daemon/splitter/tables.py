@@ -1,7 +1,5 @@
 """The tables of the splitter: its queues, their positions in the streams of the lanes, and the requests under way."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint32, uint64
 

@@ -4,8 +4,6 @@ left.
 Record 0021 (docs/decisions): which faults end the job, and which a request alone.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.jobs.config_leave_tx import begin_leave

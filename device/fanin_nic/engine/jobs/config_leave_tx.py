@@ -1,7 +1,5 @@
 """Transmission of CONFIG and LEAVE to the device above and to the next node of a ring, repeated until answered."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.config_packet import CONFIG_SIZE, HOP_SIZE, write_config, write_hop, write_path
 from fanin_nic.engine.jobs.missing_scope import set_missing_above, set_missing_beside
 from fanin_nic.engine.jobs.path_mtu import CONFIG_ROW, begin_proof, choose_length, cleared_body

@@ -1,7 +1,5 @@
 """The body of a CONFIG packet: how it is written, checked and read in place."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import ZERO, bit_of
 from fanin_nic.engine.records.tables import MAX_CHILDREN
 from fanin_nic.native.compiled import internal

@@ -1,7 +1,5 @@
 """JOIN: a rank of this node enters a job through its queue pair."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.jobs.config_leave_tx import forwards_config, reset_keepalive_timers

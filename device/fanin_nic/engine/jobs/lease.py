@@ -1,7 +1,5 @@
 """Job records, and the leases of jobs: runs of N slots of the device's pool."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.jobs.quota import is_evictable, jobs_allowed, payloads_allowed

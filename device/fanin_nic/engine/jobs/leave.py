@@ -1,7 +1,5 @@
 """LEAVE: ranks and devices leave a job in any order; the job is freed when all have left."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.config_leave_tx import begin_leave, is_released_above
 from fanin_nic.engine.jobs.lease import free_slots
 from fanin_nic.engine.jobs.lost_device import abort_naming, lost_device_in

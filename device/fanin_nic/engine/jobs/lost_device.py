@@ -5,8 +5,6 @@ A bitmap of missing members can not name a switch: all that lies behind it is mi
 bitmap, goes to the neighbours in ABORT and LEAVE, and to the ranks in their completions.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import U64
 from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import JobState

@@ -1,7 +1,5 @@
 """CONFIG goes up like a reduction, CONFIG_ACK comes down with the lease (or the refusal)."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.jobs import config_packet as packet_form

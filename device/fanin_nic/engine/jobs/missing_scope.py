@@ -8,8 +8,6 @@ a WAIT, whose `seg` names a slot. A switch does not know which of its children a
 Record 0019 (docs/decisions) says why a bitmap alone names nobody.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import U64, ZERO, bit_of
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MAX_HOPS, Route

@@ -8,8 +8,6 @@ where packets of any length get lost alike, at most one row of answers in 256 lo
 Record 0111 (docs/decisions) says why, and what was rejected.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.lost_device import abort_naming
 from fanin_nic.engine.jobs.missing_scope import scope_above, scope_below
 from fanin_nic.engine.jobs.ring_order import next_node

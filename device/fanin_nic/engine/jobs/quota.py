@@ -9,8 +9,6 @@ A job counts for the owner that began it until another owner joins; from then on
 Record 0043 (docs/decisions) lists what is shared so.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.records.accessors import ZERO, job_at

@@ -1,7 +1,5 @@
 """The order of the nodes of a ring: where a segment starts, and which nodes it has passed."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import JobFlag

@@ -7,8 +7,6 @@ and fail in use. So the record that is in the way remembers the key that it has 
 that incarnation when it is freed. Of several refused incarnations it protects the last one only.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.lease import clear_record, new_job, release
 from fanin_nic.engine.jobs.lost_device import lost_device_in
 from fanin_nic.engine.jobs.missing_scope import scope_from_peer

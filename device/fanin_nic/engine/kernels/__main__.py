@@ -5,8 +5,6 @@ accumulator (FINISH, WIDEN and NARROW: of the elements of the accumulator). The 
 stays in the cache, the second that of segment after segment from memory, accumulators and data.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable

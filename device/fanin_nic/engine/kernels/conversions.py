@@ -5,8 +5,6 @@ become those of the processor (F16C on x86, all of AArch64); on a processor with
 just-in-time compiler does not find. There the conversion is done by the bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from llvmlite import ir

@@ -3,8 +3,6 @@
 MIN and MAX compare the bit patterns as integers: that orders -0 below +0, and vectorises.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernels of the integer types. Two's complement: where the sign does not matter, one kernel serves both of a width."""
 
-from __future__ import annotations
-
 import math
 
 from numba import types

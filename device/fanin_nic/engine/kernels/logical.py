@@ -1,7 +1,5 @@
 """Kernels of the logical and bitwise operations: of integers by width, and of bool, which is a byte."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.kernels.integers import INTEGERS, UNSIGNED
 from fanin_nic.engine.kernels.unit import Kernel, elements
 from fanin_wire.abi import DType, Op

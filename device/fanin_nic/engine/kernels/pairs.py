@@ -4,8 +4,6 @@ A pair is taken as 64-bit words, because a vector unit compares whole lanes: one
 bits. The value is ordered by a key, an integer in which -0 and +0 are one and NaN is beyond infinity.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from numba import njit, types

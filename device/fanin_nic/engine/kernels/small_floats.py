@@ -5,8 +5,6 @@ before the second contribution; NARROW rounds it back once, at the device's outp
 on the small type itself.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

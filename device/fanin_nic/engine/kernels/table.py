@@ -9,8 +9,6 @@
 | NARROW of f16, bf16 | f32, afterwards elements | not read | rounds it back |
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -6,8 +6,6 @@ addresses of all; the kernels are part of its code, and of its one entry in the 
 Record 0028 (docs/decisions) has the rules for loops that LLVM vectorises.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ do this in both directions, also while no operation is under way.
 Record 0032 (docs/decisions) says why all watch each other.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.leave import progress_leave
 from fanin_nic.engine.jobs.lost_device import abort_lost
 from fanin_nic.engine.jobs.missing_scope import scope_above, scope_below

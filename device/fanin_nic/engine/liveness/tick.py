@@ -1,8 +1,6 @@
 """The timers of all jobs: probes, repetitions of CONFIG and LEAVE, deadlines of requests, ageing. Keep-alives: see
 `keepalive`."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.config_leave_tx import forwards_config, is_leaving, send_config, send_leaves
 from fanin_nic.engine.jobs.leave import progress_leave
 from fanin_nic.engine.jobs.path_mtu import abort_path, loses_long_packets

@@ -1,7 +1,5 @@
 """The table of actions: the only place where the engine appends to it."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.records.accessors import ONE, U64, action_at, count

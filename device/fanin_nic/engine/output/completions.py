@@ -1,7 +1,5 @@
 """Completions and notices: each signalled request ends with exactly one completion, in order within a queue."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.output.action_table import append

@@ -1,7 +1,5 @@
 """Encapsulation: packets as SEND actions, each with a header record."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.output.action_table import append, take_row

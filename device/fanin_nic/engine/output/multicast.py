@@ -9,8 +9,6 @@ Every device that listens receives what is sent to the group, also one outside o
 only if most listeners want it.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.output.encapsulate import packet
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, header_at
 from fanin_nic.engine.records.tables import Ahead

@@ -7,8 +7,6 @@ each invitation without such a loss reduces it again.
 Record 0025 (docs/decisions) says why a switch learns this from its children.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import ZERO, bit_of
 from fanin_nic.native.compiled import internal
 

@@ -1,7 +1,5 @@
 """Data that come ahead of their result from the device above (SPEC.md, 7.5)."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import U64, ZERO, count, distance, payload_of, slot_at, slot_index
 from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.tables import Ahead, Counter, JobState

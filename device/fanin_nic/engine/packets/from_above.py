@@ -1,7 +1,5 @@
 """Packets from the device above, and answers of the next node of a ring."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs import leave, membership
 from fanin_nic.engine.jobs.missing_scope import scope_above, scope_below, scope_from_above, scope_from_peer
 from fanin_nic.engine.jobs.ring_order import next_node

@@ -1,7 +1,5 @@
 """Packets from a device below, or from the previous node of a ring."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs import leave
 from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_peer
 from fanin_nic.engine.packets import query, ring, tree

@@ -9,8 +9,6 @@ same.)
 Record 0026 (docs/decisions): what it gains, and where the rest of the time goes.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.output.multicast import note_group
 from fanin_nic.engine.records.accessors import (
     ONE,

@@ -1,7 +1,5 @@
 """Parsing of an arriving packet: headers, job, sender, and the handler for its opcode (steps S3 and S403)."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs import leave, membership
 from fanin_nic.engine.jobs.abort import abort_above, send_abort
 from fanin_nic.engine.jobs.lease import find_job

@@ -1,7 +1,5 @@
 """QUERY of a device below, which asks for the state of the job (SPEC.md, 10.8)."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.membership import PENDING, set_missing
 from fanin_nic.engine.output.encapsulate import packet
 from fanin_nic.engine.records.accessors import header_at

@@ -1,7 +1,5 @@
 """Abort by another device: it reports that a job has ended, or that it does not know the job."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.lost_device import abort_lost, abort_naming, lost_device_in
 from fanin_nic.engine.records.accessors import U64, count
 from fanin_nic.engine.records.tables import Counter, JobState

@@ -3,8 +3,6 @@
 Record 0017 (docs/decisions): where rings are, and why a PROBE is always answered by ACK here.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.jobs.ring_order import ring_start

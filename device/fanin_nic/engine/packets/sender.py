@@ -1,7 +1,5 @@
 """The sender of a packet: only neighbours are heard, each for the opcodes of its side, and the time is noted."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.output.multicast_membership import on_invitation
 from fanin_nic.engine.records.accessors import ZERO, bit_of, child_at, child_index, count
 from fanin_nic.engine.records.tables import Counter

@@ -1,7 +1,5 @@
 """Data packets of a tree: contributions from the devices below, results from the one above."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.missing_scope import scope_above, scope_for_below, scope_from_number_above
 from fanin_nic.engine.output.encapsulate import (
     attach_payload,

@@ -1,7 +1,5 @@
 """Validation of packets about positions, whatever their sender."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import ONE, U64, count
 from fanin_nic.engine.records.tables import Counter, JobState
 from fanin_nic.engine.slots.arithmetic import CLASS_ALL, is_supported

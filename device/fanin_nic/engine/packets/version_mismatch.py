@@ -5,8 +5,6 @@ In every version the BTH and the first 32 bytes of the CETH have the meaning tha
 a CONFIG of another version answers with CONFIG_ACK, VERSION_MISMATCH, in its own version.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.config_leave_tx import forwards_config
 from fanin_nic.engine.jobs.lease import find_job
 from fanin_nic.engine.jobs.membership import refuse_config

@@ -3,8 +3,6 @@
 Record 0094 (docs/decisions) says why a record comes from here, never from a return value.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int32, int64, uint32, uint64
 

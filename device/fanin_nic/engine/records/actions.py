@@ -3,8 +3,6 @@
 The driver performs the actions in order and then clears the table. Addresses in an action are valid until then.
 """
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

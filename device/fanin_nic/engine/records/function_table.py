@@ -6,8 +6,6 @@ whose addresses stand in the arena. This module declares them; `engine.function_
 table. They are also the only calls that run upwards through the layers of the engine.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.records.accessors import U64, ZERO

@@ -4,8 +4,6 @@ Segment k is piece k mod m of block k div m, where a whole block has m segments.
 or wants, is contiguous in its memory.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.records.accessors import ONE, U64, address_place, address_record, bit_of

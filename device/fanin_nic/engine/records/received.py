@@ -1,7 +1,5 @@
 """The table of received packets that the port gives the engine: packets with a right ICRC."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.native.memory import record_at

@@ -5,8 +5,6 @@ absolute address of itself, so a copy of its bytes is a snapshot of the device. 
 through `accessors`.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 

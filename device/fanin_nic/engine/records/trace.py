@@ -1,8 +1,6 @@
 """Steps of segments for the tap of the device, at the time given with the event in progress. Without a tap that wants
 them they cost one branch."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.records.accessors import U64, ZERO

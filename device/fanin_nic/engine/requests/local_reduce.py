@@ -12,8 +12,6 @@ caches.
 Record 0023 (docs/decisions) says why, and has the figures.
 """
 
-from __future__ import annotations
-
 import enum
 
 from numba import int64

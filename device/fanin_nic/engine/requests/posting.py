@@ -1,7 +1,5 @@
 """Posting: a work request is checked and takes its positions in the stream of the job (steps S3 and S401)."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.ring_order import all_nodes
 from fanin_nic.engine.output.completions import complete_request, flush, retire
 from fanin_nic.engine.records.accessors import (

@@ -1,7 +1,5 @@
 """QUERY: the progress of a message, answered at once, out of order with the completions of requests (step S6)."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.output.action_table import append
 from fanin_nic.engine.packets.tree import probe_above
 from fanin_nic.engine.records.accessors import (

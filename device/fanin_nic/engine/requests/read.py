@@ -9,8 +9,6 @@ In a reproducible job the memory of processes is read in the order of the ranks,
 early waits.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.output.action_table import append
 from fanin_nic.engine.output.completions import retire
 from fanin_nic.engine.records.accessors import (

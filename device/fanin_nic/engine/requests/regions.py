@@ -1,8 +1,6 @@
 """Memory regions: address translation with protection, from (client, lkey, address, length, access) to a device
 address."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import U64, ZERO, region_at
 from fanin_nic.native.compiled import internal
 

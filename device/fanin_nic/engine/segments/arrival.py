@@ -1,7 +1,5 @@
 """Contributions and results of other devices, in tree and ring alike: how they enter a slot."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.missing_scope import scope_below
 from fanin_nic.engine.records.accessors import U64, bit_of
 from fanin_nic.engine.records.function_table import abort

@@ -1,7 +1,5 @@
 """A complete segment: it goes up, goes round the ring, or is the result (steps S406 and S407)."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.leave import abort_departed
 from fanin_nic.engine.jobs.ring_order import all_nodes
 from fanin_nic.engine.output.encapsulate import copy_result, send_contribution, send_result

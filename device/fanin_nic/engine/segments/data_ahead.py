@@ -3,8 +3,6 @@
 Record 0058 (docs/decisions): why for short messages alone, what it gains, and the rules that keep it safe.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.output.encapsulate import copy_result, send_result
 from fanin_nic.engine.output.multicast import serves_by_group
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, child_at, child_index, header_at

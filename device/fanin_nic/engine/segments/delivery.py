@@ -4,8 +4,6 @@ The data of a ONE position are its result as soon as they are here. So a rank of
 gets them at once, whoever is still missing. A short message goes into the arrival ring of a rank that has not.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.output.action_table import append
 from fanin_nic.engine.output.completions import retire
 from fanin_nic.engine.records.accessors import (

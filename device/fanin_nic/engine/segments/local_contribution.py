@@ -1,7 +1,5 @@
 """A local rank's contribution to a segment: find or claim the slot, check, compute, clear the rank's bit."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.jobs.ring_order import all_nodes, ring_start

@@ -1,7 +1,5 @@
 """The members that an operation waits for, as far as this device knows."""
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.leave import not_joined
 from fanin_nic.engine.jobs.missing_scope import includes_this_device
 from fanin_nic.engine.jobs.ring_order import all_nodes, nodes_before

@@ -7,8 +7,6 @@ at all. The time for which this device has stood still does not count. In a ring
 anything may still be forming its job, over another path that is the bad one: it says so itself.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.jobs.path_mtu import abort_path
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO
 from fanin_nic.engine.segments.rto import MAX_RTO

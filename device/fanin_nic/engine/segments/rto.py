@@ -24,8 +24,6 @@ the time in microseconds as its token, and the answer returns it.
 Record 0034 (docs/decisions) says why so patient, and what asking for every silent position cost.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import U64, ZERO, distance, slot_at, slot_index
 from fanin_nic.engine.records.tables import OutOfOrder, Upward
 from fanin_nic.engine.slots import slot_rule

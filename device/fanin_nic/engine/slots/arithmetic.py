@@ -4,8 +4,6 @@ Small floats (f16, bf16) are computed in f32. The second contribution widens the
 is rounded when it leaves the device or, in a job with WIDE partials, once in the completing device.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.engine.kernels import FINISH, NARROW, WIDEN

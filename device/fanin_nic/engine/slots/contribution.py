@@ -7,8 +7,6 @@ those of a device below in a buffer of their own.
 Record 0112 (docs/decisions) says why the order of the ranks is the default.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.records.accessors import (

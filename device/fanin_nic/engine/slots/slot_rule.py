@@ -5,8 +5,6 @@ contribution of p proves that every child holds p - N, and the slot may be repla
 needed.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, distance, slot_at, slot_index

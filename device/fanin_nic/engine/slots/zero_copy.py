@@ -7,8 +7,6 @@ If the memory of a request is deregistered, its job ends.
 Record 0024 (docs/decisions) has the three rules that keep this safe.
 """
 
-from __future__ import annotations
-
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, count, payload_of
 from fanin_nic.engine.records.geometry import range_bytes
 from fanin_nic.engine.slots.arithmetic import travels_wide

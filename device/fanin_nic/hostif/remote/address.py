@@ -1,7 +1,5 @@
 """The address at which a device serves clients over RDMA, as its settings write it: rdma://DEVICE@ADDRESS:PORT."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin_wire.settings import RDMA_PREFIX

@@ -1,7 +1,5 @@
 """A client over RDMA: as any client, but its rings are filled, and its memory is reached, through a queue pair."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from contextlib import ExitStack
 

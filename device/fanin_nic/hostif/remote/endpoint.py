@@ -1,7 +1,5 @@
 """The verbs objects of clients over RDMA: for each client a protection domain, a queue pair, its memory and keys."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import mmap

@@ -4,8 +4,6 @@ Requests of one queue pair are carried out in their order. Whatever fails breaks
 dropped: `broken` is set, and nothing is posted any more.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint32, uint64
 
 from fanin_nic.hostif.remote.records import (

@@ -1,7 +1,5 @@
 """The tables of a client over RDMA, as the compiled loop sees it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.engine.records.actions import ACTION, READ_BYTES

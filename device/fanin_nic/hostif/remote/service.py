@@ -1,7 +1,5 @@
 """What a device needs to serve clients over RDMA: a verbs device, a TCP socket, a token."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import numpy as np

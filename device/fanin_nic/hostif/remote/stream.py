@@ -1,7 +1,5 @@
 """The control connections of clients over RDMA: TCP, each message after its length (4 bytes, little-endian)."""
 
-from __future__ import annotations
-
 import errno
 import math
 import socket

@@ -3,8 +3,6 @@
 The file takes the place of the kernel's word about the peer of a UNIX socket: who can read it may use the device.
 """
 
-from __future__ import annotations
-
 import hmac
 import os
 import stat

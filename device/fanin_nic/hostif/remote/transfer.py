@@ -5,8 +5,6 @@ Results are posted before the completion that tells of them, on one queue pair. 
 has the message that came with it, so all that was written before is in its memory then (docs/host-over-rdma.md).
 """
 
-from __future__ import annotations
-
 from numba import int64, uint32, uint64
 
 from fanin_nic.engine.records.accessors import action_at

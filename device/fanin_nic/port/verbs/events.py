@@ -1,7 +1,5 @@
 """Asynchronous events: what a verbs device tells of itself without being asked."""
 
-from __future__ import annotations
-
 import enum
 import logging
 from collections import Counter

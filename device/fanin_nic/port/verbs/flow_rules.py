@@ -4,8 +4,6 @@ Without a rule it gets none. The functions that make and remove a rule are no sy
 struct verbs_context, in front of the struct ibv_context that programs have.
 """
 
-from __future__ import annotations
-
 import ctypes
 import ipaddress
 from ctypes import c_int, c_void_p

@@ -6,8 +6,6 @@ send it, and nobody looks at that of a received datagram: the ICRC covers more.
 Record 0072 (docs/decisions) compares this form with datagrams of UD queue pairs.
 """
 
-from __future__ import annotations
-
 from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled

@@ -1,8 +1,6 @@
 """The network interface of a verbs device, and what the kernel knows of its network: routes, and the Ethernet addresses
 of neighbours."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 A library that is preloaded counts first, so that a port runs on the devices that it gives as well.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

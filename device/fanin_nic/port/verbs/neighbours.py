@@ -1,7 +1,5 @@
 """The resolver of a RAW_PACKET queue pair: the kernel knows the Ethernet addresses of neighbours, or asks for them."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import logging

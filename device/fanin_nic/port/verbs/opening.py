@@ -1,7 +1,5 @@
 """Opening a verbs device, and what its calls return."""
 
-from __future__ import annotations
-
 import ctypes
 import ipaddress
 import os

@@ -1,7 +1,5 @@
 """The port over a verbs device as an object of Python."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import logging

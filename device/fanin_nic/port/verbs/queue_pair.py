@@ -1,7 +1,5 @@
 """A UD queue pair on a verbs device, with all that belongs to it, and the tables of its port."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

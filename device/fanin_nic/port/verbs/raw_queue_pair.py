@@ -1,7 +1,5 @@
 """A RAW_PACKET queue pair: whole Ethernet frames, for devices such as mlx5. Not tried on any device."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from typing import Any

@@ -1,7 +1,5 @@
 """Reception from a verbs device: completions become the messages that `port.receive` checks."""
 
-from __future__ import annotations
-
 from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled

@@ -4,8 +4,6 @@ The layouts are part of libibverbs' binary interface; so are the places of the f
 poll, which are not exported by name.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_nic.native.memory import record_at

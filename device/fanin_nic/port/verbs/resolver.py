@@ -6,8 +6,6 @@ into the table of destinations. A destination that is sent to and does not answe
 been started anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import logging

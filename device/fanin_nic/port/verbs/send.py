@@ -5,8 +5,6 @@ The copy is the one that `sendmmsg` makes: the engine may use its memory again w
 Record 0072 (docs/decisions) says why packets are copied, and why libibverbs is called by offsets.
 """
 
-from __future__ import annotations
-
 from errno import EIO, ENOBUFS, ENOTCONN
 
 from numba import int64, uint32, uint64

@@ -1,7 +1,5 @@
 """Before a lane sleeps: the device is asked for an event, and looked at once more."""
 
-from __future__ import annotations
-
 from numba import int64, uint64
 
 from fanin_nic.native.compiled import compiled

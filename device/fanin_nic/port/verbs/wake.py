@@ -1,7 +1,5 @@
 """What the compiled code of a verbs port leaves to the resolver's thread, and how it wakes it."""
 
-from __future__ import annotations
-
 from numba import uint32, uint64
 
 from fanin_nic.native.compiled import compiled

@@ -4,8 +4,6 @@ RoCEv2 over IPv4 has no global route header. Its place takes 20 bytes that are z
 the addresses are right, and what a UDP socket does not show is zero.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -1,7 +1,5 @@
 """The end of a remote key by a SEND with invalidate (section 10.6)."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

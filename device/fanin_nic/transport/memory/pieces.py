@@ -1,7 +1,5 @@
 """The pieces of memory of a request: the sum of their lengths, their rights, and a range of them as actions."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

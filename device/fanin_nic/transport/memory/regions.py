@@ -4,8 +4,6 @@ A key is the row of its region and 16 random bits, so that a guessed or an old k
 and as remote key.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

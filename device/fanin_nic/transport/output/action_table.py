@@ -1,7 +1,5 @@
 """The table of actions: the only place where the transport appends to it."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal, internal_for

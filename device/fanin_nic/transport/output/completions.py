@@ -1,7 +1,5 @@
 """Completions: each signalled request ends with exactly one, in the order of its queue."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

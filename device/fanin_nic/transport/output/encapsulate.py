@@ -1,7 +1,5 @@
 """Encapsulation: packets as SEND actions."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

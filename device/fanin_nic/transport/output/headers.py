@@ -1,7 +1,5 @@
 """The headers of a packet between wire and the PACKET record: BTH, then those that its opcode names."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64
 

@@ -1,7 +1,5 @@
 """Parsing of an arriving packet: headers, queue pair, sender, and who takes it (sections 9.6.1 and 9.6.2)."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -3,8 +3,6 @@
 A change of state demands some attributes, allows others, and refuses the rest, as `ibv_modify_qp` does.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from fanin_wire.rocev2 import MOST_RETRIES, PATH_MTUS, PSN_BITS, QPN_BITS, RNR_TIMES_NS, Transport

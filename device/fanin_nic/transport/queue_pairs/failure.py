@@ -4,8 +4,6 @@ A connection ends as a whole. Of a shared receive queue only the request that th
 error of a request to send of UC or UD ends only the send queue (state SQE).
 """
 
-from __future__ import annotations
-
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.transport.output.action_table import has_room
 from fanin_nic.transport.output.completions import complete_receive, complete_send

@@ -4,8 +4,6 @@ A number comes back only after all incarnations have passed, so that packets of 
 one. The number that collective traffic uses, and those that the specification reserves, are left out.
 """
 
-from __future__ import annotations
-
 from fanin_wire.fields import COLLECTIVE_QPN
 from fanin_wire.rocev2 import QPN_BITS, RESERVED_QPNS
 

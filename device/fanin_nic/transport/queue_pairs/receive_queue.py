@@ -6,8 +6,6 @@ become whole and ends no request (UC, or a reset), it goes back to where it was 
 for it is kept.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -1,7 +1,5 @@
 """Accessors of the tables for compiled code, and the computation of rows and addresses."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64, uint32, uint64
 

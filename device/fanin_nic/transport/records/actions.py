@@ -11,8 +11,6 @@ of what that takes back, and stores the completions that it adds.
 A packet has `pieces` of payload: one is in the action itself, further ones are PIECE actions behind it.
 """
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

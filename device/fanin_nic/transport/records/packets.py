@@ -1,7 +1,5 @@
 """The headers of an ordinary packet as a native record, with one member for each field of each header."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fanin_wire.fields import AETH, ATOMICACKETH, ATOMICETH, BTH, DETH, IETH, IMMDT, RETH

@@ -1,7 +1,5 @@
 """Packet sequence numbers: 24 bits, compared modulo 2^24 (section 9.7.1), and how many of them a message takes."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -4,8 +4,6 @@ The TRANSPORT record stands at the start of the arena and holds the offset of ev
 engine. PSNs count modulo 2^24 (`psn`); counters of queues run freely, and a row is the counter modulo the depth.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Acknowledgements: what they say of the packets under way (sections 9.7.5.1 and 9.7.5.2)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64
 

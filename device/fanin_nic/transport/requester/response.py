@@ -1,7 +1,5 @@
 """Responses: the data of reads, and what stood in memory before an atomic (sections 9.4.4, 9.4.5 and 9.7.6)."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -6,8 +6,6 @@ be under way, up to the window, but for acknowledgements of more than was sent a
 the other side was slow, and has lost nothing (as F-RTO of TCP sees it, RFC 5682).
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -4,8 +4,6 @@ A packet follows from the request and its PSN alone, so that sending again is se
 section 9.7.6).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64
 

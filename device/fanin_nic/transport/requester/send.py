@@ -1,7 +1,5 @@
 """Sending: the packets of the requests, in order, as far as the window and the rules of order allow (section 9.7.3)."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -3,8 +3,6 @@
 A request that can not be carried out is marked REFUSED. It ends with its status when all before it have ended.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -4,8 +4,6 @@ The other side may be slow and not dead. So each time-out without progress doubl
 time that the program has asked for, which the section allows.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -4,8 +4,6 @@ The driver finds that while it puts the packet together, when the request may al
 may follow it in the table of actions. They are taken back, as if the transport had refused the request at this packet.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -3,8 +3,6 @@
 The driver carries them out in the order of the table of actions, and keeps what stood in memory before.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

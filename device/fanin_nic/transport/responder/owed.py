@@ -4,8 +4,6 @@ Acknowledgements are coalesced: one of them covers all requests before it, so th
 go first, because an acknowledgement of a later request would say that they are lost.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

@@ -1,7 +1,5 @@
 """RDMA READs: each becomes a response that is sent as there is room (sections 9.4.4, 9.7.4, 9.7.5)."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

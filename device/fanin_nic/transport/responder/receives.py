@@ -1,7 +1,5 @@
 """SENDs: a message goes to the oldest receive request (sections 9.4.1 and 9.7.4)."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

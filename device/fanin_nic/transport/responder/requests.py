@@ -1,7 +1,5 @@
 """Requests of a connection in their order: the expected one, one too early, or a repetition (section 9.7.4)."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal

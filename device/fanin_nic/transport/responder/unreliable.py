@@ -1,7 +1,5 @@
 """Requests of an unreliable connection: a message arrives whole, or not at all (section 9.8.2)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64
 

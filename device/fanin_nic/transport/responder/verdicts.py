@@ -1,7 +1,5 @@
 """Verdicts on the expected request, and the acknowledgement that each of them means (sections 9.7.5.2 and 9.9)."""
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

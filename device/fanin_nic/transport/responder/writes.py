@@ -1,7 +1,5 @@
 """RDMA WRITEs: data go to the memory that the first packet names (section 9.4.3)."""
 
-from __future__ import annotations
-
 from numba import int64
 
 from fanin_nic.native.compiled import internal
