@@ -44,9 +44,7 @@ def kept_seconds() -> int:
     """FANIN_TORCH_KEEP: for how long the NIC of a run stays for the next one. InvalidRequest: it is no number."""
     text = os.environ.get("FANIN_TORCH_KEEP") or str(KEPT_SECONDS)
     if not text.isdecimal() or len(text) > 6:
-        raise InvalidRequest(
-            f"FANIN_TORCH_KEEP={text!r} is not a number of seconds", remedy="Set it to a number of seconds; 0: none."
-        )
+        raise InvalidRequest(f"FANIN_TORCH_KEEP is {text!r}", remedy="Set it to a number of seconds; 0: none.")
     return int(text)
 
 

@@ -197,7 +197,7 @@ def abort() -> None:
         group.abort()
         with pytest.raises(Flushed):
             receive.wait()
-        with pytest.raises(InvalidRequest, match="group that has been left"):
+        with pytest.raises(InvalidRequest, match="group that this process has left"):
             dist.all_reduce(tensor, group=group)
         mine.abort()
         with pytest.raises(Flushed):
