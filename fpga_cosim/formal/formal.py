@@ -28,13 +28,21 @@ from fpga_cosim.tb.tools import OWN_BUILD, ROOT, ToolFailed, ToolMissing, run
 FOLDER = Path(__file__).parent
 RTL = ROOT / "fpga_cosim/rtl"
 BUILD = OWN_BUILD.parent / "formal"
-MODULES = ("engine", "slot_rule", "ram", "lowest_bit", "computed_operation")
+# The engine, what it is made of, and the modules in those
+MODULES = (
+    *("engine", "dispatch", "segment", "membership", "job_end", "scan", "command_writer"),
+    *("job_table", "child_table", "slot_table", "config_reader", "contribution_rule", "slot_rule", "group_rule"),
+    *("computed_operation", "drop_counters", "bit_count", "lowest_bit", "ram"),
+)
 # Conditions that the rules do not need
 FREE = (
-    *("key_is_right", "is_strange", "is_unknown", "differs", "is_computed"),
-    *("nak_is_recent", "had_loss", "was_just_sent"),
+    *("key_is_right", "dispatch_inst.is_strange", "dispatch_inst.is_unknown", "segment_inst.differs"),
+    *("segment_inst.rule.is_computed", "dispatch_inst.nak_is_recent", "had_loss", "segment_inst.was_just_sent"),
 )
-MEMORIES = ("children", "heard", "sent", "slots", "in_turn.turns")
+MEMORIES = (
+    *("child_table_inst.children", "child_table_inst.heard", "child_table_inst.sent"),
+    *("slot_table_inst.records", "slot_table_inst.in_turn.turn"),
+)
 INDUCTION = 2  # clocks
 COVERS = 13  # the last contribution of two children, its results, and a packet after it take 12
 FAULT = 12

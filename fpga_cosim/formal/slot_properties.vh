@@ -26,11 +26,24 @@ reg        f_has_sum; // and whether there is a sum of others
 reg [15:0] f_unsent; // commands that read a slot and are not done,
 reg [15:0] f_ahead;  // those of them up to the last one that reads this slot
 
+// What the packet brings and wants, and the record that was read (segment.v)
+wire f_brings = |(p_flags & `FANIN_FLAG_HAS_DATA) && status == 8'd0;
+wire f_wants_it = |(p_flags & `FANIN_FLAG_WANTS_RESULT);
+wire [31:0] r_position, r_contributions, r_mid, r_sid;
+wire        r_final, r_fresh, r_has_data, r_hears;
+wire [63:0] r_missing, r_wants;
+wire [7:0]  r_status, r_op, r_dtype;
+wire [1:0]  r_class;
+wire [15:0] r_length, r_ticket;
+wire [39:0] r_finished;
+assign {r_hears, r_ticket, r_finished, r_length, r_sid, r_mid, r_class, r_dtype, r_op, r_has_data, r_contributions, r_status,
+    r_wants, r_missing, r_fresh, r_final, r_position} = s_record;
+
 wire f_own = job == {JOBS{1'b0}};
 wire f_exists = {{(32 - LEASE){1'b0}}, f_slot} < own_slots;
-wire f_meets = state == DECIDE && f_own && own_state == ACTIVE && f_exists && p_seg[LEASE-1:0] == f_slot;
-wire f_opens = slot_write && state == ACTIVATE && f_own && walk[LEASE-1:0] == f_slot;
-wire f_takes = slot_write && state == DECIDE && f_own && p_seg[LEASE-1:0] == f_slot;
+wire f_meets = turn == `TURN_DECIDE && f_own && is_active && f_exists && p_seg[LEASE-1:0] == f_slot;
+wire f_opens = opens && f_own && walk == f_slot;
+wire f_takes = slot_write && segment_state != `SEGMENT_SAVE && f_own && p_seg[LEASE-1:0] == f_slot;
 wire f_works_on = accumulate && computes && accumulator_ready && compute_slot == {{JOBS{1'b0}}, f_slot};
 wire f_stores = f_works_on && adds && stores;
 wire f_recalls = f_works_on && recalls;
@@ -54,11 +67,11 @@ always @(posedge clk) begin
     end else if (f_takes) begin
         f_position <= p_position;
         f_bits <= (f_is_next ? 64'd0 : f_bits) | source_bit;
-        f_wants <= (f_is_next ? 64'd0 : f_wants) | (p_wants ? source_bit : 64'd0);
+        f_wants <= (f_is_next ? 64'd0 : f_wants) | (f_wants_it ? source_bit : 64'd0);
         f_fresh <= 1'b0;
-        f_has_data <= (!f_is_next && f_has_data) || brings;
+        f_has_data <= (!f_is_next && f_has_data) || f_brings;
         f_early <= (f_is_next ? 64'd0 : f_early) | (f_stores ? source_bit : 64'd0);
-        f_has_sum <= (!f_is_next && f_has_sum) || (brings && !stores);
+        f_has_sum <= (!f_is_next && f_has_sum) || (f_brings && !stores);
     end else if (f_recalls) begin
         f_early <= f_early & ~(64'd1 << own_bit);
         f_has_sum <= 1'b1;
@@ -92,10 +105,10 @@ wire [CONTRACTS-1:0] f_breached = {
 
 // ---- The rules
 
-wire [15:0] f_ticket = s_ticket - done; // how many commands must be done before the slot may take its next position
-wire f_record_is_right = s_position == f_position && s_fresh == f_fresh && s_final == f_is_final
-    && s_missing == (own_mask & ~f_bits) && s_wants == f_wants
-    && s_has_data == f_has_data && s_early == f_early && s_has_sum == f_has_sum && !(f_fresh && f_ahead != 16'd0)
+wire [15:0] f_ticket = r_ticket - done; // how many commands must be done before the slot may take its next position
+wire f_record_is_right = r_position == f_position && r_fresh == f_fresh && r_final == f_is_final
+    && r_missing == (own_mask & ~f_bits) && r_wants == f_wants
+    && r_has_data == f_has_data && s_turns == {f_has_sum, f_early} && !(f_fresh && f_ahead != 16'd0)
     && (f_ahead == 16'd0 || (f_ticket >= f_ahead && f_ticket <= f_unsent))
     && (f_position & (own_slots - 32'd1)) == {{(32 - LEASE){1'b0}}, f_slot};
 
@@ -111,23 +124,23 @@ wire f_is_mixed = (f_takes || f_adds) && f_is_next
 // A duplicate adds nothing (7.1-2), nor does a stranger,
 wire f_is_repeated = (f_takes || f_adds) && !f_is_next && |(source_bit & (f_bits | ~own_mask));
 // and nothing is added that is not recorded.
-wire f_is_unrecorded = (f_adds || f_stores) && !(f_takes && own_state == ACTIVE);
+wire f_is_unrecorded = (f_adds || f_stores) && !(f_takes && is_active);
 // What a child brings is added or stored.
-wire f_is_missed = f_takes && brings && p_length != 16'd0 && !(f_adds || f_stores);
+wire f_is_missed = f_takes && f_brings && p_length != 16'd0 && !(f_adds || f_stores);
 // Data are added to data, and copied where there are none.
 wire f_is_lost = (f_recalls || (f_adds && !f_is_next)) && compute_op != (f_has_sum ? p_op : `FANIN_OP_NONE);
 // In a job in the order of the bits data are added when no child with a lower bit is missing or waits (12-6),
 wire [63:0] f_before = f_is_next ? own_mask : (own_mask & ~f_bits) | f_early;
 wire [63:0] f_recalled_bit = 64'd1 << own_bit;
 wire f_is_disordered = in_order && (
-    (f_adds && adds && p_class == `FANIN_CLASS_ALL && |(f_before & (source_bit - 64'd1)))
+    (f_adds && adds && p_flags[`FANIN_CLASS_SHIFT +: 2] == `FANIN_CLASS_ALL && |(f_before & (source_bit - 64'd1)))
     || (f_recalls && |((f_before & (f_recalled_bit - 64'd1)) | (f_recalled_bit & ~f_early))));
 // and a result has the data of all.
 wire f_is_partial = f_result && f_early != 64'd0;
 // What a packet finds recorded of the slot is what has happened to it: a duplicate leaves all as it was.
 wire f_is_changed = f_meets && !f_record_is_right;
 // A job begins with slots that have served no position, and that nobody reads.
-wire f_is_used = state == ACTIVATED && f_own && f_exists && !(f_fresh && f_ahead == 16'd0);
+wire f_is_used = activates && f_own && f_exists && !(f_fresh && f_ahead == 16'd0);
 
 wire [RULES-1:0] f_broken = {f_is_premature, f_is_empty, f_is_overwritten, f_is_mixed, f_is_repeated, f_is_unrecorded,
     f_is_missed, f_is_lost, f_is_disordered, f_is_partial, f_is_changed, f_is_used};
@@ -140,7 +153,8 @@ always @(posedge clk) begin
     f_was_broken <= rst ? {RULES{1'b0}} : f_was_broken | f_broken;
     f_was_breached <= rst ? {CONTRACTS{1'b0}} : f_was_breached | f_breached;
 end
-wire f_unused = &{1'b0, f_was_broken, f_was_breached};
+wire f_unused = &{1'b0, f_was_broken, f_was_breached, r_contributions, r_mid, r_sid, r_status, r_op, r_dtype, r_class,
+    r_length, r_finished, r_hears};
 
 `else
 
@@ -149,62 +163,67 @@ wire f_unused = &{1'b0, f_was_broken, f_was_breached};
 reg              f_is_read;
 reg [RECORD-1:0] f_kept, f_given;
 reg [64:0]       f_kept_turns, f_given_turns;
-wire f_writes = slot_write && {job, walks ? walk[LEASE-1:0] : slot_at} == {{JOBS{1'b0}}, f_slot};
+wire f_is_place = {job, p_seg[LEASE-1:0]} == {{JOBS{1'b0}}, f_slot}; // no slot is opened or walked through
 always @(posedge clk) begin
-    f_is_read <= {at_job, slot_place} == {{JOBS{1'b0}}, f_slot};
+    f_is_read <= f_is_place;
     f_given <= f_kept;
-    if (f_writes) f_kept <= state == DECIDE ? first_record : record;
+    if (slot_write && f_is_place) f_kept <= record;
     f_given_turns <= f_kept_turns;
-    if (turns_write && slot_written == {{JOBS{1'b0}}, f_slot}) f_kept_turns <= turns_then;
+    if (turns_write && f_is_place) f_kept_turns <= turns_then;
 end
-always @* if (f_is_read) assume ({s_has_sum, s_early} == f_given_turns);
-always @* if (f_is_read) assume ({s_ticket, s_finished, s_length, s_sid, s_mid, s_class, s_dtype, s_op, s_has_data,
-    s_contributions, s_status, s_wants, s_missing, s_fresh, s_final, s_position} == f_given);
+always @* if (f_is_read) assume (s_turns == f_given_turns);
+always @* if (f_is_read) assume (s_record == f_given);
 
 // ---- What holds between the clocks of a packet's turn, so that a proof needs to look at few clocks: it is by induction.
 
 wire [31:0] k_position, k_contributions, k_mid, k_sid;
-wire        k_final, k_fresh, k_has_data;
+wire        k_final, k_fresh, k_has_data, k_hears;
 wire [63:0] k_missing, k_wants;
 wire [7:0]  k_status, k_op, k_dtype;
 wire [1:0]  k_class;
 wire [15:0] k_length, k_ticket, f_kept_ahead = k_ticket - done;
 wire [39:0] k_finished;
-assign {k_ticket, k_finished, k_length, k_sid, k_mid, k_class, k_dtype, k_op, k_has_data, k_contributions, k_status,
+assign {k_hears, k_ticket, k_finished, k_length, k_sid, k_mid, k_class, k_dtype, k_op, k_has_data, k_contributions, k_status,
     k_wants, k_missing, k_fresh, k_final, k_position} = f_kept;
 wire f_kept_is_right = k_position == f_position && k_fresh == f_fresh && k_final == f_is_final
     && k_missing == (own_mask & ~f_bits) && k_wants == f_wants && k_has_data == f_has_data
     && (f_ahead == 16'd0 || (f_kept_ahead >= f_ahead && f_kept_ahead <= f_unsent));
 
-wire f_tells = state == EACH || state == EACH_PUSH;
-wire f_folds = state == FOLD || state == FOLD_NEXT;
-wire f_finishes = state == COMPLETE || state == SAVE || (f_folds && missing == 64'd0)
-    || (f_tells && m_opcode == `FANIN_OPCODE_RESULT);
-wire f_looks = f_finishes || state == RESEND;
-wire f_works = f_looks && slot == f_slot;
-wire f_works_right = position == f_position && missing == 64'd0 && wants == f_wants && has_data == f_has_data
-    && f_is_final && !f_fresh && (is_final || state == COMPLETE || f_folds) && m_position == position
-    && (f_folds || f_early == 64'd0);
-wire f_folds_right = position == f_position && position == p_position && missing == (own_mask & ~f_bits) && !f_fresh
-    && early == f_early && has_sum == f_has_sum && todo == (early | missing)
-    && (state == FOLD || own_bit == next);
+// One machine works at a time, and the others wait for it as engine_states.vh says.
+wire f_tells = writer_state == `WRITE_EACH || writer_state == `WRITE_PUSH;
+wire f_folds = segment_state == `SEGMENT_FOLD || segment_state == `SEGMENT_FOLD_NEXT;
+wire f_has_ended = end_state == `END_TELL || end_state == `END_FREE;
+wire f_is_outside = membership_state != `MEMBER_IDLE || scan_state != `SCAN_IDLE || turn == `TURN_SCAN;
+wire f_one_works = !f_is_outside && turn <= `TURN_RELEASE && segment_state <= `SEGMENT_SAVE
+    && (turn == `TURN_BUSY) == (segment_state != `SEGMENT_IDLE || end_state != `END_IDLE)
+    && (segment_state == `SEGMENT_IDLE || end_state == `END_IDLE)
+    && (turn == `TURN_ANSWER) == (writer_state == `WRITE_ANSWER)
+    && f_tells == (segment_state == `SEGMENT_TELL || segment_state == `SEGMENT_RESULT || end_state == `END_TELL)
+    && (writer_state == `WRITE_IDLE || (c_opcode == `FANIN_OPCODE_RESULT) == (segment_state == `SEGMENT_RESULT));
+
+wire f_finishes = segment_state == `SEGMENT_COUNT || segment_state == `SEGMENT_COMPLETE
+    || segment_state == `SEGMENT_RESULT || segment_state == `SEGMENT_SAVE || (f_folds && missing == 64'd0);
+wire f_looks = f_finishes || segment_state == `SEGMENT_RESEND;
+wire f_works = f_looks && p_seg[LEASE-1:0] == f_slot;
+wire f_works_right = p_position == f_position && missing == 64'd0 && wants == f_wants && has_data == f_has_data
+    && f_is_final && !f_fresh && (f_folds || f_early == 64'd0);
+wire [63:0] f_own_bit = 64'd1 << own_bit;
+wire f_folds_right = p_position == f_position && missing == (own_mask & ~f_bits) && !f_fresh
+    && turns_then == {f_has_sum, f_early} && todo == (f_early | missing)
+    && (segment_state == `SEGMENT_FOLD || todo == 64'd0
+        || (|(todo & f_own_bit) && (todo & (f_own_bit - 64'd1)) == 64'd0));
 wire [63:0] f_missing = own_mask & ~f_bits, f_due = ~f_missing & (f_missing - 64'd1); // all before the first missing
-wire f_has_ended = state == ENDED || (f_tells && m_opcode == `FANIN_OPCODE_ABORT);
-wire f_steps = own_slots == 32'd4
-    && f_unsent == outstanding && f_ahead <= f_unsent
+wire f_steps = own_slots == 32'd4 && f_one_works
+    && f_unsent == issued - done && f_ahead <= f_unsent
     && (f_position & (own_slots - 32'd1)) == {{(32 - LEASE){1'b0}}, f_slot}
-    && (state == IDLE || (f_waits && back == RELEASE))
-    && (state != DECIDE || f_is_read == (p_seg[LEASE-1:0] == f_slot)) && (state != DECIDE || f_given == f_kept)
-    && (state != ANSWER || (after == RELEASE && m_opcode != `FANIN_OPCODE_RESULT))
-    && (!f_tells || after == (m_opcode == `FANIN_OPCODE_RESULT ? SAVE : m_opcode == `FANIN_OPCODE_ABORT ? ENDED : RELEASE))
-    && (!f_looks || (own_state == ACTIVE && m_seg == {{(16 - LEASE){1'b0}}, slot}))
-    && (state != SAVE || m_opcode == `FANIN_OPCODE_RESULT)
-    && (state != DECIDE || f_given_turns == f_kept_turns)
-    && (!f_folds || (own_state == ACTIVE && in_order && slot == p_seg[LEASE-1:0]))
-    && (own_state != ACTIVE || state == ABORT || (!f_has_ended && (f_bits & ~own_mask) == 64'd0
+    && (turn == `TURN_IDLE || f_waits)
+    && (turn != `TURN_DECIDE || (f_is_read == f_is_place && f_given == f_kept && f_given_turns == f_kept_turns))
+    && (!f_looks || (is_active && p_seg == {{(16 - LEASE){1'b0}}, p_seg[LEASE-1:0]}))
+    && (!f_folds || (is_active && in_order))
+    && (!is_active || end_state == `END_ABORT || (!f_has_ended && (f_bits & ~own_mask) == 64'd0
         && !(f_fresh && (f_ahead != 16'd0 || !f_is_final)) && (in_order || f_early == 64'd0)
         && (f_early & ~f_bits) == 64'd0
-        && (f_folds && slot == f_slot ? f_folds_right
+        && (f_folds && f_is_place ? f_folds_right
             : f_kept_turns == {f_has_sum, f_early} && (f_early & f_due) == 64'd0)
         && (!f_works || f_works_right) && ((f_works && f_finishes) || f_kept_is_right)));
 
@@ -216,7 +235,7 @@ always @(posedge clk) f_begins <= 1'b0;
 always @* begin
     assume (!rst && !scan_is_due && f_breached == {CONTRACTS{1'b0}});
     assume (p_opcode == `FANIN_OPCODE_CONTRIBUTION || p_opcode == `FANIN_OPCODE_PROBE);
-    if (f_begins) assume (state == IDLE && !f_waits && own_state == ACTIVE && f_steps);
+    if (f_begins) assume (turn == `TURN_IDLE && !f_waits && is_active && f_steps);
 
     premature: assert (!f_is_premature);
     empty: assert (!f_is_empty);
@@ -233,13 +252,13 @@ always @* begin
 `ifndef FAULT
     steps: assert (f_steps);
 `endif
-    outside: assert (state < LEAVE); // membership and silence are not reached
+    outside: assert (!f_is_outside); // membership and silence are not reached
 end
 
 // ---- Each rule is put to the test within the search.
 
 reg f_duplicate, f_held, f_completes;
-wire f_repeats = f_meets && state == DECIDE && own_drop == `DROP_NONE && p_opcode == `FANIN_OPCODE_CONTRIBUTION && is_heard
+wire f_repeats = f_meets && is_heard && p_opcode == `FANIN_OPCODE_CONTRIBUTION
     && p_position == f_position && !f_fresh && |(f_bits & source_bit);
 wire f_two_children = |(own_mask & (own_mask - 64'd1));
 reg [1:0] f_packets = 2'd0; // packets since the beginning, at most 3
@@ -247,8 +266,8 @@ initial {f_duplicate, f_held, f_completes} = 3'd0;
 always @(posedge clk) begin
     if (header_pop && f_packets != 2'd3) f_packets <= f_packets + 2'd1;
     f_duplicate <= f_duplicate || f_repeats;
-    f_held <= f_held || (f_meets && is_still_sent && is_heard && brings);
-    f_completes <= f_completes || (f_takes && is_last_one);
+    f_held <= f_held || (f_meets && f_is_next && f_ahead != 16'd0 && is_heard && f_brings);
+    f_completes <= f_completes || (f_takes && ((f_is_next ? own_mask : f_missing) & ~source_bit) == 64'd0);
 end
 always @* begin
     cover (f_result && f_two_children && f_completes);           // a result, to a child of two, in the turn of the last one

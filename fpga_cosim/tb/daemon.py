@@ -31,7 +31,7 @@ BATCH = 32  # datagrams that go in together
 ROOM = 1 << 17  # beats that may come out of it
 TICK_S = 0.05  # the switch looks for silence as often
 WRAP_US = 1 << 40
-JOB_STATES = {1: "joining", 2: "active", 3: "aborted", 4: "aborted"}  # of engine.v; 0 is free
+JOB_STATES = {1: "joining", 2: "active", 3: "aborted", 4: "aborted"}  # of engine_states.vh; 0 is free
 REMEMBERED = 4
 
 

@@ -23,9 +23,9 @@ ADDRESS, TICK_S, ROOM = "10.0.0.1", 0.05, 4096
 GROUP = "239.200.0.1"
 _REASON = re.compile(r"`define DROP_(\w+) 5'd(\d+) // (\S+)")
 
-# Registers of each job in the engine, by name, with their numpy types
+# Registers of each job in the job table, by name, with their numpy types
 REGISTERS = {"state": "u1", "jid": "u4", "slots": "u4", "window": "u4", "chunk": "u4", "mask": "u8", "joined": "u8"}
-TABLES = {f"engine_inst.job_{name}": kind for name, kind in REGISTERS.items()}
+TABLES = {f"engine_inst.job_table_inst.job_{name}": kind for name, kind in REGISTERS.items()}
 
 
 def build(parameters: Mapping[str, int] | None = None, wave: Path | None = None) -> Module:
