@@ -2,7 +2,7 @@
 --
 -- `fanin dissector --install` puts it into the folder of plugins. All other packets of that port are left to Wireshark's
 -- own dissector, which also shows the transport header of these. The tables are generated from fanin_wire: change the
--- definitions there, then `python -m fanin_wire.lua_tables protocol/fanin_wire/fanin.lua`.
+-- definitions there, then `make tables`.
 
 -- tables
 local WIRE_VERSION = 2

@@ -87,7 +87,7 @@ def test_help_needs_neither_engine_nor_library() -> None:
             "INVALID_REQUEST: --wide, --prefix can not be used with --mpi",
         ),
         (["--mpi", "--mpirun", "true '", "--", "true"], 'INVALID_REQUEST: --mpirun "true \'": No closing quotation'),
-        (["--mpirun", "true", "--", "true"], "INVALID_REQUEST: --mpirun needs --mpi"),
+        (["--mpirun", "true", "--", "true"], "INVALID_REQUEST: --mpirun can not be used without --mpi"),
     ],
 )
 def test_a_wrong_run_is_refused_before_anything_is_started(arguments: list[str], error: str) -> None:

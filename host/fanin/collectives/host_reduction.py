@@ -24,7 +24,7 @@ Fold = Callable[[np.ndarray], Any]
 # Kinds of numpy types for which numpy computes something that the operation does not mean: it joins texts, takes the
 # sum of two truths for their "or", and orders complex numbers by their real parts.
 TEXTS = "SU"
-MEANINGLESS = {"SUM": "b", "PROD": "b", "MEAN": "b", "MIN": "c", "MAX": "c"}
+MEANINGLESS = {"SUM": "b", "PROD": "b", "MEAN": "b", "MIN": "c", "MAX": "c", "LAND": "M", "LOR": "M", "LXOR": "M"}
 INTEGERS = "iu"
 
 

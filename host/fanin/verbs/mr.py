@@ -69,7 +69,7 @@ class MR(Resource):
             )
         if memory is not None and (address is not None or length > memory.length or memory.fd < 0):
             raise InvalidRequest(
-                f"a region of {length} bytes does not fit into shared memory of {memory.length} bytes",
+                f"a region of {length} bytes can not be made of this shared memory of {memory.length} bytes",
                 remedy="Give an open SharedMemory that is long enough, and no address.",
             )
         pd.require_open()

@@ -99,9 +99,7 @@ def preloaded() -> Any:
 def _handle_of(made: Any) -> int:
     """The handle of an object of pyverbs, which shows that of a completion queue in its text alone."""
     if not type(made).__module__.startswith("pyverbs."):
-        raise InvalidRequest(
-            f"a {type(made).__name__} of fanin.verbs can not be used with objects of pyverbs", remedy=ONE_CONTEXT
-        )
+        raise InvalidRequest(f"a {type(made).__name__} is not an object of pyverbs", remedy=ONE_CONTEXT)
     shown = getattr(made, "handle", None)
     if shown is None:
         found = re.search(r"^Handle *: (\d+)", str(made), re.M)

@@ -182,8 +182,8 @@ def test_a_number_of_schedules(kind: str) -> None:
         ("--fuzz --fanout 2x2", "--fanout can not be used with --fuzz"),
         ("--rdma --collective reduce", "--collective can not be used with --rdma"),
         ("--rdma --fuzz --loss 0.1", "--loss can not be used with --fuzz"),
-        ("--fanout 2x2 --schedules 5", "--schedules needs --fuzz"),
-        ("--processes 1", "--processes needs --fuzz"),
+        ("--fanout 2x2 --schedules 5", "--schedules can not be used without --fuzz"),
+        ("--processes 1", "--processes can not be used without --fuzz"),
     ],
 )
 def test_options_of_another_way_to_simulate_are_refused(words: str, refused: str) -> None:

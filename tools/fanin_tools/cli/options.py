@@ -100,7 +100,7 @@ Slots = Annotated[
 Reproducible = Annotated[
     str, typer.Option(help="Same bits in every run: none; run, for one route; shape, for tree and ring together.")
 ]
-Wide = Annotated[bool, flag("--wide", help="Partial results of f16 and bf16 travel as f32, rounded once.")]
+Wide = Annotated[bool, flag("--wide", help="Partial results of small floats travel as f32, rounded once.")]
 
 
 def job_settings(slots: int, reproducible: str, wide: bool) -> JobSettings:

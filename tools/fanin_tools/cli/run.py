@@ -130,7 +130,7 @@ def _refuse_beside_mpi(given: list[str]) -> None:
 
 def _refuse_without_mpi(given: list[str]) -> None:
     if given:
-        raise UsageError(f"{', '.join(given)} needs --mpi", "add --mpi, or leave it out")
+        raise UsageError(f"{', '.join(given)} can not be used without --mpi", "add --mpi, or leave it out")
 
 
 def fabric_of_run(
@@ -138,7 +138,7 @@ def fabric_of_run(
 ) -> Fabric | Plan:
     """The fabric that is up, which keeps its detection time; else a plan with room for the ranks, for this run alone
     unless the user named the fabric. spread: over several nodes, not as few as have room."""
-    from fanin_tools.fabric import lifecycle, state
+    from fanin_tools.fabric import lifecycle
     from fanin_tools.fabric.generate import Plan
     from fanin_tools.fabric.lease import private_name
     from fanin_wire.abi import MAX_CHILDREN
@@ -154,8 +154,6 @@ def fabric_of_run(
         remedy = f"start fewer, or {'use another --route' if route == 'local' else larger}"
         raise UsageError(cause, remedy, name="NO_RESOURCES")
     if is_named:
-        others = (lifecycle.find(each) for each in state.names())
-        up = ", ".join(each.fabric.name for each in others if each and each.state.leaseholders is None)
-        print_progress(f"fanin: no fabric {name} is up{up and f', but {up}'}: this run brings one up for itself")
+        print_progress(f"fanin: no fabric {name} is up: this run brings one up for itself (fanin fabric status)")
     shape = FabricOptions(nodes, -(-ranks // nodes), detection=detection).shape()
     return Plan(name if is_named else private_name(), shape)

@@ -47,7 +47,7 @@ def sim(
     seed: options.Seed = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Equal jobs at the same time.")] = 1,
     reproducible: Annotated[str, typer.Option(help="none, run or shape.")] = "none",
-    wide: Annotated[bool, options.flag("--wide", help="Partial results of f16 and bf16 travel as f32.")] = False,
+    wide: Annotated[bool, options.flag("--wide", help="Partial results of small floats travel as f32.")] = False,
     plain_leaves: Annotated[
         bool, options.flag("--plain-leaves", help="The lowest switches do not offload; their nodes form rings.")
     ] = False,
@@ -136,7 +136,7 @@ def _refuse_others(context: typer.Context, *, trace: bool, fuzz: bool, rdma: boo
             f"{others} can not be used with {way}", "leave it out: the seed decides all else of a schedule"
         )
     if others:
-        raise UsageError(f"{others} needs --fuzz", "add --fuzz, or leave it out")
+        raise UsageError(f"{others} can not be used without --fuzz", "add --fuzz, or leave it out")
 
 
 def _trace(seed: int, json_output: bool, rdma: bool) -> None:

@@ -154,7 +154,7 @@ def _check_shape(shape: Shape) -> None:
             OPTIONS, "direct links and a switch in Verilog exclude each other", "leave out --direct, or --switch"
         )
     if shape.nodes > MAX_DEVICES:
-        raise DescriptionError(OPTIONS, f"{shape.nodes} nodes are too many or too few", f"use at most {MAX_DEVICES}")
+        raise DescriptionError(OPTIONS, f"{shape.nodes} nodes are too many", f"use at most {MAX_DEVICES}")
     if any(count < 1 for count in shape.fanout):
         raise DescriptionError(OPTIONS, f"fan-out {_product(shape.fanout)}", "use numbers from 1 on, as in 2x2x2")
     if shape.fanout and math.prod(shape.fanout) != shape.nodes:

@@ -12,7 +12,7 @@ struct terms {
     uint32_t jid;
     uint32_t chunk;           /* payload bytes of a segment */
     uint32_t route;           /* enum fanin_route */
-    uint32_t wide;            /* partials of small floats travel in twice the width */
+    uint32_t wide;            /* partials of small floats travel as f32 */
     uint32_t rank, ranks;
     uint64_t node_bitmap;
     uint64_t rank_bitmap;
