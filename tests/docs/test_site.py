@@ -61,16 +61,23 @@ def test_notes_to_the_tests_are_not_shown(site: Site) -> None:
 
 
 def test_pictures_are_there(site: Site) -> None:
-    for page in site.rglob("*.html"):
-        for picture in re.findall(r'<img [^>]*src="([^":]+)"', page.read_text()):
-            assert (page.parent / picture).is_file(), f"{page.name}: {picture}"
+    found = [
+        (page, picture)
+        for page in site.rglob("*.html")
+        for picture in re.findall(r'<img [^>]*src="([^":]+)"', page.read_text())
+    ]
+    assert found
+    for page, picture in found:
+        assert (page.parent / picture).is_file(), f"{page.name}: {picture}"
 
 
 def test_drawings_fit_the_page(site: Site) -> None:
     """Other blocks wrap."""
-    wide = []
+    wide, count = [], 0
     for page in sorted(site.rglob("*.html")):
         drawings = re.findall(r'<div class="drawing highlight">(.*?)</div>', page.read_text(), re.S)
+        count += len(drawings)
         lines = [html.unescape(re.sub(r"<[^>]+>", "", line)) for block in drawings for line in block.splitlines()]
         wide += [f"{page.name}: {line}" for line in lines if len(line) > COLUMNS]
+    assert count > 2
     assert wide == []

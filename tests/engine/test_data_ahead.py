@@ -80,6 +80,13 @@ def contribution_of(rig: NicRig, data: np.ndarray, **changes) -> Sent:
     return next(packet for packet in rig.post(data, **changes) if packet.opcode == Opcode.CONTRIBUTION)
 
 
+def test_message_of_one_segment_is_to_go_ahead() -> None:
+    """As a copy."""
+    rig = NicRig()
+    assert contribution_of(rig, NINE, **BRINGS).ceth["flags"] & (EARLY | DATA) == EARLY | DATA
+    assert rig.slot(0)["zero_copy_address"] == 0
+
+
 def test_lost_contribution_is_sent_again_as_it_was() -> None:
     rig = NicRig()
     first = contribution_of(rig, NINE, **BRINGS)

@@ -165,6 +165,15 @@ def test_loss_outside_the_group_does_not_count() -> None:
     assert hears(rig, position)
 
 
+def test_confirmation_ends_with_the_invitations() -> None:
+    rig = NicRig()
+    invited(rig)
+    rig.tick(3 * KEEPALIVE_INTERVAL)
+    assert hears(rig, 0)
+    rig.tick(1)
+    assert not hears(rig, 1)
+
+
 def test_losses_of_results_that_came_by_themselves_are_not_the_groups() -> None:
     rig = NicRig()
     invited(rig)

@@ -101,6 +101,18 @@ def test_read_is_asked_for_from_the_missing_packet_on():
     assert pair.one.count("timeouts") == 0  # the response behind it has proved the loss
 
 
+def test_an_acknowledgement_of_a_later_request_proves_that_a_response_is_lost():
+    pair = Pair()
+    pair.bend = Loses(("RDMA_READ_RESPONSE_ONLY", 0))
+    pair.two.fill(TARGET, data_of(100))
+    pair.one.post(READ, (SOURCE, 100), **remote(pair))
+    pair.one.post(WRITE, (SOURCE + 1000, 10), **remote(pair, TARGET + 1000))
+    pair.run()
+    assert pair.one.count("implied_naks") == 1
+    assert pair.one.statuses() == ["SUCCESS", "SUCCESS"]
+    assert pair.one.bytes(SOURCE, 100) == data_of(100)
+
+
 @pytest.mark.parametrize("lost", ["FETCH_ADD", "ATOMIC_ACKNOWLEDGE"])
 def test_atomic_is_carried_out_once(lost: str):
     pair = Pair()

@@ -113,3 +113,11 @@ def test_reliable_operations_have_no_opcode_for_unreliable_connections():
     packet = make("UC_SEND_ONLY", pair.one, pair.two)
     pair.two.receive(Packet(packet.source, packet.destination, b"\x2c" + packet.data[1:]))  # READ request of UC
     assert pair.two.count("drop_unknown_opcode") == 1
+
+
+def test_part_without_a_beginning():
+    pair = Pair(Service.UC)
+    pair.two.post_receive((TARGET, 1000))
+    pair.two.receive(make("UC_SEND_LAST", pair.one, pair.two, b"abcd", psn=0))
+    assert pair.two.count("drop_opcode_sequence") == 1
+    assert pair.two.completions == []

@@ -161,6 +161,25 @@ def test_unknown_codes_and_names():
         operation_by_name("MEDIAN")
 
 
+# Once more by hand, for those that other libraries have, too: a wrong family in a row would be wrong everywhere.
+EVERY_NUMBER = {"SUM", "PROD", "MEAN", "MIN", "MAX"}
+OF_INTEGERS = {"LAND", "LOR", "LXOR", "BAND", "BOR", "BXOR"}
+TAKEN = {
+    Family.INTEGER: EVERY_NUMBER | OF_INTEGERS,
+    Family.FLOAT: EVERY_NUMBER,
+    Family.SMALL_FLOAT: EVERY_NUMBER,
+    Family.COMPLEX: {"SUM"},
+    Family.BOOL: {"LAND", "LOR", "LXOR"},
+    Family.PAIR: {"MINLOC", "MAXLOC"},
+}
+
+
+@pytest.mark.parametrize("family", TAKEN, ids=lambda family: family.name)
+def test_families_take_what_they_should(family):
+    known = set.union(*TAKEN.values())
+    assert {row.name for row in OPERATIONS if family in row.families} & known == TAKEN[family]
+
+
 @EVERY_DATATYPE
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_combination_is_taken_or_refused_by_name(operation, entry):
