@@ -68,7 +68,7 @@ def test_choice() -> None:
     ("arguments", "name", "cause"),
     [
         (["placement", "choose", "1,2", "3"], "INVALID_REQUEST", "different numbers of classes"),
-        (["placement", "choose", "one"], "INVALID_REQUEST", "no numbers of free pairs"),
+        (["placement", "choose", "one"], "INVALID_REQUEST", "not lists of free pairs"),
         (["placement", "choose", "1,2", "--reading", "all"], "INVALID_REQUEST", "--reading all"),
         (["placement", "choose", "1,2", "--gpus", "3"], "NO_RESOURCES", "no class has room for 1 workers with 3 GPUs"),
         (["placement", "classes", "FILE", "--subnet", "mlx5_0"], "INVALID_REQUEST", "--subnet mlx5_0"),

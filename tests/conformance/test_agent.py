@@ -153,7 +153,7 @@ def test_the_command_line_names_what_is_missing() -> None:
     for arguments, text in (
         (["--target", "nic://127.0.0.9"], "a NIC needs an agent"),
         (["--target", "nic://127.0.0.9", "--agent", "true"], "AGENT_LOST"),
-        (["--target", "engine-nic", "--conversations", "1"], "no conversations with a NIC"),
+        (["--target", "engine-nic", "--conversations", "1"], "--conversations needs a switch"),
         (["--target", "engine-nic", "duplicates"], "no script for nic"),
     ):
         command = [Path(sys.executable).with_name("fanin"), "conform", *arguments]

@@ -243,7 +243,7 @@ def test_wrong_use(running: Running) -> None:
         listen.sockets_of(["nowhere"], name)
     with pytest.raises(ToolError, match="NO_DEVICE: no fabric nowhere is up"):
         listen.sockets_of([], "nowhere")
-    with pytest.raises(UsageError, match="of the kind letter; the kinds: contribution, result"):
+    with pytest.raises(UsageError, match="no kind of packet letter; the kinds: contribution, result"):
         listen.kinds_of(["result", "letter"])
     assert listen.sockets_of(["/a/b"], "nowhere") == [Path("/a/b")]
     done = fanin("capture", "--fabric", name, "-o", "/dev/null", "--", "/nowhere/program")

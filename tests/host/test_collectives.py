@@ -277,7 +277,7 @@ def test_parts_that_do_not_fit(run_ranks, device):
         for use in (communicator.reduce_scatter, functools.partial(communicator.scatter, root=communicator.rank)):
             with pytest.raises(errors.InvalidRequest, match="divided equally among 2 ranks"):
                 use(np.zeros(3))
-            with pytest.raises(errors.InvalidRequest, match=r"not one row for each of 2 ranks.*reshape"):
+            with pytest.raises(errors.InvalidRequest, match=r"not have one row for each of 2 ranks.*reshape"):
                 use(np.zeros((3, 2)))
         with pytest.raises(errors.InvalidRequest, match="out, or shape and dtype"):
             communicator.scatter(root=1 - communicator.rank, shape=3)

@@ -30,7 +30,7 @@ ONES = np.ones(8, "f4")
 OUT_MISTAKES = [
     (read_only(np.zeros(8, "f4")), "read-only"),
     (np.zeros(16, "f4")[::2], "not C-contiguous"),
-    (np.zeros(7, "f4"), "out has 7 elements of float32, the result 8"),
+    (np.zeros(7, "f4"), "out has 7 elements of float32, but the result has 8"),
     (np.zeros(8, "f8"), "float64"),
     (np.zeros(4, "f8"), "float64"),
     ([0.0] * 8, "no buffer"),
@@ -108,7 +108,7 @@ def test_invalid_timeout(alone, device, make_job, timeout):
         lambda: alone.dup(timeout=timeout),
         lambda: Communicator(make_job(1), 0, device.socket, timeout=timeout),
     ):
-        with pytest.raises(errors.InvalidRequest, match="timeout is"):
+        with pytest.raises(errors.InvalidRequest, match="is not a time to wait"):
             use()
     assert np.array_equal(alone.allreduce(ONES, timeout=np.float32(9)), ONES)
 

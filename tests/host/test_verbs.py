@@ -330,7 +330,7 @@ def test_shared_memory_that_can_not_be_had(pd):
     unsealed = os.memfd_create("test")
     os.ftruncate(unsealed, 64)
     for fd in (unsealed, os.open("/dev/null", os.O_RDONLY)):
-        with pytest.raises(errors.InvalidRequest, match="no sealed memory"):
+        with pytest.raises(errors.InvalidRequest, match="not of sealed shared memory"):
             SharedMemory.of(fd)
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(fd)

@@ -122,7 +122,7 @@ def test_inline_data_is_taken_when_it_is_posted(joined, length):
 
 def test_too_much_inline(joined):
     data = np.zeros(5, "f4")
-    with pytest.raises(errors.InvalidRequest, match="20 bytes of 1 ranks inline"):
+    with pytest.raises(errors.InvalidRequest, match="20 bytes of 1 ranks do not fit inline"):
         joined[0].post_send(request_over(data.ctypes.data, data.ctypes.data, 20, inline=True))
 
 

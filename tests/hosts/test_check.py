@@ -158,7 +158,10 @@ HOST = '[[host]]\nname = "a"\naddress = "10.0.0.1"\n'
         (HOST + HOST, "name: 'a' occurs twice"),
         (HOST + '[[switch]]\naddress = "10.0.0.1"\n', "address: '10.0.0.1' occurs twice"),
         (HOST + 'switches = ["10.0.0.9"]\n', r"host a: there is no \[\[switch\]\] 10.0.0.9"),
-        (HOST + '[[switch]]\naddress = "10.0.0.8"\n[[switch]]\naddress = "10.0.0.9"\n', "2 switches, and a host that"),
+        (
+            HOST + '[[switch]]\naddress = "10.0.0.8"\n[[switch]]\naddress = "10.0.0.9"\n',
+            "2 switches, and a host does not say",
+        ),
         (HOST + "mtu = 100\n", "unknown key"),
         ("mtu = 100\n" + HOST, "100 is out of range"),
         (HOST.replace("10.0.0.1", "10.0.0"), "'10.0.0' is not an IPv4 address"),

@@ -75,7 +75,7 @@ def test_parameters_that_are_replaced_are_refused(dtype: str) -> None:
     flat = FlatParameters(module)
     module.load_state_dict(model(dtype).state_dict(), assign=True)
     backward(module)
-    with pytest.raises(TrainingError, match="has other parameters; load"):
+    with pytest.raises(TrainingError, match="are not those that were wrapped; load"):
         flat.fetch()
 
 
