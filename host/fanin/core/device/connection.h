@@ -16,7 +16,7 @@
 struct fanin_context {
     int socket;
     int doorbell_fd;
-    const struct device_operations *operations;
+    const struct device_access *access;
     struct fanin_remote *remote;   /* device/remote.c; NULL: the device is on this host, and shares its memory */
     uint8_t *region;               /* control region: doorbell, send rings, completion rings */
     struct fanin_attach_reply limits;

@@ -1,7 +1,7 @@
 /* Connecting to a device, attaching to it, its status, and the end. */
 #define _GNU_SOURCE
 #include "complaint.h"
-#include "device/operations.h"
+#include "device/access.h"
 #include "device/remote.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 
 #define INITIAL_SPIN_BUDGET 50
 
-static struct fanin_context *new_context(const struct device_operations *operations)
+static struct fanin_context *new_context(const struct device_access *access)
 {
     struct fanin_context *context = calloc(1, sizeof *context);
     pthread_condattr_t clock;
 
     if (!context)
         return NULL;
-    context->operations = operations;
+    context->access = access;
     context->socket = context->doorbell_fd = -1;
     context->spin_budget = INITIAL_SPIN_BUDGET;
     pthread_mutex_init(&context->region_lock, NULL);
@@ -34,13 +34,13 @@ static struct fanin_context *new_context(const struct device_operations *operati
 
 enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **context)
 {
-    struct fanin_context *connected = new_context(fanin_is_remote_address(socket_path) ? &fanin_remote_operations
-                                                                                       : &fanin_local_operations);
+    struct fanin_context *connected = new_context(fanin_is_remote_address(socket_path) ? &fanin_remote_access
+                                                                                       : &fanin_local_access);
     enum fanin_status status = FANIN_NO_RESOURCES;
 
     fanin_forget_complaint();
     if (connected)
-        status = connected->operations->connect(connected, socket_path);
+        status = connected->access->connect(connected, socket_path);
     if (status == FANIN_SUCCESS)
         *context = connected;
     else if (connected)
@@ -72,7 +72,7 @@ enum fanin_status fanin_attach(struct fanin_context *context, struct fanin_attac
         return fanin_complain("the context is attached already");
     if (read_staging_limit(context) != FANIN_SUCCESS)
         return FANIN_INVALID_REQUEST;
-    status = context->operations->attach(context);
+    status = context->access->attach(context);
     *limits = context->limits;
     return status;
 }
@@ -89,7 +89,7 @@ uint32_t fanin_device_version(const struct fanin_context *context)
 
 void fanin_disconnect(struct fanin_context *context)
 {
-    context->operations->close(context);
+    context->access->close(context);
     if (context->region)
         munmap(context->region, context->limits.region_bytes);
     if (context->socket >= 0)

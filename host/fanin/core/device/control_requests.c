@@ -5,7 +5,7 @@
  * the others sleep. When the reader has what it wants, the next one takes over.
  */
 #define _GNU_SOURCE
-#include "device/operations.h"
+#include "device/access.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void read_for_all(struct fanin_context *context, uint64_t wait_ms)
     pthread_mutex_unlock(&context->request_lock);
     errno = EAGAIN;
     if (poll(&descriptor, 1, (int)wait_ms) > 0)
-        size = context->operations->receive(context, context->reply, sizeof context->reply, fds);
+        size = context->access->receive(context, context->reply, sizeof context->reply, fds);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR))
         fanin_lose_device(context);
     pthread_mutex_lock(&context->request_lock);
@@ -89,7 +89,7 @@ enum fanin_status fanin_control_start(struct fanin_context *context, struct cont
     message->version = FANIN_ABI_VERSION;
     message->tag = request->tag;
     message->status = FANIN_SUCCESS;
-    status = context->operations->send(context, message, size, fd);
+    status = context->access->send(context, message, size, fd);
     if (status != FANIN_SUCCESS)
         unlink_request(context, request);
     pthread_mutex_unlock(&context->request_lock);

@@ -4,7 +4,7 @@
  * Records 0032 and 0108 (docs/decisions): why by the beat, and why a lost device's queue pair is destroyed.
  */
 #define _GNU_SOURCE
-#include "device/operations.h"
+#include "device/access.h"
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -65,7 +65,7 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
         context->device_woken_ms = now;
         if (!context->first_woken_ms)
             context->first_woken_ms = now;
-        context->operations->wake(context);
+        context->access->wake(context);
     }
     if (context->first_woken_ms && now - context->first_woken_ms >= GRACE_MS)
         give_way();
@@ -74,7 +74,7 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
 
 void fanin_lose_device(struct fanin_context *context)
 {
-    if (!context->operations->cut(context))
+    if (!context->access->cut(context))
         __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE); /* it may write, as one that goes on later */
     __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
 }
@@ -82,7 +82,7 @@ void fanin_lose_device(struct fanin_context *context)
 /* A device that stands still and runs again finds this process gone, and tells the ranks that have waited for it. */
 static void give_up(struct fanin_context *context)
 {
-    context->operations->cut(context);
+    context->access->cut(context);
     __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE);
     shutdown(context->socket, SHUT_RDWR);
 }
@@ -90,7 +90,7 @@ static void give_up(struct fanin_context *context)
 static int look(struct fanin_context *context)
 {
     uint64_t now = coarse_now_ms(), checked = __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED);
-    int lost = socket_hung_up(context) || context->operations->is_broken(context);
+    int lost = socket_hung_up(context) || context->access->is_broken(context);
 
     __atomic_store_n(&context->health_checked_ms, now, __ATOMIC_RELAXED);
     if (!lost && stands_still(context, now, now - checked)) {

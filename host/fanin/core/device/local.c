@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "device/layout.h"
-#include "device/operations.h"
+#include "device/access.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -152,7 +152,7 @@ static enum fanin_status deregister_memory(struct fanin_context *context, uint32
     return fanin_exchange(context, FANIN_MSG_DEREGISTER, &message.head, sizeof message, -1);
 }
 
-const struct device_operations fanin_local_operations = {
+const struct device_access fanin_local_access = {
     .connect = connect_socket,
     .attach = attach,
     .close = close_doorbell,

@@ -1,5 +1,5 @@
 /* Making and freeing queues, joining and leaving jobs: requests about a queue. */
-#include "device/operations.h"
+#include "device/access.h"
 #include <stdlib.h>
 
 static enum fanin_status ask(struct fanin_context *context, enum fanin_message_type type, struct fanin_queue *message)
@@ -14,7 +14,7 @@ enum fanin_status fanin_create_cq(struct fanin_context *context, uint32_t *cq)
 
     if (status != FANIN_SUCCESS)
         return status;
-    context->operations->begin_cq(context, message.cq);
+    context->access->begin_cq(context, message.cq);
     *cq = message.cq;
     return FANIN_SUCCESS;
 }
@@ -31,7 +31,7 @@ enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, ui
 
     if (status != FANIN_SUCCESS)
         return status;
-    context->operations->begin_qp(context, message.qp);
+    context->access->begin_qp(context, message.qp);
     *qp = message.qp;
     return FANIN_SUCCESS;
 }
@@ -40,7 +40,7 @@ enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, ui
  * Record 0108 (docs/decisions) says how markers order the two. */
 enum fanin_status fanin_await_results(struct fanin_context *context, uint32_t timeout_ms)
 {
-    return context->operations->await_results(context, timeout_ms);
+    return context->access->await_results(context, timeout_ms);
 }
 
 enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp)

@@ -9,7 +9,7 @@
 #include "device/remote.h"
 #include "complaint.h"
 #include "device/layout.h"
-#include "device/operations.h"
+#include "device/access.h"
 #include "rdma/queue_pair.h"
 #include <ctype.h>
 #include <limits.h>
@@ -599,7 +599,7 @@ static enum fanin_status deregister_memory(struct fanin_context *context, uint32
     return status;
 }
 
-const struct device_operations fanin_remote_operations = {
+const struct device_access fanin_remote_access = {
     .connect = connect_stream,
     .attach = attach,
     .close = close_remote,

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "device/layout.h"
-#include "device/operations.h"
+#include "device/access.h"
 #include "device/remote.h"
 #include <limits.h>
 #include <linux/futex.h>
@@ -31,7 +31,7 @@ void fanin_ring_doorbell(struct fanin_context *context)
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&doorbell->device_sleeping, __ATOMIC_RELAXED))
-        context->operations->wake(context);
+        context->access->wake(context);
 }
 
 enum fanin_status fanin_post_owned(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *wqe)

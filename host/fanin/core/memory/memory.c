@@ -1,7 +1,7 @@
 /* Memory that the device may reach: registered regions, and fresh ones made for it. */
 #define _GNU_SOURCE
 #include "complaint.h"
-#include "device/operations.h"
+#include "device/access.h"
 #include "memory/regions.h"
 #include "memory/rights.h"
 #include <errno.h>
@@ -18,7 +18,7 @@ static enum fanin_status register_memory(struct fanin_context *context, int memf
 {
     struct fanin_register message = {
         .address = (uintptr_t)address, .length = length, .offset = offset, .access = access, .domain = domain};
-    enum fanin_status status = context->operations->register_memory(context, &message, memfd);
+    enum fanin_status status = context->access->register_memory(context, &message, memfd);
 
     if (status == FANIN_INVALID_REQUEST)
         fanin_complain("the device refuses the access, the length or the file of the memory");
@@ -56,7 +56,7 @@ enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey)
     enum fanin_status status;
 
     fanin_erase_region(context, lkey);
-    status = context->operations->deregister_memory(context, lkey);
+    status = context->access->deregister_memory(context, lkey);
     if (status == FANIN_INVALID_REQUEST)
         fanin_complain("the device has no region with the lkey %#x", lkey);
     return status;

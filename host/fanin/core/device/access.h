@@ -1,10 +1,10 @@
-/* Operations of a device by the way to it: shared memory (local.c) or RDMA (remote.c). Work requests and completions do
+/* What is done with a device, by the way to it: shared memory (local.c) or RDMA (remote.c). Requests and completions do
  * not go through this table: rings.c stores and takes them, and calls remote.c. */
-#ifndef FANIN_OPERATIONS_H
-#define FANIN_OPERATIONS_H
+#ifndef FANIN_ACCESS_H
+#define FANIN_ACCESS_H
 #include "device/connection.h"
 
-struct device_operations {
+struct device_access {
     enum fanin_status (*connect)(struct fanin_context *context, const char *address);
     /* Make the control region, and take the limits. */
     enum fanin_status (*attach)(struct fanin_context *context);
@@ -33,6 +33,6 @@ struct device_operations {
     enum fanin_status (*deregister_memory)(struct fanin_context *context, uint32_t lkey);
 };
 
-extern const struct device_operations fanin_local_operations, fanin_remote_operations;
+extern const struct device_access fanin_local_access, fanin_remote_access;
 
 #endif
