@@ -203,14 +203,6 @@ def test_interpreter_without_fanin_is_named(running: Running, tmp_path: Path) ->
     assert "has no fanin" not in result.stderr
 
 
-def test_fabric_that_is_not_up_is_named(running: Running) -> None:
-    """Its name may be misspelt."""
-    command = [*FANIN, "run", "--fabric", f"{NAME}-misspelt", "--", "true"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0
-    assert f"fanin: no fabric {NAME}-misspelt is up: this run brings one up for itself" in result.stderr
-
-
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [*FANIN, "run", "--name", NAME, "-n", str(RANKS), *arguments, "--", sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ)

@@ -153,7 +153,5 @@ def fabric_of_run(
         larger = "bring a fabric up: fanin fabric up --nodes 32 --ranks-per-node 64"
         remedy = f"start fewer, or {'use another --route' if route == 'local' else larger}"
         raise UsageError(cause, remedy, name="NO_RESOURCES")
-    if is_named:
-        print_progress(f"fanin: no fabric {name} is up: this run brings one up for itself (fanin fabric status)")
     shape = FabricOptions(nodes, -(-ranks // nodes), detection=detection).shape()
     return Plan(name if is_named else private_name(), shape)
