@@ -287,8 +287,8 @@ DOWN = "fabric lent has been taken down"
     ("number", "code", "said"),
     [
         (signal.SIGKILL, -9, [f"{DOWN}: its command was killed"]),
-        (signal.SIGINT, 130, [DOWN, "fanin: INTERRUPTED: Ctrl-C has ended this command"]),
-        (signal.SIGTERM, 143, [DOWN, "fanin: INTERRUPTED: SIGTERM has ended this command"]),
+        (signal.SIGINT, 130, [DOWN, "fanin: INTERRUPTED: Ctrl-C ended this command"]),
+        (signal.SIGTERM, 143, [DOWN, "fanin: INTERRUPTED: SIGTERM ended this command"]),
     ],
 )
 @pytest.mark.parametrize("mpi", [[], ["--mpi", "--mpirun", SHELL_AS_MPIRUN]])
