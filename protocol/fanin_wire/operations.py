@@ -78,7 +78,7 @@ class Operation(NamedTuple):
         return datatype.widening if self.rounds else 1
 
     def widens(self, datatype: DataType) -> bool:
-        """Whether a device computes in f32 what comes and goes in a smaller type: the sums of f16 and bf16."""
+        """Whether a device computes in f32 what comes and goes in a smaller type: the sums of small floats."""
         return self.widening(datatype) > 1
 
     def oracle(self, contributions: np.ndarray, datatype: DataType | None = None) -> np.ndarray:

@@ -83,10 +83,13 @@ def _nan(datatype: DataType) -> str:
 
 
 def with_datatypes(text: str) -> str:
-    """The page of NCCL and UCC with the row of the types of each, in this order."""
+    """The page of NCCL and UCC with the row of the types of each, in this order. ValueError unless it has both."""
     by_library = ([row.name for row in DATATYPES if row.nccl], [row.name for row in DATATYPES if row.sharp])
     rows = iter([f"| datatypes | {', '.join(names)} |" for names in by_library])
-    return re.sub(r"^\| datatypes \| .*$", lambda _: next(rows), text, flags=re.M)
+    replaced, places = re.subn(r"^\| datatypes \| .*$", lambda found: next(rows, found[0]), text, flags=re.M)
+    if places != len(by_library):
+        raise ValueError(f"{places} rows of datatypes, not {len(by_library)}")
+    return replaced
 
 
 def status_table() -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fanin_wire import generate
+from fanin_wire import generate, tables
 from fanin_wire.block import with_block
 
 ROOT = Path(__file__).parents[2]
@@ -34,3 +34,9 @@ def test_it_writes_what_is_not_up_to_date(
     generate.main()
     assert capsys.readouterr().out == "fanin: host/fanin/core/geometry.h\n"
     assert stale.read_text() == (ROOT / "host/fanin/core/geometry.h").read_text()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_page_without_its_rows_is_refused(rows: int) -> None:
+    with pytest.raises(ValueError, match=f"{rows} rows of datatypes"):
+        tables.with_datatypes("| datatypes | f32 |\n" * rows)

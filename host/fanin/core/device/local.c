@@ -1,8 +1,8 @@
 /* A device on this host: messages over a UNIX socket, the control region in shared memory, an eventfd to wake it. */
 #define _GNU_SOURCE
 #include "complaint.h"
-#include "device/layout.h"
 #include "device/access.h"
+#include "device/layout.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 #define _GNU_SOURCE
 #include "device/remote.h"
 #include "complaint.h"
-#include "device/layout.h"
 #include "device/access.h"
+#include "device/layout.h"
 #include "rdma/queue_pair.h"
 #include <ctype.h>
 #include <limits.h>

@@ -5,8 +5,8 @@
  */
 #define _GNU_SOURCE
 #include "complaint.h"
-#include "device/layout.h"
 #include "device/access.h"
+#include "device/layout.h"
 #include "device/remote.h"
 #include <limits.h>
 #include <linux/futex.h>
