@@ -1,4 +1,4 @@
-"""The host interface as cffi and numpy see it. The definition is `abi.h`, beside this file."""
+"""The host interface for cffi and numpy, read from `abi.h`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADER_PATH = Path(__file__).with_name("abi.h")
 
 
 def declarations() -> str:
-    """The text of `abi.h` without what cffi's parser does not take (include guard and includes)."""
+    """`abi.h` without what cffi's parser refuses: include guard and includes."""
     text = re.sub(r"/\*.*?\*/", "", HEADER_PATH.read_text(), flags=re.S)
     lines = [line for line in text.splitlines() if not re.match(r"#(ifndef|endif|include|define\s+\w+\s*$)", line)]
     return "\n".join(lines)
@@ -37,7 +37,7 @@ def constant(name: str) -> int:
 
 
 def dtype(struct: str) -> np.dtype:
-    """numpy dtype of `struct <struct>`, with the offsets and the size that the C compiler gives it."""
+    """numpy dtype of `struct <struct>`, with the C compiler's offsets and size."""
     return _dtype_of(ffi.typeof(f"struct {struct}"))
 
 
@@ -58,14 +58,14 @@ def _dtype_of(ctype) -> np.dtype:
 
 
 def enumeration(name: str, prefix: str) -> Any:  # its members are known at run time only
-    """The C enum `name` as an IntEnum whose members lack the C prefix."""
+    """The C enum `name` as an IntEnum; `prefix` is cut from its members."""
     values = sorted(ffi.typeof(f"enum {name}").relements.items(), key=lambda item: item[1])
     members = {key.removeprefix(prefix): value for key, value in values}
     return enum.IntEnum(name, members, module=__name__)
 
 
 def _codes(name: str, rows: Iterable[Operation | DataType]) -> Any:
-    """The codes of a table of ours as an IntEnum: `abi.h` has them from there (`c_tables`)."""
+    """The codes of a table of ours as an IntEnum; `c_tables` writes them into `abi.h`."""
     return enum.IntEnum(name, {"NONE": 0} | {row.name.upper(): row.code for row in rows}, module=__name__)
 
 

@@ -1,6 +1,6 @@
 """The protocol between the conformance suite and the agent that works the device under test: docs/agent.md.
 
-A request is one line of JSON, and so is its answer. The suite sends a request when it has the answer to the one before.
+A request is a line of JSON, and so is its answer, which the suite awaits before it sends the next request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Hello(Request, tag="hello"):
 
 
 class Hop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A device above: its address, the bit of the device below it, and the mask of all its children."""
+    """A device above: its address, the bit of the device below it, the mask of all its children."""
 
     address: str
     bit: Annotated[int, Meta(ge=0, le=63)]
@@ -48,11 +48,11 @@ class Hop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Join(Request, tag="join"):
-    """A rank begins to join a job, with a new queue pair of the number `queue`.
+    """A rank begins to join a job, with a new queue pair numbered `queue`.
 
     route: LOCAL, TREE or RING. rank: its bit among the ranks of the node; rank_mask: all of them. digest: two halves.
-    next, previous: the neighbours of a ring. hops: the devices above, lowest first. flags: those of a CONFIG, and 8 for
-    a ring with fixed start.
+    next, previous: the neighbours in a ring. hops: the devices above, lowest first. flags: those of a CONFIG; 8: ring
+    with fixed start.
     """
 
     queue: Queue
@@ -73,10 +73,8 @@ class Join(Request, tag="join"):
 
 
 class Joined(Request, tag="joined"):
-    """What has become of the join? Answer: `status`, with SUCCESS `slots`, `window`, `chunk`, else who is `missing`.
-
-    PENDING: nothing yet, `seconds` long.
-    """
+    """How far is the join? Answer: `status`; with SUCCESS `slots`, `window`, `chunk`; else who is `missing`. PENDING:
+    it is not decided after `seconds`."""
 
     queue: Queue
     seconds: Seconds = 0.0
@@ -85,9 +83,9 @@ class Joined(Request, tag="joined"):
 class Post(Request, tag="post"):
     """Post a work request. Answer: `mid`, the number of the message.
 
-    contributors: NONE, ONE or ALL. length, block: bytes of the message, and of a block of it. brings, wants: the blocks
-    of this rank, [first, number]. data: of the blocks that it brings, in hexadecimal. readable: false: the device can
-    not read the data. agreement: the upper half of the mid.
+    contributors: NONE, ONE or ALL. length, block: bytes of the message, and of a block. brings, wants: blocks of this
+    rank, [first, number]. data: of the blocks that it brings, in hexadecimal. readable false: the device can not read
+    them. agreement: the upper half of the mid.
     """
 
     queue: Queue
@@ -107,7 +105,7 @@ class Post(Request, tag="post"):
 
 class Wait(Request, tag="wait"):
     """The next completion of a queue. Answer: `status`, `wr`, `byte_length`, `missing`, `missing_kind`, `lost_device`,
-    and `data`, the memory of the blocks that it wants. status "": none has come for `seconds`."""
+    and `data`, the memory of the wanted blocks. status "": none came within `seconds`."""
 
     queue: Queue
     seconds: Seconds = 0.0
@@ -127,19 +125,19 @@ class Leave(Request, tag="leave"):
 
 
 class Kill(Request, tag="kill"):
-    """The process of a rank ends without a word. A queue of that number may be opened anew. Answer: empty."""
+    """The process of a rank ends without a word. The number may be opened anew. Answer: empty."""
 
     queue: Queue
 
 
 class Close(Request, tag="close"):
-    """Give back what a queue has, whatever its state. Answer: empty."""
+    """Free a queue, whatever its state. Answer: empty."""
 
     queue: Queue
 
 
 class Counters(Request, tag="counters"):
-    """Answer: `counters`, of the device by name."""
+    """Answer: `counters` of the device, by name."""
 
 
 OfCollectives = Hello | Join | Joined | Post | Wait | Look | Leave | Kill | Close | Counters
@@ -149,7 +147,7 @@ Answer = dict[str, Any]
 
 
 class AgentError(Exception):
-    """A request that can not be carried out. name: WRONG_REQUEST, UNKNOWN_QUEUE, or a status of SPEC.md."""
+    """A request that can not be performed. name: WRONG_REQUEST, UNKNOWN_QUEUE, or a status of SPEC.md."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"{name}: {text}")
@@ -162,11 +160,7 @@ _decoder = msgspec.json.Decoder(AnyRequest)
 
 
 def read_request(line: bytes) -> AnyRequest:
-    """The request of a line.
-
-    Raises:
-        AgentError: it is none.
-    """
+    """The request of a line; AgentError if it is none."""
     if len(line) > MAX_LINE:
         raise AgentError("WRONG_REQUEST", f"a line has more than {MAX_LINE} bytes")
     try:
@@ -176,21 +170,17 @@ def read_request(line: bytes) -> AnyRequest:
 
 
 def write_line(message: Request | Answer) -> bytes:
-    """A request or an answer as a line."""
     return msgspec.json.encode(message) + b"\n"
 
 
 def answer_of_error(error: AgentError) -> Answer:
-    """The answer to a request that can not be carried out."""
+    """The answer to a request that failed."""
     return {"error": error.name, "text": error.text}
 
 
 def code_of(kind: str, name: str) -> int:
-    """The code of an op, dtype, contributors or route, or of a service, operation or right of verbs, by its name.
-
-    Raises:
-        AgentError: there is no such name.
-    """
+    """Code of an op, dtype, contributors, route, or service, operation, right of verbs. AgentError for an unknown
+    name."""
     try:
         return int(_ENUMERATIONS[kind][name.upper()])
     except KeyError:
@@ -198,11 +188,7 @@ def code_of(kind: str, name: str) -> int:
 
 
 def address_of(text: str) -> int:
-    """An IPv4 address as a number; 0 for "".
-
-    Raises:
-        AgentError: it is none.
-    """
+    """An IPv4 address as a number; 0 for "". AgentError for any other text."""
     try:
         return int(ipaddress.IPv4Address(text)) if text else 0
     except ValueError:
@@ -210,11 +196,7 @@ def address_of(text: str) -> int:
 
 
 def data_of(request: Post) -> bytes:
-    """The data of a request.
-
-    Raises:
-        AgentError: they are not hexadecimal, or not as many as the blocks that it brings have.
-    """
+    """The data of a request. AgentError unless they are hexadecimal and as long as the blocks that it brings."""
     try:
         data = bytes.fromhex(request.data)
     except ValueError:
@@ -226,7 +208,7 @@ def data_of(request: Post) -> bytes:
 
 
 def bytes_of(request: Post, blocks: Blocks) -> int:
-    """Bytes of some blocks of a message; the last may be shorter."""
+    """Bytes of `blocks`; the last block of a message may be shorter."""
     block = request.length if request.block is None else request.block
     first, number = blocks
     return max(0, min((first + number) * block, request.length) - first * block)

@@ -1,4 +1,4 @@
-"""Requests to the agent about ordinary RDMA traffic: queue pairs, each with memory of its own (docs/agent.md).
+"""Requests to the agent about ordinary RDMA traffic: queue pairs, each with its own memory (docs/agent.md).
 
 Names are those of verbs: operations as in IBV_WR_..., rights as in IBV_ACCESS_..., statuses as in IBV_WC_....
 """
@@ -14,14 +14,12 @@ from fanin_wire.agent_request import Number24, Number32, Number64, Queue, Reques
 MAX_MEMORY = 1 << 18  # bytes of a queue pair
 REMOTE_RIGHTS = ("REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC")
 
-Place = Annotated[int, Meta(ge=0, le=MAX_MEMORY)]  # bytes from the beginning of the memory
+Place = Annotated[int, Meta(ge=0, le=MAX_MEMORY)]  # bytes from the start of the memory
 
 
 class CreateQp(Request, tag="create_qp"):
-    """Make a queue pair, with a completion queue and zeroed memory of its own. One with this number is destroyed first.
-
-    Answer: `qpn`; `address` and `rkey` of the memory, which is registered with all rights.
-    """
+    """Make a queue pair with its own completion queue and zeroed memory, in place of an earlier one with this number.
+    Answer: `qpn`; `address` and `rkey` of the memory, which is registered with all rights."""
 
     qp: Queue
     service: str = "RC"
@@ -31,10 +29,9 @@ class CreateQp(Request, tag="create_qp"):
 class ConnectQp(Request, tag="connect_qp"):
     """Bring a queue pair to RTS. Answer: empty.
 
-    address, qpn: of the other side; of a UD queue pair they are not used. mtu: in bytes. rights: what the other side
-    may do by this queue pair. timeout: 4.096 us * 2^timeout; 0: it waits without end. retries, rnr_retries: 7 of the
-    latter: without end. rnr_timer: code of the time that its RNR NAKs ask for. reads: READs and atomics under way at
-    once, of each side. qkey: of UD.
+    address, qpn: of the other side, not for UD. mtu: in bytes. rights: of the other side through this queue pair.
+    timeout: 4.096 us * 2^timeout; 0: none. retries, rnr_retries: 7 of the latter: no limit. rnr_timer: code of the time
+    in its RNR NAKs. reads: READs and atomics in flight, of each side. qkey: for UD.
     """
 
     qp: Queue
@@ -55,8 +52,8 @@ class ConnectQp(Request, tag="connect_qp"):
 class PostSend(Request, tag="post_send"):
     """Post a request to send. Answer: empty.
 
-    operation: SEND, RDMA_READ, .... place, length: its memory. remote, rkey: the memory of the other side. address,
-    qpn, qkey: where a datagram goes.
+    operation: SEND, RDMA_READ, .... place, length: own memory. remote, rkey: memory of the other side. address, qpn,
+    qkey: destination of a datagram.
     """
 
     qp: Queue
@@ -78,7 +75,7 @@ class PostSend(Request, tag="post_send"):
 
 
 class PostRecv(Request, tag="post_recv"):
-    """Post a receive request. writable false: into memory that the device may not write. Answer: empty."""
+    """Post a receive request. writable false: the device can not write the memory. Answer: empty."""
 
     qp: Queue
     wr: Number64 = 0
@@ -89,14 +86,14 @@ class PostRecv(Request, tag="post_recv"):
 
 class PollCq(Request, tag="poll_cq"):
     """The next completion. Answer: `status`, `wr`, `operation`, `byte_length`; `immediate`, or null; `source_qpn` of a
-    datagram. status "": none has come for `seconds`."""
+    datagram. status "": none came within `seconds`."""
 
     qp: Queue
     seconds: Seconds = 0.0
 
 
 class RegMr(Request, tag="reg_mr"):
-    """Register a part of the memory once more, with these rights of the other side. Answer: `rkey`."""
+    """Register a part of the memory again, with these rights for the other side. Answer: `rkey`."""
 
     qp: Queue
     place: Place = 0
@@ -127,6 +124,6 @@ class QueryQp(Request, tag="query_qp"):
 
 
 class DestroyQp(Request, tag="destroy_qp"):
-    """Give back a queue pair and its memory, if it is there. Answer: empty."""
+    """Destroy a queue pair and its memory, if it exists. Answer: empty."""
 
     qp: Queue

@@ -23,12 +23,12 @@ Step = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def as_stored(values: np.ndarray, datatype: DataType) -> np.ndarray:
-    """The same memory in the storage dtype of the type: uint16 for bf16, the fields `value` and `index` for pairs."""
+    """The same memory in the type's storage dtype: uint16 for bf16, the fields `value` and `index` for pairs."""
     return values.view(datatype.numpy)
 
 
 def widen(values: np.ndarray, datatype: DataType) -> np.ndarray:
-    """Small floats in storage as f32, which holds every one of them; NaNs become canonical."""
+    """Small floats in storage as f32, which holds every value; NaNs become canonical."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         return canonical(datatype.decode(values))
 
@@ -40,14 +40,14 @@ def narrow(values: np.ndarray, datatype: DataType) -> np.ndarray:
 
 
 def canonical(values: np.ndarray) -> np.ndarray:
-    """The same values with the canonical NaN, numpy's, for every NaN: 0x7e00, 0x7fc00000, 0x7ff8000000000000."""
+    """The values with numpy's canonical NaN for every NaN: 0x7e00, 0x7fc00000, 0x7ff8000000000000."""
     if values.dtype.kind == "f":
         values[np.isnan(values)] = np.nan
     return values
 
 
 def copied(row: np.ndarray) -> np.ndarray:
-    """A copy of every bit. numpy's own copy leaves the padding of pairs behind."""
+    """A copy of every bit, also of the padding of pairs, which numpy's own copy omits."""
     row = np.ascontiguousarray(row)
     copy = np.empty_like(row)
     copy.view(np.uint8)[:] = row.view(np.uint8)
@@ -55,7 +55,7 @@ def copied(row: np.ndarray) -> np.ndarray:
 
 
 def fold(step: Step, contributions: np.ndarray, datatype: DataType) -> np.ndarray:
-    """`accumulator step contribution` over the rows, in order, in the storage of the type (f32 of widened ones)."""
+    """`accumulator step contribution` over the rows, in order, in the type's storage (f32 if widened)."""
     if len(contributions) == 1:
         return copied(contributions[0])
     if datatype.family == Family.SMALL_FLOAT and contributions.dtype != np.float32:
@@ -77,7 +77,7 @@ def _folded(step: Step, contributions: np.ndarray) -> np.ndarray:
 
 
 def divide(total: np.ndarray, ranks: int) -> np.ndarray:
-    """The division of MEAN: one rounding for floats, by the divisor in their type; toward zero for integers."""
+    """The division of MEAN: floats are rounded once, by a divisor of their type; integers divide toward zero."""
     if total.dtype.kind == "f":
         with np.errstate(all="ignore"):
             return canonical(total / total.dtype.type(ranks))
@@ -88,7 +88,7 @@ def divide(total: np.ndarray, ranks: int) -> np.ndarray:
 
 
 def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Elementwise minimum with -0 < +0 (numpy leaves the sign of an equal zero open)."""
+    """Elementwise minimum with -0 < +0 (numpy does not define the sign of an equal zero)."""
     if a.dtype.kind != "f":
         return np.minimum(a, b)
     return np.where(a == b, np.where(np.signbit(a), a, b), np.minimum(a, b))
@@ -102,13 +102,13 @@ def maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def logical(step: Step) -> Step:
-    """A step on truth values: what is not 0 is true, the result is 0 or 1."""
+    """A step on truth values: nonzero is true, the result is 0 or 1."""
     return lambda a, b: step(a != 0, b != 0).astype(a.dtype)
 
 
 def located(extreme: Step, more_extreme: Step) -> Step:
-    """Step on pairs: the more extreme value with its index. Of the same value at the same index only zeros may differ,
-    and there `extreme` chooses. The padding of the result is zero."""
+    """Step on pairs: the more extreme value with its index. Equal values at the same index can differ only as zeros,
+    and there `extreme` chooses. The result's padding is zero."""
 
     def before(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         is_float = a.dtype.kind == "f"

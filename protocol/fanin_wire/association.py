@@ -1,19 +1,18 @@
-"""In which order a job folds the data of its ranks: what the reproducible modes promise, as numpy code.
+"""The order in which a job folds the data of its ranks: the promise of the reproducible modes, as numpy code.
 
-Floating-point results depend on the order of adding and on where a value is rounded. Without a reproducible mode a
-device adds in the order of arrival. With one (`run` or `shape`) the order follows from the job's path alone, and
-`reduce` gives the same bits as the devices:
+Floating-point results depend on the order of additions and on where values are rounded. Without a reproducible mode a
+device adds in the order of arrival. With one (`run` or `shape`) the job's path alone gives the order, and `reduce`
+gives the bits of the devices:
 
-- a device (NIC or switch) folds what its children give from the lowest bit to the highest. f16 and bf16 are computed in
-  f32 in a device, and rounded once at its output;
-- in a ring the starting node folds its ranks; each next one folds its own ranks and then adds the partial that it has
-  received;
+- a device (NIC or switch) folds its children from the lowest bit to the highest; it computes f16 and bf16 in f32 and
+  rounds once, at its output;
+- in a ring the starting node folds its ranks; each next one folds its own ranks, then adds the received partial;
 - the completing device divides for MEAN, and only then rounds;
-- in a job whose partials are wide nothing but the result is rounded.
+- in a job with wide partials only the result is rounded.
 
-A ring of mode `run` starts segment k at node (k + 1) mod n; one of mode `shape`, and one that is the child of a switch,
-starts all at node 0. So the chain of `shape` gives the bits of one switch above the same nodes: both add the nodes'
-partials, which are f32 for f16 and bf16, from the first to the last.
+A ring of mode `run` starts segment k at node (k + 1) mod n; a ring of mode `shape`, or below a switch, starts all at
+node 0. So `shape` gives the bits of one switch above the same nodes: both add the nodes' partials (f32 for f16 and
+bf16) from the first node to the last.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ F32 = datatype_by_name("f32")
 
 
 class Device(NamedTuple):
-    """A NIC or a switch: what is below it in the order of the bits. A number is a rank."""
+    """A NIC or a switch; its children in the order of their bits, where a number is a rank."""
 
     children: tuple[Path, ...]
 
@@ -56,7 +55,7 @@ def reduce(
 ) -> np.ndarray:
     """The result of segment `sid` over `contributions`, of shape (ranks, elements), in their dtype.
 
-    `wide`: partials of f16 and bf16 travel as f32. `datatype` tells what the dtype does not: that uint16 are bf16.
+    `wide`: partials of f16 and bf16 travel as f32. `datatype`: needed for bf16, whose dtype is uint16.
     """
     datatype = datatype or datatype_of(contributions.dtype)
     widens = operation.widens(datatype)
@@ -75,7 +74,7 @@ def reduce_message(
     *,
     wide: bool = False,
 ) -> np.ndarray:
-    """The result of a message that is cut into `segments`: (first, end) in elements, segment 0 first."""
+    """The result of a message cut into `segments`: (first, end) in elements, segment 0 first."""
     if not (isinstance(path, Ring) and path.rotates):  # the order is the same for all segments
         segments = [(0, contributions.shape[1])]
     result = np.zeros_like(contributions[0])
@@ -87,14 +86,14 @@ def reduce_message(
 
 
 def ranks_of(path: Path) -> int:
-    """How many ranks are below a device."""
+    """Number of ranks below a device."""
     if isinstance(path, int):
         return 1
     return sum(ranks_of(below) for below in (path.nodes if isinstance(path, Ring) else path.children))
 
 
 class _Fold(NamedTuple):
-    """One segment on its way up. `wide`: what travels between devices is f32 instead of `datatype`."""
+    """One segment on its way up. `wide`: f32 instead of `datatype` travels between devices."""
 
     contributions: np.ndarray
     operation: Operation
@@ -104,18 +103,18 @@ class _Fold(NamedTuple):
 
     @property
     def type(self) -> DataType:
-        """The type of what travels between devices."""
+        """The type that travels between devices."""
         return F32 if self.wide else self.datatype
 
     def output(self, path: Path) -> np.ndarray:
-        """What a rank or a device gives to the device above."""
+        """What a rank or a device sends up."""
         if isinstance(path, int):
             own = self.contributions[path : path + 1]
             return self.operation.partial(own, self.datatype, wide=True) if self.wide else own[0]
         return self.operation.partial(self.values(path), self.type)
 
     def values(self, path: Path) -> np.ndarray:
-        """What the last device of a path folds, in order; shape (values, elements)."""
+        """What the last device of a path folds, in order: shape (values, elements)."""
         if isinstance(path, int):
             return self.output(path)[None]
         if isinstance(path, Device):

@@ -1,4 +1,4 @@
-"""The lines of a file that are made from the definitions: they stand between two lines of comment."""
+"""The lines that are generated into a file, between two lines of comment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def with_block(text: str, begin: str, end: str, lines: str) -> str:
-    """`text` with `lines` between the lines `begin` and `end`. ValueError unless there is one such place."""
+    """`text` with `lines` between the lines `begin` and `end`. ValueError unless both occur once."""
     block = re.compile(rf"(?<=^{re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.M | re.S)
     replaced, places = block.subn(lambda _: lines, text)
     if places != 1:

@@ -1,7 +1,4 @@
-"""The tables in C, made from the definitions (see `generate`).
-
-They are those of the driver, the codes of operations and types in `abi.h`, and what NCCL and SHARP call them.
-"""
+"""The tables in C (see `generate`): of the driver, of `abi.h`, and of the names in NCCL and SHARP."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from fanin_wire.operations import OPERATIONS, Operation
 from fanin_wire.status import STATUSES
 
 HEAD = "/* Generated from fanin_wire by `make tables`: do not edit. */\n"
-ENUMERATIONS = "/* tables, written by `make tables` */"  # the line of abi.h before them
+ENUMERATIONS = "/* tables, written by `make tables` */"  # the line of abi.h above them
 DTYPES_COMMENT = """
 /* With their names in numpy. A pair is the value and the index of MINLOC and MAXLOC, a C struct as MPI has it. */
 """
@@ -57,7 +54,7 @@ def _op_names() -> Iterable[str]:
 
 
 def _mask(datatype: DataType, method: str) -> int:
-    """One bit for each operation that takes (widens) the type, by its code."""
+    """A bit for each operation that takes (widens) the type, by its code."""
     return sum(1 << entry.code for entry in OPERATIONS if getattr(entry, method)(datatype))
 
 
@@ -73,7 +70,6 @@ def _table(declaration: str, rows: Iterable[str]) -> str:
 
 
 def tables() -> str:
-    """The text of tables.c."""
     return (
         HEAD
         + '#include "tables.h"\n'
@@ -85,12 +81,10 @@ def tables() -> str:
 
 
 def table_sizes() -> str:
-    """The text of table_sizes.h."""
     return _constants("table_sizes", SIZES)
 
 
 def geometry_numbers() -> str:
-    """The text of geometry.h."""
     return _constants("geometry", NUMBERS)
 
 
@@ -101,7 +95,6 @@ def _constants(name: str, values: dict[str, int]) -> str:
 
 
 def enumerations() -> str:
-    """The lines of abi.h with the codes of operations and types."""
     operations = {row.name: (row.code, "") for row in OPERATIONS}
     datatypes = {row.name.upper(): (row.code, f"/* {row.numpy_name} */") for row in DATATYPES}
     return _enumeration("op", operations) + DTYPES_COMMENT + _enumeration("dtype", datatypes)
@@ -116,18 +109,18 @@ def _enumeration(name: str, members: dict[str, tuple[int, str]]) -> str:
 
 
 def with_enumerations(text: str) -> str:
-    """The text of abi.h with its codes brought up to date; ValueError if it has no place for them."""
+    """The text of abi.h with its codes brought up to date; ValueError if their place is missing."""
     return with_block(text, ENUMERATIONS, "/* end of tables */", enumerations())
 
 
 def nccl_names() -> str:
-    """The text of a header: the codes of operations and types by those of NCCL."""
+    """The text of names.h: codes of operations and types by those of NCCL."""
     operations = {f"NCCL_{row.nccl}": row for row in OPERATIONS if row.nccl}
     return _names("NCCL", operations, {f"NCCL_{row.nccl}": row for row in DATATYPES if row.nccl})
 
 
 def sharp_names() -> str:
-    """The text of a header: the codes of operations and types by those of SHARP."""
+    """The same by those of SHARP."""
     operations = {f"SHARP_OP_{row.sharp}": row for row in OPERATIONS if row.sharp}
     return _names("SHARP", operations, {f"SHARP_DTYPE_{row.sharp}": row for row in DATATYPES if row.sharp})
 

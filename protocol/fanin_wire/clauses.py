@@ -1,4 +1,4 @@
-"""The demands of SPEC.md by their numbers: what a conformance test can name.
+"""The demands of SPEC.md by their numbers, for conformance tests.
 
 clause("5-22").text == "A discarded packet MUST NOT change anything."
 """
@@ -19,7 +19,7 @@ _BLOCK_END = re.compile(r"\n\s*\n|\n(?=\s*- |\s*\d+\. |\||#)")
 
 
 class Clause(NamedTuple):
-    """A demand. number: "5-22", which is demand 22 of section 5. title: of that section."""
+    """number: "5-22", demand 22 of section 5. title: of that section."""
 
     number: str
     title: str
@@ -27,7 +27,7 @@ class Clause(NamedTuple):
 
     @property
     def section(self) -> str:
-        """The section's number, as "5" or "10.1"."""
+        """As "5" or "10.1"."""
         return self.number.partition("-")[0]
 
 
@@ -37,11 +37,8 @@ class UnknownClause(KeyError):
 
 @functools.cache
 def clauses() -> dict[str, Clause]:
-    """All demands by number, in the order of the text.
-
-    Raises:
-        ValueError: a number occurs twice, or stands in another section than it says.
-    """
+    """All demands by number, in the order of the text. ValueError for a number that occurs twice or in a wrong
+    section."""
     found: dict[str, Clause] = {}
     text = _GENERATED.sub("", SPECIFICATION.read_text())
     for part in re.split(r"^#+ (?=\d)", text, flags=re.M)[1:]:
@@ -55,7 +52,7 @@ def clauses() -> dict[str, Clause]:
 
 
 def _marked(body: str) -> list[tuple[str, str]]:
-    """(number, text) of each demand; the text ends at the next number or at the end of its block."""
+    """(number, text) of each demand; the text ends at the next number or the end of its block."""
     pairs = []
     for block in _BLOCK_END.split(body):
         parts = _MARK.split(block)
@@ -65,7 +62,6 @@ def _marked(body: str) -> list[tuple[str, str]]:
 
 
 def clause(number: str) -> Clause:
-    """The demand with a number; UnknownClause if there is none."""
     try:
         return clauses()[number]
     except KeyError:

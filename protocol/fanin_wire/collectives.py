@@ -1,7 +1,6 @@
 """The collectives as data: which ranks bring which blocks of the message, and which ranks want which.
 
-A message is one block, or a block for each rank (`divided`). Devices know only what follows from a row for one rank.
-The C tables of the driver are made from this table (`fanin_wire.c_tables`).
+A message is one block, or a block for each rank (`divided`). Devices know only what a row means for one rank.
 """
 
 from __future__ import annotations
@@ -21,19 +20,18 @@ class Who(IntEnum):
     OTHERS = 3  # all but the root
 
     def includes(self, rank: int, root: int) -> bool:
-        """Whether `rank` is one of them."""
         return self is Who.EVERYONE or (self is Who.ROOT and rank == root) or (self is Who.OTHERS and rank != root)
 
 
 class Side(NamedTuple):
-    """What ranks bring, or want: the whole message, or (own) each its own block of it."""
+    """What ranks bring or want: the whole message, or each its own block."""
 
     who: Who
     own: bool = False
 
 
 class Collective(NamedTuple):
-    """A row. code: enum fanin_collective of the driver's header. contributors: enum fanin_class of its positions."""
+    """code: enum fanin_collective of fanin.h. contributors: enum fanin_class of its positions."""
 
     code: int
     name: str
@@ -49,12 +47,11 @@ class Collective(NamedTuple):
 
     @property
     def is_vector(self) -> bool:
-        """Whether its sizes may be known to some ranks only: the v-forms."""
+        """Whether some ranks may not know its sizes: the v-forms."""
         return self.name.endswith("v")
 
     @property
     def has_root(self) -> bool:
-        """Whether one rank has a part of its own."""
         return not {self.brings.who, self.wants.who} <= {Who.EVERYONE, Who.NOBODY}
 
 
@@ -79,5 +76,5 @@ _BY_NAME = {row.name: row for row in COLLECTIVES}
 
 
 def collective(name: str) -> Collective:
-    """The row of a collective; KeyError if there is none."""
+    """KeyError for an unknown name."""
     return _BY_NAME[name]

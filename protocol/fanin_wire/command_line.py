@@ -1,4 +1,4 @@
-"""Wrong usage of a program, in the form of the command `fanin`: a name, the cause, the remedy; exit code 2."""
+"""Wrong usage of a program in the form of `fanin`: a name, the cause, the remedy; exit code 2."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ WRONG_USAGE = 2  # exit code
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser that refuses in this form."""
+    """An ArgumentParser with errors in this form."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the arguments. message: the cause."""
+        """As argparse calls it. message: the cause."""
         self.refuse(message, f"see {self.prog} --help")
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:

@@ -1,12 +1,9 @@
-"""Types of the elements of a collective's data: one table, with look-ups by code, name and numpy dtype.
+"""Element types of a collective's data: one table, with look-ups by code, name and numpy dtype.
 
-All but the arithmetic of devices follows from a row: the enum in `abi.h`, the tables in C, Lua, Verilog and Markdown,
-sizes and widths in devices and driver, the names in NCCL, SHARP and torch (CONTRIBUTING.md, *Adding a type*).
-
-On the wire and in memory the elements are little-endian, in C layout. numpy lacks some types, such as bfloat16: their
-elements are stored as unsigned integers, and a dtype that calls itself by their `alias` (one of ml_dtypes, which is not
-needed here) is taken for them. The pair types are C structs of a value and an index, with C's padding; any numpy dtype
-of that layout is the same type, whatever it calls its fields.
+All but the arithmetic of devices follows from a row (CONTRIBUTING.md, *Adding a type*). Elements are little-endian, in
+C layout. Types that numpy lacks, such as bfloat16, are stored as unsigned integers; a dtype called by their `alias`
+(that of ml_dtypes, which is not needed here) is such a type. Pairs are C structs of a value and an index, with C's
+padding; any numpy dtype of that layout is the same type, whatever its fields are called.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ Conversion = Callable[[np.ndarray], np.ndarray]
 
 
 class UnsupportedDataType(ValueError):
-    """A data type that no device can compute with; the message lists those it can."""
+    """No device computes with this type; the message lists the supported ones."""
 
     def __init__(self, asked: object, remedy: str = "") -> None:
         names = ", ".join(f"{entry.name} ({entry.numpy_name})" for entry in DATATYPES)
@@ -32,7 +29,7 @@ class UnsupportedDataType(ValueError):
 
 
 class Family(enum.StrEnum):
-    """Types that the same operations take and compute in the same way."""
+    """Types that take the same operations and compute alike."""
 
     INTEGER = "integer"
     FLOAT = "float"
@@ -45,10 +42,9 @@ class Family(enum.StrEnum):
 class DataType(NamedTuple):
     """An element type.
 
-    code, name: in CETH and WQE, and in the text of the specification. numpy: the dtype of its storage.
-    alias: its name in ml_dtypes and torch, if numpy lacks the type.
-    decode, encode: of a small float, from storage to float32 and back (`small_floats`).
-    nccl, sharp: the ends of the names NCCL_... and SHARP_DTYPE_...; "" if that library lacks the type.
+    code, name: in CETH, WQE and SPEC.md. numpy: dtype of its storage. alias: in ml_dtypes and torch, if numpy lacks the
+    type. decode, encode: of a small float, from storage to float32 and back (`small_floats`). nccl, sharp: the ends of
+    the names NCCL_... and SHARP_DTYPE_...; "" if that library lacks the type.
     """
 
     code: int
@@ -63,12 +59,12 @@ class DataType(NamedTuple):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element, with the padding of a pair."""
+        """Bytes of an element, with the padding of a pair."""
         return self.numpy.itemsize
 
     @property
     def numpy_name(self) -> str:
-        """What the type is called in numpy, or its alias."""
+        """Its name in numpy, or its alias."""
         if self.numpy.names is not None:
             return " and ".join(self.numpy[name].name for name in self.numpy.names)
         return self.alias or self.numpy.name
@@ -80,7 +76,7 @@ class DataType(NamedTuple):
 
 
 def _pair(value: str) -> np.dtype:
-    """A value and its index as MPI's pair types have them: a C struct."""
+    """A pair type of MPI: a C struct of a value and its index."""
     return np.dtype([("value", value), ("index", "<i4")], align=True)
 
 
@@ -113,14 +109,14 @@ Layout = tuple[object, ...]
 
 
 def _layout(dtype: np.dtype) -> Layout:
-    """What two dtypes must have in common to be one type: size, kinds, offsets; not the names of fields."""
+    """What makes two dtypes one type: size, kinds, offsets; not the names of fields."""
     if dtype.names is None or dtype.fields is None:
         return (dtype,)
     return (dtype.itemsize, *(dtype.fields[name][:2] for name in dtype.names))
 
 
 def by_layout(rows: Iterable[DataType]) -> dict[Layout, DataType]:
-    """The type that an array has by its dtype alone. ValueError if that is true of two types."""
+    """The types that an array can have by its dtype alone. ValueError if two share a dtype."""
     found: dict[Layout, DataType] = {}
     for entry in rows:
         if entry.alias:
@@ -138,24 +134,22 @@ _BY_LAYOUT = by_layout(DATATYPES)
 
 
 def datatype_by_code(code: int) -> DataType:
-    """The type with a wire code; UnsupportedDataType if there is none."""
+    """UnsupportedDataType for an unknown wire code."""
     if entry := _BY_CODE.get(int(code)):
         return entry
     raise UnsupportedDataType(f"with code {int(code)}")
 
 
 def datatype_by_name(name: str) -> DataType:
-    """The type called `name` ("f32"; upper or lower case); UnsupportedDataType if there is none.
-
-    "bf16" is the way to say what an array of plain uint16 holds.
-    """
+    """The type called `name` ("f32", in any case); "bf16" says what plain uint16 hold. UnsupportedDataType if
+    unknown."""
     if entry := _BY_NAME.get(name.lower()):
         return entry
     raise UnsupportedDataType(repr(name))
 
 
 def datatype_of(dtype: np.typing.DTypeLike) -> DataType:
-    """The type of numpy arrays of `dtype`; UnsupportedDataType if there is none or it is big-endian."""
+    """The type of arrays of `dtype`; UnsupportedDataType if none is, or it is big-endian."""
     if isinstance(dtype, str) and dtype in _BY_ALIAS:  # numpy knows the name only where ml_dtypes is imported
         return _BY_ALIAS[dtype]
     wanted = np.dtype(dtype)
@@ -168,7 +162,7 @@ def datatype_of(dtype: np.typing.DTypeLike) -> DataType:
 
 
 def _refusal(dtype: np.dtype) -> tuple[str, str]:
-    """What is not supported, and what to do."""
+    """What is not supported, and the remedy."""
     little = dtype.newbyteorder("<")
     if entry := _BY_LAYOUT.get(_layout(little)):
         wanted = "the same dtype with .newbyteorder('<')" if entry.family == Family.PAIR else repr(little.str)

@@ -1,8 +1,7 @@
-"""The transport headers, one table of fields each.
+"""The transport headers, one table of fields each, of which layers, records and tables are made.
 
 A row is (name, bits). Fields follow each other without gaps, most significant bit first, as in the InfiniBand
-specification; every header is a multiple of 4 bytes. From these tables come the scapy layers (`layers`), the native
-record of the engine (`HEADER`), and the tables of SPEC.md (a test holds them equal).
+specification; every header is a multiple of 4 bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 
 
 class Field(NamedTuple):
-    """One field of a header: its name, its width in bits, and its offset in bits from the start of the header."""
+    """name, width in bits, offset in bits from the start of the header."""
 
     name: str
     bits: int
@@ -22,18 +21,16 @@ class Field(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A header: its name and its fields in order."""
-
     name: str
     fields: tuple[Field, ...]
 
     @property
     def size(self) -> int:
-        """Length in bytes."""
+        """In bytes."""
         return sum(field.bits for field in self.fields) // 8
 
     def field(self, name: str) -> Field:
-        """The field called `name`; KeyError if there is none."""
+        """KeyError for an unknown name."""
         for field in self.fields:
             if field.name == name:
                 return field
@@ -45,7 +42,7 @@ class Header(NamedTuple):
 
 
 def header(name: str, *rows: tuple[str, int]) -> Header:
-    """Build a header from (name, bits) rows; checks that it is a multiple of 4 bytes."""
+    """A header of (name, bits) rows. ValueError unless it is a multiple of 4 bytes."""
     fields, offset = [], 0
     for field_name, bits in rows:
         fields.append(Field(field_name, bits, offset))
@@ -106,7 +103,7 @@ CETH = header(
     ("rank_bitmap", 64),
 )
 
-# Body of a CONFIG packet, behind the CETH; `hops` HOP entries follow, the first of which names the receiver.
+# Body of a CONFIG, behind the CETH; `hops` HOP entries follow, the first for the receiver.
 CONFIG_BODY = header(
     "CONFIG",
     ("boot_id", 64),
@@ -122,7 +119,7 @@ CONFIG_BODY = header(
 )
 HOP_BODY = header("HOP", ("address", 128), ("mask", 64), ("bit", 8), ("resv24", 24), ("resv32", 32))
 CONFIG_ACK_BODY = header("CONFIG_ACK", ("slots", 32), ("window", 32))
-# Body of a WAIT packet: which of the missing children was silent longest, and how long.
+# Body of a WAIT: which of the missing children was silent longest, and how long.
 WAIT_BODY = header("WAIT", ("oldest_age_us", 32), ("oldest_child", 8), ("kind", 8), ("resv16", 16))
 
 WIRE_VERSION = 2
@@ -180,7 +177,7 @@ CLASS_MASK = 3
 
 
 def _native(*headers: Header) -> np.dtype:
-    """Native record with one member for each field; a field of another header with the same name gets a prefix."""
+    """Native record with a member for each field; a repeated name gets its header's as a prefix."""
     widths = {8: "u1", 16: "u2", 32: "u4", 64: "u8"}
     members, seen = [], set()
     for part in headers:
@@ -191,6 +188,5 @@ def _native(*headers: Header) -> np.dtype:
     return np.dtype(members, align=True)
 
 
-# The parsed form of an offload packet's headers: native byte order, one member for each field of BTH and CETH
-# (`version` is the BTH's, `ceth_version` the CETH's).
+# The parsed headers of an offload packet, in native byte order; `version` is the BTH's, `ceth_version` the CETH's.
 HEADER = _native(BTH, CETH)

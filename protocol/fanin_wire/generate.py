@@ -1,4 +1,4 @@
-"""All of the checkout that is made from the definitions: `make tables`, or `python -m fanin_wire.generate` in its root.
+"""`make tables`, or `python -m fanin_wire.generate` in its root: all of the checkout that is made from the definitions.
 
 A test holds each file equal to the definitions.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fanin_wire import c_tables, lua_tables, tables, verilog_tables
 
-# Files of which parts are made, by their path in the checkout, and what makes the new text of the old one
+# Partly generated files by their path in the checkout, and what makes the new text of the old one
 PARTS: dict[str, Callable[[str], str]] = {
     "protocol/fanin_wire/abi.h": c_tables.with_enumerations,
     "protocol/fanin_wire/SPEC.md": tables.with_tables,
@@ -18,7 +18,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "docs/errors.md": tables.with_tables,
     "docs/nccl-ucc.md": tables.with_datatypes,
 }
-# Files that are made as a whole
+# Wholly generated files
 WHOLE: dict[str, Callable[[], str]] = {
     "host/fanin/core/tables.c": c_tables.tables,
     "host/fanin/core/table_sizes.h": c_tables.table_sizes,
@@ -30,13 +30,13 @@ WHOLE: dict[str, Callable[[], str]] = {
 
 
 def texts(root: Path) -> dict[Path, str]:
-    """What the files of the checkout in `root` must hold."""
+    """What the generated files of the checkout `root` must hold."""
     parts = {root / name: make((root / name).read_text()) for name, make in PARTS.items()}
     return parts | {root / name: make() for name, make in WHOLE.items()}
 
 
 def main() -> None:
-    """Bring the files of the checkout in the working directory up to date, and name those that were not."""
+    """Bring the files of the checkout in the working directory up to date, and print those that change."""
     for path, text in texts(Path()).items():
         if not path.exists() or path.read_text() != text:
             path.write_text(text)

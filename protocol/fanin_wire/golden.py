@@ -1,7 +1,7 @@
-"""The golden vectors: literal packets with their meaning, for the tests of every implementation.
+"""The golden vectors, literal packets with their meaning, for the tests of every implementation: `vectors/*.toml`,
+read.
 
-They are the files `vectors/*.toml`, reviewed and checked in; this module only reads them. Each vector is a whole IPv4
-packet; the meaning of its fields stands beside its bytes.
+Each vector is a whole IPv4 packet; the meaning of its fields stands beside its bytes. They are reviewed by hand.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _PLAIN_KEYS = ("name", "text", "hex", "payload", "elements")
 class Vector:
     """One golden packet.
 
-    `packet`: bytes from the IPv4 header to the ICRC. `headers`: values of the fields by header, in wire order (IP, UDP,
-    BTH, ...; HOP is a list); a field that is not named is 0. `payload`: without padding. `elements`: the payload as
-    numbers of the type in the CETH; empty if it is not of a type.
+    `packet`: bytes from the IPv4 header to the ICRC. `headers`: fields by header, in wire order (IP, UDP, BTH, ...; HOP
+    is a list); a field without a value is 0. `payload`: without padding. `elements`: the payload as numbers of the
+    CETH's type, if it has one.
     """
 
     file: str
@@ -37,11 +37,11 @@ class Vector:
 
     @property
     def datagram(self) -> bytes:
-        """What a UDP receiver sees: BTH to ICRC."""
+        """What a UDP receiver gets: BTH to ICRC."""
         return self.packet[IPV4_UDP_SIZE:]
 
     def value(self, header: str, field: str) -> int:
-        """Value of a field; 0 if the vector does not name it."""
+        """Of a field; 0 if the vector does not name it."""
         return self.headers[header].get(field, 0)
 
 
@@ -76,7 +76,7 @@ def vectors() -> tuple[Vector, ...]:
 
 
 def vector(name: str) -> Vector:
-    """The golden vector called `name`; KeyError if there is none."""
+    """KeyError for an unknown name."""
     for candidate in vectors():
         if candidate.name == name:
             return candidate

@@ -1,18 +1,15 @@
 """The invariant CRC of RoCE packets in plain Python: the oracle for every faster implementation.
 
-InfiniBand Architecture Specification 1.4, volume 1, section 7.8.1 and annex A17 (RoCEv2): the CRC-32 of Ethernet over
-the packet from the network header to the end of the padding. Whatever may change on the way counts as ones:
+InfiniBand Architecture Specification 1.4, volume 1, section 7.8.1 and annex A17 (RoCEv2): Ethernet's CRC-32 from the
+network header to the end of the padding, least significant byte first. What may change on the way counts as ones:
 
 | where | bytes that count as ones |
 | --- | --- |
-| before the packet | 8 bytes, in place of the link header that InfiniBand has there |
-| IPv4 | type of service, time to live, header checksum |
+| before the packet | 8 bytes, in place of InfiniBand's link header |
+| IPv4 | type of service, time to live, header checksum; *not* the identification, which one must know |
 | IPv6, and the GRH of RoCEv1 | traffic class, flow label, hop limit |
 | UDP | checksum |
 | BTH | FECN, BECN and the six reserved bits beside them |
-
-The IPv4 identification is *not* masked: who computes an ICRC must know it.
-The CRC is sent least significant byte first.
 """
 
 from __future__ import annotations
@@ -28,18 +25,18 @@ IPV6_SIZE = 40
 
 
 class NotRoCE(ValueError):
-    """Bytes that are not a whole RoCE packet from the IP header on; the message says what is wrong with them."""
+    """Bytes that are not a whole RoCE packet from the IP header on; the message says why."""
 
 
 def _mask_ipv4(packet: bytearray) -> tuple[int, int, int]:
-    """Mask the IPv4 header; returns (header size, total size, protocol)."""
+    """Returns (header size, total size, protocol)."""
     packet[1] = packet[8] = 0xFF
     packet[10:12] = b"\xff\xff"
     return (packet[0] & 0x0F) * 4, int.from_bytes(packet[2:4]), packet[9]
 
 
 def _mask_ipv6(packet: bytearray) -> tuple[int, int, int]:
-    """Mask the IPv6 header; returns (header size, total size, next header)."""
+    """Returns (header size, total size, next header)."""
     packet[0:4] = b"\x6f\xff\xff\xff"
     packet[7] = 0xFF
     return IPV6_SIZE, IPV6_SIZE + int.from_bytes(packet[4:6]), packet[6]
@@ -49,7 +46,7 @@ _MASK_OF_VERSION = {4: _mask_ipv4, 6: _mask_ipv6}
 
 
 def _masked(packet: bytes) -> bytearray:
-    """The packet without its ICRC and with ones where the CRC counts ones; raises NotRoCE."""
+    """The packet without its ICRC, masked; raises NotRoCE."""
     masked = bytearray(packet)
     mask = _MASK_OF_VERSION.get(packet[0] >> 4) if len(packet) >= 20 else None
     if mask is None or (mask is _mask_ipv6 and len(packet) < IPV6_SIZE):
@@ -69,15 +66,15 @@ def _masked(packet: bytes) -> bytearray:
 
 
 def icrc(packet: bytes) -> bytes:
-    """The 4 bytes, as they are on the wire, that the ICRC of `packet` must have.
+    """The 4 bytes of the ICRC of `packet`, as on the wire.
 
-    `packet` begins with the IP header and has room for the ICRC at its end, whatever is in there; bytes behind the
-    length that the IP header gives (padding of short Ethernet frames) do not count. NotRoCE if it is no such packet.
+    `packet` begins with the IP header and ends with 4 bytes of any value for the ICRC; bytes beyond the IP length
+    (padding of short Ethernet frames) do not count. Raises NotRoCE.
     """
     return zlib.crc32(_masked(packet), zlib.crc32(b"\xff" * 8)).to_bytes(ICRC_SIZE, "little")
 
 
 def verify(packet: bytes) -> bool:
-    """Whether the ICRC of `packet`, which begins with the IP header, is right; NotRoCE if it is no such packet."""
+    """Whether the ICRC of `packet`, which begins with the IP header, is right. Raises NotRoCE."""
     size = len(_masked(packet))
     return bytes(packet[size : size + ICRC_SIZE]) == icrc(packet)

@@ -1,7 +1,5 @@
-"""How Fanin came onto this machine, for remedies that install more of it.
-
-Nothing called `fanin` is published, so a remedy names the checkout or the wheel that this installation was made from.
-"""
+"""How Fanin came onto this machine, for remedies that install more of it. Nothing called `fanin` is published, so they
+name the checkout or the wheel of this installation."""
 
 from __future__ import annotations
 
@@ -12,19 +10,18 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-CHECKOUT = Path(__file__).parents[2]  # where the package lies, if the installation is editable
+CHECKOUT = Path(__file__).parents[2]  # where the package lies if it is editable
 
 
 def is_editable() -> bool:
-    """Whether this code is that of a checkout."""
     return (CHECKOUT / "pyproject.toml").is_file()
 
 
 def install_command(extra: str = "") -> str:
-    """The command that installs Fanin once more into this environment, with `extra` of pyproject.toml.
+    """The command that installs Fanin again into this environment, with `extra` of pyproject.toml.
 
-    It names the checkout, folder or wheel of this installation. Where that is gone, or pip has not written it down, it
-    installs the packages of `extra` by their own names.
+    It names the checkout, folder or wheel of this installation; if that is gone or unknown to pip, the packages of
+    `extra`.
     """
     pip = f"{sys.executable} -m pip install"
     wanted = f"[{extra}]" if extra else ""
@@ -38,12 +35,12 @@ def install_command(extra: str = "") -> str:
 
 
 def make_command(target: str) -> str:
-    """How to run a target of the Makefile, which is part of a checkout only."""
+    """How to run a target of the Makefile, which only a checkout has."""
     return f"make -C {shlex.quote(str(CHECKOUT))} {target}" if is_editable() else f"make {target}, in a checkout"
 
 
 def _source() -> Path | None:
-    """The folder or wheel that pip installed (PEP 610), if it is still there."""
+    """The folder or wheel that pip installed (PEP 610), if it still exists."""
     try:
         origin = json.loads(metadata.distribution("fanin").read_text("direct_url.json") or "{}")
     except (metadata.PackageNotFoundError, ValueError):
@@ -54,6 +51,6 @@ def _source() -> Path | None:
 
 
 def _requirements(extra: str) -> list[str]:
-    """The packages of an extra, as pyproject.toml asks for them."""
+    """The packages of an extra, as in pyproject.toml."""
     asked = (text.partition(";") for text in metadata.requires("fanin") or ())
     return [package.strip() for package, _, marker in asked if extra in shlex.split(marker)]

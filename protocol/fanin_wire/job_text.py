@@ -1,7 +1,6 @@
 """The description of a job as text: the file that `fanin run` gives its ranks.
 
-A line is a word and what it says, or a comment after "#". `host/fanin/core/job/job_text.c` reads it, and says what it
-refuses.
+A line is a word and its value, or a comment after "#". `host/fanin/core/job/job_text.c` reads it.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ WORDS = ("jid", "key", "route", "chunk", "slots", "reproducible")
 
 
 def place_text(address: str, ring: int | None, switches: Sequence[str]) -> str:
-    """Where a NIC is: address, ring counted from 1 (0: none), the offloading switches above it, the lowest first."""
+    """Place of a NIC: its address, ring counted from 1 (0: none), the offloading switches above it, lowest first."""
     return " ".join((address, str(0 if ring is None else ring + 1), *switches))
 
 
 def job_text(job: Mapping[str, Any]) -> str:
-    """The text of a job, whose members are those of `fanin.Job`."""
+    """The text of a job, which has the members of `fanin.Job`."""
     places: dict[int, str] = {}
     for node in job["nodes"]:
         places |= dict.fromkeys(node["ranks"], place_text(node["address"], node["ring"], node["switches"]))

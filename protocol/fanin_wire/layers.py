@@ -1,9 +1,8 @@
-"""scapy layers of RoCEv2 and of the offload, on top of scapy.contrib.roce (of which BTH, CNP and ICRC are used).
+"""scapy layers of RoCEv2 and of the offload, on top of scapy.contrib.roce: the tool and the check, never the data path.
 
-A packet is built as `IP(...)/UDP(sport=..., dport=4791)/BTH(opcode=...)/...`; padding, PadCnt, CETH length and ICRC are
-right unless they are given. A dissected packet has padding and ICRC apart, in the fields `pad` and `icrc` of BTH. The
-field lists come from the tables of `fields`. Importing this module takes a second, because scapy does; nothing else of
-this package imports it. The layers are the tool and the check, never the data path.
+Build a packet as `IP(...)/UDP(sport=..., dport=4791)/BTH(opcode=...)/...`; padding, PadCnt, CETH length and ICRC are
+right unless given. Of a dissected packet BTH has padding and ICRC in the fields `pad` and `icrc`. Importing scapy takes
+a second, so no other module of this package imports this one.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ from fanin_wire.rocev2 import CODES, OPCODES
 __all__ = ["AETH", "BTH", "CETH", "CNP_OPCODE", "CONFIG", "CONFIG_ACK", "DETH", "HOP", "IETH", "RETH", "WAIT"]
 __all__ += ["AtomicAckETH", "AtomicETH", "CNPPadding", "ImmDt", "cnp", "offload", "opcode"]
 
-# Names of the codes of a field, by field name.
 _ENUMERATIONS: dict[str, dict[int, str]] = {
     "op": {code: code.name for code in Op},
     "dtype": {code: code.name for code in DType},
@@ -64,7 +62,7 @@ def _field(row: fields.Field, default: int | None) -> Field:
 
 
 def _fields_desc(header: fields.Header, *whole: Field, **defaults: int | None) -> list[Field]:
-    """The fields of a table, 0 by default or as given; a `whole` field replaces the row of its name, or follows all."""
+    """The fields of a table, 0 or as given; a `whole` field replaces the row of its name, or follows all."""
     given = {field.name: field for field in whole}
     rows = [given.pop(row.name, None) or _field(row, defaults.get(row.name, 0)) for row in header.fields]
     return [*rows, *given.values()]
@@ -76,14 +74,14 @@ def opcode(transport: str, operation: str) -> int:
 
 
 class BTH(roce.BTH):
-    """scapy's BTH that pads: PadCnt counts the bytes that bring the payload to a multiple of 4."""
+    """scapy's BTH, with padding: PadCnt is the bytes that bring the payload to a multiple of 4."""
 
     name = "BTH"
     fields_desc = _fields_desc(
         fields.BTH,
         BitEnumField("opcode", 0, 8, _OPCODE_NAMES),
         FCSField("icrc", None, fmt="!I"),
-        # Behind the ICRC in this list, because trailers are taken from the packet's end inward.
+        # Behind the ICRC in this list, because trailers are taken from the packet's end inward
         TrailerField(StrLenField("pad", b"", length_from=lambda packet: packet.padcount)),
         padcount=None,
         pkey=DEFAULT_PKEY,
@@ -97,7 +95,7 @@ class BTH(roce.BTH):
         return super().post_build(p, pay)
 
     def compute_icrc(self, p: bytes) -> bytes:
-        """scapy's computation, over a plain BTH of the finished bytes: it would not see the padding otherwise."""
+        """scapy's, over a plain BTH of the finished bytes: it would not see the padding otherwise."""
         if self.underlayer is None or self.underlayer.underlayer is None:
             return super().compute_icrc(p)
         ip = self.underlayer.underlayer.copy()
@@ -106,7 +104,7 @@ class BTH(roce.BTH):
 
 
 class Extended(Packet):
-    """An extended transport header: what follows it depends on the opcode of the BTH, see HEADERS."""
+    """An extended transport header; the opcode of the BTH says what follows (HEADERS)."""
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         below, depth = self.underlayer, 1
@@ -137,7 +135,7 @@ class AtomicETH(Extended):
 
 
 class AETH(Extended):
-    """scapy has an AETH of its own, behind which nothing stands."""
+    """Replaces scapy's AETH, behind which nothing can stand."""
 
     name = "AETH"
     fields_desc = _fields_desc(fields.AETH)
@@ -154,7 +152,7 @@ class IETH(Extended):
 
 
 class CETH(Extended):
-    """Collective extended transport header. `length` is the payload's, unless it is given."""
+    """`length` is the payload's, unless given."""
 
     name = "CETH"
     fields_desc = _fields_desc(fields.CETH, version=WIRE_VERSION, length=None)
@@ -167,7 +165,7 @@ class CETH(Extended):
 
 
 class HOP(Packet):
-    """One level above the sender of a CONFIG; the address is IPv6, or IPv4 in its mapped form (::ffff:192.0.2.1)."""
+    """One level above the sender of a CONFIG; IPv6, or IPv4 as ::ffff:192.0.2.1."""
 
     name = "HOP"
     fields_desc = _fields_desc(fields.HOP_BODY, IP6Field("address", "::"))
@@ -196,14 +194,14 @@ class WAIT(Packet):
 
 
 def offload(code: Opcode, **ceth: Any) -> Packet:
-    """An offload packet: BTH and CETH, to be put on `IP()/UDP()`; fields of the CETH by name."""
+    """BTH and CETH, for `IP()/UDP()`; fields of the CETH by name."""
     return BTH(opcode=int(code), dqpn=COLLECTIVE_QPN) / CETH(**ceth)
 
 
 _CLASSES: dict[str, type[Packet]] = {
     layer.__name__: layer for layer in (RETH, DETH, ImmDt, AtomicETH, AETH, AtomicAckETH, IETH)
 }
-# What stands between the BTH and the payload, by opcode (ordinary traffic: `rocev2`; the offload: SPEC.md).
+# Headers between BTH and payload, by opcode (ordinary traffic: `rocev2`; the offload: SPEC.md)
 HEADERS: dict[int, tuple[type[Packet], ...]] = {
     **{row.code: tuple(_CLASSES[header.name] for header in row.headers) for row in OPCODES.values() if row.headers},
     **{int(code): (CETH,) for code in Opcode},

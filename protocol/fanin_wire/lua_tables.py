@@ -1,7 +1,5 @@
-"""The tables of the Wireshark dissector, made from the definitions (see `generate`): the lines of fanin.lua between
-`-- tables` and `-- end of tables`.
-
-Record 0064 (docs/decisions) says why the dissector is in Lua, and what it leaves to Wireshark's own.
+"""The tables of the Wireshark dissector (see `generate`): the lines of fanin.lua between `-- tables` and `-- end of
+tables`. Record 0064 says why it is in Lua, and what it leaves to Wireshark's own.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from fanin_wire.operations import OPERATIONS
 from fanin_wire.resolution import QUEUE_KEY
 from fanin_wire.rocev2 import CODES
 
-# Headers of offload packets, in the order of SPEC.md; those of ordinary traffic are Wireshark's own affair.
+# Headers of offload packets in the order of SPEC.md; Wireshark knows those of ordinary traffic.
 HEADERS = (
     fields.BTH,
     fields.CETH,
@@ -29,7 +27,7 @@ HEADERS = (
     fields.CONFIG_ACK_BODY,
     fields.WAIT_BODY,
 )
-# Fields whose codes have names, by the name of the field
+# Fields whose codes have names
 ENUMERATIONS = {"opcode": Opcode, "op": Op, "dtype": DType, "status": Status, "route": Route}
 NUMBERS = {  # shown in decimal, with their units
     "padcount": "byte",
@@ -45,11 +43,11 @@ HEXADECIMAL = {"opcode", "pkey", "dqpn", "flags", "key", "token", "boot_id", "di
 BITMAPS = {"node_bitmap", "rank_bitmap", "mask"}
 CONFIG_FLAGS = (JobFlag["WIDE"], JobFlag["REPRODUCIBLE_RUN"], JobFlag["REPRODUCIBLE_SHAPE"])  # those on the wire
 
-_REFERENCE = re.compile(r" \((table below|section [\d.]+)\)")  # which mean something in SPEC.md only
+_REFERENCE = re.compile(r" \((table below|section [\d.]+)\)")  # meaningful in SPEC.md only
 
 
 def _text(value: str) -> str:
-    """A string of Lua. JSON's are strings of Lua as well, as long as they are of printable ASCII."""
+    """A string of Lua: JSON's, if it is printable ASCII."""
     if not (value.isascii() and value.isprintable()):
         raise ValueError(f"not plain text: {value!r}")
     return json.dumps(_REFERENCE.sub("", value))
@@ -60,7 +58,7 @@ def _names(codes: Iterable[tuple[int, str]]) -> str:
 
 
 def _form(field: Field) -> str:
-    """How the value of a field is shown."""
+    """How a field's value is shown."""
     if field.name in ENUMERATIONS:
         return "code"
     if field.bits == 128:
@@ -142,5 +140,5 @@ def tables() -> str:
 
 
 def with_tables(text: str) -> str:
-    """`text` with its tables brought up to date; ValueError if it has no place for them."""
+    """`text` with its tables brought up to date; ValueError if their place is missing."""
     return with_block(text, "-- tables", "-- end of tables", tables())

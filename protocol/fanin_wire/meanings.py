@@ -1,4 +1,4 @@
-"""What each field, opcode and flag means, in one sentence: the text of the tables of SPEC.md (see `tables`)."""
+"""What each field, opcode and flag means, in one sentence: text of the tables of SPEC.md (see `tables`)."""
 
 from __future__ import annotations
 

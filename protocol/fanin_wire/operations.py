@@ -1,12 +1,11 @@
-"""Operations of a reduction: one table, which says what each is called, what it computes, and which types it takes.
+"""Operations of a reduction: one table with names, arithmetic and element types.
 
-All but the arithmetic of devices follows from a row: the enum in `abi.h`, the tables in C, Lua, Verilog and Markdown,
-the host's own reductions, the names in NCCL, SHARP and torch (CONTRIBUTING.md, *Adding an operation of a reduction*).
+All but the arithmetic of devices follows from a row (CONTRIBUTING.md, *Adding an operation of a reduction*).
 
-`Operation.oracle` is the numpy form that every implementation must equal bit for bit. It takes the contributions in the
-order in which they are folded, as an array of shape (contributors, elements) of a type of `datatypes`, and returns the
-result, of shape (elements,) and the same dtype. What several devices make of them is composed of the two steps of which
-the oracle consists: `partial`, what a device sends up, and `finish`, what the completing device does at the end.
+`Operation.oracle` is the numpy form that every implementation must equal bit for bit. It takes contributions in the
+order of folding, an array of shape (contributors, elements), and returns the result, of shape (elements,) and the same
+dtype. Results of several devices are composed of its two steps: `partial`, what a device sends up, and `finish`, what
+the completing device does at the end.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ import numpy as np
 from fanin_wire import arithmetic
 from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_code, datatype_of
 
-# What others call an operation: torch, NCCL, numpy.
+# Names in torch, NCCL, numpy
 OTHER_NAMES = {"AVG": "MEAN", "AVERAGE": "MEAN", "ADD": "SUM", "PRODUCT": "PROD", "MULTIPLY": "PROD", "MUL": "PROD"}
 OTHER_NAMES |= {"MINIMUM": "MIN", "MAXIMUM": "MAX", "ARGMIN": "MINLOC", "ARGMAX": "MAXLOC"}
 OTHER_NAMES |= {"AND": "LAND", "OR": "LOR", "XOR": "LXOR"}
 
 
 class UnsupportedOperation(ValueError):
-    """An operation that no device can compute, or not with this type; the message lists those it can."""
+    """No device computes this operation, or not with this type; the message lists what is supported."""
 
     def __init__(self, asked: object, supported: str = "", meant: str = "") -> None:
         names = supported or ", ".join(entry.name for entry in OPERATIONS)
@@ -36,7 +35,7 @@ class UnsupportedOperation(ValueError):
 
 
 class Exact(enum.Enum):
-    """The data whose reduction has the same bits in every order, and shows that a rank is left out."""
+    """Data whose reduction has the same bits in every order, and shows a missing rank."""
 
     NUMBERS = "integers of all values; floats that are small whole numbers"
     ANY = "any value"
@@ -51,11 +50,10 @@ class Exact(enum.Enum):
 class Operation(NamedTuple):
     """An operation.
 
-    code, name: in CETH and WQE, and in the text of the specification. families: of the types that it takes.
-    step: of the accumulated values and the next contribution, arrays of one dtype, to the accumulated values.
-    meaning: the same in words, of a and b. rounds: results have more digits than the type, so that small floats are
-    computed in f32. exact: the data for tests.
-    nccl, sharp, torch: the ends of the names NCCL_..., SHARP_OP_... and ReduceOp....; "" if that library lacks it.
+    code, name: in CETH, WQE and SPEC.md. families: of the types that it takes. step: (accumulated values, next
+    contribution), arrays of one dtype, to accumulated values. meaning: the same in words, of a and b. rounds: results
+    have more digits than the type, so that small floats are computed in f32. exact: data for tests. nccl, sharp, torch:
+    the ends of the names NCCL_..., SHARP_OP_... and ReduceOp....; "" if that library lacks it.
     """
 
     code: int
@@ -70,32 +68,28 @@ class Operation(NamedTuple):
     torch: str = ""
 
     def takes(self, datatype: DataType) -> bool:
-        """Whether the operation makes sense for a type."""
         return datatype.family in self.families
 
     def widening(self, datatype: DataType) -> int:
-        """How many times wider than the elements a partial is that is not rounded."""
+        """How many times wider than an element an unrounded partial is."""
         return datatype.widening if self.rounds else 1
 
     def widens(self, datatype: DataType) -> bool:
-        """Whether a device computes in f32 what comes and goes in a smaller type: the sums of small floats."""
+        """Whether a device computes a smaller type in f32: the sums of small floats."""
         return self.widening(datatype) > 1
 
     def oracle(self, contributions: np.ndarray, datatype: DataType | None = None) -> np.ndarray:
-        """The result of one device that gets `contributions`, one from each rank.
-
-        `datatype` tells what the dtype does not: that uint16 are bf16. Raises UnsupportedOperation.
-        """
+        """The result of one device over `contributions`, one from each rank. `datatype`: needed for bf16, whose dtype
+        is uint16. Raises UnsupportedOperation."""
         datatype = datatype or datatype_of(contributions.dtype)
         total = self.partial(contributions, datatype, wide=self.widens(datatype) and len(contributions) > 1)
         return self.finish(total, len(contributions), datatype).view(contributions.dtype)
 
     def partial(self, contributions: np.ndarray, datatype: DataType | None = None, *, wide: bool = False) -> np.ndarray:
-        """What a device that does not complete the segment sends up.
+        """What a device that does not complete the segment sends up, rounded to the type.
 
-        With `wide` (f16 and bf16, where the operation widens) that is f32: what was computed, not rounded. Without, it
-        is rounded to the type. Wide partials are `contributions` of type f32 to the next device. Raises
-        UnsupportedOperation.
+        With `wide` (where the operation widens f16 and bf16) it is unrounded f32, which the next device takes as
+        `contributions` of type f32. Raises UnsupportedOperation.
         """
         datatype = datatype or datatype_of(contributions.dtype)
         check_supported(self, datatype)
@@ -108,10 +102,8 @@ class Operation(NamedTuple):
         return total if wide else arithmetic.narrow(total, datatype).view(contributions.dtype)
 
     def finish(self, total: np.ndarray, ranks: int, datatype: DataType | None = None) -> np.ndarray:
-        """The result, in the storage of the type, of the partial `total` over the data of `ranks` ranks.
-
-        MEAN is divided, if there was more than one rank; what is f32 of an f16 or bf16 is rounded, once.
-        """
+        """The result, in the type's storage, of the partial `total` over `ranks` ranks. MEAN of more than one rank is
+        divided; f32 of an f16 or bf16 is rounded, once."""
         datatype = datatype or datatype_of(total.dtype)
         small, divided = self.widens(datatype), self.name == "MEAN" and ranks > 1
         if small and divided and total.dtype != np.float32:
@@ -169,33 +161,33 @@ _BY_NAME = {entry.name: entry for entry in OPERATIONS}
 
 
 def operation_by_code(code: int) -> Operation:
-    """The operation with a wire code; UnsupportedOperation if there is none."""
+    """UnsupportedOperation for an unknown wire code."""
     if entry := _BY_CODE.get(int(code)):
         return entry
     raise UnsupportedOperation(f"with code {int(code)}")
 
 
 def operation_by_name(name: str) -> Operation:
-    """The operation called `name` ("SUM"; upper or lower case); UnsupportedOperation if there is none."""
+    """The operation called `name` ("SUM", in any case); UnsupportedOperation if unknown."""
     if entry := _BY_NAME.get(name.upper()):
         return entry
     raise UnsupportedOperation(repr(name), meant=_meant(name.upper()))
 
 
 def _meant(name: str) -> str:
-    """The operation that somebody means by a name that is none; "" if nobody knows."""
+    """The operation that an unknown name probably means; "" if unclear."""
     close = difflib.get_close_matches(name, _BY_NAME, 1)
     return OTHER_NAMES.get(name, close[0] if close else "").lower()
 
 
 def supports(op: int, dtype: int) -> bool:
-    """Whether a device computes operation `op` on type `dtype`, by their wire codes; False for unknown codes."""
+    """Whether a device computes `op` on `dtype`, by their wire codes; False for unknown codes."""
     codes = {entry.code for entry in DATATYPES}
     return op in _BY_CODE and dtype in codes and _BY_CODE[op].takes(datatype_by_code(dtype))
 
 
 def check_supported(operation: Operation, datatype: DataType) -> None:
-    """Raise UnsupportedOperation, which says what to use instead, for a combination that makes no sense."""
+    """Raise UnsupportedOperation, with what to use instead, unless `operation` takes `datatype`."""
     if operation.takes(datatype):
         return
     operations = ", ".join(entry.name for entry in OPERATIONS if entry.takes(datatype))

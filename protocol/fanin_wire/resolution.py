@@ -1,8 +1,8 @@
-"""How devices over verbs find each other's queue pairs: a question and an answer over UDP, as ARP does it.
+"""How devices over verbs find each other's queue pairs: a question and an answer over UDP, as in ARP.
 
-A verbs device chooses the numbers of its queue pairs. So each device listens at its own address, at UDP port
-RESOLUTION_PORT. It answers a QUESTION for a lane with the number of the queue pair of that lane. The answer repeats the
-token of the question, so that nobody who has not seen the question can answer.
+A verbs device chooses the numbers of its queue pairs. So each device listens at UDP port RESOLUTION_PORT of its
+address, and answers a QUESTION for a lane with the number of that lane's queue pair. The answer repeats the token of
+the question, so that only those who have seen the question can answer.
 """
 
 from __future__ import annotations
@@ -20,15 +20,11 @@ MOST_QUEUE_PAIR = (1 << 24) - 1
 
 
 class Kind(enum.IntEnum):
-    """What a message is."""
-
     QUESTION = 1  # its queue pair is 0
     ANSWER = 2
 
 
 class Message(NamedTuple):
-    """A question or an answer."""
-
     kind: Kind
     lane: int
     token: int
@@ -36,12 +32,11 @@ class Message(NamedTuple):
 
 
 def encode(message: Message) -> bytes:
-    """The UDP payload of a message."""
     return LAYOUT.pack(MAGIC, VERSION, *message)
 
 
 def decode(data: bytes) -> Message | None:
-    """The message that a UDP payload is; None if it is none of this version."""
+    """None unless `data` is a message of this version."""
     if len(data) != LAYOUT.size:
         return None
     magic, version, kind, lane, token, queue_pair = LAYOUT.unpack(data)

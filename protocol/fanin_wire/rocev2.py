@@ -1,7 +1,7 @@
-"""Ordinary RoCEv2 traffic: its opcodes with the headers behind the BTH, the codes of an AETH, the times of an RNR NAK.
+"""Ordinary RoCEv2 traffic: opcodes with their headers, the codes of an AETH, the times of an RNR NAK.
 
-InfiniBand Architecture Specification 1.4, volume 1: opcodes in section 9.2, syndromes in section 9.7.5.2. Transports
-and operations that are not here (RD, RESYNC, ATOMIC WRITE, FLUSH) are no part of what a Fanin device does.
+InfiniBand Architecture Specification 1.4, volume 1: opcodes in section 9.2, syndromes in section 9.7.5.2. Devices lack
+what is missing here: RD, RESYNC, ATOMIC WRITE, FLUSH.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ class Transport(enum.IntEnum):
 
 
 class Operation(enum.IntEnum):
-    """What a packet is for."""
-
     SEND = 0
     WRITE = 1
     READ_REQUEST = 2
@@ -34,7 +32,7 @@ class Operation(enum.IntEnum):
 
 
 class Part(enum.IntEnum):
-    """Which packet of its message a packet is."""
+    """Place of a packet in its message."""
 
     FIRST = 0
     MIDDLE = 1
@@ -43,7 +41,7 @@ class Part(enum.IntEnum):
 
 
 class Opcode(NamedTuple):
-    """An opcode. headers: what stands between BTH and payload, in order."""
+    """headers: those between BTH and payload, in order."""
 
     code: int
     name: str
@@ -53,7 +51,7 @@ class Opcode(NamedTuple):
     headers: tuple[Header, ...]
 
 
-# Opcode without its transport: (name, operation, part, headers).
+# By opcode without transport: (name, operation, part, headers)
 _OPERATIONS: dict[int, tuple[str, Operation, Part, tuple[Header, ...]]] = {
     0x00: ("SEND_FIRST", Operation.SEND, Part.FIRST, ()),
     0x01: ("SEND_MIDDLE", Operation.SEND, Part.MIDDLE, ()),
@@ -84,7 +82,7 @@ _OF_UD = (0x04, 0x05)
 
 
 def _opcodes(transport: Transport, codes: range | tuple[int, ...] | dict, *before: Header) -> list[Opcode]:
-    """The opcodes of a transport; the headers `before` stand before their own."""
+    """The opcodes of a transport, with the headers `before` in front of their own."""
     rows = ((code, *_OPERATIONS[code]) for code in codes)
     return [
         Opcode(transport + code, f"{transport.name}_{name}", transport, operation, part, (*before, *headers))
@@ -100,17 +98,17 @@ OPCODES: dict[int, Opcode] = {
         *_opcodes(Transport.UD, _OF_UD, DETH),
     )
 }
-"""All opcodes of ordinary traffic, by code."""
+"""Of ordinary traffic, by code."""
 
 CODES: dict[str, int] = {opcode.name: opcode.code for opcode in OPCODES.values()}
-"""Code of each opcode by its name, as RC_SEND_ONLY."""
+"""By name, as RC_SEND_ONLY."""
 
 MOST_HEADERS = max(sum(header.size for header in opcode.headers) for opcode in OPCODES.values())
 """Bytes between BTH and payload, at most."""
 
 
 class Acknowledge(enum.IntEnum):
-    """Bits 5 and 6 of the syndrome of an AETH (section 9.7.5.2). The lower five bits are its value."""
+    """Bits 5 and 6 of the syndrome of an AETH (section 9.7.5.2); the lower five bits are its value."""
 
     ACK = 0  # value: end-to-end credits
     RNR_NAK = 1  # value: index of RNR_TIMES_NS
@@ -133,11 +131,10 @@ CREDITS_INVALID = 31  # an ACK of a device that does not count credits (section 
 
 
 def syndrome(kind: Acknowledge, value: int) -> int:
-    """Syndrome of an AETH."""
     return kind << ACKNOWLEDGE_SHIFT | value
 
 
-# Time that an RNR NAK asks the requester to wait, by its value (section 9.7.5.2), in ns.
+# Wait that an RNR NAK asks for, by its value (section 9.7.5.2), in ns
 RNR_TIMES_NS = tuple(
     round(milliseconds * 1_000_000)
     for milliseconds in (

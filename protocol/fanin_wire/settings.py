@@ -1,9 +1,6 @@
-"""The schema of device and job settings: types, defaults and bounds.
+"""The schema of device and job settings: types, defaults and bounds, in msgspec (record 0048).
 
-The daemons read DeviceSettings from their command line. The description of a fabric uses the same types for its
-devices. `fanin run` and `fanin demo` check JobSettings. `convert` is the only way in for values that a user gave: it
-raises InvalidSetting, which names the setting, the value, what is wrong, and what to do.
-Record 0048 (docs/decisions) says why msgspec.
+`convert` is the only way in for values that a user gave; InvalidSetting names the setting, the value, cause and remedy.
 """
 
 from __future__ import annotations
@@ -34,11 +31,9 @@ WORDS = {
 
 
 class InvalidSetting(ValueError):
-    """A setting that is missing, unknown, or has a value that is not allowed.
+    """A setting that is missing, unknown, or has a wrong value.
 
-    place: the setting, for example "lanes" or "device[0].ranks"
-    cause: what is wrong, with the value
-    remedy: what to do
+    place: the setting, as "lanes" or "device[0].ranks". cause: what is wrong, with the value. remedy: what to do.
     """
 
     def __init__(self, place: str, cause: str, remedy: str) -> None:
@@ -48,33 +43,31 @@ class InvalidSetting(ValueError):
         self.remedy = remedy
 
 
-# Checks that the type system has no words for. Each returns what is wrong with a value; "" if nothing is.
+# Checks beyond the type system. Each returns what is wrong with a value; "" if nothing is.
 
 
 def power_of_two(value: int) -> str:
-    """Whether `value`, above 0, is a power of two."""
+    """Of a value above 0."""
     return f"{value} is not a power of two" if value & (value - 1) else ""
 
 
 def ipv4_address(value: str) -> str:
-    """Whether `value` is an IPv4 address that a device can have: packets carry it, and others answer to it."""
+    """Whether a device can have this IPv4 address: packets carry it, and others answer to it."""
     try:
         address = ipaddress.IPv4Address(value)
     except ValueError:
         return f"{value!r} is not an IPv4 address"
     if address.is_unspecified:
         return f"{value} stands for all addresses of a machine, and a device has one"
-    # Linux routes 240.0.0.0/4, which Python calls reserved, but for the broadcast address.
+    # Linux routes 240.0.0.0/4, which Python calls reserved, except the broadcast address.
     return f"{value} is no address of one machine" if address.is_multicast or address == BROADCAST else ""
 
 
 def optional_ipv4_address(value: str) -> str:
-    """Whether `value` is an IPv4 address or ""."""
     return ipv4_address(value) if value else ""
 
 
 def optional_multicast_address(value: str) -> str:
-    """Whether `value` is an IPv4 multicast address or ""."""
     try:
         return "" if not value or ipaddress.IPv4Address(value).is_multicast else f"{value} is no multicast address"
     except ValueError:
@@ -82,7 +75,7 @@ def optional_multicast_address(value: str) -> str:
 
 
 def _checked(check: Callable[[Any], str], remedy: str) -> dict[str, Any]:
-    """Metadata of a type: a check that runs after the bounds, and the remedy if it finds something."""
+    """Metadata of a type: a check that runs after the bounds, and its remedy."""
     return {"check": check, "remedy": remedy}
 
 
@@ -91,7 +84,7 @@ ADDRESS_REMEDY = "write four numbers, as in 127.77.0.1, the address of an interf
 Address = Annotated[str, Meta(extra=_checked(ipv4_address, ADDRESS_REMEDY))]
 OptionalAddress = Annotated[str, Meta(extra=_checked(optional_ipv4_address, ADDRESS_REMEDY))]
 OptionalMulticastAddress = Annotated[str, Meta(extra=_checked(optional_multicast_address, "use one of 239.0.0.0/8"))]
-VERBS_PREFIX, RAW_SUFFIX = "verbs://", "?raw"  # around the name of a verbs device; ?raw: RAW_PACKET in place of UD
+VERBS_PREFIX, RAW_SUFFIX = "verbs://", "?raw"  # around the name of a verbs device; ?raw: RAW_PACKET, not UD
 PortName = Annotated[
     str,
     Meta(
@@ -132,7 +125,7 @@ Rate = Annotated[
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all settings. `convert` checks types and bounds; construction runs the checks of the metadata only."""
+    """`convert` checks types and bounds; construction only runs the checks of the metadata."""
 
     def __post_init__(self) -> None:
         for name, extra in _checks_of(type(self)):
@@ -142,13 +135,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
 @functools.cache
 def _checks_of(kind: type[Struct]) -> list[tuple[str, dict[str, Any]]]:
-    """The fields that have a check of their own, each with its metadata."""
+    """The fields with a check, each with its metadata."""
     metadata = ((name, _extra(field.type)) for name, field in fields(kind).items())
     return [(name, extra) for name, extra in metadata if "check" in extra]
 
 
 class DeviceSettings(Settings, frozen=True, kw_only=True):
-    """What a NIC or a switch is started with. Each field is an option of `fanin-nic` and `fanin-switch`."""
+    """The options of `fanin-nic` and `fanin-switch`."""
 
     name: Annotated[str, Meta(description="name in logs and in the status")]
     address: Annotated[Address, Meta(description="IPv4 address of the device; it receives on UDP port 4791")]
@@ -184,10 +177,9 @@ class DeviceSettings(Settings, frozen=True, kw_only=True):
 class JobSettings(Settings, frozen=True):
     """How devices compute a job.
 
-    slots: segment buffers that the job leases on each device: a power of two
-    reproducible: "none": contributions are added in the order of arrival; "run": the same bits in every run over one
-        route; "shape": the same bits in a ring and in a tree of one switch as well
-    wide: partial results of f16 and bf16 travel as f32
+    slots: segment buffers that the job leases on each device, a power of two. reproducible: "none": contributions are
+    added in the order of arrival; "run": the same bits in every run over one route; "shape": the same bits in a ring
+    and in a tree of one switch as well. wide: partials of f16 and bf16 travel as f32.
     """
 
     slots: JobSlots = limits.DEFAULT_JOB_SLOTS
@@ -196,15 +188,10 @@ class JobSettings(Settings, frozen=True):
 
 
 def convert(values: Mapping[str, Any], kind: type[T], *, from_text: bool = False) -> T:
-    """Make settings of `values`, a mapping as TOML, JSON or a command line gives it.
+    """Settings of class `kind` from `values`, a mapping as TOML, JSON or a command line gives it.
 
-    Args:
-        values: a value for each setting; nested tables are mappings, lists of tables are lists.
-        kind: the class of the settings.
-        from_text: numbers may be text, as on a command line.
-
-    Raises:
-        InvalidSetting: for the first setting that is wrong.
+    Nested tables are mappings, lists of tables are lists. from_text: numbers may be text, as on a command line. Raises
+    InvalidSetting for the first wrong setting.
     """
     try:
         return msgspec.convert(values, kind, strict=not from_text)
@@ -213,7 +200,7 @@ def convert(values: Mapping[str, Any], kind: type[T], *, from_text: bool = False
 
 
 def validate(settings: T) -> T:
-    """Check types and bounds of settings that a program constructed; returns them."""
+    """Check types and bounds of settings made by a program; returns them. Raises InvalidSetting."""
     convert(msgspec.to_builtins(settings), type(settings))
     return settings
 
@@ -226,7 +213,7 @@ WRONG_LENGTH = re.compile(r"Expected `array` of length (\d+), got \d+")
 
 
 def _explain(error: msgspec.ValidationError, values: Any, kind: type[Struct]) -> InvalidSetting:
-    """What msgspec has found, in the words of InvalidSetting."""
+    """A finding of msgspec as an InvalidSetting."""
     found = MESSAGE.fullmatch(str(error))
     assert found is not None
     what, path = found["what"], found["path"] or ""
@@ -248,7 +235,7 @@ def _explain(error: msgspec.ValidationError, values: Any, kind: type[Struct]) ->
 
 
 def _explain_value(path: str, value: Any, type_: Any) -> InvalidSetting:
-    """A value of the right type that is not allowed."""
+    """Of a value that has the right type but is not allowed."""
     plain = _plain(type_)
     if isinstance(plain, schema.LiteralType):
         return InvalidSetting(path, f"{value!r} is not known", f"use one of {', '.join(map(str, plain.values))}")
@@ -264,7 +251,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _follow(path: str, value: Any, type_: Any) -> tuple[Any, Any]:
-    """The value at a path as msgspec writes it ("device[0].ranks"), and its type in the schema."""
+    """The value at a path of msgspec's ("device[0].ranks"), and its type in the schema."""
     for name, index in re.findall(r"(\w+)|\[(\d+)\]", path):
         plain = _plain(type_)
         if name:
@@ -278,7 +265,7 @@ def _follow(path: str, value: Any, type_: Any) -> tuple[Any, Any]:
 
 
 def _plain(type_: Any) -> Any:
-    """A type of the schema without metadata; of an optional one the type of a value that is there."""
+    """A type of the schema without metadata, and without None if it is optional."""
     while True:
         if isinstance(type_, schema.Metadata):
             type_ = type_.type
@@ -289,7 +276,7 @@ def _plain(type_: Any) -> Any:
 
 
 def _extra(type_: Any) -> dict[str, Any]:
-    """The metadata of ours that a type carries."""
+    """Our metadata of a type."""
     found: dict[str, Any] = {}
     while isinstance(type_, schema.Metadata):
         found |= type_.extra or {}
@@ -298,11 +285,11 @@ def _extra(type_: Any) -> dict[str, Any]:
 
 
 def fields(kind: type[Struct]) -> dict[str, schema.Field]:
-    """The fields of a class of settings, by name."""
+    """The settings of a class, by name."""
     return {field.name: field for field in schema.type_info(kind).fields}  # type: ignore[attr-defined]
 
 
 def description(field: schema.Field) -> str:
-    """The description of a field, for the help of a command line."""
+    """For the help of a command line."""
     text = field.type.extra_json_schema if isinstance(field.type, schema.Metadata) else None
     return str((text or {}).get("description", ""))

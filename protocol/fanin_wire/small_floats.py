@@ -1,8 +1,5 @@
-"""Small floats in numpy: from their storage to f32, which holds every one of them, and back.
-
-Rounding is to nearest, ties to even. Where the storage is a numpy float, a NaN may be any: `arithmetic` makes it
-canonical.
-"""
+"""Small floats in numpy, from their storage to f32, which holds every value, and back: to nearest, ties to even. If the
+storage is a numpy float, a NaN may be any; `arithmetic` makes it canonical."""
 
 from __future__ import annotations
 
@@ -12,22 +9,20 @@ BF16_NAN = 0x7FC0
 
 
 def f32_of_f16(stored: np.ndarray) -> np.ndarray:
-    """float16 to float32."""
     return stored.astype(np.float32)
 
 
 def f16_of_f32(values: np.ndarray) -> np.ndarray:
-    """float32 to float16."""
     return values.astype("<f2")
 
 
 def f32_of_bf16(stored: np.ndarray) -> np.ndarray:
-    """The bits of bf16, uint16, to float32: they are its upper half."""
+    """The bits of bf16, uint16, are the upper half of a float32."""
     return (stored.astype(np.uint32) << 16).view(np.float32)
 
 
 def bf16_of_f32(values: np.ndarray) -> np.ndarray:
-    """float32 to the bits of bf16, uint16."""
+    """Returns the bits of bf16, uint16."""
     bits = values.view(np.uint32)
     half_unit = 0x7FFF + ((bits >> 16) & 1)  # a tie is rounded up only if that makes the last bit even
     return np.where(np.isnan(values), BF16_NAN, (bits + half_unit) >> 16).astype("<u2")

@@ -1,4 +1,4 @@
-"""Every status of CQEs, control packets and driver calls: what it means and what to do about it.
+"""What every status of CQEs, control packets and driver calls means, and its remedy.
 
 One table for the code, the command line and SPEC.md. The codes are `enum fanin_status` of `abi.h`.
 """
@@ -11,7 +11,7 @@ from fanin_wire.abi import Status
 
 
 class StatusEntry(NamedTuple):
-    """A status: its code, its name, what it means, and the remedy (a sentence that says what to do)."""
+    """remedy: a sentence that says what to do."""
 
     code: int
     name: str
@@ -156,7 +156,7 @@ _ROWS = (
     ),
 )
 
-# They come with the address of a device, if it is known.
+# Those that come with the address of a device, if it is known
 NAMING_A_DEVICE = (int(Status["PEER_LOST"]), int(Status["PATH_MTU"]))  # no set: compiled code has none
 
 STATUSES: dict[int, StatusEntry] = {
@@ -165,7 +165,7 @@ STATUSES: dict[int, StatusEntry] = {
 
 
 def status_entry(code: int) -> StatusEntry:
-    """The row of a status code. A code of a later version gets a row that says so; never raises."""
+    """The row of a status code; for a code of a later version one that says so."""
     unknown = StatusEntry(
         int(code),
         f"STATUS_{int(code)}",

@@ -1,6 +1,4 @@
-"""The tables of SPEC.md, made from the definitions (see `generate`): the blocks between `<!-- table: NAME -->` and
-`<!-- end of table -->`.
-"""
+"""The tables of SPEC.md (see `generate`): the blocks between `<!-- table: NAME -->` and `<!-- end of table -->`."""
 
 from __future__ import annotations
 
@@ -26,14 +24,14 @@ def _markdown(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
 
 
 def _place(field: Field) -> tuple[str, str]:
-    """(byte, bits) of a field: the byte where it begins; the bit there, 7 the most significant, if it shares bytes."""
+    """(byte, bits): the byte where a field begins; if it shares bytes, also the bit there, 7 the most significant."""
     byte, bit = divmod(field.offset, 8)
     whole = bit == 0 and field.bits % 8 == 0
     return str(byte), str(field.bits) if whole else f"{field.bits} (bit {7 - bit} down)"
 
 
 def header_table(name: str) -> str:
-    """Table of a header's fields: byte offset, width, name, meaning."""
+    """A header's fields: byte offset, width, name, meaning."""
     meanings = FIELD_MEANINGS[name]
     rows = (
         (*_place(field), field.name, "0" if field.name.startswith("resv") else meanings[field.name])
@@ -43,13 +41,11 @@ def header_table(name: str) -> str:
 
 
 def opcode_table() -> str:
-    """Table of the offload's opcodes."""
     rows = ((f"0x{code:02X}", code.name, *OPCODE_MEANINGS[code]) for code in Opcode)
     return _markdown(("code", "opcode", "tree", "says", "demands of the receiver"), rows)
 
 
 def flag_table() -> str:
-    """Table of the bits of CETH.flags."""
     rows = [(f"0x{flag:02X}", flag.name, FLAG_MEANINGS[str(flag.name)]) for flag in Flag]
     mask = CLASS_MASK << CLASS_SHIFT
     rows.append((f"0x{mask:02X}", "class", f"contributor class, shifted left by {CLASS_SHIFT}: 0 NONE, 1 ONE, 2 ALL"))
@@ -58,13 +54,12 @@ def flag_table() -> str:
 
 
 def operation_table() -> str:
-    """Table of the operations, with the families of types that each takes."""
+    """With the families of types that each takes."""
     rows = [(entry.code, entry.name, entry.meaning, ", ".join(entry.families)) for entry in OPERATIONS]
     return _markdown(("code", "op", "computes", "families"), [(0, "none", "", "any"), *rows])
 
 
 def datatype_table() -> str:
-    """Table of the element types."""
     rows = [
         (entry.code, entry.name, entry.itemsize, entry.family, entry.numpy_name, _nan(entry)) for entry in DATATYPES
     ]
@@ -83,7 +78,7 @@ def _nan(datatype: DataType) -> str:
 
 
 def with_datatypes(text: str) -> str:
-    """The page of NCCL and UCC with the row of the types of each, in this order. ValueError unless it has both."""
+    """The page of NCCL and UCC with its rows of types, in this order. ValueError unless it has both."""
     by_library = ([row.name for row in DATATYPES if row.nccl], [row.name for row in DATATYPES if row.sharp])
     rows = iter([f"| datatypes | {', '.join(names)} |" for names in by_library])
     replaced, places = re.subn(r"^\| datatypes \| .*$", lambda found: next(rows, found[0]), text, flags=re.M)
@@ -93,13 +88,12 @@ def with_datatypes(text: str) -> str:
 
 
 def status_table() -> str:
-    """Table of the status codes."""
     rows = ((entry.code, entry.name, entry.meaning, entry.remedy) for entry in STATUSES.values())
     return _markdown(("code", "status", "meaning", "remedy"), rows)
 
 
 def constant_table() -> str:
-    """Table of the numbers that both sides must agree on."""
+    """The numbers that both sides must agree on."""
     rows = (
         ("UDP destination port", fields.UDP_PORT),
         ("BTH.dqpn", f"0x{fields.COLLECTIVE_QPN:06x}"),
@@ -127,5 +121,5 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def with_tables(text: str) -> str:
-    """`text` with every marked block replaced by its table; KeyError for a table that there is not."""
+    """`text` with every marked block replaced by its table; KeyError for an unknown table."""
     return _BLOCK.sub(lambda match: match[1] + TABLES[match["name"]]() + match[3], text)

@@ -1,10 +1,9 @@
 """A tap of a device: what its lanes do, in rings of shared memory that one reader empties.
 
-A reader asks for a tap over the control socket (struct fanin_tap of abi.h) and gets a memfd with one ring for each
-lane, one behind the other: a RING_HEAD, then units of UNIT bytes. The device writes records and the producer, the
-reader the consumer; both count units, modulo 2^32. A record takes whole units and never goes over the end of the ring:
-a FILLER stands there. A record without room is left out and counted as missed, so a slow reader never delays the
-device.
+A reader asks for it over the control socket (struct fanin_tap of abi.h) and gets a memfd with a ring for each lane: a
+RING_HEAD, then units of UNIT bytes. The device writes records and the producer, the reader the consumer; both count
+units, modulo 2^32. A record takes whole units and never crosses the end of the ring: a FILLER stands there. A record
+without room is dropped and counted as missed, so a slow reader never delays the device.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ ALL_KINDS = (1 << (ORDINARY_KIND + 1)) - 1
 
 
 class Record(enum.IntEnum):
-    """Kinds of records."""
-
     FILLER = 0
     RECEIVED = 1  # a packet
     SENT = 2  # a packet
@@ -29,7 +26,7 @@ class Record(enum.IntEnum):
 
 
 class Step(enum.IntEnum):
-    """Steps in the life of a segment on one device. `who` of a record is the rank or the child, if it says one."""
+    """Steps in the life of a segment on one device. `who` of a record: the rank or child, if it has one."""
 
     FREED = 0  # the slot is free, or serves another position from now on
     OPENED = 1  # the slot serves the position: the first contribution is here
@@ -45,7 +42,7 @@ class Step(enum.IntEnum):
     ENDED = 11  # the job has ended here, and its `count` slots are free
 
 
-# The words stand in cache lines of their own, one for each writer.
+# Each writer's words are in a cache line of their own.
 RING_HEAD = np.dtype(
     {
         "names": ["producer", "missed", "consumer"],
@@ -55,11 +52,11 @@ RING_HEAD = np.dtype(
     }
 )
 
-# What all records begin with. Times are those of CLOCK_MONOTONIC.
+# Start of every record. Times are those of CLOCK_MONOTONIC.
 _COMMON = [("time", "u8"), ("kind", "u1"), ("detail", "u1"), ("units", "u2")]
 
-# A packet, from BTH to ICRC, lies behind its record. detail: why it was dropped, a row of the reasons that the device
-# names in its reply; 0: it was not.
+# Followed by the packet, BTH to ICRC. detail: why it was dropped, a row of the reasons in the device's reply; 0: it was
+# not.
 PACKET = np.dtype(
     [
         *_COMMON,

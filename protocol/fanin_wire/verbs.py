@@ -1,7 +1,6 @@
-"""The codes of ordinary RDMA traffic at the host interface, with the numbers of `infiniband/verbs.h`.
-
-A program, and a library with libibverbs' interface, can so pass them on as they are. Names are those of verbs without
-their prefix: IBV_WC_LOC_LEN_ERR is `CompletionStatus.LOC_LEN_ERR`.
+"""The codes of ordinary RDMA traffic at the host interface, equal to those of `infiniband/verbs.h`, so that programs
+and the verbs library pass them on. Names lack the prefix of verbs: IBV_WC_LOC_LEN_ERR is
+`CompletionStatus.LOC_LEN_ERR`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class QueuePairState(enum.IntEnum):
 
 
 class Attribute(enum.IntFlag):
-    """enum ibv_qp_attr_mask: the attributes that a modification of a queue pair gives."""
+    """enum ibv_qp_attr_mask: the attributes that a modification gives."""
 
     STATE = 1 << 0
     CUR_STATE = 1 << 1
@@ -48,7 +47,7 @@ class Attribute(enum.IntFlag):
 
 
 class Access(enum.IntFlag):
-    """enum ibv_access_flags, and one of our own."""
+    """enum ibv_access_flags, and one of ours."""
 
     LOCAL_WRITE = 1 << 0
     REMOTE_WRITE = 1 << 1
@@ -80,7 +79,7 @@ class SendFlag(enum.IntFlag):
 
 
 class CompletionStatus(enum.IntEnum):
-    """enum ibv_wc_status, without those that this device never gives."""
+    """enum ibv_wc_status, without those that a device never gives."""
 
     SUCCESS = 0
     LOC_LEN_ERR = 1
@@ -109,9 +108,9 @@ class CompletionOpcode(enum.IntEnum):
 class CompletionFlag(enum.IntFlag):
     """enum ibv_wc_flags."""
 
-    GRH = 1 << 0  # the first 40 bytes of the buffer are for the header of the network
+    GRH = 1 << 0  # the buffer's first 40 bytes are for the network header
     WITH_IMM = 1 << 1
     WITH_INV = 1 << 3
 
 
-MAX_RD_ATOMIC = 16  # reads and atomics that a queue pair may have under way, and may answer; a power of two
+MAX_RD_ATOMIC = 16  # reads and atomics in flight, and answered, of a queue pair; a power of two

@@ -1,7 +1,5 @@
-"""The constants of the switch in Verilog, made from the definitions (see `generate`): `fanin_constants.vh`.
-
-Offsets are in bits from the first bit of a header on the wire, the most significant bit first.
-"""
+"""The constants of the switch in Verilog (see `generate`): `fanin_constants.vh`. Offsets are in bits from the first bit
+of a header on the wire, most significant first."""
 
 from __future__ import annotations
 
@@ -63,7 +61,6 @@ def _header(header: Header) -> Iterable[str]:
 
 
 def constants() -> str:
-    """The text of fanin_constants.vh."""
     numbers = "".join(_define(name, value) for name, value in NUMBERS.items())
     headers = "".join(line for header in HEADERS for line in _header(header))
     guard = "FANIN_CONSTANTS_VH"

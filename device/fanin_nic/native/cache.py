@@ -1,12 +1,11 @@
 """Where the machine code of compiled device code is kept.
 
-The folder is shared by all processes of a user, and by all copies of the same sources (`locator`). Its name carries a
-digest of them, because numba notices a change of a function's own file only, not of the functions that it calls. Where
-the folder of the user can not be written, one below the folder of temporary files serves: devices, which are forked and
-outlive the process that compiled, need theirs as long as they run. A folder that is complete, and is for this processor
-(by its mark, or by `target`), serves also where it can not be written, as in an image of a container or beside another
-user: what it lacks is then compiled in each process and not kept.
-Record 0094 (docs/decisions) says who shares it, and why.
+All processes of a user and all copies of the same sources share a folder (`locator`; record 0094 says why). Its name
+carries a digest of the sources, because numba notices a change of a function's own file only, not of the functions that
+it calls. If the user's folder can not be written, one below the folder of temporary files serves: forked devices
+outlive the process that compiled, and need the code as long as they run. A complete folder for this processor
+(`is_complete`, `target`) serves read-only too, as in a container image; what it lacks is compiled in each process and
+not kept.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ ENVIRONMENT_VARIABLE = "FANIN_CACHE_DIR"
 
 
 class CacheUnavailable(Exception):
-    """No folder for compiled code can be written. cause: says which were tried. The message has the remedy as well."""
+    """No folder for compiled code can be written. cause: the folders that were tried. The message has the remedy."""
 
     remedy = f"set {ENVIRONMENT_VARIABLE} to a folder that you can write"
 
@@ -45,8 +44,7 @@ def source_digest(sources: list[Path] | None = None) -> str:
 
 
 def cache_root() -> Path | None:
-    """The user's folder for caches: $FANIN_CACHE_DIR, else $XDG_CACHE_HOME/fanin, else ~/.cache/fanin; None without a
-    home."""
+    """$FANIN_CACHE_DIR, else $XDG_CACHE_HOME/fanin, else ~/.cache/fanin; None without a home."""
     if explicit := os.environ.get(ENVIRONMENT_VARIABLE):
         return Path(explicit)
     if base := os.environ.get("XDG_CACHE_HOME"):
@@ -58,7 +56,7 @@ def cache_root() -> Path | None:
 
 
 def substitute_root() -> Path | None:
-    """The folder for caches where `cache_root` can not be written; None without a folder for temporary files."""
+    """Stands in for a `cache_root` that can not be written; None without a folder for temporary files."""
     try:
         return Path(tempfile.gettempdir()) / f"fanin-cache-{os.getuid()}"
     except OSError:
@@ -66,14 +64,8 @@ def substitute_root() -> Path | None:
 
 
 def choose_cache_folder(*, ready_made: bool = True) -> Path:
-    """Folder of the compiled code of exactly these sources; made if it is missing.
-
-    Args:
-        ready_made: it need not be one that can be written, if it is complete.
-
-    Raises:
-        CacheUnavailable: it can be written nowhere.
-    """
+    """Folder of the compiled code of exactly these sources, made if missing. With `ready_made` a complete one may be
+    read-only. Raises CacheUnavailable: none can be written."""
     name, own, substitute = f"compiled-{source_digest()}", cache_root(), substitute_root()
     if own is not None and (can_be_written(own / name) or (ready_made and is_complete(own / name))):
         return own / name
@@ -89,13 +81,11 @@ def completion_mark(folder: Path) -> Path:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a folder has that file, and this user may read it."""
     return os.access(completion_mark(folder), os.R_OK)
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether nobody else can write a folder among those of other users: devices run the code that is in it. The folder
-    is made if it is missing."""
+    """Whether no other user can write the folder, since devices run the code in it. It is made if missing."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
@@ -105,7 +95,7 @@ def _is_private(folder: Path) -> bool:
 
 
 def can_be_written(folder: Path) -> bool:
-    """Whether files can be written into a folder. It is made if it is missing."""
+    """Whether files can be written into a folder, which is made if missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:

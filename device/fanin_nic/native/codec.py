@@ -1,8 +1,7 @@
 """Headers between wire and record, generated from the field tables of fanin_wire.
 
-`decode_header(packet, header)` reads BTH and CETH at address `packet` into the native record `fields.HEADER` at
-address `header`; `encode_header(header, packet)` writes them back. `decoder` and `encoder` make the same for any header
-and record. None of them checks anything: the caller has made sure that the bytes are there.
+`decode_header(packet, header)` reads BTH and CETH at address `packet` into the record `fields.HEADER` at address
+`header`; `encode_header(header, packet)` writes them. Neither checks that the bytes exist.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,6 @@ class _Row(NamedTuple):
 
 
 def _members() -> list[_Row]:
-    """The fields of BTH and CETH, with their members of HEADER."""
     rows, names = [], iter(fields.HEADER.names or ())
     for base, header in ((0, fields.BTH), (fields.BTH.size * 8, fields.CETH)):
         rows += [_Row(base + field.offset, field.bits, next(names)) for field in header.fields]

@@ -44,12 +44,10 @@ OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
 class Internal:
-    """A function that compiled code alone can call. It has no machine code of its own: see `libraries`.
+    """A function that compiled code alone can call; it has no machine code of its own (`libraries`).
 
-    numba learns of it when code that calls it is compiled: a device that loads all its code never tells it.
-
-    signature: gives the only types of arguments that the function is compiled for, and of its result; None: for all
-    that its callers have.
+    numba meets it when code that calls it is compiled, so never in a device that loads all its code. signature: gives
+    the only types that it is compiled for, and of its result; None: it is compiled for those of each caller.
     """
 
     def __init__(self, function: Callable, signature: Callable[[], Any] | None = None) -> None:
@@ -74,10 +72,9 @@ class Internal:
 
 
 class Compiled:
-    """A function that both Python and compiled code can call.
+    """A function that Python and compiled code can call.
 
-    To compiled code it is an internal function. The first call from Python makes an entry of it, with machine code in
-    the cache.
+    To compiled code it is internal. The first call from Python makes an entry, whose machine code is cached.
     """
 
     __name__: str
@@ -88,7 +85,6 @@ class Compiled:
 
     @functools.cached_property
     def entry(self) -> Any:
-        """numba's object for calls from Python."""
         entry = njit(**OPTIONS, cache=True, pipeline_class=EntryCompiler)(self._function)
         load_alone(entry._cache)
         if not KEEPS:
@@ -100,7 +96,6 @@ class Compiled:
         return self._internal._numba_type_
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call it from Python."""
         return self.entry(*arguments)
 
     @property
@@ -114,8 +109,8 @@ class Compiled:
 
 
 def _limit_kinds(dispatcher: Any, signature: Callable[[], Any] | None) -> None:
-    """Let a dispatcher compile its function when it is first called, for `signature` only if there is one, and once for
-    all constants of a type: numba would compile it anew for each constant that a caller gives."""
+    """Compile for `signature` only, if there is one, and once for all constants of a type: numba would compile anew for
+    each constant that a caller gives."""
     template = dispatcher.get_call_template
 
     def get_call_template(given: tuple[types.Type, ...], keywords: dict[str, types.Type]) -> Any:
@@ -135,8 +130,8 @@ compiled = Compiled
 
 
 def internal_for(*arguments: Any, returns: Any = types.void) -> Any:
-    """Decorator of an internal function that many others call: it is compiled once, for these arguments (dtypes of
-    records, or numba types), and not anew for each kind of integer that a caller happens to have."""
+    """Decorator of an internal function with many callers: compiled once, for these arguments (dtypes of records, numba
+    types), and not anew for each kind of integer of a caller."""
 
     def signature() -> Any:
         return returns(*(type_of(kind) if isinstance(kind, np.dtype) else kind for kind in arguments))

@@ -16,15 +16,15 @@ def names(features: str) -> frozenset[str]:
 
 
 def use_wide_registers() -> None:
-    """Let loops use the widest registers there are: for many CPUs LLVM prefers half of them, for the sake of older
-    ones. Before anything is compiled; NUMBA_CPU_FEATURES has the last word."""
+    """Let loops use the widest registers: for many CPUs LLVM prefers half of them, for the sake of older ones. Call it
+    before anything is compiled; NUMBA_CPU_FEATURES has the last word."""
     features = get_host_cpu_features()
     if config.CPU_FEATURES is None and names(features) >= WIDE_REGISTERS:
         config.CPU_FEATURES = f"{features},-prefer-256-bit"
 
 
 def processor() -> str:
-    """The processor that numba compiles for. It finds code in the cache for exactly this one."""
+    """The processor that numba compiles for; its cache finds code for exactly this one."""
     return " ".join(map(str, cpu_target.target_context.codegen().magic_tuple()))
 
 

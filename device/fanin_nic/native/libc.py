@@ -1,7 +1,7 @@
-"""The C library and the system calls that compiled code makes directly, without Python.
+"""The C library and the system calls that compiled code makes without Python.
 
-All of them return -1 on failure and leave the reason in `errno()`. They are symbols of libc, not ctypes pointers,
-because numba can cache only code without addresses of this process. Structures are passed by address.
+They return -1 on failure; `errno()` has the reason. They are symbols of libc, not ctypes pointers, because numba can
+cache only code without addresses of this process. Structures are passed by address.
 """
 
 import errno as errno_names
@@ -93,13 +93,13 @@ def stack_bytes(typing_context, length):
 
 @compiled
 def errno():
-    """Reason of the last failure in this thread."""
+    """Reason of this thread's last failure."""
     return load_u32(_errno_location())
 
 
 @compiled
 def monotonic_ns():
-    """CLOCK_MONOTONIC in nanoseconds, as `time.monotonic_ns()`."""
+    """As `time.monotonic_ns()`."""
     timespec = stack_bytes(16)
     clock_gettime(time.CLOCK_MONOTONIC, timespec)
     return int64(load_u64(timespec)) * 1_000_000_000 + int64(load_u64(timespec + 8))
@@ -107,5 +107,5 @@ def monotonic_ns():
 
 @compiled
 def futex_wake(address):
-    """Wake every thread, of any process, that waits for a change of the 32-bit word at `address`."""
+    """Wake every thread, of any process, that waits for the 32-bit word at `address` to change."""
     return syscall(_SYS_FUTEX, address, _FUTEX_WAKE, _EVERY_WAITER, 0, 0, 0)

@@ -1,10 +1,8 @@
 """How the LLVM code of compiled functions is put together.
 
-numba optimises the code of every function together with all functions that it calls, makes machine code of it, and does
-the same again for each of its callers. In a tree of calls as deep as a device's most of that work is done many times.
-So a function that only compiled code calls keeps its own code, as it was generated. An entry, which Python calls, links
-the code of all functions below it, each once, and is optimised and turned into machine code as a whole.
-Record 0094 (docs/decisions) has the times, and the conventions of all compiled code.
+numba optimises and compiles every function together with all its callees, and does so again for each caller: in a tree
+of calls as deep as a device's most work would be done many times. So an internal function keeps its code as generated.
+An entry links the code of all functions below it, each once, and is compiled as a whole. Record 0094 has the times.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,31 +26,29 @@ class _WithoutEnvironment:
         return getattr(self._codegen, name)
 
     def set_env(self, _name: str, _environment: Any) -> None:
-        """Nothing: the code of the function is in no execution engine."""
+        """Nothing: the code is in no execution engine."""
 
 
 class InternalLibrary(JITCodeLibrary):
-    """The code of an internal function. It is linked into entries, and is neither optimised nor run by itself."""
+    """The code of an internal function; only the entries that link it optimise and run it."""
 
     _shared_module: Any
 
     @property
     def codegen(self) -> Any:
-        """See `_WithoutEnvironment`."""
         return _WithoutEnvironment(self._codegen)
 
     def add_llvm_module(self, ll_module: Any) -> None:
-        """Take code as it is: the entries that link it optimise it."""
+        """Take code as it is; entries optimise it."""
         ll_module.data_layout = self._codegen._data_layout
         self._final_module.link_in(ll_module)
 
     def finalize(self) -> None:
-        """End the generation of code."""
         self._raise_if_finalized()
         self._reload_init.update(*(library._reload_init for library in self._linking_libraries))
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
-                function.linkage = "linkonce_odr"  # several libraries that link it may meet in another
+                function.linkage = "linkonce_odr"  # libraries that link it may meet in another
         self._finalized = True
 
     def get_pointer_to_function(self, _name: str) -> int:
@@ -66,11 +62,10 @@ class InternalLibrary(JITCodeLibrary):
         return self._final_module
 
     def callees(self) -> list[CodeLibrary]:
-        """The libraries of the functions that this one calls."""
         return self._linking_libraries
 
     def _get_module_for_linking(self) -> Any:
-        """The code of this function and of all below it, for a library that numba itself has made."""
+        """The code of this function and all below it, for a library made by numba itself."""
         if self._shared_module is None:
             module = self.own_module().clone()
             for library in below(self.callees()):
@@ -80,10 +75,9 @@ class InternalLibrary(JITCodeLibrary):
 
 
 class EntryLibrary(JITCodeLibrary):
-    """The code of an entry: of its function and of all below it."""
+    """The code of an entry and of all functions below it."""
 
     def finalize(self) -> None:
-        """Link, optimise, and make machine code."""
         require_global_compiler_lock()
         self._raise_if_finalized()
         own = set(self._environments())
@@ -101,8 +95,8 @@ class EntryLibrary(JITCodeLibrary):
         return (each.name for each in self._final_module.global_variables if each.name.startswith(ENVIRONMENT))
 
     def _get_module_for_linking(self) -> Any:
-        """What a cache keeps beside the machine code. No other code links an entry, so that is the names alone, by
-        which numba finds the functions that Python and C call."""
+        """What a cache keeps beside the machine code: as no other code links an entry, only the names by which numba
+        finds the functions that Python and C call."""
         functions = [each for each in self._final_module.functions if not each.is_declaration]
         names = [each.name for each in functions if each.linkage == llvm.Linkage.external]
         return llvm.parse_assembly("\n".join(f'define void @"{name}"() {{ unreachable }}' for name in names))
@@ -125,7 +119,7 @@ def _module_of(library: CodeLibrary) -> Any:
 
 
 class _WithLibrary(Compiler):
-    """numba's compiler, but for the class of the library that takes the code."""
+    """numba's compiler with another class of library."""
 
     library_class: type[JITCodeLibrary]
 
@@ -138,12 +132,8 @@ class _WithLibrary(Compiler):
 
 
 class InternalCompiler(_WithLibrary):
-    """The compiler of internal functions."""
-
     library_class = InternalLibrary
 
 
 class EntryCompiler(_WithLibrary):
-    """The compiler of entries."""
-
     library_class = EntryLibrary

@@ -1,9 +1,8 @@
 """How machine code comes from the cache.
 
-Before it loads anything, numba makes its compiler ready: some hundred modules, with all that it knows of Python and
-numpy, and its runtime, part of which it compiles. Only compiling needs the first, and sees to it itself when a function
-is not in the cache. Only functions of arrays need the second: it counts their references. Those of a device have none.
-Record 0094 (docs/decisions): what else a start leaves out.
+Before it loads anything, numba prepares its compiler (some hundred modules) and its runtime, part of which it compiles.
+A function that is missing from the cache prepares the compiler itself. The runtime counts references of arrays, which
+the functions of a device do not have. Record 0094: what else a start leaves out.
 """
 
 from typing import Any
@@ -17,8 +16,8 @@ llvm.add_symbol("NRT_Free", _nrt_python.c_helpers["Free"])  # all that code for 
 
 
 def load_alone(cache: Any) -> None:
-    """Let a cache of numba's load machine code without making the compiler ready, nor the runtime where no argument is
-    an array. Only for functions that make no arrays."""
+    """Let a numba cache load machine code without preparing the compiler, or the runtime unless an argument is an
+    array. Only for functions that make no arrays."""
 
     def load_overload(signature: Any, target_context: Any) -> Any:
         arguments, _ = normalize_signature(signature)

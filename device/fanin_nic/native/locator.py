@@ -1,7 +1,5 @@
-"""Where numba keeps the machine code of a file: by the file's place in its package, not on the machine.
-
-So every copy of the same sources (another checkout, an environment made anew) finds what one of them has compiled.
-"""
+"""Where numba keeps the machine code of a file: by the file's place in its package, so that all copies of the same
+sources (another checkout, a new environment) share it."""
 
 import contextlib
 from pathlib import Path
@@ -14,12 +12,8 @@ PACKAGES = [Path(__file__).parents[1], Path(fanin_wire.__file__).parent]
 
 
 def add_package(folder: Path) -> None:
-    """Caches the functions of another package by their place in it, too. numba asks for that place when a function is
-    decorated: call this first.
-
-    Args:
-        folder: the package's own folder.
-    """
+    """Cache the functions of the package in `folder` by their place in it. numba asks for the place when it decorates a
+    function: call this first."""
     PACKAGES.append(folder)
 
 
@@ -28,19 +22,19 @@ class PackageLocator(UserProvidedCacheLocator):
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """`fanin_nic.engine.packets`, say: a folder of the cache."""
+        """A folder of the cache, as `fanin_nic.engine.packets`."""
         package = _package_of(Path(py_file))
         assert package is not None
         return ".".join(Path(py_file).relative_to(package.parent).parent.parts)
 
     def ensure_cache_path(self) -> None:
-        """Make the folder. Where that is not possible, nothing is saved (`compiled`)."""
+        """Make the folder. If that fails, nothing is saved (`compiled`)."""
         with contextlib.suppress(OSError):
             super().ensure_cache_path()
 
     @classmethod
     def from_function(cls, py_func, py_file):
-        """A locator, or None for a function that is not ours."""
+        """None for a function that is not ours."""
         return super().from_function(py_func, py_file) if _package_of(Path(py_file)) else None
 
 

@@ -1,8 +1,7 @@
 """Memory by address, for compiled code: records, loads and stores, atomics.
 
-Addresses are unsigned 64-bit integers. A *record* is a numpy structured dtype laid over memory; a compiled function
-takes and passes records by reference. Records must come from an accessor made by `record_at`, never from the return
-value of a compiled function (numba would copy it).
+Addresses are unsigned 64-bit integers. A *record* is a numpy structured dtype laid over memory, passed by reference. It
+must come from an accessor made by `record_at`: numba would copy one that a compiled function returns.
 """
 
 import functools
@@ -16,7 +15,7 @@ from numba.np import numpy_support
 BYTE_POINTER = ir.IntType(8).as_pointer()
 
 type_of = functools.cache(numpy_support.from_dtype)
-"""numba's type of a dtype. Only the compiler asks for it: a device that loads all its code never makes one."""
+"""numba's type of a dtype. Only the compiler asks for it."""
 
 
 def record_at(dtype: np.dtype):
@@ -33,8 +32,8 @@ def record_at(dtype: np.dtype):
 
 
 def row_at(base: np.dtype, offset_member: str, row: np.dtype):
-    """Compiled function `(base record, index) -> record` of a table whose byte offset from the base record is kept in
-    the base record's 64-bit member `offset_member`."""
+    """Compiled function `(base record, index) -> record` of a table; the 64-bit member `offset_member` of the base
+    record holds the table's byte offset from it."""
     member = base.fields[offset_member][1]  # type: ignore[index]
 
     @intrinsic
@@ -54,7 +53,6 @@ def row_at(base: np.dtype, offset_member: str, row: np.dtype):
 
 @intrinsic
 def address_of(typing_context, record):
-    """Address of a record."""
     if not isinstance(record, types.Record):
         return None
 
@@ -110,7 +108,7 @@ store_be64 = _store(64, types.uint64, swap=True)
 
 @intrinsic
 def swapped(typing_context, word):
-    """A 64-bit word with its bytes in reverse order."""
+    """A 64-bit word with its bytes reversed."""
 
     def generate(context, builder, signature, arguments):
         return builder.bswap(arguments[0])
@@ -143,9 +141,9 @@ def _store_ordered(bits: int, numba_type, ordering: str):
     return store
 
 
-# Of words that other threads or processes change or read: docs/orderings.md lists each use. An address is a multiple of
-# the size of its word. Later reads and writes can not overtake a load_acquire; earlier ones can not be delayed past a
-# store_release; a load_relaxed orders nothing, but reads the word once, and anew in each turn of a loop.
+# For words that other threads or processes change or read; docs/orderings.md lists each use. An address is a multiple
+# of the word's size. Later accesses can not overtake a load_acquire, earlier ones not fall behind a store_release; a
+# load_relaxed orders nothing, but reads the word once, and anew in each turn of a loop.
 load_acquire = _load_ordered(32, types.uint32, "acquire")
 load_acquire_64 = _load_ordered(64, types.uint64, "acquire")
 load_relaxed = _load_ordered(32, types.uint32, "monotonic")
@@ -155,7 +153,7 @@ store_release_64 = _store_ordered(64, types.uint64, "release")
 
 @intrinsic
 def exchange(typing_context, address, value):
-    """Store a 32-bit word and return the one before, in one step: store_release and load_acquire."""
+    """Store a 32-bit word and return the former one, in one step: store_release and load_acquire."""
 
     def generate(context, builder, signature, arguments):
         pointer = builder.inttoptr(arguments[0], ir.IntType(32).as_pointer())
@@ -166,7 +164,7 @@ def exchange(typing_context, address, value):
 
 @intrinsic
 def full_fence(typing_context):
-    """Sequentially consistent fence: needed between 'store my flag' and 'look at the other side'."""
+    """Sequentially consistent: needed between 'store my flag' and 'look at the other side'."""
 
     def generate(context, builder, signature, arguments):
         builder.fence("seq_cst")
@@ -197,8 +195,6 @@ def copy(typing_context, destination, source, length):
 
 @intrinsic
 def fill_zero(typing_context, destination, length):
-    """Set `length` bytes to zero."""
-
     def generate(context, builder, signature, arguments):
         builder.call(
             builder.module.declare_intrinsic("llvm.memset", [BYTE_POINTER, ir.IntType(64)]),

@@ -1,7 +1,7 @@
-"""Profiling: where the time of a lane goes. The clock is read between the stages of its work, if the lane is profiled.
+"""Where the time of a lane goes: if it is profiled, the clock is read between the stages of its work (some 20 ns each).
 
-`lap(profile, stage)` counts the time since the last lap for `stage`. `profile` is the address of a PROFILE record, or
-0: then nothing is done, and the clock is not read. Reading it costs some 20 ns, which the stages pay.
+`lap(profile, stage)` adds the time since the last lap to `stage`. `profile`: address of a PROFILE record; 0: do
+nothing.
 """
 
 import enum
@@ -16,8 +16,6 @@ from fanin_nic.native.memory import load_u64, store_u64
 
 
 class Stage(enum.IntEnum):
-    """Stages of the work of a lane."""
-
     POST = 0  # doorbells: work requests taken from the rings
     READ_AND_REDUCE = 1  # registered memory of ranks read, and added up
     DMA_READ = 2  # ordinary memory of ranks read
@@ -29,7 +27,7 @@ class Stage(enum.IntEnum):
     DMA_WRITE = 8  # results into the memory of ranks
     COMPLETE = 9  # completions stored, and their clients woken
     TIMERS = 10  # what is due: probes, keep-alives
-    LOOK = 11  # there was nothing to do
+    LOOK = 11  # nothing to do
     YIELD = 12
     SLEEP = 13  # each a wake-up
     ORDINARY = 14  # ordinary traffic: packets taken in, requests begun, timers
@@ -43,7 +41,6 @@ STAGES, STAGE_SIZE, LAPS = uint64(8), uint64(16), uint64(8)  # offsets in it
 
 @compiled
 def lap(profile, stage):
-    """The time since the last lap was spent in `stage`."""
     if profile:
         now = uint64(monotonic_ns())
         place = profile + STAGES + uint64(stage) * STAGE_SIZE
@@ -53,8 +50,6 @@ def lap(profile, stage):
 
 
 class Profile:
-    """The PROFILE of a lane as Python sees it."""
-
     def __init__(self) -> None:
         self._record = np.zeros(1, PROFILE)
 

@@ -1,7 +1,6 @@
-"""Words that other threads or processes read and write, for Python: a store by numpy states no order.
+"""For Python: words that other threads or processes read and write. A store by numpy states no order.
 
-As the functions of `memory`, but for Python, which gives addresses and values as its own integers.
-Record 0063 (docs/decisions) says why, and what stating every order has found.
+The functions of `memory` for Python's integers. Record 0063: why, and what stating every order has found.
 """
 
 from numba import types, uint32, uint64
@@ -35,7 +34,7 @@ def exchange(address, value):
 
 
 def prepare() -> None:
-    """Compile all, or load them from the cache."""
+    """Compile all, or load all from the cache."""
     load_acquire.compile((types.int64,))
     for function in (store_release, store_release_64, exchange):
         function.compile((types.int64, types.int64))

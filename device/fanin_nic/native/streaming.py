@@ -1,9 +1,8 @@
-"""Copies past the caches, for data that leave the caches before their next use; and copies to several places at once,
-past the caches or not.
+"""Copies past the caches, for data that would leave them before their next use; copies to several places at once.
 
-An ordinary store first reads the line that it overwrites. A non-temporal store does not, and evicts no other line.
-Other cores see it out of order: call `full_fence` before storing that the data are there.
-Record 0023 (docs/decisions): from which length on this pays, and why not for results in place.
+An ordinary store first reads the line that it overwrites; a non-temporal one does not, and evicts no other line. Other
+cores see it out of order: call `full_fence` before storing that the data are complete. Record 0023: from which length
+this pays, and why not for results in place.
 """
 
 from llvmlite import ir
@@ -19,8 +18,8 @@ LINE_VECTOR = ir.VectorType(ir.IntType(64), LINE // 8)
 
 
 def _line_copy(past_caches: bool):
-    """Compiled-code function `(destinations, place, source)`: one line to the byte `place` behind each of a tuple of
-    addresses. It is loaded once: with a load before each store the memory takes half as many."""
+    """Intrinsic `(destinations, place, source)`: one line to byte `place` of each of a tuple of addresses. It is loaded
+    once: with a load before each store the memory takes half as many."""
 
     @intrinsic
     def copy_line(typing_context, destinations, place, source):
@@ -77,7 +76,8 @@ def _to_each(destinations, source, length, past_caches):
 @compiled
 def spread(places, stride, count, offset, source, length, past_caches):
     """Copy `length` bytes to `count` destinations, to several at once, so that the memory writes to all of them.
-    places: where the address of the first is kept; the next is `stride` bytes further. offset: added to each."""
+    places: address of the first destination's address; the next is `stride` bytes further. offset: added to each
+    destination."""
     place, left = uint64(places), count
     while left >= 4:
         one, two = load_u64(place) + offset, load_u64(place + stride) + offset

@@ -1,11 +1,10 @@
-"""The writer of a tap's ring (fanin_wire/tap.py has its layout).
+"""The writer of a tap's ring (layout: fanin_wire/tap.py; record 0069 says why, and what it costs).
 
-    place = reserve(tap, units)        a record of so many units; 0: there is no room, and it is counted as missed
-    ...
-    publish(tap)                       all records since the last call
+place = reserve(tap, units)        a record of so many units; 0: no room, and counted as missed
+...
+publish(tap)                       all records since the last call
 
 The reader is not trusted: all places come from the TAP record, which it can not write.
-Record 0069 (docs/decisions): why taps are rings in memory, and what they cost.
 """
 
 import numpy as np
@@ -45,7 +44,7 @@ FILLER = int(Record.FILLER)
 
 @compiled
 def reserve(tap, units):
-    """Address of a new record of `units` units, the first one zero; 0: the reader is too slow."""
+    """Address of a new record of `units` units, the first one zeroed; 0: the reader is too slow."""
     size, wanted = uint32(tap.units), uint32(units)
     used = uint32(tap.producer - load_acquire(tap.ring + CONSUMER))
     place = uint32(tap.producer & (size - uint32(1)))

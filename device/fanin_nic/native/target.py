@@ -1,11 +1,8 @@
-"""The processor that device code is compiled for, where it is not the one that compiles.
+"""The processor that device code is compiled for, if it is not the one that compiles.
 
-`aim(TARGETS["arm64"])` turns the compiler of this process to another processor: LLVM compiles for all of them. What is
-compiled from then on is cached, and can not be run here.
-
-Code that was made elsewhere names its processor in the file CPU_FILE of its cache folder. `take_recorded` compiles for
-that one too, if this processor has all it needs: numba looks code up by the processor's name and features, so it finds
-what is there. Otherwise this processor's own name stands, and its code is compiled when it first runs.
+`aim(TARGETS["arm64"])` turns the compiler of this process to another processor. What is compiled from then on is
+cached, and can not run here. The file CPU_FILE of the cache folder names that processor. `take_recorded` compiles for
+it too, if this one has all its features: numba finds cached code by the processor's name and features.
 """
 
 import json
@@ -26,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Target(NamedTuple):
-    """A processor: as `uname -m` names the machine, LLVM's triple, and LLVM's names of processor and features."""
+    """A processor: machine as in `uname -m`; LLVM's triple, name and features."""
 
     machine: str
     triple: str
@@ -36,7 +33,7 @@ class Target(NamedTuple):
 
 LINUX_X86 = ("x86_64", "x86_64-unknown-linux-gnu")
 LINUX_ARM = ("aarch64", "aarch64-unknown-linux-gnu")
-# Features that LLVM's processor would have by itself are written out, since numba hands on no others.
+# Features that LLVM's processor has by itself are listed too, since numba hands on no others.
 TARGETS = {
     "arm64": Target(*LINUX_ARM, "cortex-a72", "+aes,+crc,+fp-armv8,+neon,+sha2"),  # BlueField-2 and later
     "arm64-base": Target(*LINUX_ARM, "generic", "-aes,-crc,+fp-armv8,+neon"),  # every 64-bit Arm core
@@ -46,8 +43,7 @@ TARGETS = {
 
 
 def aim(target: Target) -> None:
-    """Compile for another processor from now on, in this process. Call it before anything else of the device is
-    imported."""
+    """Compile for another processor in this process. Call it before anything else of the device is imported."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.get_process_triple = lambda: target.triple
@@ -61,7 +57,7 @@ def record(target: Target, folder: Path) -> None:
 
 
 def _read(file: Path) -> Target:
-    """What `record` wrote. Raises OSError where there is no file, ValueError where it is not such a one."""
+    """Raises OSError without the file, ValueError unless `record` could have written it."""
     try:
         fields = json.loads(file.read_text())
     except RecursionError:
@@ -74,8 +70,8 @@ def _read(file: Path) -> Target:
 
 
 def take_recorded(folder: Path) -> bool:
-    """Compile for the processor that a cache folder names, if it names one that this one can stand for. The settings
-    NUMBA_CPU_NAME and NUMBA_CPU_FEATURES have the last word. Returns whether it is so."""
+    """Whether this process compiles for the processor that a cache folder names: one that this one can stand for. The
+    settings NUMBA_CPU_NAME and NUMBA_CPU_FEATURES have the last word."""
     try:
         target = _read(folder / CPU_FILE)
     except FileNotFoundError:
