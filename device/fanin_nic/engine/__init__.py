@@ -7,11 +7,11 @@ Its folders are layers. Each imports only those below it:
 | `engine`, `events` | the entry: the engine as an object, and one compiled function for each event |
 | `liveness` | timers: probes, keep-alives, deadlines, ageing |
 | `requests` | work requests of the ranks: checked, read, queried |
-| `packets` | packets of other devices: checked, and given to their handlers |
+| `packets` | packets of other devices: checked, and passed to their handlers |
 | `segments` | a segment from its first contribution to its result |
 | `jobs` | jobs: joining, leases, leaving, abort |
-| `output` | what the engine asks its driver to do: packets, completions |
-| `slots` | the slots that hold segments, and the arithmetic in them |
+| `output` | the actions: packets, completions |
+| `slots` | the slots that hold segments, and their arithmetic |
 | `records` | the tables of the arena and their accessors; functions that are called by address |
 | `kernels` | the vector unit |
 """

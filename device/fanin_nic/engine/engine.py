@@ -4,9 +4,8 @@
     engine.packet(address_of_bth, length, source, now)
     for action, header in engine.actions(): ...
 
-The running daemon calls the compiled events of `events` directly on `engine.base`; the simulator and the tests use this
-class. Both run the same machine code.
-Record 0001 (docs/decisions) says why the engine has no clock, no socket and one block of memory.
+The simulator and the tests use it; the daemon calls the same machine code, `events`, on `engine.base`. Record 0001: why
+the engine has no clock, no socket and one block of memory.
 """
 
 from __future__ import annotations
@@ -42,8 +41,6 @@ WIDENED = max(entry.widening for entry in DATATYPES)  # a slot has room for a ch
 
 
 class Limits(NamedTuple):
-    """Sizes of an engine's tables."""
-
     jobs: int = 64
     slots: int = 4096
     queues: int = 256
@@ -69,13 +66,13 @@ class Timing(NamedTuple):
 
     @classmethod
     def of_detection(cls, seconds: float) -> Timing:
-        """Intervals for another detection time. Losing all keep-alives that fall into it is no accident."""
+        """Intervals for another detection time, in which all KEEPALIVES are lost only by an outage."""
         detection = round(seconds * 1e9)
         return cls(keepalive=detection // KEEPALIVES, detection=detection, ageing=max(cls().ageing, 2 * detection))
 
 
 def _rows(limits: Limits) -> dict[str, int]:
-    """Rows of each table. `jobs`, `headers` and `bodies` have a spare one, for packets without a job or an action."""
+    """`jobs`, `headers` and `bodies` have a spare row, for packets without a job or an action."""
     return {
         "jobs": limits.jobs + 1,
         "children": (limits.jobs + 1) * MAX_CHILDREN,
@@ -98,8 +95,8 @@ def _rows(limits: Limits) -> dict[str, int]:
 class Engine:
     """The engine of one device, or of one of its `lanes`.
 
-    group: multicast address that its results go to. group_size: devices that listen there. `tables` holds numpy views
-    of the arena by name of the table, `header` the ENGINE record.
+    group: multicast address of its results. group_size: devices that listen there. `tables`: numpy views of the arena
+    by name of the table; `header`: the ENGINE record.
     """
 
     def __init__(
@@ -155,12 +152,10 @@ class Engine:
     # Events
 
     def packet(self, address: int, length: int, source: int, now: int) -> None:
-        """A packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4
-        address."""
+        """A packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4."""
         events.packet(self.base, address, length, source, now)
 
     def batch_end(self, now: int) -> None:
-        """The end of a batch of packets."""
         events.batch_end(self.base, now)
 
     def post(self, queue: int, wqe: np.ndarray, now: int) -> None:
@@ -168,11 +163,11 @@ class Engine:
         events.post(self.base, queue, wqe.ctypes.data, now)
 
     def serve(self, now: int, budget: int = 1 << 30) -> int:
-        """Read the data that the ranks have posted, as far as the windows allow. Returns the number of segments."""
+        """Read the data that the ranks have posted, as far as the windows allow; returns the number of segments."""
         return events.serve(self.base, budget, now)
 
     def dma_done(self, action: np.void, address: int, status: int, now: int) -> None:
-        """The data of a DMA_READ lie at `address`, or `status` says why not."""
+        """The data of a DMA_READ are at `address`, or `status` says why not."""
         events.dma_done(
             self.base,
             int(action["queue"]),
@@ -189,12 +184,11 @@ class Engine:
         events.tick(self.base, now)
 
     def join(self, queue: int, request: np.void, now: int) -> None:
-        """A JOIN of the host interface: one element of abi.JOIN."""
+        """A JOIN: one element of abi.JOIN."""
         event = join_event(request)
         events.join(self.base, queue, event.ctypes.data, now)
 
     def leave(self, queue: int, tag: int, now: int) -> None:
-        """A LEAVE of the host interface."""
         events.leave(self.base, queue, tag, now)
 
     def lose(self, queue: int, now: int) -> None:
@@ -202,30 +196,30 @@ class Engine:
         events.lose(self.base, queue, int(abi.Status.PEER_LOST), now)
 
     def fail(self, queue: int, status: abi.Status, now: int) -> None:
-        """The requests of a queue pair can not be carried out any more."""
+        """The requests of a queue pair can no longer be performed."""
         events.fail(self.base, queue, int(status), now)
 
     # Results
 
     @staticmethod
     def share(held: int, free: int) -> int:
-        """How many more rows of a table a client may take that holds `held`, where `free` are left (`jobs.quota`)."""
+        """Rows of a table that a client with `held` of them may still take of `free` ones (`jobs.quota`)."""
         return share(held, free)
 
     @property
     def next_deadline(self) -> int:
-        """Time in ns of the next `tick` that would do something; 2^64 - 1: never."""
+        """Time in ns of the next `tick` with an effect; 2^64 - 1: never."""
         return int(self.header["next_deadline"])
 
     def take_actions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of the actions and of their headers; the table is empty afterwards."""
+        """Copies of the actions and their headers; empties the table."""
         count = int(self.header["action_count"])
         taken = self.tables["actions"][:count].copy(), self.tables["headers"][:count].copy()
         self.header["action_count"] = 0
         return taken
 
     def counters(self) -> dict[str, int]:
-        """All counters by name: rx_ and tx_ by opcode, drops by reason."""
+        """By name: rx_ and tx_ by opcode, drops by reason."""
         values = self.tables["counters"]
         named = {}
         for opcode in fields.Opcode:
@@ -238,7 +232,7 @@ class Engine:
 
 
 def join_event(request: np.void) -> np.ndarray:
-    """A JOIN of the host interface (abi.JOIN) as the engine takes it: one element of JOIN_EVENT."""
+    """A JOIN (abi.JOIN) for the engine: one element of JOIN_EVENT."""
     event = np.zeros(1, JOIN_EVENT)
     for name in ("jid", "key", "route", "rank_bitmap", "rank_mask", "slots", "chunk"):
         event[name] = request[name]

@@ -1,8 +1,8 @@
 """The compiled entry points of the engine: one for each event, and what a compiled driver asks of it.
 
-`base` is the address of the arena, `now` the time in ns. Each event converts its arguments to fixed types, so that the
-code behind it is compiled once for all callers. `can_post` and `fail_write` take the ENGINE record instead of `base`:
-drivers call them between events.
+`base`: address of the arena; `now`: time in ns. Each event converts its arguments to fixed types, so that the code
+behind it is compiled once for all callers. `can_post` and `fail_write` take the ENGINE record, since drivers call them
+between events.
 """
 
 from fanin_nic.engine.jobs import leave as leaving
@@ -59,8 +59,7 @@ def packet(base, address, length, source, now):
 @compiled
 def packets(base, received, first, count, now):
     """Event: the packets `first` to `count` - 1 of a table of RECEIVED have arrived. Returns the number of the first
-    packet that was not taken. If the table of actions is half full, the driver must perform the actions before it
-    goes on."""
+    one not taken: if the table of actions is half full, the driver must perform the actions before it goes on."""
     e = engine_at(U64(base))
     e.now = now
     index = first
@@ -73,7 +72,7 @@ def packets(base, received, first, count, now):
 
 @compiled
 def batch_end(base, now):
-    """Event: the end of a batch of packets. Send the acknowledgements that are due."""
+    """Event: the end of a batch of packets. Sends the acknowledgements that are due."""
     e = engine_at(U64(base))
     e.now = now
     for index in range(e.job_end):
@@ -92,8 +91,8 @@ def post(base, queue, wqe, now):
 
 @compiled
 def serve(base, budget, now):
-    """Read from the ranks, queue after queue, up to `budget` segments. Returns how many. The driver must have performed
-    all earlier actions, because the windows move now, and nowhere else (record 0001 in docs/decisions)."""
+    """Read from the ranks, queue after queue, up to `budget` segments; returns how many. The driver must have performed
+    all earlier actions, because the windows move here, and nowhere else (record 0001)."""
     e = engine_at(U64(base))
     e.now = now
     for index in range(e.job_end):
@@ -143,7 +142,7 @@ def tick(base, now):
 
 @compiled
 def forgive(base, missed, now):
-    """Event: this device has not run for `missed` ns. The driver has given the packets that waited meanwhile."""
+    """Event: this device has not run for `missed` ns, and was then given the packets that waited."""
     e = engine_at(U64(base))
     e.now = now
     discount_stall(e, U64(missed))
@@ -175,7 +174,7 @@ def lose(base, queue, status, now):
 
 @compiled
 def fail(base, queue, status, now):
-    """Event: the requests of a queue pair can not be carried out any more. Its job ends with `status`."""
+    """Event: the requests of a queue pair can no longer be performed. Its job ends with `status`."""
     e = engine_at(U64(base))
     e.now = now
     leaving.fail_queue(e, U32(queue), U32(status))
@@ -183,7 +182,7 @@ def fail(base, queue, status, now):
 
 @compiled
 def end_job(base, queue, status, missing_kind, missing, lost_device, now):
-    """Event: the job of a queue pair, if it is in one, has ended in another lane of this device."""
+    """Event: the job of a queue pair, if it has one, has ended in another lane of this device."""
     e = engine_at(U64(base))
     e.now = now
     if queue_at(e, queue).job:
@@ -193,12 +192,12 @@ def end_job(base, queue, status, missing_kind, missing, lost_device, now):
 
 @compiled
 def add_region(base, client, lkey, start, length, access, mapped):
-    """A client has registered memory, mapped at the address `mapped`. False: the table of regions is full, or the
-    client has this key already."""
+    """A client has registered memory, mapped at `mapped`. False: the table is full, or the client has this key
+    already."""
     return regions.add_region(engine_at(U64(base)), client, lkey, U64(start), U64(length), access, U64(mapped))
 
 
 @compiled
 def remove_region(base, client, lkey):
-    """A client has deregistered memory. False: it has no such region."""
+    """False: the client has no such region."""
     return regions.remove_region(engine_at(U64(base)), client, lkey)

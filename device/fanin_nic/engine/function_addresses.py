@@ -1,7 +1,5 @@
-"""The functions of the engine that its own code calls by address (`records.function_table`), compiled.
-
-They are C functions. Their addresses stand in the arena, beside those of the kernels.
-"""
+"""The functions that the engine calls by address (`records.function_table`), compiled as C functions. Their addresses
+are in the arena, beside those of the kernels."""
 
 import functools
 from typing import Any
@@ -33,7 +31,8 @@ def _proceed(engine, job, slot, _fourth, _fifth):
 
 @functools.cache
 def entry_table() -> np.ndarray:
-    """Addresses of the functions, uint64 of shape (ENTRIES,). Compiled, or loaded from the cache, at the first call."""
+    """Addresses of the functions, uint64 of shape (ENTRIES,). The first call compiles them or loads them from the
+    cache."""
     table = np.zeros(ENTRIES, np.uint64)
     for place, function in ((ABORT, _abort), (PROCEED, _proceed)):
         signature, options = (FIVE_WORDS.args, FIVE_WORDS.return_type), {"error_model": "numpy"}

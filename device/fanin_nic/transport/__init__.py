@@ -1,7 +1,5 @@
-"""Ordinary RDMA traffic (step S5): the transport services RC, UC and UD of the InfiniBand specification over RoCEv2.
+"""Ordinary RDMA traffic (step S5): RC, UC and UD of the InfiniBand specification over RoCEv2 (docs/transport.md).
 
-A pure state machine beside the collective engine, made as that one is: events in (packet, work request, time), actions
-out (packets, memory, completions), all state in one arena, no clock and no socket. Chapters and sections that
-docstrings name are those of the InfiniBand Architecture Specification 1.4, volume 1. docs/transport.md says what is
-implemented.
+A pure state machine beside the collective engine and like it: events in, actions out, all state in one arena, no clock
+and no socket. Sections in docstrings are those of the InfiniBand Architecture Specification 1.4, volume 1.
 """

@@ -1,7 +1,7 @@
 """The compiled entry points of the transport: one for each event.
 
-`base` is the address of the arena, `now` the time in ns. Each event converts its arguments to fixed types, so that the
-code behind it is compiled once for all callers.
+`base`: address of the arena; `now`: time in ns. Each event converts its arguments to fixed types, so that the code
+behind it is compiled once for all callers.
 """
 
 from numba import int64
@@ -26,7 +26,7 @@ from fanin_nic.transport.requester.send import send_requests
 from fanin_nic.transport.responder.owed import respond
 from fanin_wire.verbs import QueuePairState
 
-TURN = 16  # packets of one queue pair before the next has its turn
+TURN = 16  # packets of one queue pair before the next one
 SQE, ERR = int(QueuePairState.SQE), int(QueuePairState.ERR)
 
 
@@ -41,8 +41,7 @@ def packet(base, address, length, source, now):
 @compiled
 def packets(base, received, first, count, now):
     """Event: the packets `first` to `count` - 1 of a table of RECEIVED have arrived. Returns the number of the first
-    packet that was not taken. If the table of actions is half full, the driver must perform the actions before it
-    goes on."""
+    one not taken: if the table of actions is half full, the driver must perform the actions before it goes on."""
     t = transport_at(U64(base))
     t.now = now
     index = int64(first)
@@ -55,7 +54,7 @@ def packets(base, received, first, count, now):
 
 @compiled
 def post_send(base, index, wqe, now):
-    """Event: a work request was copied out of a send ring. Returns 0, and takes nothing, if the queue is full."""
+    """Event: a work request was copied out of a send ring. Returns 0, without effect, if the queue is full."""
     t = transport_at(U64(base))
     t.now = now
     q = queue_pair_at(t, U64(index))
@@ -67,7 +66,7 @@ def post_send(base, index, wqe, now):
 
 @compiled
 def post_receive(base, index, wqe, now):
-    """Event: a work request was copied out of a receive ring. Returns 0, and takes nothing, if the queue is full."""
+    """Event: a work request was copied out of a receive ring. Returns 0, without effect, if the queue is full."""
     t = transport_at(U64(base))
     t.now = now
     q = queue_pair_at(t, U64(index))
@@ -79,8 +78,8 @@ def post_receive(base, index, wqe, now):
 
 @compiled
 def post_shared(base, index, wqe, now):
-    """Event: a work request was copied out of the ring of a shared receive queue. Returns 0, and takes nothing, if the
-    queue is full."""
+    """Event: a work request was copied out of a shared receive queue's ring. Returns 0, without effect, if it is
+    full."""
     t = transport_at(U64(base))
     t.now = now
     shared = shared_queue_at(t, U64(index))
@@ -92,36 +91,33 @@ def post_shared(base, index, wqe, now):
 
 @compiled
 def can_post_send(base, index):
-    """Whether a send queue has room for a request."""
     t = transport_at(U64(base))
     return posting.can_post_send(t, queue_pair_at(t, U64(index)))
 
 
 @compiled
 def can_post_receive(base, index):
-    """Whether a receive queue has room for a request."""
     t = transport_at(U64(base))
     return posting.can_post_receive(t, queue_pair_at(t, U64(index)))
 
 
 @compiled
 def can_post_shared(base, index):
-    """Whether a shared receive queue has room for a request."""
     t = transport_at(U64(base))
     return receive_queue.can_post_shared(shared_queue_at(t, U64(index)))
 
 
 @compiled
 def give_back(base, index):
-    """Event: a queue pair is about to be reset or destroyed: what it has taken of a shared receive queue goes back."""
+    """Event: a queue pair is about to be reset or destroyed; requests that it took of a shared queue go back."""
     t = transport_at(U64(base))
     receive_queue.give_back(t, queue_pair_at(t, U64(index)))
 
 
 @compiled
 def serve(base, turns, now):
-    """Give up to `turns` turns to the queue pairs that have something to do: responses, acknowledgements, requests,
-    flushed requests. Returns how many had one. The driver performs the actions and calls again until it is 0."""
+    """Give up to `turns` turns to the queue pairs with work (responses, acknowledgements, requests, flushes); returns
+    how many had one. The driver performs the actions and calls again until it is 0."""
     t = transport_at(U64(base))
     t.now = now
     served = 0
@@ -136,7 +132,7 @@ def serve(base, turns, now):
 
 @internal
 def take_turn(t, q):
-    """One turn of a queue pair. Answers go before requests, so that the other side gets on."""
+    """Answers go before requests, so that the other side gets on."""
     if q.qpn == 0:
         return
     more = respond(t, q, TURN)
@@ -165,7 +161,7 @@ def tick(base, now):
 
 @compiled
 def fail(base, index, now):
-    """Event: a queue pair can not go on, or its program has set it to the state ERR."""
+    """Event: a queue pair can not go on, or its program has set it to ERR."""
     t = transport_at(U64(base))
     t.now = now
     failure.fail_queue_pair(t, queue_pair_at(t, U64(index)))
@@ -173,8 +169,8 @@ def fail(base, index, now):
 
 @compiled
 def fail_unreadable(base, number, now):
-    """Event: the payload of the action `number`, the SEND of a requester, can not be read. What it takes back in the
-    table becomes NONE, and completions are added."""
+    """Event: the payload of action `number`, the SEND of a requester, is unreadable. Actions taken back become NONE,
+    and completions are added."""
     t = transport_at(U64(base))
     t.now = now
     unreadable.fail_unreadable(t, int64(number))
@@ -182,7 +178,7 @@ def fail_unreadable(base, number, now):
 
 @compiled
 def wake(base, index, now):
-    """Event: the state of a queue pair has been changed: look at its queues."""
+    """Event: the state of a queue pair has changed; its queues need service."""
     t = transport_at(U64(base))
     t.now = now
     make_ready(t, queue_pair_at(t, U64(index)))

@@ -5,9 +5,8 @@
     transport.packet(address_of_bth, length, source, now)
     for action in transport.take_actions(): ...
 
-The running daemon calls the compiled events of `events` on `transport.base`; the simulator and the tests use this
-class. Both run the same machine code. What programs ask for seldom (queue pairs, regions) is done here, in Python.
-Record 0057 (docs/decisions) says why ordinary traffic has an engine of its own.
+The simulator and the tests use it; the daemon calls the same machine code, `events`, on `transport.base`. Rare requests
+(queue pairs, regions) are handled here, in Python. Record 0057: why ordinary traffic has an engine of its own.
 """
 
 import ipaddress
@@ -39,7 +38,7 @@ IDENTITY = ("qpn", "index", "kind", "all_signaled", "is_ready", "domain", "send_
 
 
 class TableFull(Exception):
-    """A table of the transport has no free row. The message says which."""
+    """A table of the transport has no free row; the message names it."""
 
 
 class SharedQueueInUse(Exception):
@@ -51,7 +50,7 @@ class KeyUnknown(Exception):
 
 
 class Limits(NamedTuple):
-    """Sizes of a transport's tables. Those of queue pairs and of queues are powers of two."""
+    """Sizes of a transport's tables. Queue pairs and queues have powers of two."""
 
     queue_pairs: int = 256
     send_depth: int = 256
@@ -64,7 +63,6 @@ class Limits(NamedTuple):
 
 
 def _rows(limits: Limits) -> dict[str, int]:
-    """Rows of each table."""
     return {
         "queue_pairs": limits.queue_pairs,
         "ready": limits.queue_pairs,
@@ -76,7 +74,7 @@ def _rows(limits: Limits) -> dict[str, int]:
         "originals": limits.queue_pairs * MAX_RD_ATOMIC,
         "regions": limits.regions,
         "actions": limits.actions,
-        "packets": 2,  # the one that has arrived, and the one that is put together
+        "packets": 2,  # the received one, and the one being built
         "network_headers": (limits.actions + 1) * GRH_SIZE,
         "counters": COUNTERS,
     }
@@ -85,9 +83,8 @@ def _rows(limits: Limits) -> dict[str, int]:
 class Transport:
     """The transport of one device.
 
-    address: IPv4 of the device. mtu: bytes of the longest datagram that its port carries. incarnation: where the
-    numbers of queue pairs begin. `tables` holds numpy views of the arena by name of the table, `header` the TRANSPORT
-    record.
+    address: IPv4 of the device. mtu: bytes of the longest datagram of its port. incarnation: where the numbers of queue
+    pairs begin. `tables`: numpy views of the arena by name of the table; `header`: the TRANSPORT record.
     """
 
     def __init__(
@@ -132,13 +129,11 @@ class Transport:
         all_signaled: bool = False,
         shared_queue: int | None = None,
     ) -> int:
-        """Make a queue pair in state RESET; its row. Its number is the member `qpn` of the row.
+        """Make a queue pair in state RESET; returns its row, whose member `qpn` is its number.
 
-        shared_queue: row of the shared receive queue that it takes its receive requests from; None: it has its own.
+        shared_queue: row of the shared receive queue that it receives from; None: its own queue.
 
-        Raises:
-            TableFull: there are as many queue pairs as the device has room for.
-            AttributesInvalid: there is no such shared queue in this protection domain.
+        Raises TableFull: no row is free; AttributesInvalid: the protection domain has no such shared queue.
         """
         if shared_queue is not None and not self._is_shared_queue(shared_queue, domain):
             raise AttributesInvalid(f"no shared receive queue {shared_queue} is in the protection domain {domain}")
@@ -147,7 +142,7 @@ class Transport:
             raise TableFull("queue pairs")
         index = int(free[0])
         row = self.tables["queue_pairs"][index]
-        is_ready = row["is_ready"]  # an entry of the list of the ready may be left of the row's last use
+        is_ready = row["is_ready"]  # the list of the ready may still have an entry of the row's last use
         self.tables["queue_pairs"][index] = np.zeros((), QUEUE_PAIR)
         row["qpn"], row["index"], row["kind"] = self._numbers.number_of(index), index, kind
         row["send_cq"], row["receive_cq"], row["domain"] = send_cq, receive_cq, domain
@@ -158,21 +153,15 @@ class Transport:
         return index
 
     def destroy_queue_pair(self, index: int) -> None:
-        """End a queue pair. Its requests have no completions; one that it has taken of a shared queue goes back."""
+        """End a queue pair. Its requests have no completions; one taken of a shared queue goes back."""
         events.give_back(self.base, index)
         self.tables["queue_pairs"][index]["qpn"] = 0
 
     def modify(self, index: int, state: QueuePairState, now: int, values: dict[Attribute, int] | None = None) -> None:
-        """Change the state and the attributes of a queue pair, as `ibv_modify_qp`.
+        """Change the state and the attributes of the queue pair in row `index`, as `ibv_modify_qp`.
 
-        Args:
-            index: its row.
-            state: the state that it is to be in.
-            now: the time in ns.
-            values: the attributes beside the state. AV is the IPv4 address of the other side, PATH_MTU is in bytes.
-
-        Raises:
-            AttributesInvalid: verbs does not allow this change.
+        state: the new state. now: time in ns. values: the other attributes; AV is the IPv4 address of the other side,
+        PATH_MTU is in bytes. Raises AttributesInvalid: verbs does not allow this change.
         """
         row, values = self.tables["queue_pairs"][index], values or {}
         before = QueuePairState(int(row["state"]))
@@ -194,7 +183,7 @@ class Transport:
         events.wake(self.base, index, now)
 
     def query(self, index: int) -> tuple[QueuePairState, dict[Attribute, int]]:
-        """State of a queue pair, and its attributes that can be modified, in the units of `modify`."""
+        """State of a queue pair, and its modifiable attributes, in the units of `modify`."""
         row = self.tables["queue_pairs"][index]
         known = {attribute: member for attribute, (member, _) in attributes.VALUES.items() if member}
         values = {attribute: int(row[member]) for attribute, member in known.items()}
@@ -203,8 +192,7 @@ class Transport:
         return QueuePairState(int(row["state"])), values
 
     def _reset(self, index: int) -> None:
-        """Bring a queue pair into the state RESET. Its requests have no completions; one that it has taken of a shared
-        queue goes back."""
+        """Bring a queue pair into RESET. Its requests have no completions; one taken of a shared queue goes back."""
         events.give_back(self.base, index)
         row = self.tables["queue_pairs"][index]
         identity = {name: row[name].item() for name in IDENTITY}
@@ -217,21 +205,15 @@ class Transport:
         self.tables["originals"][index * MAX_RD_ATOMIC : (index + 1) * MAX_RD_ATOMIC]["is_set"] = 0
 
     def queue_pair(self, index: int) -> np.void:
-        """The row of a queue pair."""
         return self.tables["queue_pairs"][index]
 
     # Shared receive queues
 
     def create_shared_queue(self, *, domain: int, room: int | None = None) -> int:
-        """Make a shared receive queue; its row.
+        """Make a shared receive queue; returns its row.
 
-        Args:
-            domain: protection domain, of its queue pairs too.
-            room: requests that it may hold; by default as many as there is room for.
-
-        Raises:
-            TableFull: there are as many shared receive queues as the device has room for.
-            AttributesInvalid: there is no room for so many requests.
+        domain: protection domain, also of its queue pairs. room: requests that it may hold; by default
+        `limits.shared_depth`. Raises TableFull: no row is free; AttributesInvalid: too many requests.
         """
         room = self.limits.shared_depth if room is None else room
         if not 0 < room <= self.limits.shared_depth:
@@ -247,18 +229,15 @@ class Transport:
         return index
 
     def destroy_shared_queue(self, index: int) -> None:
-        """End a shared receive queue. Its requests have no completions.
-
-        Raises:
-            SharedQueueInUse: a queue pair receives from it.
-        """
+        """End a shared receive queue. Its requests have no completions. SharedQueueInUse: a queue pair receives from
+        it."""
         pairs = self.tables["queue_pairs"]
         if users := int(np.count_nonzero((pairs["qpn"] != 0) & (pairs["shared_queue"] == index + 1))):
             raise SharedQueueInUse(f"{users} queue pairs receive from the shared receive queue {index}")
         self.tables["shared_queues"][index]["is_used"] = 0
 
     def _is_shared_queue(self, index: int, domain: int) -> bool:
-        """Whether there is a shared receive queue, and it is of a protection domain."""
+        """Whether a protection domain has such a shared receive queue."""
         if not 0 <= index < self.limits.shared_queues:
             return False
         row = self.tables["shared_queues"][index]
@@ -277,20 +256,12 @@ class Transport:
         mapped: int | None = None,
         process: int = 0,
     ) -> int:
-        """Make a region known; its key, local and remote.
+        """Register a region; returns its key, local and remote.
 
-        Args:
-            start: the client's address.
-            length: bytes.
-            access: rights beside local reading.
-            domain: protection domain.
-            tag: 16 random bits of the key, from 1 on.
-            mapped: address in the device; by default equal to `start`.
-            process: 0 if it is mapped; else 1 + the client whose process memory it is.
-
-        Raises:
-            TableFull: there are as many regions as the device has room for.
-            ValueError: the tag is 0, or has more bits.
+        start: the client's address. length: bytes. access: rights beside local reading. domain: protection domain. tag:
+        16 random bits of the key, from 1 on. mapped: address in the device, by default `start`. process: 0: mapped;
+        else 1 + the client whose process memory it is. Raises TableFull: no row is free; ValueError: the tag is 0 or
+        too long.
         """
         if not 0 < tag < 1 << KEY_BITS:
             raise ValueError(f"the tag of a key is {tag:#x}: give a random number from 1 to {(1 << KEY_BITS) - 1:#x}")
@@ -304,11 +275,8 @@ class Transport:
         return key
 
     def deregister(self, key: int) -> None:
-        """Forget a region. Packets and requests that name it are refused from now on.
-
-        Raises:
-            KeyUnknown: there is no such region, or it is gone.
-        """
+        """Forget a region: packets and requests that name it are refused from now on. KeyUnknown: no region has this
+        key."""
         index = key >> KEY_BITS
         if not key or index >= self.limits.regions or self.tables["regions"][index]["key"] != key:
             raise KeyUnknown(f"no region has the key {key:#x}")
@@ -317,24 +285,23 @@ class Transport:
     # Events
 
     def packet(self, address: int, length: int, source: int, now: int) -> None:
-        """A packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4
-        address."""
+        """A packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4."""
         events.packet(self.base, address, length, source, now)
 
     def post_send(self, index: int, wqe: np.ndarray, now: int) -> bool:
-        """A request to send: one element of SEND_WQE. Returns whether there was room for it."""
+        """A request to send: one element of SEND_WQE; returns whether there was room."""
         return bool(events.post_send(self.base, index, wqe.ctypes.data, now))
 
     def post_receive(self, index: int, wqe: np.ndarray, now: int) -> bool:
-        """A request to receive: one element of RECEIVE_WQE. Returns whether there was room for it."""
+        """A request to receive: one element of RECEIVE_WQE; returns whether there was room."""
         return bool(events.post_receive(self.base, index, wqe.ctypes.data, now))
 
     def post_shared(self, index: int, wqe: np.ndarray, now: int) -> bool:
-        """A request to a shared receive queue: one element of RECEIVE_WQE. Returns whether there was room for it."""
+        """A request to a shared receive queue: one element of RECEIVE_WQE; returns whether there was room."""
         return bool(events.post_shared(self.base, index, wqe.ctypes.data, now))
 
     def serve(self, now: int, turns: int = 1 << 30) -> int:
-        """Give turns to the queue pairs that have something to do. Returns how many had one."""
+        """Give turns to the queue pairs with work; returns how many had one."""
         return int(events.serve(self.base, turns, now))
 
     def tick(self, now: int) -> None:
@@ -345,22 +312,21 @@ class Transport:
 
     @property
     def next_deadline(self) -> int:
-        """Time in ns of the next `tick` that would do something; 2^64 - 1: never."""
+        """Time in ns of the next `tick` with an effect; 2^64 - 1: never."""
         return int(self.header["next_deadline"])
 
     def take_actions(self) -> np.ndarray:
-        """A copy of the actions; the table is empty afterwards."""
+        """A copy of the actions; empties the table."""
         taken = self.tables["actions"][: int(self.header["action_count"])].copy()
         self.header["action_count"] = 0
         return taken
 
     def counters(self) -> dict[str, int]:
-        """All counters by name."""
         return {counter.name.lower(): int(self.tables["counters"][counter]) for counter in Counter}
 
 
 def _in_units(attribute: Attribute, value: int) -> int:
-    """The value of an attribute as the table keeps it: a time-out in ns."""
+    """As the table keeps it: a time-out in ns."""
     if attribute == Attribute.TIMEOUT:
         return TIMEOUT_UNIT_NS << value if value else 0
     return int(value)

@@ -1,7 +1,6 @@
-"""Abort: a job ends before its time, all neighbours learn why, and the record stays as a tombstone until all have
-left.
+"""Abort: a job ends early, all neighbours learn why, and its record stays as a tombstone until all have left.
 
-Record 0021 (docs/decisions): which faults end the job, and which a request alone.
+Record 0021: which faults end the job, and which only a request.
 """
 
 from numba import int64
@@ -28,7 +27,7 @@ JOBS_ABORTED = int(Counter.JOBS_ABORTED)
 
 @internal_for(ENGINE, JOB, int64, int64)
 def send_abort(e, job, destination, source):
-    """ABORT to a device below or to a node of the same ring, unasked or as the answer to a packet of the ended job."""
+    """ABORT to a device below or a node of the same ring, unasked or in answer to a packet of the ended job."""
     header = header_at(e, packet(e, job, ABORT, destination))
     header.status = job.status
     header.rank_bitmap = job.lost_device
@@ -41,7 +40,7 @@ def send_abort(e, job, destination, source):
 
 @internal
 def abort_above(e, job):
-    """ABORT to the device above. It names the missing members there; a LEAVE says only that this device has failed."""
+    """ABORT to the device above, with the missing members there. (A LEAVE says only that this device has failed.)"""
     header = header_at(e, packet(e, job, ABORT, job.parent_address))
     header.status = job.status
     header.rank_bitmap = job.lost_device
@@ -51,7 +50,7 @@ def abort_above(e, job):
 
 @internal
 def abort_below(e, job):
-    """ABORT to the devices below that have not left; in a ring, to both neighbours."""
+    """ABORT to the devices below that have not left; in a ring to both neighbours."""
     if job.route == RING:
         send_abort(e, job, job.previous_address, job.node_index)
         send_abort(e, job, job.next_address, job.node_index)
@@ -65,7 +64,7 @@ def abort_below(e, job):
 
 @internal
 def answer_joins(e, job):
-    """Answer the ranks that still wait for their JOIN with the status of the job."""
+    """Answer the waiting JOINs with the status of the job."""
     for rank in range(MAX_CHILDREN):
         if not job.queue[rank]:
             continue
@@ -77,11 +76,11 @@ def answer_joins(e, job):
 
 @internal
 def end_job(e, job, status, missing_kind, missing):
-    """End a job with a status, once. missing: bitmap of the missing members, of the scope `missing_kind`."""
+    """End a job with a status, once. missing: bitmap of missing members, of scope `missing_kind`."""
     if job.state == ABORTED or job.state == FREE:
         return
     job.state = ABORTED
-    job.status = status if status > PENDING else STATUS_ABORTED  # what comes from the network must be a reason
+    job.status = status if status > PENDING else STATUS_ABORTED  # a status from the network must be a reason
     job.missing_kind = missing_kind
     job.missing = missing
     count(e, JOBS_ABORTED)

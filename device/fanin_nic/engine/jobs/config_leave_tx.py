@@ -20,19 +20,18 @@ MAX_INTERVAL = 500_000_000
 
 @internal
 def forwards_config(job):
-    """Whether CONFIG goes to the next node: in a ring it runs from node 0 to the last."""
+    """In a ring CONFIG runs from node 0 to the last."""
     return job.route == RING and job.node_index != job.node_count - 1
 
 
 @internal
 def is_root(job):
-    """Whether the membership of a job ends here."""
+    """Whether the membership of a job ends at this device."""
     return not job.has_parent and not forwards_config(job)
 
 
 @internal
 def reset_keepalive_timers(e, job):
-    """Start the keep-alive intervals of all neighbours now."""
     job.said_above = e.now
     job.said_next = e.now
     job.said_previous = e.now
@@ -41,8 +40,7 @@ def reset_keepalive_timers(e, job):
 
 @internal
 def schedule_repeat(e, job):
-    """Set the time of the next repetition. It is at most a keep-alive interval: until a job runs, CONFIG is its
-    keep-alive."""
+    """Set the time of the next repetition, within a keep-alive interval: until a job runs, CONFIG is its keep-alive."""
     interval = min(min(MAX_INTERVAL, e.keepalive), MIN_INTERVAL << min(job.retries, 8))
     job.retries += 1
     job.deadline = e.now + interval
@@ -51,14 +49,13 @@ def schedule_repeat(e, job):
 
 @internal
 def config_token(e):
-    """Token of a CONFIG, which its CONFIG_ACK returns: the lower half of the boot id."""
+    """Returned by the CONFIG_ACK: the lower half of the boot id."""
     return U64(e.boot_id) & U64(0xFFFFFFFF)
 
 
 @internal
 def send_config(e, job):
-    """CONFIG to the next node of a ring, or to the device above with the rest of the path. Its length: see
-    `path_mtu`."""
+    """CONFIG to the next node of a ring, or to the device above with the rest of the path. Its length: `path_mtu`."""
     index = packet(e, job, CONFIG, job.next_address if forwards_config(job) else job.parent_address)
     header = header_at(e, index)
     body = cleared_body(e, job, CONFIG_ROW, CONFIG_SIZE + MAX_HOPS * HOP_SIZE)
@@ -79,7 +76,7 @@ def send_config(e, job):
 
 @internal
 def begin_config(e, job):
-    """All members below have joined: send CONFIG."""
+    """All members below have joined."""
     job.state = CONFIGURING
     job.retries = 0
     job.heard = e.now
@@ -90,7 +87,7 @@ def begin_config(e, job):
 
 @internal
 def begin_leave(e, job):
-    """Leave the job at the device above and at the next node. The record stays until both acknowledge."""
+    """LEAVE to the device above and to the next node. The record stays until both acknowledge."""
     if job.state != ABORTED:
         job.state = LEAVING
     if job.has_parent:
@@ -104,8 +101,7 @@ def begin_leave(e, job):
 
 @internal
 def send_leaves(e, job):
-    """LEAVE to the neighbours that have not acknowledged it. A status other than SUCCESS ends the job for all
-    members."""
+    """LEAVE to the neighbours that have not acknowledged it. A status other than SUCCESS ends the job for all."""
     if job.parent_leave == REPEATED:
         header = header_at(e, packet(e, job, LEAVE, job.parent_address))
         header.source = job.parent_bit
@@ -125,12 +121,10 @@ def send_leaves(e, job):
 
 @internal
 def is_leaving(job):
-    """Whether a LEAVE is repeated."""
     return job.parent_leave == REPEATED or job.next_leave == REPEATED
 
 
 @internal
 def is_released_above(job):
-    """Whether the device above and the next node have acknowledged the LEAVE."""
     above = not job.has_parent or job.parent_leave == ACKNOWLEDGED
     return above and (job.route != RING or job.next_leave == ACKNOWLEDGED)

@@ -1,4 +1,4 @@
-"""The body of a CONFIG packet: how it is written, checked and read in place."""
+"""The body of a CONFIG packet: written, checked and read in place."""
 
 from fanin_nic.engine.records.accessors import ZERO, bit_of
 from fanin_nic.engine.records.tables import MAX_CHILDREN
@@ -22,7 +22,6 @@ KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE
 
 @internal
 def word(body, offset):
-    """A 32-bit field."""
     return load_be32(body + offset)
 
 
@@ -34,44 +33,41 @@ def hop(body, level):
 
 @internal
 def hop_address(body, level):
-    """IPv4 address of a device of the path."""
     return load_be32(hop(body, level) + HOP_ADDRESS + 12)
 
 
 @internal
 def is_ipv4(body, level):
-    """Whether the address of a device of the path is a v4-mapped one."""
+    """Whether the address of a device of the path is v4-mapped."""
     place = hop(body, level) + HOP_ADDRESS
     return load_be64(place) == ZERO and load_be32(place + 8) == V4_MAPPED
 
 
 @internal
 def hop_mask(body, level):
-    """Bitmap of the children that a device of the path waits for."""
+    """The children that a device of the path waits for."""
     return load_be64(hop(body, level) + HOP_MASK)
 
 
 @internal
 def hop_bit(body, level):
-    """Bit of the device below at a device of the path."""
+    """Bit, at a device of the path, of the device below it."""
     return load_u8(hop(body, level) + HOP_BIT)
 
 
 @internal
 def bit(body):
-    """The sender's bit at the receiver."""
+    """Of the sender at the receiver."""
     return hop_bit(body, 0)
 
 
 @internal
 def boot_id(body):
-    """Boot id of the sender."""
     return load_be64(body + BOOT_ID)
 
 
 @internal
 def slots(body):
-    """Offered lease."""
     return word(body, SLOTS)
 
 
@@ -83,13 +79,11 @@ def window(body):
 
 @internal
 def chunk(body):
-    """Payload bytes of a segment."""
     return word(body, CHUNK)
 
 
 @internal
 def last_lane(body):
-    """The highest lane that the job takes part in."""
     return load_u8(body + LAST_LANE)
 
 
@@ -101,13 +95,13 @@ def is_of_tree(body):
 
 @internal
 def is_lease(count):
-    """Whether a number of slots can be a lease: a power of two, room for a window and what it replaces."""
+    """Whether `count` slots can be a lease: a power of two, with room for a window and what it replaces."""
     return count >= 2 and count & (count - 1) == 0
 
 
 @internal
 def is_valid(e, header, body, length):
-    """Whether a CONFIG is complete, is for this device, and its bits make sense."""
+    """Whether a CONFIG is complete, for this device, and consistent."""
     if length < CONFIG_SIZE + HOP_SIZE:
         return False
     hops = load_u8(body + HOPS)
@@ -127,7 +121,7 @@ def is_valid(e, header, body, length):
 
 @internal
 def agrees(job, body):
-    """Whether a CONFIG describes the job as it is known here."""
+    """Whether a CONFIG describes the job as known here."""
     return (
         load_be64(body + DIGEST_HIGH) == job.digest_high
         and load_be64(body + DIGEST_LOW) == job.digest_low
@@ -141,7 +135,7 @@ def agrees(job, body):
 
 @internal
 def describe_job(job, body):
-    """Copy the description of a new job and of its path from its first CONFIG."""
+    """From the first CONFIG of a new job."""
     job.route = load_u8(body + ROUTE)
     job.flags = load_u8(body + FLAGS)
     job.last_lane = last_lane(body)
@@ -165,7 +159,7 @@ def describe_job(job, body):
 
 @internal
 def write_hop(address, device, bit, mask):
-    """One entry of the path at `address`: an IPv4 address as a v4-mapped IPv6 one, bit and mask."""
+    """An entry of the path at `address`, IPv4 as v4-mapped IPv6."""
     fill_zero(address, HOP_SIZE)
     store_be32(address + HOP_ADDRESS + 8, V4_MAPPED)
     store_be32(address + HOP_ADDRESS + 12, device)
@@ -175,7 +169,7 @@ def write_hop(address, device, bit, mask):
 
 @internal
 def write_config(e, job, body, route, hops):
-    """The body of a CONFIG without its path."""
+    """Without the path."""
     fill_zero(body, CONFIG_SIZE)
     store_be64(body + BOOT_ID, e.boot_id)
     store_be64(body + DIGEST_HIGH, job.digest_high)

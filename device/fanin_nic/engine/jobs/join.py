@@ -32,7 +32,7 @@ join_event = record_at(JOIN_EVENT)
 
 @internal
 def is_valid(e, request):
-    """Whether a JOIN makes sense by itself."""
+    """Of itself, without regard to the job."""
     if request.rank_bitmap == ZERO or request.rank_bitmap & ~request.rank_mask != ZERO:
         return False
     if count_bits(request.rank_bitmap) > e.addresses:
@@ -55,7 +55,7 @@ def is_valid(e, request):
 
 @internal
 def follow_each_other(request):
-    """Whether the ranks of a queue pair follow each other among those of the node, so that they can be read in turn."""
+    """Whether no other rank of the node is between the ranks of a queue pair, so that they can be read in turn."""
     behind = request.rank_mask & ~(bit_of(lowest_bit(U64(request.rank_bitmap))) - ONE)
     for _ in range(count_bits(request.rank_bitmap)):
         behind &= behind - ONE
@@ -64,8 +64,7 @@ def follow_each_other(request):
 
 @internal
 def is_valid_ring(request):
-    """Whether a JOIN of a ring makes sense. A reproducible ring counts the previous node as one more child (see
-    `lease`)."""
+    """A reproducible ring counts the previous node as one more child (`lease`)."""
     if not 2 <= request.node_count <= MAX_CHILDREN or request.node_index >= request.node_count:
         return False
     if request.hop_count and not request.flags & FIXED_START:  # its last node must complete every partial
@@ -75,14 +74,14 @@ def is_valid_ring(request):
 
 @internal_for(ENGINE, int64, int64, int64)
 def refuse_join(e, queue_index, status, slots):
-    """Answer a JOIN that changes nothing. `slots`: what would fit."""
+    """Answer a JOIN that changes nothing. `slots`: how many would fit."""
     notice(e, queue_index, JOIN, status, 0, U64(0))
     action_at(e, e.action_count - 1).byte_length = slots
 
 
 @internal
 def join(e, queue_index, event):
-    """Event: the JOIN at address `event` of a queue pair. A NOTICE answers it, at once or when all have joined."""
+    """Event: JOIN, at address `event`, of a queue pair. A NOTICE answers it, at once or when all have joined."""
     request = join_event(event)
     queue = queue_at(e, queue_index)
     queue.tag = request.tag
@@ -103,13 +102,13 @@ def join(e, queue_index, event):
 
 @internal
 def may_replace(job, request):
-    """Whether a JOIN may replace a tombstone: of another incarnation, or of a job that no rank has joined here."""
+    """Whether a JOIN may replace a tombstone: of another incarnation, or of a job that no rank here has joined."""
     return gives_way_to(job, request.key) or (job.key == request.key and is_remote_tombstone(job))
 
 
 @internal
 def replace_tombstone(e, queue_index, job, request):
-    """Form the job in place of the tombstone. If the tombstone is of this incarnation, the job aborts at once."""
+    """Form the job in place of the tombstone. If that is of this incarnation, the job aborts at once."""
     failed = job.key == request.key
     status, scope, missing, lost_device = job.status, job.missing_kind, U64(job.missing), job.lost_device
     release(e, job)
@@ -122,8 +121,8 @@ def replace_tombstone(e, queue_index, job, request):
 
 @internal
 def create_job(e, queue_index, request):
-    """The first rank of this node: make the job and lease its slots. A device that drains takes none; one that has
-    begun to form is no new one, so its other ranks are let in."""
+    """The first rank of this node: make the job and lease its slots. A draining device refuses new jobs, but lets the
+    other ranks of a job in that it has begun to form."""
     made = new_job(e, request.jid, request.key, queue_at(e, queue_index).client + 1)
     if not made:
         refuse_join(e, queue_index, NO_RESOURCES, 0)
@@ -141,7 +140,6 @@ def create_job(e, queue_index, request):
 
 @internal
 def describe_job(e, job, request):
-    """Copy the description of the job and of its path from the JOIN."""
     job.route = request.route
     job.flags = request.flags
     job.chunk = request.chunk
@@ -164,7 +162,7 @@ def describe_job(e, job, request):
 
 @internal
 def describe_path(job, request):
-    """The first hop is the device above, the others go with CONFIG. In a ring only the last node has one."""
+    """The first hop is the device above, the others go into CONFIG. In a ring only the last node has one."""
     job.has_parent = 1
     job.parent_address = request.hop_address[0]
     job.parent_bit = request.hop_bit[0]
@@ -178,7 +176,7 @@ def describe_path(job, request):
 
 @internal
 def describe_ring(job, request):
-    """Ring: data comes from the previous node and goes to the next; CONFIG runs from node 0 to the last."""
+    """Data comes from the previous node and goes to the next; CONFIG runs from node 0 to the last."""
     previous = (U64(request.node_index) + U64(request.node_count) - U64(1)) % U64(request.node_count)
     job.next_address = request.next_address
     job.previous_address = request.previous_address
@@ -212,7 +210,6 @@ def enter_job(e, queue_index, job, request):
 
 @internal
 def bind_queue(e, queue_index, queue, job, rank_bitmap):
-    """Bind a queue to the ranks that it posts for."""
     queue.job = job.index + 1
     queue.rank_bitmap = rank_bitmap
     queue.rank_count = count_bits(rank_bitmap)

@@ -18,7 +18,7 @@ JOB_SIZE = U64(JOB.itemsize)
 
 @internal
 def find_job(e, jid):
-    """1 + index of the job with an id; 0 if there is none."""
+    """1 + index of the job with an id; 0 if none has it."""
     if e.last_job < e.jobs:
         job = job_at(e, e.last_job)
         if job.jid == jid and job.state != FREE:
@@ -33,7 +33,7 @@ def find_job(e, jid):
 
 @internal
 def claim_record(e):
-    """Index of a job record to fill; -1 if there is none. If the table is full, a tombstone that may go is evicted."""
+    """Index of a free job record; -1 if none. In a full table an evictable tombstone gives way."""
     for index in range(e.jobs):
         if job_at(e, index).state == FREE:
             return index
@@ -46,7 +46,7 @@ def claim_record(e):
 
 @internal
 def new_job(e, jid, key, owner):
-    """1 + index of a fresh job record; 0 if the table is full or the owner has its share of it."""
+    """1 + index of a fresh job record; 0 if the table is full or the owner has its share."""
     if jobs_allowed(e, owner) == 0:
         return 0
     index = claim_record(e)
@@ -58,7 +58,6 @@ def new_job(e, jid, key, owner):
 
 @internal
 def clear_record(e, index, jid, key, owner):
-    """Begin a record of a job at an index."""
     e.job_end = max(e.job_end, index + 1)
     job = job_at(e, index)
     fill_zero(address_of(job), JOB_SIZE)
@@ -69,14 +68,14 @@ def clear_record(e, index, jid, key, owner):
     job.rto = e.rto
     job.reorder = e.reorder
     job.span = job.buffers = 1
-    for bit in range(MAX_CHILDREN):  # a prediction belongs to the job that had this record before
+    for bit in range(MAX_CHILDREN):  # a prediction belongs to the record's former job
         child_at(e, child_index(job, bit)).predicted_length = 0
 
 
 @internal
 def grantable_slots(e, job, offered):
-    """Slots that a job can lease now; 0 if none. The largest power of two that is free, within the owner's share, and
-    at most `offered`."""
+    """Slots that a job can lease now: the largest power of two that is free, within the owner's share, at most
+    `offered`; 0 if none."""
     most = min(int64(e.max_lease), payloads_allowed(e, job)) // int64(job.buffers)
     size = int64(e.min_lease)
     while size * 2 <= offered and size * 2 <= most:
@@ -90,7 +89,7 @@ def grantable_slots(e, job, offered):
 
 @internal
 def first_free_run(e, size):
-    """First slot of a free run of `size` slots; -1 if there is none."""
+    """First slot of a free run of `size`; -1 if none."""
     first, step = int64(0), int64(e.min_lease)
     while first + size <= int64(e.slots):
         end = end_of_lease_in(e, first, size)
@@ -102,7 +101,7 @@ def first_free_run(e, size):
 
 @internal
 def end_of_lease_in(e, first, count):
-    """End of a lease that overlaps a run of slots; 0 if no lease does."""
+    """End of a lease that overlaps a run of slots; 0 if none does."""
     for index in range(e.jobs):
         job = job_at(e, index)
         start = int64(job.slot_base)
@@ -114,8 +113,8 @@ def end_of_lease_in(e, first, count):
 
 @internal
 def set_buffers(e, job):
-    """Set the payload buffers of each slot. A reproducible job has one for each device below, to keep what comes before
-    its turn (`slots.contribution`)."""
+    """Set the payload buffers of each slot. A reproducible job has one for each device below, for data that come before
+    their turn (`slots.contribution`)."""
     children = (job.rank_mask != ZERO) + count_bits(job.node_mask)
     job.span = quotient_up(job.chunk, e.max_chunk)
     job.buffers = job.span * (children if job.flags & REPRODUCIBLE else 1)
@@ -123,7 +122,7 @@ def set_buffers(e, job):
 
 @internal
 def lease(e, job, offered):
-    """Lease slots to a job. False: not even the smallest lease is free."""
+    """False: not even the smallest lease is free."""
     size = grantable_slots(e, job, offered)
     if size == 0:
         return False
@@ -135,7 +134,7 @@ def lease(e, job, offered):
 
 @internal
 def start(e, job, count, window):
-    """The lease is agreed: N slots (at most those held), W positions in flight."""
+    """The lease is agreed: `count` slots (at most those held), `window` positions in flight."""
     job.slots = min(job.slots, count)
     job.window = max(1, min(window, job.slots // 2))
     job.base = e.first_position
@@ -144,7 +143,7 @@ def start(e, job, count, window):
 
 @internal
 def free_slots(e, job):
-    """Free the slots of a job that has ended; its record stays."""
+    """Of a job that has ended; its record stays."""
     if job.slots:
         trace_run(e, job, ENDED, 0, 0, job.slots, 0)
     e.slots_used -= job.occupied

@@ -38,7 +38,7 @@ PEER_LOST = int(Status.PEER_LOST)
 
 @internal
 def leave_queue(e, queue_index, tag):
-    """Event: a queue pair leaves its job. The job aborts if requests are outstanding or not all members have joined."""
+    """Event: a queue pair leaves its job, which aborts if requests are outstanding or members have not joined."""
     queue = queue_at(e, queue_index)
     if queue.job:
         job = job_at(e, queue.job - 1)
@@ -55,15 +55,14 @@ def leave_queue(e, queue_index, tag):
 
 @internal
 def abort_forming(e, job):
-    """Abort a job that is still forming with TIMEOUT, naming the members that have not joined."""
+    """With TIMEOUT, naming the members that have not joined."""
     scope, missing = not_joined(job)
     abort(e, job, TIMEOUT, scope, missing)
 
 
 @internal
 def not_joined(job):
-    """Members that have not joined, as (scope, bitmap): ranks of this node, devices below, or what the device above
-    said."""
+    """(scope, bitmap): ranks of this node, devices below, or what the device above said."""
     ranks, nodes = job.rank_mask & ~job.rank_joined, job.config_mask & ~job.node_joined
     if ranks != ZERO:
         return 0, U64(ranks)
@@ -97,7 +96,7 @@ def lose_queue(e, queue_index, status):
 
 @internal
 def fail_queue(e, queue_index, status):
-    """Event: the requests of a queue pair can not be carried out. All requests of the job end with `status`."""
+    """Event: the requests of a queue pair can not be performed. All requests of the job end with `status`."""
     queue = queue_at(e, queue_index)
     if queue.job:
         abort(e, job_at(e, queue.job - 1), status, 0, queue.rank_bitmap)
@@ -105,7 +104,7 @@ def fail_queue(e, queue_index, status):
 
 @internal
 def unbind_queue(queue, job):
-    """Mark the ranks of a queue as left, and drop the requests that the queue still holds."""
+    """Mark the ranks of a queue as left, and drop its requests."""
     job.rank_left |= queue.rank_bitmap
     for rank in range(MAX_CHILDREN):
         if queue.rank_bitmap & bit_of(rank) != ZERO:
@@ -136,18 +135,15 @@ def progress_leave(e, job):
 
 @internal
 def must_leave_above(job):
-    """Whether this device must send a LEAVE and has not begun to."""
     unsaid = job.parent_leave == NOT_YET and job.next_leave == NOT_YET
     return unsaid and (job.has_parent or job.route == RING)
 
 
 @internal
 def has_members_to_come(job):
-    """Whether an ended job has members that must still learn why; its record then stays until it ages.
-
-    These are the members yet to come of a job that was never formed, and in a ring the previous node, unless it is the
-    lost one: nothing is repeated to it.
-    """
+    """Whether members must still learn why a job has ended; its record then stays until it ages. They are the missing
+    members of a job that never formed, and in a ring the previous node, unless it is the lost one: nothing is repeated
+    to it."""
     if job.window:
         named = job.missing_kind == scope_below(job) and U64(job.missing) & job.node_mask != ZERO
         previous_lost = named and job.status == PEER_LOST
@@ -158,7 +154,7 @@ def has_members_to_come(job):
 
 @internal
 def all_below_left(job):
-    """Whether all members below have left. In an ended ring the previous node need not say so."""
+    """In an ended ring the previous node need not say so."""
     if job.state == ABORTED:
         return job.route == RING or job.node_joined & ~job.node_left == ZERO
     return job.rank_left == job.rank_mask and job.node_left == job.node_mask
@@ -166,8 +162,8 @@ def all_below_left(job):
 
 @internal
 def may_leave(e, job):
-    """Whether this device needs no more answers from above; in a ring, whether its own sends are acknowledged. Ranks
-    that had their data ahead of the result may leave before it comes."""
+    """Whether this device needs no more answers from above; in a ring, whether its sends are acknowledged. Ranks that
+    had their data ahead of the result may leave before it comes."""
     if job.state == ABORTED:
         return all_below_left(job)
     if job.route == RING:
@@ -177,7 +173,7 @@ def may_leave(e, job):
 
 @internal
 def awaits_result(e, job):
-    """Whether a position has been sent up and has no result."""
+    """Whether a position was sent up and has no result."""
     for offset in range(job.slots if job.in_flight else 0):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if slot.upward == SENT and (slot.state == OPEN or slot.state == LOCAL):
@@ -187,15 +183,14 @@ def awaits_result(e, job):
 
 @internal
 def acknowledge_leave(e, job, destination, source):
-    """LEAVE_ACK to a device below."""
     header_at(e, packet(e, job, LEAVE_ACK, destination)).source = source
 
 
 @internal
 def on_leave(e, job, header, source):
-    """Event: LEAVE of a device below, with a status if something went wrong there.
+    """Event: LEAVE of a device below, with a status after a failure there.
 
-    The status of a second LEAVE is ignored outside a ring: a late CONFIG has made a record without ranks at the sender,
+    Outside a ring the status of a second LEAVE is ignored: a late CONFIG has made a record without ranks at the sender,
     and that record has failed, not the job.
     """
     had_left = job.route != RING and job.node_left & bit_of(header.source) != ZERO
@@ -204,9 +199,9 @@ def on_leave(e, job, header, source):
     if header.status and not had_left:
         scope = scope_from_peer(job, header)
         named = U64(header.node_bitmap)
-        if named == ZERO:  # the sender alone; then `seg` is not looked at
+        if named == ZERO:  # the sender alone; `seg` means nothing
             scope, named = scope_below(job), bit_of(header.source)
-        job.offered_slots = 0  # the slots that the sender could lease are not known
+        job.offered_slots = 0  # the sender's free slots are not known
         abort_naming(e, job, header.status, scope, named, lost_device_in(header))
     abort_if_member_left(e, job)
     progress_leave(e, job)
@@ -214,7 +209,7 @@ def on_leave(e, job, header, source):
 
 @internal
 def on_leave_ack(e, job, source):
-    """Event: LEAVE_ACK of the device above or of the next node."""
+    """Event: LEAVE_ACK of the device above or the next node."""
     if job.state != LEAVING and job.state != ABORTED:
         count(e, DROP_UNEXPECTED)
         return
@@ -231,7 +226,7 @@ def on_leave_ack(e, job, source):
 
 @internal
 def abort_departed(e, job, slot):
-    """Abort a job with ABORTED, naming the members of a slot that have left before the others were done."""
+    """With ABORTED, naming the members of a slot that left before the others were done."""
     here = slot.rank_missing & job.rank_left
     if here != ZERO:
         abort(e, job, ABORT_STATUS, 0, here)

@@ -1,8 +1,8 @@
-"""The device whose loss ends a job: a neighbour that is silent or was restarted, to which no long packets pass, or one
-that another device has named.
+"""The device whose loss ends a job: a neighbour that is silent, was restarted, or gets no long packets; or one that
+another device names.
 
-A bitmap of missing members can not name a switch: all that lies behind it is missing. So its address is kept beside the
-bitmap, goes to the neighbours in ABORT and LEAVE, and to the ranks in their completions.
+A bitmap of missing members can not name a switch: all behind it are missing. So its address is kept beside the bitmap,
+and goes to neighbours in ABORT and LEAVE, and to ranks in completions.
 """
 
 from fanin_nic.engine.records.accessors import U64
@@ -19,8 +19,8 @@ ADDRESS_MASK = U64(0xFFFFFFFF)
 
 @internal
 def abort_naming(e, job, status, scope, missing, address):
-    """End a job with a status, once. address: IPv4 of the device that is lost, or at the other end of a path; 0: not
-    one, or not known. Only those of NAMING_A_DEVICE have one."""
+    """End a job with a status, once. address: IPv4 of the device that is lost or at the other end of a path, for a
+    status of NAMING_A_DEVICE; 0: not one, or not known."""
     if status in NAMING_A_DEVICE and job.state != ABORTED and job.state != FREE:
         job.lost_device = address
     abort(e, job, status, scope, missing)
@@ -28,11 +28,10 @@ def abort_naming(e, job, status, scope, missing, address):
 
 @internal
 def abort_lost(e, job, scope, missing, address):
-    """End a job that has lost a neighbour."""
     abort_naming(e, job, PEER_LOST, scope, missing, address)
 
 
 @internal
 def lost_device_in(header):
-    """The lost device that an ABORT or a LEAVE names; 0: none."""
+    """Named by an ABORT or a LEAVE; 0: none."""
     return U64(header.rank_bitmap) & ADDRESS_MASK

@@ -1,4 +1,4 @@
-"""CONFIG goes up like a reduction, CONFIG_ACK comes down with the lease (or the refusal)."""
+"""Forming a job: CONFIG goes up like a reduction, CONFIG_ACK comes down with the lease or a refusal."""
 
 from numba import int64, uint64
 
@@ -57,9 +57,9 @@ ACK_SIZE = CONFIG_ACK_BODY.size
 
 @internal
 def member_window(e, job):
-    """Positions in flight that this device can take: half the lease, and what its receive buffer holds. It counts one
-    packet for a position from each sender. A stream of short broadcasts brings two from above, data and RESULT: if the
-    buffer overflows, packets are lost and asked for."""
+    """Positions in flight that this device can take: half the lease, and what its receive buffer holds, with one packet
+    a position from each sender. Short broadcasts bring two from above, data and RESULT: if the buffer overflows,
+    packets are lost and asked for."""
     half = max(ONE, U64(job.slots) // U64(2))
     if job.route == LOCAL:
         return half
@@ -70,7 +70,7 @@ def member_window(e, job):
 
 @internal
 def notify_pending(e, job):
-    """PENDING to the ranks that wait for their JOIN, with the members missing here or at the device above."""
+    """PENDING to the ranks that wait for their JOIN, with the members missing here or above."""
     here = job.rank_mask & ~job.rank_joined
     nodes, scope = job.config_mask & ~job.node_joined, scope_below(job)
     if job.state != JOINING:
@@ -124,7 +124,7 @@ def activate(e, job, slots, window):
 
 @internal
 def set_missing(job, header):
-    """Store the members that have not joined in a CONFIG_ACK: devices below, or what the device above has reported."""
+    """Name in a CONFIG_ACK the members that have not joined: devices below, or those that the device above reported."""
     scope, missing = scope_below(job), job.config_mask & ~job.node_joined
     if job.state == CONFIGURING:
         scope, missing = int(job.missing_kind), U64(job.missing)
@@ -138,7 +138,7 @@ def set_missing(job, header):
 @internal_for(ENGINE, JOB, int64, int64, uint64, int64, int64)
 def send_config_ack(e, job, destination, bit, token, status, is_full):
     """CONFIG_ACK with the lease, the missing members, or a refusal. token: of the CONFIG, the lower half of the boot
-    id. is_full: it is as long as the longest packet of the job (`path_mtu`)."""
+    id. is_full: as long as the longest packet of the job (`path_mtu`)."""
     index = packet(e, job, CONFIG_ACK, destination)
     header = header_at(e, index)
     header.source = bit
@@ -155,7 +155,7 @@ def send_config_ack(e, job, destination, bit, token, status, is_full):
 
 @internal_for(ENGINE, HEADER, int64, int64, int64)
 def refuse_config(e, header, destination, status, slots):
-    """CONFIG_ACK with a refusal, for a job that has no record here."""
+    """For a job without a record here."""
     job = job_at(e, e.jobs)  # the spare record behind the table
     job.jid = header.jid
     job.key = header.key
@@ -166,7 +166,7 @@ def refuse_config(e, header, destination, status, slots):
 
 @internal
 def on_config(e, found, header, body, length, source):
-    """Event: CONFIG from a device below. `found`: 1 + index of the job with that jid, or 0."""
+    """Event: CONFIG from a device below. `found`: 1 + index of the job with that jid; 0: none."""
     if not packet_form.is_valid(e, header, body, length):
         count(e, DROP_CONFIG)
         return
@@ -174,7 +174,7 @@ def on_config(e, found, header, body, length, source):
         release(e, job_at(e, found - 1))
         found = 0
     if not found and not e.is_switch:
-        refuse_config(e, header, source, PENDING, 0)  # no rank of this node is there yet
+        refuse_config(e, header, source, PENDING, 0)  # no rank of this node has joined yet
         return
     if not found:
         found = create_switch_job(e, header, body, source)
@@ -198,7 +198,7 @@ def on_config(e, found, header, body, length, source):
 
 @internal
 def is_foreign_sender(e, job, bit, source):
-    """Whether a sender can not be a member: its bit belongs to another device, or all members have joined already."""
+    """Whether a sender can not be a member: its bit belongs to another device, or all have joined already."""
     if job.node_joined & bit_of(bit) == ZERO:
         return job.state == ACTIVE or job.state == LEAVING
     return child_at(e, child_index(job, bit)).address != source
@@ -206,7 +206,7 @@ def is_foreign_sender(e, job, bit, source):
 
 @internal
 def create_switch_job(e, header, body, source):
-    """Make the record of a job that is new to this switch. Returns 1 + its index, or 0 after a refusal."""
+    """1 + index of the record of a job that is new to this switch; 0 after a refusal."""
     if not packet_form.is_of_tree(body):
         count(e, DROP_CONFIG)
         return 0
@@ -236,8 +236,8 @@ def create_switch_job(e, header, body, source):
 
 @internal
 def bind_child(e, job, body, source, is_full):
-    """Enter a device below as joined, for the first time or again. is_full: its CONFIG is as long as the longest packet
-    of the job."""
+    """Enter a device below as joined, for the first time or again. is_full: its CONFIG is as long as the job's longest
+    packet."""
     bit = packet_form.bit(body)
     child = child_at(e, child_index(job, bit))
     boot_id = packet_form.boot_id(body)
@@ -251,7 +251,7 @@ def bind_child(e, job, body, source, is_full):
     child.is_full = 1 if is_full else 0
     child.heard = e.now
     if job.route == RING:
-        job.heard_previous = e.now  # it may repeat CONFIG over a path that loses the answer, while this node runs
+        job.heard_previous = e.now  # it may repeat CONFIG while this node runs, if the path loses the answer
     job.node_joined |= bit_of(bit)
     job.offered_slots = min(job.offered_slots, packet_form.slots(body))
     job.offered_window = min(job.offered_window, packet_form.window(body))
@@ -260,7 +260,7 @@ def bind_child(e, job, body, source, is_full):
 
 @internal
 def answer_child(e, job, source, bit, boot_id, is_full):
-    """Answer a CONFIG: the lease if the job runs, else PENDING, unless this CONFIG has made it run."""
+    """With the lease if the job runs, else PENDING, unless this CONFIG has made it run."""
     if job.state == ACTIVE or job.state == LEAVING:
         send_config_ack(e, job, source, bit, boot_id, SUCCESS, is_full)
         return
@@ -271,14 +271,14 @@ def answer_child(e, job, source, bit, boot_id, is_full):
 
 @internal
 def on_config_ack(e, job, header, body, length):
-    """Event: the device above answers a CONFIG."""
+    """Event: CONFIG_ACK of the device above or the next node."""
     if job.state != CONFIGURING:
         count(e, DROP_UNEXPECTED)
         return
     if length < ACK_SIZE:
         count(e, DROP_LENGTH)
         return
-    if header.token != config_token(e):  # the answer to a CONFIG that this device sent before a restart
+    if header.token != config_token(e):  # the answer to a CONFIG from before a restart of this device
         count(e, DROP_UNEXPECTED)
         return
     is_proved = proves_path(e, job, header)

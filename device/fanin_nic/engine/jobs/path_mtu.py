@@ -1,11 +1,10 @@
 """Whether the path to the device above, or to the next node of a ring, carries the longest packets of a job.
 
-A CONFIG is padded to the length of the longest packet of its job, and the CONFIG_ACK(SUCCESS) that answers it, too. So
-a job becomes active only over paths that carry its packets both ways. A path that loses long packets alone looks like a
-device that is not up: nothing answers. To tell them apart, every other CONFIG is short once a few of full length are
-unanswered. If short ones alone are answered, eight in a row and for the detection time, the path loses long packets:
-where packets of any length get lost alike, at most one row of answers in 256 looks so.
-Record 0111 (docs/decisions) says why, and what was rejected.
+CONFIG, and the CONFIG_ACK(SUCCESS) that answers it, are padded to the length of the job's longest packet. So a job
+becomes active only over paths that carry its packets both ways. A path that loses only long packets looks like a device
+that is down. To tell them apart, every other CONFIG is short once a few long ones are unanswered. If only short ones
+are answered, eight in a row and for the detection time, the path loses long packets: loss of packets of any length
+looks so in at most one row of answers in 256. Record 0111: why, and what was rejected.
 """
 
 from fanin_nic.engine.jobs.lost_device import abort_naming
@@ -18,9 +17,9 @@ from fanin_nic.native.memory import fill_zero
 from fanin_wire.abi import Status
 
 PATH_MTU, PENDING, SUCCESS = int(Status.PATH_MTU), int(Status.PENDING), int(Status.SUCCESS)
-CONFIG_ROW, CONFIG_ACK_ROW = 0, 1  # of a job, in the table of bodies of full length
+CONFIG_ROW, CONFIG_ACK_ROW = 0, 1  # of a job, in the table of full bodies
 FULL_CONFIGS = 3  # unanswered, before short ones are tried
-SHORT_ANSWERS = 8  # in a row, that are the sign of a path which loses long packets
+SHORT_ANSWERS = 8  # in a row, as the sign of a path that loses long packets
 
 
 @internal
@@ -34,8 +33,8 @@ def begin_proof(e, job):
 
 @internal
 def choose_length(job, length):
-    """Bytes of the body of the next CONFIG, of which `length` are its fields."""
-    is_longest = U64(length) >= U64(job.chunk)  # with short segments it has no need of zeros
+    """Bytes of the body of the next CONFIG; `length`: of its fields."""
+    is_longest = U64(length) >= U64(job.chunk)  # with short segments no padding is needed
     tries_short = job.unanswered_configs >= FULL_CONFIGS and not job.config_is_short and not is_longest
     job.config_is_short = 1 if tries_short else 0
     if tries_short:
@@ -46,13 +45,13 @@ def choose_length(job, length):
 
 @internal
 def full_length(job, length):
-    """Bytes of the body of a control packet that is as long as the longest packet of its job."""
+    """Bytes of the body of a control packet as long as the job's longest packet."""
     return max(U64(length), U64(job.chunk))
 
 
 @internal
 def cleared_body(e, job, row, length):
-    """Address of the memory for a body of full length; zeros."""
+    """Address of zeroed memory for a full body."""
     body = full_body_at(e, job, row)
     fill_zero(body, full_length(job, length))
     return body
@@ -60,8 +59,8 @@ def cleared_body(e, job, row, length):
 
 @internal
 def proves_path(e, job, header):
-    """Whether an answer to a CONFIG proves the path. A refusal needs no proof. A device that knows nothing of full
-    lengths answers with a short CONFIG_ACK, which proves one direction."""
+    """Whether the answer to a CONFIG proves the path. A refusal needs no proof. A device without full lengths answers
+    with a short CONFIG_ACK, which proves one direction."""
     is_short = job.config_is_short and U64(header.length) < U64(job.chunk)
     if is_short and (header.status == PENDING or header.status == SUCCESS):
         if not job.short_answers:
@@ -76,14 +75,13 @@ def proves_path(e, job, header):
 
 @internal
 def loses_long_packets(e, job):
-    """Whether short CONFIGs alone have been answered, often and for the detection time."""
+    """Whether only short CONFIGs were answered, often and for the detection time."""
     return job.short_answers >= SHORT_ANSWERS and e.now - job.path_proved_at > e.detection
 
 
 @internal
 def abort_path(e, job, is_next):
-    """The path to the next node of a ring, or to the device above, loses long packets: end the job and name both
-    ends."""
+    """The path to the next node, or to the device above, loses long packets: end the job and name both ends."""
     if is_next:
         ends = bit_of(job.node_index) | next_node(job)
         abort_naming(e, job, PATH_MTU, scope_below(job), ends, job.next_address)

@@ -1,12 +1,10 @@
 """Quotas: no owner can take all jobs or slots of a device, so later owners still find some.
 
-A fixed share would be too small for a single owner and too large for one of many. The share therefore depends on what
-is left, as in the shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may
-hold at most GENEROSITY times what it leaves free. A single owner gets three quarters, the next one three quarters of
-the rest. An owner without any may take the last one.
-
-A job counts for the owner that began it until another owner joins; from then on it counts for none.
-Record 0043 (docs/decisions) lists what is shared so.
+A fixed share would be too small for a single owner and too large for one of many. So the share depends on what is free,
+as in the shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold at most
+GENEROSITY times what it leaves free. A single owner gets three quarters, the next one three quarters of the rest; one
+without any may take the last. A job counts for the owner that began it until another owner joins, then for none. Record
+0043 lists what is shared so.
 """
 
 from numba import int64
@@ -21,7 +19,7 @@ SHARED = 0  # owner of a job that several have joined
 
 
 def share(held, free):
-    """How many of `free` rows an owner may take that holds `held` of them already."""
+    """How many of `free` rows an owner of `held` rows may still take."""
     return max(1 if held == 0 and free > 0 else 0, (GENEROSITY * free - held) // (GENEROSITY + 1))
 
 
@@ -30,14 +28,14 @@ share_of = internal(share)
 
 @internal
 def is_remote_tombstone(job):
-    """Whether a record is a tombstone for a failure that a remote member has reported, and no member is here."""
+    """Whether a record is the tombstone of a failure that a remote member reported, without members here."""
     return job.state == ABORTED and job.slots == 0 and job.rank_mask == ZERO and job.config_mask == ZERO
 
 
 @internal
 def is_evictable(job):
-    """Whether a job that needs the record may evict it: a remote tombstone, or the tombstone of an ended ring whose
-    ranks have left, kept only for the previous node."""
+    """Whether a new job may evict it: a remote tombstone, or that of an ended ring whose ranks have left, kept only for
+    the previous node."""
     return is_remote_tombstone(job) or (
         job.state == ABORTED and job.slots == 0 and job.window != 0 and job.rank_joined & ~job.rank_left == ZERO
     )
@@ -58,7 +56,7 @@ def jobs_allowed(e, owner):
 
 @internal
 def payloads_allowed(e, job):
-    """How many more payloads (slots, times the payloads for each) the owner of a job may lease here."""
+    """How many more payloads (slots times the payloads of each) the owner of a job may lease here."""
     held, free = int64(0), int64(e.slots)
     for index in range(e.jobs):
         other = job_at(e, index)

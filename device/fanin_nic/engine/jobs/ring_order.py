@@ -1,4 +1,4 @@
-"""The order of the nodes of a ring: where a segment starts, and which nodes it has passed."""
+"""The order of the nodes of a ring: where a segment starts, and which nodes it passes."""
 
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of
 from fanin_nic.native.compiled import internal
@@ -9,13 +9,13 @@ FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 
 @internal
 def all_nodes(job):
-    """Bitmap of the nodes of a job (at most 64 form a ring)."""
+    """Bitmap of all nodes; at most 64 form a ring."""
     return ~ZERO >> (U64(64) - U64(job.node_count))
 
 
 @internal
 def ring_start(job, sid):
-    """Node at which a segment of the ring starts; it completes at the node before."""
+    """Node at which a segment starts; it completes at the one before."""
     if job.flags & FIXED_START:
         return ZERO
     return (U64(sid) + ONE) % U64(job.node_count)
@@ -23,14 +23,13 @@ def ring_start(job, sid):
 
 @internal
 def next_node(job):
-    """Bitmap of the next node of a ring."""
+    """As a bitmap."""
     return bit_of((job.node_index + 1) % job.node_count)
 
 
 @internal
 def nodes_before(job, sid):
-    """Bitmap of the nodes that a segment passes before this node: from the node where it starts to the previous
-    node."""
+    """Bitmap of the nodes that a segment passes before this one, from its start on."""
     nodes, node = ZERO, ring_start(job, sid)
     while node != U64(job.node_index):
         nodes |= bit_of(node)

@@ -1,10 +1,10 @@
-"""Tombstones without slots: a record that only remembers how an incarnation of a job has ended, for its members that
-are still to come. It gives way to any other incarnation.
+"""Tombstones without slots: a record that only remembers, for members yet to come, how an incarnation of a job ended.
+It gives way to any other incarnation.
 
 A refused incarnation needs one. The member whose CONFIG was refused has given up, but a copy of that CONFIG may still
-be on its way. At a device that has forgotten the refusal it would count for the member: the job would form without it,
-and fail in use. So the record that is in the way remembers the key that it has refused last, and leaves a tombstone of
-that incarnation when it is freed. Of several refused incarnations it protects the last one only.
+arrive. At a device that has forgotten the refusal it would count for the member: the job would form without it, and
+fail in use. So the record in the way remembers the key that it refused last, and leaves a tombstone of that incarnation
+when freed. Only the last of several refused incarnations is protected.
 """
 
 from fanin_nic.engine.jobs.lease import clear_record, new_job, release
@@ -22,21 +22,21 @@ JID_IN_USE = int(Status.JID_IN_USE)
 
 @internal
 def gives_way_to(job, key):
-    """Whether a record is only a tombstone without slots, whose place the incarnation with a key may take."""
+    """Whether a record is a tombstone without slots, whose place the incarnation with a key may take."""
     is_refused = job.has_refused and job.refused_key == key
     return job.state == ABORTED and job.slots == 0 and job.key != key and not is_refused
 
 
 @internal
 def remember_refusal(job, key):
-    """The incarnation with a key is refused because this record is in its way."""
+    """The incarnation with a key is refused because of this record."""
     job.has_refused = 1
     job.refused_key = key
 
 
 @internal
 def free_record(e, job):
-    """Free a job that has ended here. The tombstone of the incarnation that it has refused takes its record."""
+    """Free a job that has ended here. The tombstone of the incarnation that it refused takes its record."""
     index, jid, refused, key = job.index, job.jid, job.has_refused, job.refused_key
     release(e, job)
     if refused:
@@ -46,7 +46,7 @@ def free_record(e, job):
 
 @internal
 def create_tombstone(e, header, source):
-    """A member reports the failure of a job that is not known here: make a tombstone for the members to come."""
+    """A member reports the failure of a job unknown here: make a tombstone for the members to come."""
     made = new_job(e, header.jid, header.key, source)
     if made:
         job = job_at(e, made - 1)
@@ -58,7 +58,7 @@ def create_tombstone(e, header, source):
 
 @internal
 def bury(e, job, status):
-    """Make a fresh record the tombstone of a job that ended with a status. It goes when it has aged."""
+    """Make a fresh record the tombstone of a job that ended with a status. It ages."""
     job.state = ABORTED
     job.status = status
     job.heard = e.now

@@ -1,8 +1,7 @@
 """How fast each kernel is, beside memcpy: `python -m fanin_nic.engine.kernels`, on an otherwise idle machine.
 
-Prints a table in Markdown for each family of types: gigabytes per second of the data that a kernel adds to the
-accumulator (FINISH, WIDEN and NARROW: of the elements of the accumulator). The first number is that of one segment that
-stays in the cache, the second that of segment after segment from memory, accumulators and data.
+Prints a Markdown table for each family of types: GB/s of the data added to the accumulator (FINISH, WIDEN and NARROW:
+of its elements). First number: one segment that stays in the cache; second: segment after segment from memory.
 """
 
 import time
@@ -19,9 +18,9 @@ from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_code
 
 SEGMENT = 4096  # bytes of data
 AREA = 128 << 20  # bytes of data; more than any cache
-BYTE = 0x3C  # repeated, a number of ordinary size in every type
-REPETITIONS = 3  # one after the other, in each round
-ROUNDS = 8  # over all kernels; the best counts, as others use the machine, too, and its clock changes
+BYTE = 0x3C  # repeated, an ordinary number in every type
+REPETITIONS = 3  # in each round
+ROUNDS = 8  # over all kernels; the best counts, as other programs run and the clock rate changes
 WIDEST = max(entry.widening for entry in DATATYPES)
 ROWS = {FINISH: "FINISH", WIDEN: "WIDEN", NARROW: "NARROW"}
 
@@ -43,7 +42,7 @@ def _run_memcpy(accumulator, data, stride, segments):
 
 
 def _best(run: Callable[[], None]) -> float:
-    """Gigabytes per second of a run over AREA bytes."""
+    """Gigabytes per second over AREA bytes."""
     times = []
     for _ in range(REPETITIONS):
         start = time.perf_counter()
@@ -53,10 +52,8 @@ def _best(run: Callable[[], None]) -> float:
 
 
 class Bench:
-    """Memory for accumulators, as wide as f32 of the smallest elements, and for data.
-
-    `speeds`: the best so far, in GB/s, by row (None: memcpy), code of the type, and whether the segment is cached.
-    """
+    """Memory for accumulators, as wide as f32 of the smallest elements, and for data. `speeds`: the best so far, in
+    GB/s, by row (None: memcpy), code of the type, and whether the segment is cached."""
 
     def __init__(self) -> None:
         self.accumulators, self.data = np.full(WIDEST * AREA, BYTE, np.uint8), np.full(AREA, BYTE, np.uint8)
@@ -64,7 +61,6 @@ class Bench:
         self.speeds: defaultdict[tuple[int | None, int, bool], float] = defaultdict(float)
 
     def round(self) -> None:
-        """Measure everything once more."""
         for cached in (True, False):
             self._note(None, 0, cached, self.memcpy(cached=cached))
             for row, code in KERNELS:
@@ -78,12 +74,10 @@ class Bench:
         return f"{self.speeds[row, code, True]:.0f} / {self.speeds[row, code, False]:.1f}"
 
     def memcpy(self, *, cached: bool) -> float:
-        """Speed of memcpy."""
         target, source = np.uint64(self.accumulators.ctypes.data), np.uint64(self.data.ctypes.data)
         return _best(lambda: _run_memcpy(target, source, np.uint64(0 if cached else SEGMENT), AREA // SEGMENT))
 
     def kernel(self, row: int, datatype: DataType, *, cached: bool) -> float:
-        """Speed of the kernel of a place in the table."""
         kernel = KERNELS[row, datatype.code]
         count = SEGMENT // datatype.itemsize
         widening = 1 if row in (Op.MIN, Op.MAX) else datatype.widening
@@ -95,7 +89,7 @@ class Bench:
 
 
 def _family_table(bench: Bench, family: Family) -> str:
-    """Markdown table of a family: a line for each row of the kernel table, a column for each type."""
+    """Markdown: a line for each row of the kernel table, a column for each type."""
     datatypes = [entry for entry in DATATYPES if entry.family == family]
     rows = sorted({row for row, code in KERNELS if any(code == entry.code for entry in datatypes)} - {Op.MEAN})
     lines = ["| | " + " | ".join(entry.name for entry in datatypes) + " |", "| --- " * (len(datatypes) + 1) + "|"]
@@ -106,7 +100,6 @@ def _family_table(bench: Bench, family: Family) -> str:
 
 
 def main() -> None:
-    """Measure everything and print it."""
     bench = Bench()
     for _ in range(ROUNDS):
         bench.round()

@@ -1,8 +1,8 @@
-"""f16 and bf16 to f32 and back, for compiled code: the elements of the small types are their bits, uint16.
+"""f16 and bf16 to f32 and back, for compiled code; the elements of the small types are their bits, uint16.
 
-Rounding is to nearest, ties to even. A NaN stays a NaN, but which one is left open. LLVM has instructions for f16. They
-become those of the processor (F16C on x86, all of AArch64); on a processor without, calls of a function that a
-just-in-time compiler does not find. There the conversion is done by the bits.
+Rounding is to nearest, ties to even. A NaN stays a NaN, but may become another. LLVM's instructions for f16 become
+those of the processor (F16C on x86, all of AArch64), or calls of a function that a just-in-time compiler does not find;
+there the conversion works on the bits.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,13 @@ Instructions = Callable[[ir.IRBuilder, ir.Value], ir.Value]
 
 
 def has_f16(context) -> bool:
-    """Whether the processor that is compiled for converts f16."""
+    """Whether the target processor converts f16."""
     triple, _, features = context.codegen().magic_tuple()
     return triple.startswith("aarch64") or "+f16c" in features.split(",")
 
 
 def conversion(argument: types.Type, result: types.Type, instructions: Instructions, otherwise: Callable | None = None):
-    """Compiled-code function of one argument, made of LLVM's `instructions`; or, where f16 are not the processor's, of
-    the Python function `otherwise`."""
+    """Compiled function of one argument, made of LLVM's `instructions`; if the processor lacks f16, of `otherwise`."""
 
     @intrinsic
     def convert(typing_context, value):
@@ -45,7 +44,7 @@ f32_of_bits = conversion(types.uint32, types.float32, lambda builder, bits: buil
 
 @register_jitable
 def f32_of_bf16(value):
-    """bf16 are the upper half of f32."""
+    """bf16 is the upper half of f32."""
     return f32_of_bits(UINT32(value) << UINT32(16))
 
 
@@ -57,7 +56,7 @@ def bf16_of_f32(value):
 
 
 def f32_of_f16_by_bits(value):
-    """The digits and the exponent in the places of f32 are a number 2^112 times too small, also if it is subnormal."""
+    """The digits and exponent in the places of f32 are a number 2^112 times too small, also if subnormal."""
     magnitude = UINT32(value & 0x7FFF) << UINT32(13)
     scaled = bits_of(f32_of_bits(magnitude) * types.float32(2.0**112))
     infinite = UINT32(0x7F800000) | magnitude

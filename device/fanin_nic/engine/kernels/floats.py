@@ -1,7 +1,5 @@
-"""Kernels of f32 and f64, and of the complex types, which are two of them.
-
-MIN and MAX compare the bit patterns as integers: that orders -0 below +0, and vectorises.
-"""
+"""Kernels of f32 and f64, and of the complex types, which are two of them. MIN and MAX compare the bits as integers:
+that orders -0 below +0, and vectorises."""
 
 from typing import NamedTuple
 
@@ -13,7 +11,7 @@ from fanin_wire.abi import DType, Op
 
 
 class Format(NamedTuple):
-    """A floating-point format by its bit patterns: the integer of its width, infinity, the canonical NaN."""
+    """A floating-point format by its bits: the integer of its width, infinity, the canonical NaN."""
 
     integer: types.Type
     infinity: int
@@ -58,8 +56,8 @@ def _divide(real):
 
 
 def extreme(form: Format, largest: bool):
-    """MIN or MAX over the bit patterns of a format, as signed integers. With the other bits of negative numbers flipped
-    they are in order, -0 below +0; flipped again they are the numbers."""
+    """MIN or MAX over the bits as signed integers. With the other bits of negative numbers flipped they are in order,
+    -0 below +0; flipped again they are the numbers."""
     integer, infinity, nan = form.integer, form.infinity, form.nan
     sign_shift, magnitude = integer.bitwidth - 1, (1 << (integer.bitwidth - 1)) - 1
     choose = max if largest else min

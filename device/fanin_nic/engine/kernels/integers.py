@@ -1,4 +1,5 @@
-"""Kernels of the integer types. Two's complement: where the sign does not matter, one kernel serves both of a width."""
+"""Kernels of the integer types. Where the sign does not matter (two's complement), one kernel serves both of a
+width."""
 
 import math
 
@@ -45,8 +46,8 @@ def _max(accumulator, data, count):
 
 
 def _divide(element, real):
-    """MEAN of integers that are exact in the float type `real`. The quotient is at least 1 / divisor away from a whole
-    number that it is not, more than `real` rounds by; so its whole part is that of the true one, toward zero."""
+    """MEAN of integers that are exact in the float type `real`. A quotient that is not whole is at least 1 / divisor
+    away from any whole number, more than `real` rounds by; so its whole part is the true one, toward zero."""
 
     def divide(accumulator, divisor, count):
         a, by = elements(accumulator, count), real(elements(divisor, 1)[0])
@@ -57,8 +58,8 @@ def _divide(element, real):
 
 
 def _divide_u64(accumulator, divisor, count):
-    """MEAN of 64-bit integers, for which no processor has a vector division: an estimate of the quotient, wrong by less
-    than 2^14, and what the rest, which is exact in f64, still adds to it or takes away. Divisors below 2^39."""
+    """MEAN of 64-bit integers, for which no processor has a vector division: an estimate, wrong by less than 2^14,
+    corrected by the quotient of the rest, which is exact in f64. Divisors below 2^39."""
     a, by = elements(accumulator, count), elements(divisor, 1)[0]
     if by < 2:
         return
@@ -71,7 +72,7 @@ def _divide_u64(accumulator, divisor, count):
 
 
 def _divide_i64(accumulator, divisor, count):
-    """The same on magnitudes; the least integer's is right as an unsigned one."""
+    """On magnitudes; that of the least integer is right as unsigned."""
     a, by = elements(accumulator, count), elements(divisor, 1)[0]
     if by < 2:
         return
@@ -87,7 +88,6 @@ def _divide_i64(accumulator, divisor, count):
 
 
 def _division(element):
-    """The kernel of MEAN's division for a type."""
     if element.bitwidth == 64:
         return _divide_i64 if element.signed else _divide_u64
     return _divide(element, types.float32 if element.bitwidth < 32 else types.float64)

@@ -1,7 +1,7 @@
 """Kernels of MINLOC and MAXLOC on pairs of value and index.
 
-A pair is taken as 64-bit words, because a vector unit compares whole lanes: one word of both, or two for values of 64
-bits. The value is ordered by a key, an integer in which -0 and +0 are one and NaN is beyond infinity.
+A pair is one 64-bit word, or two if its value has 64 bits, because a vector unit compares whole lanes. An integer key
+orders the values: -0 and +0 are equal, NaN is beyond infinity.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from fanin_wire.abi import DType, Op
 
 
 class Value(NamedTuple):
-    """The value of a pair type: its bits, and its format if it is a float."""
+    """Bits of a pair's value, and its format if it is a float."""
 
     bits: int
     form: Format | None = None
@@ -31,7 +31,7 @@ LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 
 
 def _float_choice(value: Value, form: Format, largest: bool):
-    """Compiled-code function (value, index, value, index) -> (value, index) for floats, as sign-extended bits."""
+    """Compiled function (value, index, value, index) -> (value, index); floats are sign-extended bits."""
     magnitude_mask, infinity, nan = (1 << (value.bits - 1)) - 1, form.infinity, form.nan
     nan_key = GREATEST if largest else LEAST
 
@@ -56,8 +56,6 @@ def _float_choice(value: Value, form: Format, largest: bool):
 
 
 def _integer_choice(largest: bool):
-    """The same for integers."""
-
     @njit
     def choose(x, x_index, y, y_index):
         before = x > y if largest else x < y
@@ -68,7 +66,7 @@ def _integer_choice(largest: bool):
 
 
 def _one_word(bits: int, choose):
-    """Kernel on pairs of 8 bytes: value low, index high. A padding between them becomes zero."""
+    """On pairs of 8 bytes: value low, index high. Padding between them becomes zero."""
     unused, mask = 64 - bits, (1 << bits) - 1
 
     def locate(accumulator, data, count):
@@ -82,7 +80,7 @@ def _one_word(bits: int, choose):
 
 
 def _two_words(choose):
-    """Kernel on pairs of 16 bytes. The padding behind the index becomes zero."""
+    """On pairs of 16 bytes. The padding behind the index becomes zero."""
 
     def locate(accumulator, data, count):
         a, b = elements(accumulator, 2 * count), elements(data, 2 * count)

@@ -1,8 +1,8 @@
 """Kernels of the small floats, f16 and bf16, which are computed in f32.
 
 SUM, PROD and MEAN take an accumulator of f32 and data of the small type. WIDEN makes the accumulator f32, in place,
-before the second contribution; NARROW rounds it back once, at the device's output. MIN and MAX round nothing and work
-on the small type itself.
+before the second contribution; NARROW rounds it back once, at the device's output. MIN and MAX work on the small type
+itself.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from fanin_wire.abi import DType, Op
 
 F16 = Format(types.int16, 0x7C00, 0x7E00)
 BF16 = Format(types.int16, 0x7F80, 0x7FC0)
-BITS = {8: types.uint8, 16: types.uint16}  # in which the elements are stored, by their width
+BITS = {8: types.uint8, 16: types.uint16}  # storage of the elements, by width
 
 
 def _sum(widen):
@@ -42,7 +42,7 @@ def _widen(widen):
     def widen_in_place(accumulator, data, count):
         small, wide = elements(accumulator, count), elements(floats_at(accumulator), count)
         end = count
-        while end > 0:  # the upper half first: its results lie behind all that is still to be read
+        while end > 0:  # the upper half first, so that results lie behind what is still to be read
             start = (end + 1) // 2 if end > 1 else 0
             source, target = small[start:end], wide[start:end]
             for i in range(end - start):
@@ -57,7 +57,7 @@ def _narrow(narrow, nan: int):
     def narrow_in_place(accumulator, data, count):
         small, wide = elements(accumulator, count), elements(floats_at(accumulator), count)
         start, end = 0, min(count, 1)
-        while start < count:  # twice as many each time: their results lie before all that is still to be read
+        while start < count:  # twice as many each time, so that results lie before what is still to be read
             source, target = wide[start:end], small[start:end]
             for i in range(end - start):
                 value = source[i]

@@ -42,13 +42,13 @@ _store_addresses = addresses_of(DISTINCT)
 
 @compiled
 def _addresses(table):
-    """Store the addresses of DISTINCT at address `table`. All kernels are compiled, cached and loaded with this."""
+    """Store the addresses of DISTINCT at address `table`. This compiles, caches and loads all kernels."""
     _store_addresses(table)
 
 
 @functools.cache
 def kernel_addresses() -> dict[Kernel, int]:
-    """Address of each kernel; compiled, or read from the cache, at the first call."""
+    """The first call compiles them or loads them from the cache."""
     addresses = np.zeros(len(DISTINCT), np.uint64)
     _addresses(np.uint64(addresses.ctypes.data))
     return dict(zip(DISTINCT, addresses.tolist(), strict=True))

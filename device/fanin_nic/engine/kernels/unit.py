@@ -1,9 +1,8 @@
 """Python functions compiled into one unit of C functions.
 
-numba can make a C function of a Python function by itself (`cfunc`), but then each is compiled, cached and loaded
-alone, and a device would spend most of its start on a hundred small files. Here one compiled function stores the
-addresses of all; the kernels are part of its code, and of its one entry in the cache.
-Record 0028 (docs/decisions) has the rules for loops that LLVM vectorises.
+numba's `cfunc` would compile, cache and load each alone, and a device would spend most of its start on a hundred small
+files. Here one compiled function stores the addresses of all; the kernels are part of its code and of its one entry in
+the cache. Record 0028 has the rules for loops that LLVM vectorises.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ C_FUNCTION = ir.FunctionType(ir.VoidType(), [BYTE_POINTER, BYTE_POINTER, WORD])
 
 
 class Kernel(NamedTuple):
-    """A kernel to compile: the Python function, and the numba types of the elements behind its two pointers."""
+    """A Python function to compile, and the numba types of the elements behind its two pointers."""
 
     function: Callable
     accumulator: types.Type
@@ -32,8 +31,8 @@ class Kernel(NamedTuple):
 
 @intrinsic
 def elements(typing_context, pointer, count):
-    """The `count` elements at `pointer` as an array. Unlike numba's `carray` it assumes no alignment: a client may have
-    its data anywhere."""
+    """The `count` elements at `pointer` as an array; unlike `carray` without alignment, as a client may have data
+    anywhere."""
     array_type = types.Array(pointer.dtype, 1, "C", aligned=False)
 
     def generate(context, builder, signature, arguments):
@@ -47,8 +46,8 @@ def elements(typing_context, pointer, count):
 
 @intrinsic
 def floats_at(typing_context, pointer):
-    """The same address as a pointer to f32. The compiler does not see that it is the same: so it vectorises a loop from
-    one to the other behind a check, at run time, that what is read and what is written do not overlap."""
+    """The same address as a pointer to f32. The compiler can not see that it is the same, so it vectorises a loop from
+    one to the other behind a run-time check that reads and writes do not overlap."""
     result = types.CPointer(types.float32)
 
     def generate(context, builder, signature, arguments):
@@ -60,8 +59,7 @@ def floats_at(typing_context, pointer):
 
 
 def addresses_of(kernels: list[Kernel]):
-    """Compiled-code function `(table)` that stores the addresses of the C functions of `kernels` at address `table`, in
-    this order, 8 bytes each."""
+    """Compiled function `(table)` that stores the addresses of the C functions of `kernels`, in order, 8 bytes each."""
 
     @intrinsic
     def store_addresses(typing_context, table):

@@ -1,10 +1,8 @@
-"""Keep-alives, and the loss of a neighbour: each device of a running job hears each of its neighbours once a keep-alive
-interval.
+"""Keep-alives, and the loss of a neighbour: each device of a running job hears all neighbours once an interval.
 
 Every packet counts. A KEEPALIVE goes only to a neighbour that was sent nothing else in the interval, so it costs
-nothing while traffic flows. A neighbour that was silent for the detection time is lost, and the job ends. All devices
-do this in both directions, also while no operation is under way.
-Record 0032 (docs/decisions) says why all watch each other.
+nothing while traffic flows. A neighbour silent for the detection time is lost, and the job ends. All devices do this in
+both directions, also between operations. Record 0032: why all watch each other.
 """
 
 from fanin_nic.engine.jobs.leave import progress_leave
@@ -30,13 +28,12 @@ MAX_NEIGHBOURS = MAX_CHILDREN + 3  # also the device above, the next node and a 
 
 @internal
 def arm_timer(e, time):
-    """Make sure that `tick` is called at `time`."""
     e.next_deadline = min(e.next_deadline, time)
 
 
 @internal
 def is_keepalive_due(e, said):
-    """Whether a neighbour has been sent nothing for a keep-alive interval. Arms the timer for the next look."""
+    """Whether a neighbour was sent nothing for a keep-alive interval. Arms the timer for the next check."""
     if e.now < said + e.keepalive:
         arm_timer(e, said + e.keepalive)
         return False
@@ -46,7 +43,7 @@ def is_keepalive_due(e, said):
 
 @internal
 def send_keepalives(e, job):
-    """KEEPALIVE to all quiet neighbours that this device has not left and that have not left it."""
+    """To all quiet neighbours that this device has not left and that have not left it."""
     if e.action_count and e.action_count + MAX_NEIGHBOURS > e.actions:
         arm_timer(e, e.now)  # go on when there is room again
         return
@@ -63,16 +60,14 @@ def send_keepalives(e, job):
 
 @internal
 def send_keepalives_forming(e, job):
-    """KEEPALIVE to the previous node while the CONFIG_ACK is on its way round a large ring: that node may run already
-    and listen."""
+    """To the previous node while the CONFIG_ACK travels round a large ring: that node may run already and listen."""
     if job.route == RING and is_keepalive_due(e, job.said_previous):
         header_at(e, packet(e, job, KEEPALIVE, job.previous_address)).source = job.node_index
 
 
 @internal
 def send_keepalives_ring(e, job):
-    """KEEPALIVE to the neighbours in a ring. The previous node listens until it leaves, also to a node that has
-    left."""
+    """To the neighbours in a ring. The previous node listens until it leaves, also to a node that has left."""
     if job.next_leave == NOT_YET and is_keepalive_due(e, job.said_next):
         header_at(e, packet(e, job, KEEPALIVE, job.next_address)).source = job.node_index
     if job.node_mask & ~job.node_left and is_keepalive_due(e, job.said_previous):
@@ -81,7 +76,6 @@ def send_keepalives_ring(e, job):
 
 @internal
 def send_keepalives_below(e, job):
-    """KEEPALIVE to the devices below."""
     job.said_below = e.now
     below = present_below(job)
     while below:
@@ -92,13 +86,13 @@ def send_keepalives_below(e, job):
 
 @internal
 def present_below(job):
-    """Bitmap of the devices below that have joined and not left."""
+    """Devices below that have joined and not left."""
     return job.node_joined & ~job.node_left
 
 
 @internal
 def is_silent(e, heard):
-    """Whether a neighbour was silent for the detection time. If not, arms the timer for the next look."""
+    """Whether a neighbour was silent for the detection time. If not, arms the timer for the next check."""
     if e.now > heard + e.detection:
         return True
     arm_timer(e, heard + e.detection + ONE)
@@ -136,7 +130,7 @@ def check_below(e, job):
 
 @internal
 def abort_lost_above(e, job, is_next):
-    """The next node of a ring, or the device above, is lost: end the job. All members behind it are lost with it."""
+    """The next node of a ring, or the device above, is lost, and all members behind it."""
     if is_next:
         abort_lost(e, job, scope_below(job), next_node(job), job.next_address)
     else:
@@ -145,7 +139,7 @@ def abort_lost_above(e, job, is_next):
 
 @internal
 def discount_stall(e, missed):
-    """This device stood still for `missed` ns and heard nothing: count no neighbour as silent for that time."""
+    """This device stood still for `missed` ns and heard nothing: no neighbour counts as silent for that time."""
     for index in range(e.jobs):
         job = job_at(e, index)
         if job.state == FREE:

@@ -1,5 +1,4 @@
-"""The timers of all jobs: probes, repetitions of CONFIG and LEAVE, deadlines of requests, ageing. Keep-alives: see
-`keepalive`."""
+"""The timers of all jobs: probes, repetitions of CONFIG and LEAVE, deadlines of requests, ageing, keep-alives."""
 
 from fanin_nic.engine.jobs.config_leave_tx import forwards_config, is_leaving, send_config, send_leaves
 from fanin_nic.engine.jobs.leave import progress_leave
@@ -43,7 +42,7 @@ ACTIVE, LEAVING = int(JobState.ACTIVE), int(JobState.LEAVING)
 ACKNOWLEDGED = int(Leave.ACKNOWLEDGED)
 TIMEOUT = int(Status.TIMEOUT)
 JOBS_AGED = int(Counter.JOBS_AGED)
-MIN_LEAVES = 5  # that are sent, however short the detection time
+MIN_LEAVES = 5  # sent, however short the detection time
 
 
 @internal
@@ -58,7 +57,6 @@ def tick(e):
 
 @internal
 def tick_job(e, job):
-    """The timers of one job."""
     if is_leaving(job):
         tick_leave(e, job)
     elif job.state == CONFIGURING:
@@ -92,7 +90,7 @@ def tick_leave(e, job):
 
 @internal
 def tick_config(e, job):
-    """Repeat CONFIG as long as a neighbour answers, and the path carries long packets."""
+    """Repeat CONFIG as long as a neighbour answers and the path carries long packets."""
     if e.now - (job.heard_next if forwards_config(job) else job.heard) > e.detection:
         abort_lost_above(e, job, forwards_config(job))
     elif loses_long_packets(e, job):
@@ -105,7 +103,7 @@ def tick_config(e, job):
 
 @internal
 def tick_active(e, job):
-    """The timers of a running job on a NIC."""
+    """Of a running job on a NIC."""
     probe_due(e, job)
     check_deadlines(e, job)
 
@@ -137,7 +135,7 @@ def probe_due(e, job):
 
 @internal
 def probe(e, job, slot, reach):
-    """PROBE for a position. In a ring one answer covers many positions, so those before `reach` are not probed. Returns
+    """PROBE for a position. In a ring one answer covers many positions, so those before `reach` are skipped; returns
     the new reach."""
     if not slot.unacked:
         probe_above(e, job, slot)
@@ -150,7 +148,7 @@ def probe(e, job, slot, reach):
 
 @internal
 def check_deadlines(e, job):
-    """End the job if the deadline of a request has passed: its stream could not be kept in step."""
+    """End the job if the deadline of a request has passed, as its stream can not stay in step."""
     for rank in range(MAX_CHILDREN):
         if not job.queue[rank]:
             continue
@@ -167,14 +165,14 @@ def check_deadlines(e, job):
 
 @internal
 def time_out(e, job):
-    """TIMEOUT, naming the missing members of the first position that is not done."""
+    """Names the missing members of the first position that is not done."""
     scope, missing = missing_for_position(e, job, job.base)
     abort(e, job, TIMEOUT, scope, missing)
 
 
 @internal
 def tick_ageing(e, job):
-    """Free a job that no neighbour has spoken of for the ageing time."""
+    """Free a job that no neighbour has mentioned for the ageing time."""
     latest = last_heard(e, job)
     if e.now - latest > e.ageing:
         count(e, JOBS_AGED)
@@ -185,7 +183,7 @@ def tick_ageing(e, job):
 
 @internal
 def last_heard(e, job):
-    """Time in ns at which any device below (in a ring: a neighbour) was last heard."""
+    """Time in ns of the last packet of any device below; in a ring, of a neighbour."""
     latest = max(job.heard, max(job.heard_next, job.heard_previous))
     below = job.node_joined
     while below and e.is_switch:

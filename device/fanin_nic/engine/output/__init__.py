@@ -1,1 +1,1 @@
-"""What the engine asks its driver to do: packets and completions, appended to the table of actions."""
+"""The engine's output: packets and completions, appended to the table of actions."""

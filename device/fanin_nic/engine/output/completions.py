@@ -1,4 +1,4 @@
-"""Completions and notices: each signalled request ends with exactly one completion, in order within a queue."""
+"""Completions and notices: each signalled request gets exactly one completion, in order within a queue."""
 
 from numba import int64, uint64
 
@@ -29,7 +29,7 @@ MAX_RETIRED = 16
 
 @internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def complete_request(e, queue_index, request, status, missing_kind, missing):
-    """Append the completion of a request. A request that is not signalled has none unless it failed."""
+    """A request that is not signalled has a completion only if it failed."""
     if status == 0 and not request.signaled:
         return
     queue = queue_at(e, queue_index)
@@ -53,8 +53,7 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
 
 @internal
 def retire(e, queue_index):
-    """Complete the oldest requests of a queue as long as they are done, a few in one call; the next `serve` goes on.
-    Returns how many."""
+    """Complete the oldest requests of a queue that are done, a few in one call; returns how many. `serve` goes on."""
     queue = queue_at(e, queue_index)
     for retired in range(MAX_RETIRED):
         if queue.head == queue.tail:
@@ -71,7 +70,7 @@ def retire(e, queue_index):
 
 @internal
 def flush(e, queue_index, status, missing_kind, missing, budget):
-    """Complete up to `budget` requests of a queue with a status. Returns whether none is left."""
+    """Complete up to `budget` requests of a queue with a status; returns whether none is left."""
     queue = queue_at(e, queue_index)
     for _ in range(budget):
         if queue.head == queue.tail:
@@ -88,8 +87,7 @@ def flush(e, queue_index, status, missing_kind, missing, budget):
 
 @internal
 def notice_slots(job, status):
-    """The field for slots of a notice: the leased slots, the slots that would fit, the version of a peer, or the device
-    that is lost."""
+    """`byte_length` of a notice: the leased slots, those that would fit, a peer's version, or the lost device."""
     if status == 0:
         return job.slots
     if status in NAMING_A_DEVICE:
@@ -99,7 +97,7 @@ def notice_slots(job, status):
 
 @internal_for(ENGINE, int64, int64, int64, int64, uint64)
 def notice(e, queue_index, message_type, status, missing_kind, missing):
-    """Answer the control request (JOIN, LEAVE) that a queue waits for."""
+    """Answer the JOIN or LEAVE that a queue waits for."""
     queue = queue_at(e, queue_index)
     action = action_at(e, append(e, NOTICE))
     action.queue = queue_index

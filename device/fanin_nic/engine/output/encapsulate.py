@@ -25,13 +25,12 @@ CONTRIBUTION, RESULT = int(Opcode.CONTRIBUTION), int(Opcode.RESULT)
 RING = int(Route.RING)
 HEARS_GROUP = int(Flag.HEARS_GROUP)
 TAKEN = int(Ahead.TAKEN)
-SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE | EARLY  # that are set for each packet
+SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE | EARLY  # set anew for each packet
 
 
 @internal
 def note_sent(e, job, destination):
-    """Note that a neighbour is sent a packet: no KEEPALIVE is due to it for an interval. (In a ring of two both are
-    one.)"""
+    """A packet to a neighbour defers its KEEPALIVE by an interval. (In a ring of two both neighbours are one.)"""
     if destination == job.parent_address:
         job.said_above = e.now
     if destination == job.next_address:
@@ -42,7 +41,7 @@ def note_sent(e, job, destination):
 
 @internal_for(ENGINE, JOB, int64, int64, returns=int64)
 def packet(e, job, opcode, destination):
-    """Number of a new SEND of a header-only packet of a job. The caller fills in the fields of its opcode."""
+    """Number of a new SEND of a header-only packet of a job; the caller fills in the fields of its opcode."""
     index = append(e, SEND)
     action_at(e, index).destination = destination
     header = header_at(e, index)
@@ -73,7 +72,6 @@ def full_body_at(e, job, row):
 
 @internal
 def attach_payload(e, index, address, length):
-    """Give a SEND its payload."""
     action = action_at(e, index)
     action.payload = address
     action.length = length
@@ -99,7 +97,7 @@ def slot_packet(e, job, slot, opcode, destination):
 
 @internal
 def attach_slot_payload(e, job, slot, index):
-    """Attach the data of a slot to a packet, unless the position is poisoned or has no data."""
+    """Unless the position is poisoned or has no data."""
     if slot.flags & HAS_DATA and slot.status == 0:
         header_at(e, index).flags |= HAS_DATA | (slot.flags & WIDE)
         attach_payload(e, index, data_address(e, job, slot), payload_bytes(e, slot))
@@ -132,14 +130,14 @@ def send_contribution(e, job, slot):
 
 @internal
 def wants_data(job, slot):
-    """Whether the result is wanted here or below and is not here yet."""
+    """Whether the result is wanted here or below and has not come."""
     return (slot.wants != ZERO or slot.flags & WANTS_RESULT) and not is_one_with_data(slot)
 
 
 @internal
 def send_result(e, job, slot, destination, source, node_bitmap, wanted):
     """Send the result of a slot to one device, with data if a device that it reaches (`wanted`) wants them, else as a
-    header that acknowledges. Returns the number of the SEND."""
+    header; returns the number of the SEND."""
     index = slot_packet(e, job, slot, RESULT, destination)
     header = header_at(e, index)
     header.source = source
@@ -165,7 +163,7 @@ def copy_result(e, job, first, destination, source, node_bitmap):
 
 @internal
 def reply(e, job, header, opcode, destination):
-    """Number of a new header-only answer to a packet about a position: same position, seg, source and token."""
+    """Number of a new header-only answer to a packet about a position, with its position, seg, source and token."""
     index = packet(e, job, opcode, destination)
     answer = header_at(e, index)
     answer.position = header.position

@@ -1,12 +1,10 @@
-"""Results by multicast: one packet to the group of the device instead of one to each child.
+"""Results by multicast: one packet to the group of the device in place of one to each child.
 
-The device sends invitations: a KEEPALIVE to its group when a job begins, then one each keep-alive interval. A child
-that has received one sets HEARS_GROUP in each CONTRIBUTION from then on (`multicast_membership`). A position whose
-contributions all have the flag gets one RESULT, to the group. If the network does not carry the group to a child, the
-invitations do not reach it either. Results then go to each child by itself, as all repairs do.
-
-Every device that listens receives what is sent to the group, also one outside of the job. So a result goes to the group
-only if most listeners want it.
+The device sends invitations: a KEEPALIVE to its group when a job begins, and each keep-alive interval. A child that
+gets one sets HEARS_GROUP in its CONTRIBUTIONs from then on (`multicast_membership`). A position whose contributions all
+have the flag gets one RESULT, to the group. If the network does not carry the group to a child, it gets no invitation
+either, and each child gets its own results, as in all repairs. All devices that listen receive the group's packets,
+also outside the job, so a result goes there only if most listeners want it.
 """
 
 from fanin_nic.engine.output.encapsulate import packet
@@ -26,7 +24,7 @@ SENT = int(Ahead.SENT)
 
 @internal
 def invite(e, job):
-    """Send an invitation: a KEEPALIVE to the group."""
+    """A KEEPALIVE to the group."""
     job.invited_at = e.now
     header = header_at(e, packet(e, job, KEEPALIVE, e.group))
     header.source = lowest_bit(job.node_mask)
@@ -35,7 +33,7 @@ def invite(e, job):
 
 @internal
 def may_invite(e, job):
-    """Whether the group could serve the job: it has at least two children, and they are most of the listeners."""
+    """Whether the group could serve the job: it has at least two children, who are most of the listeners."""
     if e.group == 0 or job.route == RING or job.node_mask & (job.node_mask - ONE) == ZERO:
         return False
     return is_majority(e, count_bits(job.node_mask))
@@ -43,14 +41,13 @@ def may_invite(e, job):
 
 @internal
 def is_majority(e, listeners):
-    """Whether `listeners` are more than half of the devices that listen to the group."""
+    """Whether `listeners` are more than half of the group."""
     return U64(2) * listeners > U64(e.group_size)
 
 
 @internal
 def goes_to_group(e, job, slot):
-    """Whether one RESULT to the group serves all children: each receives the group, and most want the data, if there
-    are any in it."""
+    """Whether one RESULT to the group serves all children: each receives the group, and most want the data, if any."""
     if not may_invite(e, job) or slot.group_members != job.node_mask:
         return False
     if slot.wants == ZERO or slot.status != 0 or not slot.flags & HAS_DATA or slot.ahead & SENT:
@@ -61,7 +58,7 @@ def goes_to_group(e, job, slot):
 
 @internal
 def note_group(job, slot, flags, bit):
-    """Note whether a contribution, with the flags `flags`, says that its child hears the group."""
+    """Note whether the flags of a contribution say that its child hears the group."""
     if flags & HEARS_GROUP:
         slot.group_members |= bit_of(bit)
         job.hears_group |= bit_of(bit)
@@ -71,7 +68,7 @@ def note_group(job, slot, flags, bit):
 
 @internal
 def serves_by_group(e, job, children):
-    """Whether one packet to the group is better than one to each of the children of a bitmap, and reaches them."""
+    """Whether one packet to the group reaches all children of a bitmap, and is better than one to each."""
     if not may_invite(e, job) or children & ~job.hears_group != ZERO or children & (children - ONE) == ZERO:
         return False
     return is_majority(e, count_bits(children))

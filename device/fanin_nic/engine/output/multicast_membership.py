@@ -1,10 +1,9 @@
 """Membership of a child in the multicast group of the device above (the other side: `multicast`).
 
-A child joins with the first invitation and stays a member as long as invitations follow. A single lost packet does not
-matter. If several RESULTs in a row prove lost, and none has come by the group meanwhile, the child leaves the group
-until another invitation has come. Each time this happens doubles the number of invitations that it ignores first, and
-each invitation without such a loss reduces it again.
-Record 0025 (docs/decisions) says why a switch learns this from its children.
+A child joins with the first invitation and stays while more follow; a single loss does not matter. If several RESULTs
+in a row prove lost, and none came by the group meanwhile, it leaves until another invitation comes. Each such time
+doubles the number of invitations that it ignores first; each invitation without such a loss reduces it. Record 0025:
+why a switch learns this from its children.
 """
 
 from fanin_nic.engine.records.accessors import ZERO, bit_of
@@ -12,7 +11,7 @@ from fanin_nic.native.compiled import internal
 
 MAX_CONSECUTIVE_LOSSES = 4  # prove that the group does not reach this device
 MAX_FAILURES = 6  # that count: 63 invitations are ignored
-MISSED_INVITATIONS = 3  # in a row, after which the group counts as gone
+MISSED_INVITATIONS = 3  # in a row, after which the group is gone
 
 
 @internal
@@ -40,14 +39,14 @@ def on_invitation(e, job, header):
 
 @internal
 def note_result_path(job, header):
-    """Note whether a RESULT that was not probed for has come by the group."""
+    """Note whether a RESULT that was not probed for came by the group."""
     job.last_result_by_group = 1 if header.node_bitmap & ~bit_of(job.parent_bit) != ZERO else 0
     job.consecutive_losses = 0
 
 
 @internal
 def note_group_loss(job):
-    """Note that a RESULT has proved lost; leave the group after several in a row."""
+    """A RESULT has proved lost; leave the group after several in a row."""
     if not job.group_member or not job.last_result_by_group:
         return
     job.consecutive_losses += 1

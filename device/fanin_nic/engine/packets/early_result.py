@@ -1,4 +1,4 @@
-"""Data that come ahead of their result from the device above (SPEC.md, 7.5)."""
+"""Data from the device above that come ahead of their result (SPEC.md, 7.5)."""
 
 from fanin_nic.engine.records.accessors import U64, ZERO, count, distance, payload_of, slot_at, slot_index
 from fanin_nic.engine.records.function_table import proceed
@@ -19,7 +19,7 @@ DROP_SLOT, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED
 OPEN, FINAL, DONE = slot_rule.OPEN, slot_rule.FINAL, slot_rule.DONE
 ACTIVE, RING = int(JobState.ACTIVE), int(Route.RING)
 TAKEN = int(Ahead.TAKEN)
-NO_QUEUE = -1  # of this device has brought the data
+NO_QUEUE = -1  # no queue of this device has brought the data
 
 
 @internal
@@ -40,7 +40,7 @@ def on_early_result(e, job, header, payload):
         count(e, DROP_DUPLICATE)
     elif matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
         take(e, job, slot, header, payload)
-    else:  # the device above ends the job when the contribution of this one has come
+    else:  # the device above ends the job when this device's contribution comes
         count(e, DROP_UNEXPECTED)
 
 
@@ -54,8 +54,8 @@ def is_whole_message(header):
 
 @internal
 def is_in_reach(e, job, slot, position):
-    """Whether nobody needs what the slot of a position holds. At a NIC: the position that it served lies before the
-    base of the job. (The base of a switch does not move; it has no ranks to which it writes.)"""
+    """Whether the content of a position's slot is no longer needed. At a NIC: its position lies before the base of the
+    job. (The base of a switch does not move; it has no ranks to write to.)"""
     if job.rank_mask != ZERO:
         return distance(position, job.base) < job.slots
     return slot.position == position or slot.state == DONE or is_held_below(e, job, slot.position)
@@ -64,7 +64,7 @@ def is_in_reach(e, job, slot, position):
 @internal
 def is_held_below(e, job, position):
     """Whether all devices below hold the result of a position: they have contributed to the one a window later. (This
-    device may have contributed to that one before them.)"""
+    device may have contributed to that one first.)"""
     later = (U64(position) + U64(job.window)) & U64(0xFFFFFFFF)
     slot = slot_at(e, slot_index(job, later))
     ahead = distance(slot.position, later)
@@ -73,7 +73,7 @@ def is_held_below(e, job, position):
 
 @internal
 def claim_for_data(e, job, slot, header):
-    """Claim a slot for data that come before any contribution."""
+    """For data that come before any contribution."""
     claim_for_node(e, job, slot, header.position, header.sid)
     if job.route != RING:
         slot.node_missing = job.node_mask
@@ -82,8 +82,8 @@ def claim_for_data(e, job, slot, header):
 
 @internal
 def take(e, job, slot, header, payload):
-    """Store the data, and give them to the ranks here and to the devices below. If the result was here before them,
-    the position is complete."""
+    """Store the data, and give them to the ranks here and the devices below. If the result came first, the position is
+    complete."""
     copy(payload_of(e, job, slot.position), payload, U64(header.length))
     slot.length = header.length
     slot.flags |= HAS_DATA | EARLY

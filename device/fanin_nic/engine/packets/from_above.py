@@ -24,7 +24,6 @@ WAIT_SIZE = WAIT_BODY.size
 
 @internal
 def dispatch_parent(e, job, header, payload):
-    """Handle a packet of the device above."""
     job.heard = e.now
     if header.opcode == CONFIG_ACK:
         membership.on_config_ack(e, job, header, payload, header.length)
@@ -37,12 +36,12 @@ def dispatch_parent(e, job, header, payload):
     elif is_acceptable(e, job, header):
         dispatch_position(e, job, header, payload)
         if job.rank_left | job.node_left != ZERO:
-            leave.progress_leave(e, job)  # the LEAVE of this device may only have waited for this RESULT
+            leave.progress_leave(e, job)  # this device's LEAVE may only have waited for this RESULT
 
 
 @internal
 def dispatch_position(e, job, header, payload):
-    """Handle a packet of the device above about a position of a running job."""
+    """About a position of a running job."""
     if header.opcode == RESULT and header.node_bitmap & bit_of(job.parent_bit) == ZERO:
         count(e, DROP_NOT_ADDRESSED)
     elif header.opcode == RESULT and contributor_class(header.flags) > CLASS_ALL:
@@ -61,7 +60,6 @@ def dispatch_position(e, job, header, payload):
 
 @internal
 def dispatch_next(e, job, header, payload):
-    """Handle a packet of the next node of a ring."""
     note_ring_neighbour(e, job, job.next_address)
     if header.opcode == CONFIG_ACK:
         membership.on_config_ack(e, job, header, payload, header.length)
@@ -73,4 +71,4 @@ def dispatch_next(e, job, header, payload):
         on_remote_restart(e, job, scope_below(job), next_node(job), job.next_address)
     elif is_acceptable(e, job, header):
         ring.on_ack(e, job, header)
-        leave.progress_leave(e, job)  # the LEAVE of this node may only have waited for this ACK
+        leave.progress_leave(e, job)  # this node's LEAVE may only have waited for this ACK

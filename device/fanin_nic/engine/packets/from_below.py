@@ -19,7 +19,6 @@ DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
 
 @internal
 def dispatch_below(e, job, header, payload, source):
-    """Handle a packet of a device below, or of the previous node of a ring."""
     if header.opcode == LEAVE:
         leave.on_leave(e, job, header, source)
     elif header.opcode == ABORT:
@@ -49,7 +48,7 @@ def dispatch_below(e, job, header, payload, source):
 
 @internal
 def dispatch_previous(e, job, header, payload):
-    """Handle a packet of the previous node about a position of a running job."""
+    """About a position of a running job."""
     if header.opcode == CONTRIBUTION:
         ring.on_contribution(e, job, header, payload)
     elif header.opcode == RESULT:

@@ -1,12 +1,9 @@
-"""Header prediction: a contribution that matches the previous one of its child takes a short path. Most contributions
-do.
+"""Header prediction: a contribution that matches the previous one of its child takes a short path, as most do.
 
-The record of a child keeps the headers of its last contribution. If the headers of the next one are equal except for
-the fields that change from segment to segment, the findings about the last one hold for it: its sender, its validity,
-and the kernel that computes it. What is left is the slot rule and the arithmetic. Any other packet, and any slot in an
-unusual state, takes the path of all packets (`parse`). (Van Jacobson's header prediction of TCP, RFC 1323, does the
-same.)
-Record 0026 (docs/decisions): what it gains, and where the rest of the time goes.
+A child's record keeps the headers of its last contribution. If the next headers are equal except for the fields that
+change from segment to segment, the findings about sender, validity and kernel still hold; the slot rule and the
+arithmetic are left. All other packets, and slots in unusual states, take the path of `parse`. (As Van Jacobson's header
+prediction in TCP, RFC 1323.) Record 0026: what it gains, and where the rest of the time goes.
 """
 
 from fanin_nic.engine.output.multicast import note_group
@@ -68,8 +65,7 @@ LENGTH, CONTRIBUTIONS = _place("length"), _place("contributions")
 
 @internal
 def store_prediction(e, job, slot, header, payload):
-    """Store the headers of a contribution that was taken into a slot as the prediction for its child. They lie right
-    before `payload`."""
+    """Store the headers of a contribution, which lie right before `payload`, as the prediction for its child."""
     if header.flags & COMPARED_FLAGS != PREDICTED_FLAGS or header.status:
         return
     if is_computed_wide(e, slot.op, slot.dtype):
@@ -84,7 +80,7 @@ def store_prediction(e, job, slot, header, payload):
 
 @internal
 def take_predicted(e, address, length, source):
-    """Take a packet (arguments as of `parse.on_packet`) if it matches the prediction. False: nothing has been done."""
+    """Take a packet (arguments as of `parse.on_packet`) if it matches the prediction. False: nothing was done."""
     job = job_at(e, e.last_job)
     bit = U64(load_u8(address + SOURCE)) & U64(MAX_CHILDREN - 1)
     child = child_at(e, child_index(job, bit))
@@ -115,7 +111,6 @@ def take_predicted(e, address, length, source):
 
 @internal
 def fold_predicted(e, job, slot, child, data):
-    """Fold the data into the sum. The first are copied."""
     target = payload_of(e, job, slot.position)
     if slot.folded:
         call_kernel(child.predicted_kernel, target, data, child.predicted_elements)
@@ -126,7 +121,7 @@ def fold_predicted(e, job, slot, child, data):
 
 @internal
 def claim_predicted(e, job, slot, address, position):
-    """Claim the slot for the first contribution to a position."""
+    """For the first contribution to a position."""
     op, dtype, flags = load_u8(address + OP), load_u8(address + DTYPE), load_u8(address + FLAGS)
     slot_rule.claim(e, job, slot, position)
     slot.node_missing = job.node_mask
@@ -137,7 +132,7 @@ def claim_predicted(e, job, slot, address, position):
 
 @internal
 def continues_slot(slot, address, bit):
-    """Whether a contribution matches the control information in its slot, and is the first of its child."""
+    """Whether a contribution matches its slot's control information, and is the first of its child."""
     return (
         slot.node_missing & bit_of(bit) != ZERO
         and slot.flags & COMPARED_FLAGS == PREDICTED_FLAGS
@@ -151,7 +146,7 @@ def continues_slot(slot, address, bit):
 
 @internal
 def add_contributor(e, job, slot, address, bit):
-    """The data are in the sum, or kept for it: clear the bit of their child, and go on if none is missing."""
+    """The data are in the sum, or kept for it: clear the child's bit, and go on if none is missing."""
     flags = load_u8(address + FLAGS)
     slot.contributions += U64(load_be32(address + CONTRIBUTIONS))
     if flags & WANTS_RESULT:

@@ -1,4 +1,4 @@
-"""Parsing of an arriving packet: headers, job, sender, and the handler for its opcode (steps S3 and S403)."""
+"""Parsing of a packet: headers, job, sender, and the handler of its opcode (steps S3 and S403)."""
 
 from fanin_nic.engine.jobs import leave, membership
 from fanin_nic.engine.jobs.abort import abort_above, send_abort
@@ -32,8 +32,7 @@ NAK_INTERVAL = U64(1_000_000)  # ns
 
 @internal
 def on_packet(e, address, length, source):
-    """Event: a packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4
-    address of the sender."""
+    """Event: a packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4."""
     if length >= TRANSPORT_SIZE and header_prediction.take_predicted(e, address, length, source):
         return
     if length < 12:
@@ -55,14 +54,14 @@ def on_packet(e, address, length, source):
             count(e, DROP_UNKNOWN_OPCODE)
         else:
             count(e, RX_FIRST + (header.opcode & 15))
-            if header.status > LAST_STATUS:  # perhaps of a later version: ranks get a status that they know
+            if header.status > LAST_STATUS:  # perhaps of a later version: ranks get a known one
                 header.status = STATUS_ABORTED
             dispatch(e, header, U64(address) + U64(TRANSPORT_SIZE), source)
 
 
 @internal
 def count_ordinary(e):
-    """Count a packet of ordinary RDMA traffic (step S5). This device has no queue pairs for it."""
+    """A packet of ordinary RDMA traffic (step S5). This device has no queue pairs for it."""
     count(e, ORDINARY_PACKETS)
 
 
@@ -90,8 +89,7 @@ def dispatch(e, header, payload, source):
 
 @internal
 def on_unknown_job(e, found, header, source):
-    """A packet of a job, or of an incarnation of it, that is not known here. LEAVE is acknowledged: the job has been
-    left."""
+    """A packet of a job or incarnation unknown here. LEAVE is acknowledged: the job has been left."""
     spare = job_at(e, e.jobs)
     spare.jid = header.jid
     spare.key = header.key
@@ -107,7 +105,7 @@ def on_unknown_job(e, found, header, source):
 
 @internal
 def send_nak(e, job, header, source):
-    """NAK to the sender of a packet of a job that this device takes no part in."""
+    """To the sender of a packet of a job that this device takes no part in."""
     count(e, DROP_UNKNOWN_JOB)
     if may_be_nacked(header.opcode) and not is_invitation(header) and e.now >= e.next_nak:
         e.next_nak = e.now + NAK_INTERVAL
@@ -118,14 +116,13 @@ def send_nak(e, job, header, source):
 
 @internal
 def may_be_nacked(opcode):
-    """Whether a NAK may answer an opcode. Only packets that a running job sends unasked are answered, never an
-    answer."""
+    """Only packets that a running job sends unasked are answered, never an answer."""
     return opcode in (CONTRIBUTION, PROBE, QUERY, KEEPALIVE)
 
 
 @internal
 def is_invitation(header):
-    """Whether a KEEPALIVE is an invitation. It went to a multicast group, so also to devices outside of its job."""
+    """Whether a KEEPALIVE went to a multicast group, so also to devices outside of its job."""
     return header.opcode == KEEPALIVE and header.node_bitmap != ZERO
 
 
@@ -136,7 +133,7 @@ def on_ended_job(e, job, header, source):
         leave.on_leave(e, job, header, source)
     elif header.opcode == LEAVE_ACK and source in (job.parent_address, job.next_address):
         leave.on_leave_ack(e, job, source)
-    elif is_remote_tombstone(job):  # the place of the sender in the job is not known here
+    elif is_remote_tombstone(job):  # the sender's place in the job is not known here
         send_nak(e, job, header, source)
     elif may_be_nacked(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
         if job.has_parent and source == job.parent_address:

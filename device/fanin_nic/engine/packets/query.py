@@ -1,4 +1,4 @@
-"""QUERY of a device below, which asks for the state of the job (SPEC.md, 10.8)."""
+"""QUERY of a device below for the state of the job (SPEC.md, 10.8)."""
 
 from fanin_nic.engine.jobs.membership import PENDING, set_missing
 from fanin_nic.engine.output.encapsulate import packet
@@ -13,7 +13,6 @@ ACTIVE = int(JobState.ACTIVE)
 
 @internal
 def on_query(e, job, header, source):
-    """Event: QUERY. STATUS answers it, and nothing changes."""
     answer = header_at(e, packet(e, job, STATUS, source))
     answer.source = header.source
     answer.token = header.token

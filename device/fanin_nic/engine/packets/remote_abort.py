@@ -1,4 +1,4 @@
-"""Abort by another device: it reports that a job has ended, or that it does not know the job."""
+"""Abort by another device: it reports that a job has ended, or does not know the job."""
 
 from fanin_nic.engine.jobs.lost_device import abort_lost, abort_naming, lost_device_in
 from fanin_nic.engine.records.accessors import U64, count
@@ -12,9 +12,8 @@ DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
 
 @internal
 def on_remote_abort(e, job, header, scope):
-    """End the job for the reason that another device reports, naming the missing members as exactly as this device
-    can."""
-    job.offered_slots = 0  # the slots that the sender could lease are not known
+    """End the job for a reason from another device, naming the missing members as exactly as possible here."""
+    job.offered_slots = 0  # the sender's free slots are not known
     scope, missing = narrow_missing(e, job, header.status, scope, U64(header.node_bitmap))
     abort_naming(e, job, header.status, scope, missing, lost_device_in(header))
 

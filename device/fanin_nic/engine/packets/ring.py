@@ -1,7 +1,5 @@
-"""Data packets of a ring: partials and results from the previous node, acknowledgements from the next.
-
-Record 0017 (docs/decisions): where rings are, and why a PROBE is always answered by ACK here.
-"""
+"""Data packets of a ring: partials and results from the previous node, acknowledgements from the next. Record 0017:
+where rings are, and why ACK answers every PROBE."""
 
 from numba import int64
 
@@ -53,7 +51,7 @@ ACK_POSITIONS = 64
 
 @internal
 def on_contribution(e, job, header, payload):
-    """Event: a partial from the previous node. It is stored, or refused by not acknowledging it."""
+    """Event: a partial from the previous node, stored, or refused without acknowledgement."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.VIOLATION:
@@ -77,7 +75,7 @@ def on_contribution(e, job, header, payload):
 
 @internal
 def accept(e, job, slot, header, payload):
-    """Take the partial of all nodes before this one."""
+    """The partial of all nodes before this one."""
     if take_packet(e, job, slot, header, payload, count_bits(job.rank_mask)):
         slot.nodes = header.node_bitmap
         slot.wants |= U64(header.rank_bitmap)
@@ -88,7 +86,7 @@ def accept(e, job, slot, header, payload):
 
 @internal
 def on_result(e, job, header, payload):
-    """Event: a result from the previous node. It is stored, given to the ranks and passed on."""
+    """Event: a result from the previous node, stored, given to the ranks and passed on."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.STALE or (verdict == slot_rule.CURRENT and (slot.state == FINAL or slot.state == DONE)):
@@ -103,7 +101,7 @@ def on_result(e, job, header, payload):
         return
     note_arrival(job, header.position)
     slot.unacked &= ~SENT_CONTRIBUTION  # this result contains the share of the next node, which had our partial
-    slot.first_asked = ZERO  # what is asked for from now on is the result
+    slot.first_asked = ZERO  # from now on the result is asked for
     note_result(slot, header)
     slot.wants = U64(header.rank_bitmap)
     if header.flags & HAS_DATA:
@@ -115,8 +113,8 @@ def on_result(e, job, header, payload):
 
 @internal
 def note_arrival(job, position):
-    """Note that a position is to be acknowledged at the end of the batch. The previous node can be behind by at most
-    the length of the lease, and ahead by less than twice that."""
+    """Acknowledge a position at the end of the batch. The previous node is behind by at most the length of the lease,
+    and ahead by less than twice that."""
     ahead = distance(position, job.base)
     if ahead < -int64(job.slots) or ahead >= 2 * int64(job.slots):
         return
@@ -132,7 +130,7 @@ def note_arrival(job, position):
 
 @internal
 def is_stored(job, slot, position, result):
-    """Whether the partial (or the result) of a position is stored here, or was stored before."""
+    """Whether the partial (or the result) of a position is, or was, stored here."""
     ahead = distance(position, slot.position)
     if ahead:
         return ahead < 0
@@ -143,8 +141,7 @@ def is_stored(job, slot, position, result):
 
 @internal
 def send_ack(e, job, base, echoed):
-    """ACK: bitmaps of the partials and of the results that are stored for 64 positions from `base`. They tell the
-    state, not what has changed."""
+    """ACK: bitmaps of the partials and results stored for 64 positions from `base`: the state, not what changed."""
     header = header_at(e, packet(e, job, ACK, job.previous_address))
     header.position = base
     header.seg = U64(base) & (U64(job.slots) - ONE)
@@ -161,7 +158,7 @@ def send_ack(e, job, base, echoed):
 
 @internal
 def acknowledge_batch(e, job):
-    """Event: the end of a batch of received packets. Send the ACKs that are due."""
+    """Event: the end of a batch of received packets. Sends the ACKs that are due."""
     if not job.ack_pending:
         return
     job.ack_pending = 0
@@ -173,7 +170,7 @@ def acknowledge_batch(e, job):
 
 @internal
 def on_probe(e, job, header):
-    """Event: PROBE of the previous node. Its answer is an ACK."""
+    """Event: PROBE of the previous node; an ACK answers it."""
     send_ack(e, job, header.position, header.token)
 
 
@@ -189,7 +186,6 @@ def probe_next(e, job, slot):
 
 @internal
 def on_ack(e, job, header):
-    """Event: ACK of the next node."""
     job.next_has_answered = 1
     measure_rtt(e, job, header.token)
     newest, last = ZERO, U64(header.position)
@@ -202,7 +198,7 @@ def on_ack(e, job, header):
             if slot.sent_at >= newest:
                 newest, last = U64(slot.sent_at), U64(slot.position)
             slot.unacked &= ~acknowledged
-            if slot.unanswered and slot.out_of_order and not header.token:  # the position was only late
+            if slot.unanswered and slot.out_of_order and not header.token:  # only late
                 job.reorder = min(e.reorder, job.reorder * U64(2))
             slot.retries = 0
             slot.unanswered = 0
@@ -228,15 +224,14 @@ def acknowledged_of(header, offset):
 
 @internal
 def finish_if_acknowledged(e, job, slot):
-    """Mark a slot as done if it holds the result and its own sends are acknowledged."""
     if slot.state == FINAL and not slot.unacked:
         slot_rule.occupy(e, job, slot, DONE)
 
 
 @internal
 def mark_earlier_out_of_order(e, job, newest, last):
-    """Mark the unacknowledged positions that were sent before position `last`, which was sent at `newest` and is
-    acknowledged. The map of the ACK need not reach them: the map of a batch that lacks a position begins behind it."""
+    """Mark the unacknowledged positions sent before `last`, which was sent at `newest` and is acknowledged. The map of
+    the ACK need not reach them: that of a batch that lacks a position begins behind it."""
     for offset in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if not slot.unacked or slot.out_of_order:
@@ -247,20 +242,20 @@ def mark_earlier_out_of_order(e, job, newest, last):
 
 @internal
 def resend_missing(e, job, header):
-    """The next node has answered a PROBE: send the probed positions again that are not stored there."""
+    """The next node has answered a PROBE: send again the probed positions that it lacks."""
     asked_at = e.now - probe_age(e, header.token)
     for offset in range(ACK_POSITIONS):
         slot = slot_at(e, slot_index(job, header.position + offset))
         same = slot.position == U64(header.position + offset) & U64(0xFFFFFFFF)
         if same and slot.unacked and slot.unanswered and slot.sent_at <= asked_at:
-            if e.action_count + 2 > e.actions:  # no room: the position is probed again
+            if e.action_count + 2 > e.actions:  # no room: it will be probed again
                 return
             resend(e, job, slot, header.token)
 
 
 @internal
 def resend(e, job, slot, echoed):
-    """Send again what a slot has sent and the answer to the PROBE with the token `echoed` lacks."""
+    """Send again what the answer to the PROBE with the token `echoed` lacks."""
     count(e, RESENT)
     note_proven_loss(e, job, slot, echoed)
     start_timer(e, job, slot)

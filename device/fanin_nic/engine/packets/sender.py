@@ -1,4 +1,4 @@
-"""The sender of a packet: only neighbours are heard, each for the opcodes of its side, and the time is noted."""
+"""The sender of a packet: only neighbours are heard, each for the opcodes of its side; the time is noted."""
 
 from fanin_nic.engine.output.multicast_membership import on_invitation
 from fanin_nic.engine.records.accessors import ZERO, bit_of, child_at, child_index, count
@@ -39,7 +39,7 @@ def is_from_below(e, job, header, source):
         note_ring_neighbour(e, job, source)
         return True
     if job.node_joined & bit_of(header.source) == ZERO:
-        # A member that gives up before its CONFIG has come may say so. That ends the job for all members.
+        # A member that gives up before its CONFIG comes may say so, which ends the job for all members.
         return header.opcode == LEAVE and job.config_mask & bit_of(header.source) != ZERO
     child = child_at(e, child_index(job, header.source))
     if child.address != source:
@@ -50,7 +50,7 @@ def is_from_below(e, job, header, source):
 
 @internal
 def note_ring_neighbour(e, job, source):
-    """Note that a neighbour in the ring was heard. With two nodes one neighbour is both next and previous."""
+    """With two nodes one neighbour is both next and previous."""
     if source == job.next_address:
         job.heard_next = e.now
     if source == job.previous_address:

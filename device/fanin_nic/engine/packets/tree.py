@@ -77,7 +77,6 @@ CROSSING = U64(2)  # a quarter of the first reorder time
 
 @internal
 def on_contribution(e, job, header, payload, source):
-    """Event: CONTRIBUTION from a device below."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.STALE:
@@ -110,8 +109,8 @@ def accept(e, job, slot, header, payload):
 
 @internal
 def answer_repeated(e, job, slot, header, source):
-    """A child sends again, or probes, a position that it has contributed to. It gets the result if there is one. A
-    middle device probes its own parent, once for all children, on behalf of the lowest."""
+    """A child sends again, or probes, a position that it has contributed to: it gets the result, if any. A middle
+    device probes its own parent, once for all children, on behalf of the lowest."""
     if slot.state == FINAL:
         header_at(e, unicast_result(e, job, slot, U64(header.source), U64(slot.wants))).token = header.token
     elif slot.state == LOCAL and lowest_bit(job.node_mask) == U64(header.source):
@@ -130,7 +129,7 @@ def probe_above(e, job, slot):
 
 @internal
 def on_probe(e, job, header, source):
-    """Event: PROBE from a device below. It is always answered, unless it is stale."""
+    """Event: PROBE from a device below, always answered unless it is stale."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.STALE:
@@ -153,7 +152,7 @@ def on_probe(e, job, header, source):
 @internal
 def crosses_result(e, job, slot):
     """Whether the result that a PROBE asks for was sent just now, in a job without loss. A second copy would be payload
-    on suspicion; if the result is lost, the next PROBE fetches it. Data that went ahead have not been sent just now."""
+    on suspicion; the next PROBE fetches a lost one. Data that went ahead were not sent just now."""
     return (
         not slot.ahead & SENT_AHEAD
         and slot.state == FINAL
@@ -164,7 +163,7 @@ def crosses_result(e, job, slot):
 
 @internal
 def send_wait(e, job, slot, header, source):
-    """WAIT: the contribution of the child is here and others are missing. It names the missing child that was silent
+    """WAIT: the child's contribution is here and others are missing. It names the missing child that was silent
     longest, and for how long."""
     index = reply(e, job, header, WAIT, source)
     scope, missing = 0, U64(slot.node_missing)
@@ -185,7 +184,7 @@ def send_wait(e, job, slot, header, source):
 
 @internal
 def silent_for(e, job, bit):
-    """Time in ns since a child was heard, without the time for which this device has stood still."""
+    """Time in ns since a child was heard, less the time for which this device stood still."""
     since = e.now - child_at(e, child_index(job, bit)).heard
     return since - min(since, timer_lag(e))
 
@@ -212,7 +211,7 @@ def awaits_result(slot, position):
 
 @internal
 def on_result(e, job, header, payload):
-    """Event: RESULT from the device above. It is taken only for a position that waits for it."""
+    """Event: RESULT from the device above, taken only for a position that waits for it."""
     slot = slot_at(e, slot_index(job, header.position))
     if not awaits_result(slot, header.position):
         count(e, DROP_UNEXPECTED)
@@ -230,7 +229,7 @@ def on_result(e, job, header, payload):
     elif was_lost or e.is_switch:  # a switch probes only results that a child misses
         note_group_loss(job)
     mark_out_of_order(e, job, slot)
-    job.missing = ZERO  # the missing members of later positions are not known yet
+    job.missing = ZERO  # not known yet for later positions
     note_result(slot, header)
     if slot.state == OPEN:  # its data went up before the headers of all children were here
         slot.upward = ANSWERED
@@ -246,7 +245,7 @@ def on_result(e, job, header, payload):
 
 @internal
 def lacks_data(job, slot, header):
-    """Whether a RESULT is without data that went ahead of it, are wanted here, and have not come."""
+    """Whether a RESULT lacks data that went ahead of it, are wanted here, and have not come."""
     if header.flags & HAS_DATA or header.status or contributor_class(slot.flags) != CLASS_ONE:
         return False
     return wants_data(job, slot)
@@ -254,12 +253,12 @@ def lacks_data(job, slot, header):
 
 @internal
 def ask_for_data(e, job, slot, header):
-    """The data that went ahead of a RESULT have been lost, or are late. A switch, which keeps no time, asks at once."""
+    """The data that went ahead of a RESULT are lost or late. A switch, which keeps no time, asks at once."""
     slot.lacks_data = 1
     note_result(slot, header)
     note_progress(e, job)
-    job.missing = ZERO  # a WAIT of before the result may have named some
-    if header.token:  # the device above says that this one does not want them
+    job.missing = ZERO  # a WAIT from before the result may have named some
+    if header.token:  # the device above knows that this one does not want them
         return
     note_result_path(job, header)
     mark_out_of_order(e, job, slot)

@@ -1,4 +1,4 @@
-"""Validation of packets about positions, whatever their sender."""
+"""Validation of packets about positions, of any sender."""
 
 from fanin_nic.engine.records.accessors import ONE, U64, count
 from fanin_nic.engine.records.tables import Counter, JobState
@@ -12,7 +12,7 @@ DROP_SLOT, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED
 
 @internal
 def is_acceptable(e, job, header):
-    """Whether a packet about a position is valid for its job. Counts why not."""
+    """Whether a packet about a position is valid for its job; counts why not."""
     if job.state != ACTIVE and job.state != LEAVING:
         count(e, DROP_UNEXPECTED)
         return False
@@ -24,14 +24,14 @@ def is_acceptable(e, job, header):
 
 @internal
 def is_in_lease(job, header):
-    """Whether the slot that a packet names is the one that serves its position, and its data fit."""
+    """Whether a packet names the slot that serves its position, and its data fit."""
     return header.seg == U64(header.position) & (U64(job.slots) - ONE) and header.length <= job.chunk
 
 
 @internal
 def is_computable(e, header):
-    """Whether the device can compute with the data of a packet. The data of a ONE position need no computing, and a
-    NONE position has no data."""
+    """Whether the device can compute with a packet's data. Those of a ONE position need no computing; NONE has no
+    data."""
     contributors = contributor_class(header.flags)
     if header.flags & HAS_DATA == 0 or contributors == CLASS_ONE:
         return contributors <= CLASS_ALL

@@ -1,8 +1,7 @@
-"""Packets of another version of the protocol. They are dropped, but the members that form a job are told of the
-mismatch.
+"""Packets of another version of the protocol are dropped, but members that form a job learn of the mismatch.
 
-In every version the BTH and the first 32 bytes of the CETH have the meaning that they have here. A device that receives
-a CONFIG of another version answers with CONFIG_ACK, VERSION_MISMATCH, in its own version.
+In every version the BTH and the first 32 bytes of the CETH mean the same. A device answers a CONFIG of another version
+with CONFIG_ACK, VERSION_MISMATCH, in its own version.
 """
 
 from fanin_nic.engine.jobs.config_leave_tx import forwards_config
@@ -23,7 +22,7 @@ RX_FIRST, DROP_VERSION = int(Counter.RX_FIRST), int(Counter.DROP_VERSION)
 
 @internal
 def on_other_version(e, header, source):
-    """Event: a packet of another version. Only the part of its header that all versions share can be understood."""
+    """Event: a packet of another version, of whose header only the common part can be understood."""
     if header.opcode == CONFIG_ACK and header.status == VERSION_MISMATCH and is_awaited_answer(e, header, source):
         count(e, RX_FIRST + (header.opcode & 15))
         job = job_at(e, find_job(e, header.jid) - 1)

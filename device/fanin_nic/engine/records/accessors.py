@@ -1,7 +1,5 @@
-"""Accessors of the tables for compiled code, and the computation of rows and addresses.
-
-Record 0094 (docs/decisions) says why a record comes from here, never from a return value.
-"""
+"""Accessors of the tables for compiled code, and the addresses of their rows. Record 0094: why a record comes from
+here, never from a return value."""
 
 import numpy as np
 from numba import int32, int64, uint32, uint64
@@ -42,19 +40,18 @@ ZERO = np.uint64(0)
 
 @internal
 def child_index(job, bit):
-    """Row of child `bit` of a job."""
     return U64(job.index) * U64(MAX_CHILDREN) + U64(bit)
 
 
 @internal
 def request_index(e, queue_index, counter):
-    """Row of the request that has the free-running number `counter` in its queue."""
+    """Of the request with the free-running number `counter` in its queue."""
     return U64(queue_index) * U64(e.requests) + (U64(counter) & (U64(e.requests) - ONE))
 
 
 @internal
 def slot_index(job, position):
-    """Row of the slot that serves a position of a job."""
+    """Of the slot that serves a position of a job."""
     return U64(job.slot_base) + (U64(position) & (U64(job.slots) - ONE))
 
 
@@ -66,20 +63,17 @@ def payload_at(e, index):
 
 @internal_for(ENGINE, int64, int64)
 def add(e, counter, number):
-    """Add to a counter."""
     address = address_of(e) + e.counter_offset + U64(counter) * U64(8)
     store_u64(address, load_u64(address) + U64(number))
 
 
 @internal
 def count(e, counter):
-    """Add one to a counter."""
     add(e, counter, 1)
 
 
 @internal
 def bit_of(number):
-    """A bitmap with one bit set."""
     return ONE << U64(number)
 
 
@@ -91,8 +85,8 @@ def distance(a, b):
 
 @internal
 def address_place(request, entry):
-    """Address of entry `entry` of a request's address list: an abi.ADDRESS, read by `address_record`. The first stands
-    in the request, since most requests have one."""
+    """Address of an entry of a request's address list, an abi.ADDRESS. The first is in the request, as most have
+    one."""
     if entry == 0:
         return address_of(request) + _FIRST_ADDRESS
     return address_of(request) + request.list + U64(entry - 1) * _ADDRESS_SIZE
@@ -113,6 +107,6 @@ def payload_of(e, job, position):
 
 @internal
 def buffer_of(e, job, position, number):
-    """Address of one of the payload buffers of the slot that serves a position; buffer 0 is the payload."""
+    """Address of a payload buffer of the slot that serves a position; buffer 0 is the payload."""
     place = (U64(position) & (U64(job.slots) - ONE)) * U64(job.buffers) + U64(number) * U64(job.span)
     return payload_at(e, U64(job.slot_base) + place)

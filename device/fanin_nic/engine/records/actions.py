@@ -1,7 +1,5 @@
-"""The table of actions: what the engine asks its driver to do, in order, with a header record beside each.
-
-The driver performs the actions in order and then clears the table. Addresses in an action are valid until then.
-"""
+"""The table of actions: what the engine asks its driver to do, with a header record beside each action. The driver
+performs them in order, then clears the table; until then addresses in an action are valid."""
 
 import enum
 
@@ -11,18 +9,16 @@ READ_BYTES = 65536  # of one DMA_READ, at most
 
 
 class ActionKind(enum.IntEnum):
-    """Kinds of actions."""
-
     NONE = 0
     SEND = 1  # a packet: the header record of the same index, and the payload
-    DMA_READ = 2  # memory of a client's process to the device; answered by the event `dma_done`
+    DMA_READ = 2  # memory of a client's process to the device; the event `dma_done` answers
     DMA_WRITE = 3  # memory of the device to a client
     COMPLETE = 4  # a completion queue entry
     NOTICE = 5  # the answer to a JOIN or LEAVE of a queue pair
-    REDUCE = 6  # memory of ranks into memory of ranks: followed by its SOURCEs and its TARGETs
+    REDUCE = 6  # memory of ranks into memory of ranks: followed by its SOURCEs and TARGETs
     SOURCE = 7  # memory of a rank that a REDUCE reads
     TARGET = 8  # memory of a rank that a REDUCE writes
-    ARRIVAL = 9  # data for a rank that has not posted its request yet
+    ARRIVAL = 9  # data for a rank that has not posted its request
 
 
 ACTION = np.dtype(

@@ -1,9 +1,8 @@
-"""The functions of the engine that its own code calls by address.
+"""The functions that the engine calls by address.
 
-numba compiles a function together with all functions that it calls, and again for each of their callers. Half of the
-engine can end a job, and every contribution can complete a segment. So these two are compiled once, as C functions
-whose addresses stand in the arena. This module declares them; `engine.function_addresses` compiles them and fills the
-table. They are also the only calls that run upwards through the layers of the engine.
+numba compiles a function together with all its callees, anew for each caller. Half of the engine can end a job, and
+every contribution can complete a segment, so these two are compiled once, as C functions (`engine.function_addresses`).
+They are also the only calls that run upwards through the layers of the engine.
 """
 
 from numba import int64, uint64
@@ -18,18 +17,17 @@ ABORT, PROCEED = 0, 1  # rows of the table
 
 @internal
 def entry_address(e, entry):
-    """Address of the function in row `entry`."""
     return load_u64(address_of(e) + e.entry_offset + U64(entry) * U64(8))
 
 
 @internal_for(ENGINE, JOB, int64, int64, uint64)
 def abort(e, job, status, missing_kind, missing):
-    """End a job with a status, once (`jobs.abort.end_job`). missing: bitmap of the missing members, of the scope
+    """End a job with a status, once (`jobs.abort.end_job`). missing: bitmap of missing members, of scope
     `missing_kind`."""
     call_function(entry_address(e, ABORT), address_of(e), address_of(job), U64(status), U64(missing_kind), missing)
 
 
 @internal_for(ENGINE, JOB, SLOT)
 def proceed(e, job, slot):
-    """Go on with a slot in which a contributor's bit was cleared (`segments.complete.advance_segment`)."""
+    """Go on with a slot after a contributor's bit was cleared (`segments.complete.advance_segment`)."""
     call_function(entry_address(e, PROCEED), address_of(e), address_of(job), address_of(slot), ZERO, ZERO)

@@ -1,7 +1,7 @@
 """The geometry of messages: a message is a run of blocks, and a segment never crosses the end of a block.
 
-Segment k is piece k mod m of block k div m, where a whole block has m segments. The range of blocks that a rank brings,
-or wants, is contiguous in its memory.
+Segment k is piece k mod m of block k div m, if a whole block has m segments. The blocks that a rank brings, or wants,
+are contiguous in its memory.
 """
 
 from numba import int64
@@ -16,25 +16,21 @@ INLINE_DATA = U64(REQUEST.fields["inline_data"][1])  # type: ignore[index]
 
 @internal
 def is_power_of_two(value):
-    """Whether exactly one bit is set."""
     return value > 0 and value & (value - 1) == 0
 
 
 @internal
 def quotient_up(value, divisor):
-    """`value / divisor`, rounded up."""
     return (U64(value) + U64(divisor) - U64(1)) // U64(divisor)
 
 
 @internal
 def blocks_of(length, block):
-    """Blocks of a message."""
     return quotient_up(length, block) if length else U64(0)
 
 
 @internal
 def segments_of(length, block, segment):
-    """Segments of a whole message."""
     if length == 0:
         return U64(0)
     whole, rest = U64(length) // U64(block), U64(length) % U64(block)
@@ -43,7 +39,7 @@ def segments_of(length, block, segment):
 
 @internal
 def range_bytes(length, block, first, count):
-    """Bytes of a range of blocks; 0 if it is empty."""
+    """Of a range of blocks; 0 if it is empty."""
     if count == 0:
         return U64(0)
     start = U64(first) * U64(block)
@@ -52,13 +48,13 @@ def range_bytes(length, block, first, count):
 
 @internal
 def segment_at(request, position):
-    """Number of the segment of the message at a position of the request."""
+    """Number of the message's segment at a position of the request."""
     return U64(request.sid) + (U64(position - request.first) & U64(0xFFFFFFFF))
 
 
 @internal
 def block_number(request, segment):
-    """Number of the block of a segment. Most messages are one block, and a division is slow."""
+    """Most messages are one block, and a division is slow."""
     return U64(0) if request.block >= request.length else U64(segment) // U64(request.per_block)
 
 
@@ -72,7 +68,7 @@ def place_in_message(request, segment):
 
 @internal
 def segment_length(request, segment):
-    """Bytes of a segment; 0 if the request brings no data at all."""
+    """In bytes; 0 if the request brings no data at all."""
     if request.length == 0:
         return U64(0)
     end = min(request.length, (block_number(request, segment) + U64(1)) * request.block)
@@ -81,7 +77,7 @@ def segment_length(request, segment):
 
 @internal
 def bytes_of(request, segments):
-    """Bytes of the first `segments` segments that a request posts; it may post a part of a message."""
+    """Bytes of the first `segments` segments that a request posts, perhaps only a part of its message."""
     if request.length == 0:
         return U64(0)
     first = U64(request.sid)
@@ -120,7 +116,7 @@ def entry_of(queue, rank):
 
 @internal
 def source_of(request, entry, segment):
-    """Address of the data of a segment that the rank of an entry brings."""
+    """Address of the data that the rank of an entry brings for a segment."""
     address = address_record(address_place(request, entry))
     start = address_of(request) + INLINE_DATA if request.inline else address.source
     return start + place_in_message(request, segment) - U64(address.source_first) * request.block
@@ -128,7 +124,7 @@ def source_of(request, entry, segment):
 
 @internal
 def destination_of(request, entry, segment):
-    """Address at which the rank of an entry wants the result of a segment."""
+    """Address for the result of a segment at the rank of an entry."""
     address = address_record(address_place(request, entry))
     return address.destination + place_in_message(request, segment) - U64(address.destination_first) * request.block
 

@@ -1,4 +1,4 @@
-"""The table of received packets that the port gives the engine: packets with a right ICRC."""
+"""The table of received packets, with right ICRCs, from the port to the engine."""
 
 import numpy as np
 

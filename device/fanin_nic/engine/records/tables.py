@@ -1,8 +1,7 @@
-"""The tables of the engine, laid over one block of memory (the arena).
+"""The tables of the engine, laid over one block of memory, the arena.
 
-The ENGINE record stands at the start of the arena and holds the offset of every other table. The arena contains no
-absolute address of itself, so a copy of its bytes is a snapshot of the device. Compiled code reads and writes rows
-through `accessors`.
+The ENGINE record is at its start and holds the offsets of all tables. The arena contains no absolute address of itself,
+so a copy of its bytes is a snapshot of the device. Compiled code uses `accessors`.
 """
 
 import enum
@@ -14,12 +13,10 @@ from fanin_nic.engine.records.actions import ACTION
 from fanin_wire import abi, fields
 
 MAX_CHILDREN = abi.MAX_CHILDREN
-BUFFER_OVERHEAD = 1024  # bytes that a received segment costs beside its payload: headers, and the kernel's own
+BUFFER_OVERHEAD = 1024  # bytes of a received segment beside its payload: headers, and the kernel's own
 
 
 class JobState(enum.IntEnum):
-    """States of a job on a device."""
-
     FREE = 0
     JOINING = 1  # not all local ranks and lower devices have joined
     CONFIGURING = 2  # CONFIG is on its way up
@@ -29,7 +26,7 @@ class JobState(enum.IntEnum):
 
 
 class SlotState(enum.IntEnum):
-    """States of a slot. DONE remembers its position but holds no data."""
+    """DONE remembers its position but holds no data."""
 
     DONE = 0
     OPEN = 1  # contributions are missing
@@ -46,29 +43,29 @@ class Leave(enum.IntEnum):
 
 
 class Upward(enum.IntEnum):
-    """Progress of the partial of a slot at the device above."""
+    """Progress of a slot's partial at the device above."""
 
     NOTHING = 0
     SENT = 1
-    ANSWERED = 2  # the result has come before all contributions; the position is completed with the last one
+    ANSWERED = 2  # the result came before all contributions; the last one completes the position
 
 
 class Ahead(enum.IntFlag):
-    """Data of a position that went ahead of its result."""
+    """Data that went ahead of the result of their position."""
 
     SENT = 1  # to the devices below
     TAKEN = 2  # from the device above
 
 
 class Sent(enum.IntFlag):
-    """Packets that a ring node has sent for a position and that are not acknowledged."""
+    """Packets of a ring node for a position that are not acknowledged."""
 
     CONTRIBUTION = 1
     RESULT = 2
 
 
 class OutOfOrder(enum.IntEnum):
-    """Whether a later position was answered before a position; 0: none was."""
+    """Whether a later position was answered before this one; 0: none was."""
 
     BY_ONE = 1  # a ONE position: its contributors need not have sent earlier positions
     BY_ALL = 2
@@ -79,10 +76,10 @@ ENGINE = np.dtype(
         ("address", "u4"),  # IPv4 of the device, host order
         ("is_switch", "u4"),  # takes jobs from CONFIG packets, has no ranks
         ("boot_id", "u8"),
-        ("now", "u8"),  # ns; the time given with the event in progress
-        ("next_deadline", "u8"),  # ns; no timer expires before; 2^64 - 1: none runs
+        ("now", "u8"),  # ns; of the event in progress
+        ("next_deadline", "u8"),  # ns; no timer expires before it; 2^64 - 1: none runs
         ("next_nak", "u8"),  # ns; NAKs are rate limited
-        ("tap", "u8"),  # address of a native.tap.TAP for the steps of segments; 0: nobody wants them
+        ("tap", "u8"),  # address of a native.tap.TAP for the steps of segments; 0: none
         ("jobs", "u4"),
         ("slots", "u4"),
         ("queues", "u4"),
@@ -91,7 +88,7 @@ ENGINE = np.dtype(
         ("regions", "u4"),
         ("actions", "u4"),
         ("action_count", "u4"),
-        ("last_job", "u4"),  # index of the job of the last packet
+        ("last_job", "u4"),  # index of the last packet's job
         ("max_chunk", "u4"),
         ("stride", "u4"),  # bytes from payload to payload
         ("min_lease", "u4"),
@@ -102,9 +99,9 @@ ENGINE = np.dtype(
         ("first_position", "u4"),  # of a new job's stream
         ("next_queue", "u4"),  # that is served first
         ("queue_end", "u4"),  # 1 + highest queue in use, or more
-        ("job_end", "u4"),  # 1 + highest job that was ever in use
+        ("job_end", "u4"),  # 1 + highest job ever used
         ("last_lane", "u4"),  # lanes of the device - 1
-        ("group", "u4"),  # IPv4 of the multicast group that its results go to; 0: none
+        ("group", "u4"),  # IPv4 of the multicast group for its results; 0: none
         ("group_size", "u4"),  # devices that listen to it; 0: not known
         ("shared", "u4"),  # 1: jobs and slots are shared out (`jobs.quota`)
         ("draining", "u4"),  # 1: no new job is taken
@@ -137,12 +134,12 @@ JOB = np.dtype(
     [
         ("jid", "u4"),
         ("key", "u4"),
-        ("refused_key", "u4"),  # the incarnation that this one was last in the way of, if it has refused any
+        ("refused_key", "u4"),  # the incarnation that this record refused last
         ("state", "u1"),
         ("route", "u1"),  # TREE: contributions go to the device above; RING: to the next node
         ("flags", "u1"),  # JobFlag
         ("status", "u1"),  # why ABORTED
-        ("missing_kind", "u1"),  # of `missing`: 0 its own children or ranks, k children of the k-th device above
+        ("missing_kind", "u1"),  # of `missing`: 0 own children or ranks, k children of the k-th device above
         ("has_parent", "u1"),  # there is a device above; in a ring only the last node has one
         ("parent_leave", "u1"),  # Leave: of the LEAVE to the device above
         ("next_leave", "u1"),  # ring: of the LEAVE to the next node
@@ -174,15 +171,15 @@ JOB = np.dtype(
         ("ack_pending", "u1"),
         ("last_lane", "u1"),  # the highest lane that the job takes part in
         ("has_refused", "u1"),  # 1: another incarnation, `refused_key`
-        ("peer_version", "u1"),  # version of the protocol of the device that has refused this one
+        ("peer_version", "u1"),  # protocol version of the device that refused this one
         ("group_member", "u1"),  # 1: results may come by the multicast group of the device above
         ("group_failures", "u1"),  # times that the group has failed recently
-        ("invitations_ignored", "u1"),  # invitations still to be ignored
+        ("invitations_ignored", "u1"),  # still to be ignored
         ("last_result_by_group", "u1"),  # 1: the last result came by the group
         ("consecutive_losses", "u1"),  # results lost since one came unasked
         ("unanswered_configs", "u1"),  # of full length, since the last answer to one
         ("config_is_short", "u1"),  # 1: the last CONFIG was
-        ("next_has_answered", "u1"),  # 1: the next node of a ring has sent an ACK, so it takes part as well
+        ("next_has_answered", "u1"),  # 1: the next node of a ring has sent an ACK, so it takes part
         ("short_answers", "u1"),  # to short CONFIGs, in a row since the last answer to one of full length
         ("hears_group", "u8"),  # devices below whose last contribution had HEARS_GROUP
         ("rank_mask", "u8"),
@@ -192,7 +189,7 @@ JOB = np.dtype(
         ("config_mask", "u8"),  # lower devices whose CONFIG is awaited
         ("node_joined", "u8"),
         ("node_left", "u8"),
-        ("missing", "u8"),  # members that the device above has last reported as missing
+        ("missing", "u8"),  # members that the device above last reported as missing
         ("digest_high", "u8"),
         ("digest_low", "u8"),
         ("offered_slots", "u4"),
@@ -204,7 +201,7 @@ JOB = np.dtype(
         ("lost_at", "u8"),  # ns: when a loss was last proved; 0: never
         ("answered_at", "u8"),  # ns: last result, or acknowledgement, of any position
         ("path_proved_at", "u8"),  # ns: last answer to a CONFIG of full length, or the first to a short one after it
-        ("stood_still", "u8"),  # ns for which this device has stood still since the job began
+        ("stood_still", "u8"),  # ns for which this device stood still since the job began
         ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated
         ("leaving_since", "u8"),  # ns: when LEAVE was first sent
         ("heard", "u8"),  # ns: last packet from the device above
@@ -257,7 +254,7 @@ SLOT = np.dtype(
         ("out_of_order", "u1"),  # OutOfOrder: a later position was answered first, so probe soon
         ("unanswered", "u1"),  # PROBEs since the last answer
         ("ahead", "u1"),  # Ahead
-        ("lacks_data", "u1"),  # 1: the result is here without its data, which are wanted, and lost or late
+        ("lacks_data", "u1"),  # 1: the result came without its data, which are wanted, and lost or late
         ("folded", "u4"),  # reproducible: children that are in the sum, in order
         ("early", "u8"),  # reproducible: bitmap of the children whose contributions wait for their turn
         ("rank_missing", "u8"),  # completion bitmap of this node's ranks
@@ -377,7 +374,7 @@ REGION = np.dtype(
 
 
 class Counter(enum.IntEnum):
-    """Counters of the engine; the first 32 count packets by opcode: received, then sent."""
+    """The first 32 count packets by opcode: received, then sent."""
 
     RX_FIRST = 0
     TX_FIRST = 16
@@ -411,7 +408,7 @@ ENTRIES = 2
 
 
 class Table(NamedTuple):
-    """A table of the arena: its row type and where ENGINE keeps its offset."""
+    """The row type of a table, and the member of ENGINE with its offset."""
 
     dtype: np.dtype
     offset: str

@@ -1,5 +1,4 @@
-"""Steps of segments for the tap of the device, at the time given with the event in progress. Without a tap that wants
-them they cost one branch."""
+"""Steps of segments for the device's tap, at the time of the event in progress. Without a tap they cost one branch."""
 
 from numba import int64
 
@@ -30,7 +29,7 @@ def trace_run(e, job, step, position, mid, count, who):
 
 @internal_for(ENGINE, JOB, int64, int64, int64, int64, int64)
 def record(e, job, step, position, mid, count, who):
-    """Write the record, if the tap wants the job."""
+    """If the tap wants the job."""
     tap = tap_at(U64(e.tap))
     if tap.one_job and tap.jid != job.jid:
         return

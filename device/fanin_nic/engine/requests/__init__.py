@@ -1,1 +1,1 @@
-"""Work requests: how they are posted, how the data of the ranks are read, how they are queried."""
+"""Work requests: posting, reading the data of the ranks, queries."""

@@ -1,15 +1,14 @@
-"""Local reduce: all ranks of a node at once, where no other node takes part (steps S402 to S407 in one).
+"""Local reduce: all ranks of a node at once, in a job without other nodes (steps S402 to S407 in one).
 
-If all ranks have posted a segment, and their memory is mapped here, the segment needs no slot to wait in. It is
-computed from the memory of the ranks straight into the memory of the ranks (REDUCE), as many segments at a time as the
-window allows. While a rank has not posted, one segment waits in a slot, which shows the missing rank; the others wait
-in the memory of the ranks. Short messages always go through slots: to look who else has posted costs more than to copy
-them, and the data of one rank reach the others earlier.
+If all ranks have posted a segment, and their memory is mapped here, it needs no slot to wait in: a REDUCE computes from
+the memory of the ranks straight into the memory of the ranks, as many segments at a time as the window allows. While a
+rank has not posted, one segment waits in a slot, which shows the missing rank; the others wait in the ranks' memory.
+Short messages always use slots: copying costs less than checking who else has posted, and the data of one rank reach
+the others earlier.
 
-A REDUCE goes block by block through the memory of one slot: a block of each rank is computed into it, then it is stored
-for every rank that wants it. So the memory reads and writes at the same time, and intermediate values stay in the
-caches.
-Record 0023 (docs/decisions) says why, and has the figures.
+A REDUCE goes block by block through the memory of one slot: a block of each rank is computed into it, then stored for
+every rank that wants it. So memory reads and writes overlap, and intermediate values stay in the caches. Record 0023:
+why, with figures.
 """
 
 import enum
@@ -62,19 +61,18 @@ from fanin_wire.fields import CLASS_SHIFT
 
 CLASS_NONE = int(ContributorClass.NONE)
 REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
-# Bytes of a block. A large block needs fewer calls. With data from memory, only small blocks let the memory read and
-# write at the same time.
+# Bytes of a block. Large blocks need fewer calls; only small ones let reads from memory and writes overlap.
 BLOCK, BLOCK_OF_MEMORY = U64(2048), U64(512)
 REMOTE, ACTION_SIZE = U64(ACTION.fields["remote"][1]), U64(ACTION.itemsize)  # type: ignore[index]
-SHORT_BYTES = U64(4096)  # of what is added up in less time than it takes to look who else has posted
-MAX_BYTES = U64(2 << 20)  # that one REDUCE reads: no other queue is served meanwhile
+SHORT_BYTES = U64(4096)  # added up in less time than checking who else has posted takes
+MAX_BYTES = U64(2 << 20)  # of one REDUCE, as no other queue is served meanwhile
 
 
 class ReduceMode(enum.IntEnum):
     """How the next segment of a queue is computed."""
 
     BUFFERED = 0  # through a slot
-    WAIT = 1  # not yet: other ranks are to post it, or are behind
+    WAIT = 1  # for other ranks, which are to post it or are behind
     LOCAL = 2
 
 
@@ -83,7 +81,6 @@ BUFFERED, WAIT, LOCAL = (int(reduce_mode) for reduce_mode in ReduceMode)
 
 @internal
 def next_request(e, queue_index):
-    """Row of the request of a queue that is read next."""
     return request_index(e, queue_index, queue_at(e, queue_index).read)
 
 
@@ -102,8 +99,7 @@ def is_mapped(request):
 
 @internal
 def is_same_segment(one, one_read, other, other_read):
-    """Whether two requests continue with the same segment of the same message. one_read, other_read: segments that are
-    read."""
+    """Whether two requests continue with the same segment of a message; one_read, other_read: segments read of each."""
     same = one.op == other.op and one.dtype == other.dtype and one.contributors == other.contributors
     same = same and one.mid == other.mid and one.sid + one_read == other.sid + other_read
     return same and one.length == other.length and one.block == other.block and one.segment == other.segment
@@ -111,17 +107,17 @@ def is_same_segment(one, one_read, other, other_read):
 
 @internal
 def is_short(job, request):
-    """Whether a message is one short segment. All that can arrive early must be."""
+    """Whether a message is one short segment, as all that arrive early must be."""
     most = arrival_limit(job) if request.contributors == CLASS_ONE else SHORT_BYTES
     return request.count == 1 and request.length <= most
 
 
 @internal
 def reduce_mode(e, job, request, read):
-    """How the next segment of a request is computed (ReduceMode). read: segments of the request that are read.
+    """How the next segment of a request, of which `read` segments are read, is computed (ReduceMode).
 
-    A rank that is behind comes later, and a rank that is ahead has contributed the segment already. While other ranks
-    have not posted the segment, one open position is enough to show the missing ranks.
+    A rank that is behind comes later; one that is ahead has contributed the segment already. While ranks have not
+    posted the segment, one open position is enough to show the missing ones.
     """
     if not is_node_local(job) or is_short(job, request) or not is_mapped(request):
         return BUFFERED
@@ -158,8 +154,8 @@ def reduce_mode(e, job, request, read):
 
 @internal
 def batch_length(e, job, request, read):
-    """Number of segments that one REDUCE computes: as many as the window has room for, all ranks have posted, and the
-    same ranks bring and want."""
+    """Segments of one REDUCE: as many as the window has room for, all ranks have posted, and the same ranks bring and
+    want."""
     first, position, ranks = U64(request.sid + read), request.first + read, U64(job.rank_mask)
     length = int(job.window) - distance(position, job.base)
     length = min(length, int64(max(ONE, MAX_BYTES // (U64(request.segment) * count_bits(ranks)))))
@@ -176,7 +172,8 @@ def batch_length(e, job, request, read):
 
 @internal
 def uniform_length(request, entry, first, most):
-    """How many of `most` segments from `first` on have the same sources and destinations as the first, for one rank."""
+    """How many of `most` segments from `first` on have, for one rank, the same sources and destinations as the
+    first."""
     brought, wanted = brings(request, entry, first), wants(request, entry, first)
     for length in range(1, most):
         segment = first + U64(length)
@@ -187,7 +184,7 @@ def uniform_length(request, entry, first, most):
 
 @internal
 def append_reduce(e, job, request, read):
-    """Append the REDUCE of the next segments of all ranks. Returns the number of contributions."""
+    """Append the REDUCE of the next segments of all ranks; returns the number of contributions."""
     first, position = U64(request.sid + read), U64(request.first + read) & U64(0xFFFFFFFF)
     segments = batch_length(e, job, request, read)
     last = first + U64(segments - 1)
@@ -208,7 +205,7 @@ def append_reduce(e, job, request, read):
 
 @internal
 def mark_slots(e, job, request, first, position, segments):
-    """Mark the slots of the positions as used. The first gets the control information; its memory takes the blocks."""
+    """As used. The first one gets the control information; its memory takes the blocks."""
     for number in range(segments):
         slot = slot_at(e, slot_index(job, position + U64(number)))
         slot.position = position + U64(number)
@@ -220,7 +217,7 @@ def mark_slots(e, job, request, first, position, segments):
 
 @internal
 def append_sources(e, job, reduction, first):
-    """Append a SOURCE for each rank that brings data, in the order of the ranks."""
+    """A SOURCE for each rank that brings data, in the order of the ranks."""
     ranks = U64(job.rank_mask)
     while ranks:
         rank = lowest_bit(ranks)
@@ -237,8 +234,7 @@ def append_sources(e, job, reduction, first):
 
 @internal
 def append_targets(e, job, reduction, first):
-    """Append a TARGET for each rank that wants the result. If the result goes past the caches for one rank, it does for
-    all."""
+    """A TARGET for each rank that wants the result, past the caches for all if for one."""
     ranks = U64(job.rank_mask)
     while ranks:
         rank = lowest_bit(ranks)
@@ -303,7 +299,7 @@ def reduce(e, index):
 def reduce_block(e, slot, target, sources, count, done, elements):
     """Compute the block behind the first `done` bytes, of `elements` elements, at address `target`."""
     copy(target, action_at(e, sources).remote + done, U64(slot.length))
-    if contributor_class(slot.flags) != CLASS_ALL:  # the data of one rank are the result
+    if contributor_class(slot.flags) != CLASS_ALL:  # one rank's data are the result
         return
     if is_computed_wide(e, slot.op, slot.dtype):
         for number in range(1, count):

@@ -1,4 +1,4 @@
-"""Posting: a work request is checked and takes its positions in the stream of the job (steps S3 and S401)."""
+"""Posting: a work request is checked and takes its positions in the job's stream (steps S3 and S401)."""
 
 from fanin_nic.engine.jobs.ring_order import all_nodes
 from fanin_nic.engine.output.completions import complete_request, flush, retire
@@ -55,20 +55,20 @@ REQUEST_SIZE = U64(REQUEST.itemsize)
 MILLISECOND = U64(1_000_000)
 LONG_BYTES = U64(abi.LONG_BYTES)
 MIN_CHUNK, MAX_INLINE = abi.MIN_WQE_CHUNK, abi.MAX_INLINE
-MAX_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from where positions wrap
+MAX_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from the wrap of positions
 NOT_OFFLOADED = int(Counter.NOT_OFFLOADED)
 
 
 @internal
 def can_post(e, queue_index):
-    """Whether the device has room for one more request of a queue."""
+    """Whether a queue has room for one more request."""
     queue = queue_at(e, queue_index)
     return queue.active and (U64(queue.tail - queue.head) & U64(0xFFFFFFFF)) < U64(e.requests)
 
 
 @internal
 def post(e, queue_index, wqe_address):
-    """Event: a WQE, copied from the client's ring to `wqe_address`. The caller has asked `can_post` before."""
+    """Event: a WQE, copied from the client's ring to `wqe_address`, after `can_post`."""
     queue = queue_at(e, queue_index)
     wqe = wqe_at(wqe_address)
     if wqe.opcode == QUERY:
@@ -83,7 +83,7 @@ def post(e, queue_index, wqe_address):
     request.signaled = wqe.flags & SIGNALED
     request.mid = wqe.mid
     count(e, REQUESTS)
-    if wqe.opcode != COLLECTIVE:  # it takes no position, so it is refused by itself, and the job goes on
+    if wqe.opcode != COLLECTIVE:  # it takes no position, so only it is refused, and the job goes on
         count(e, NOT_OFFLOADED)
         complete_request(e, queue_index, request, NOT_SUPPORTED, 0, ZERO)
         return
@@ -112,7 +112,7 @@ def post(e, queue_index, wqe_address):
 
 @internal
 def check_request(e, job, queue, wqe):
-    """Check a WQE. Returns SUCCESS, or the status of what is wrong."""
+    """Returns SUCCESS, or the status of a fault."""
     if wqe.contributors > CLASS_ALL:
         return NOT_SUPPORTED
     if wqe.jid != job.jid or wqe.route != job.route or wqe.flags & ~KNOWN_FLAGS:
@@ -133,7 +133,7 @@ def check_request(e, job, queue, wqe):
 
 @internal
 def check_message(e, job, wqe):
-    """Check the op, type, blocks and segments of a message. Returns SUCCESS, or the status of what is wrong."""
+    """Check the op, type, blocks and segments of a message. Returns SUCCESS, or the status of a fault."""
     if wqe.contributors == CLASS_NONE:
         return SUCCESS if wqe.length == ZERO and wqe.segments == 1 else INVALID_REQUEST
     size = itemsize(e, wqe.dtype)
@@ -154,7 +154,7 @@ def check_message(e, job, wqe):
 
 @internal
 def fill_request(e, job, queue, wqe, request):
-    """Store the control information of the request and its place in the stream."""
+    """Its control information and its place in the stream."""
     request.op = wqe.op
     request.dtype = wqe.dtype
     request.contributors = wqe.contributors
@@ -176,8 +176,8 @@ def fill_request(e, job, queue, wqe, request):
 
 @internal
 def translate_addresses(e, queue, wqe, wqe_address, request):
-    """Translate the address list. If an entry is not allowed, the rank contributes the error instead of data: so the
-    stream stays in step, and all members get the status."""
+    """Translate the address list. If an entry is not allowed, the rank contributes the error, so the stream stays in
+    step, and all members get the status."""
     place = wqe_address + ADDRESS
     request.addresses = wqe.address_count
     if wqe.flags & ADDRESS_LIST:
@@ -198,7 +198,7 @@ def translate_addresses(e, queue, wqe, wqe_address, request):
 
 @internal
 def translate_address(e, queue, wqe, request, entry):
-    """Check and translate one entry of the address list. Returns its status."""
+    """Check and translate an entry of the address list; returns its status."""
     address = address_record(address_place(request, entry))
     blocks = blocks_of(request.length, request.block)
     if U64(address.source_first) + U64(address.source_blocks) > blocks:
@@ -228,8 +228,7 @@ def translate_address(e, queue, wqe, request, entry):
 
 @internal
 def drain(e, queue_index, budget):
-    """Complete the requests that a queue of an ended job still holds, up to `budget` of them. Returns whether there
-    were any."""
+    """Complete up to `budget` requests of a queue whose job has ended; returns whether there were any."""
     queue = queue_at(e, queue_index)
     if not queue.active or not queue.job or queue.head == queue.tail:
         return False

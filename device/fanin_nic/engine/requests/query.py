@@ -1,4 +1,4 @@
-"""QUERY: the progress of a message, answered at once, out of order with the completions of requests (step S6)."""
+"""QUERY: the progress of a message, answered at once, ahead of completions of requests (step S6)."""
 
 from fanin_nic.engine.output.action_table import append
 from fanin_nic.engine.packets.tree import probe_above
@@ -29,7 +29,7 @@ SUCCESS, PENDING = int(Status.SUCCESS), int(Status.PENDING)
 
 @internal
 def find_message(e, queue_index, mid):
-    """1 + counter of the outstanding request of a message; 0 if there is none."""
+    """1 + counter of the outstanding request of a message; 0 if none."""
     queue = queue_at(e, queue_index)
     for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
         if request_at(e, request_index(e, queue_index, queue.head + offset)).mid == mid:
@@ -47,8 +47,8 @@ def ask_above(e, job, slot):
 
 @internal
 def answer_query(e, queue_index, wqe):
-    """Append one completion: PENDING with the positions done and the missing members, or SUCCESS if the message is not
-    under way."""
+    """Append one completion: PENDING with the positions done and the missing members; SUCCESS if the message is not in
+    flight."""
     queue = queue_at(e, queue_index)
     found = find_message(e, queue_index, wqe.mid)
     action = action_at(e, append(e, COMPLETE))

@@ -1,12 +1,10 @@
 """Reading the data of the ranks: the device serves the send queues in turn (steps S402 and S405).
 
-Mapped memory is computed from in place. Memory of a process is requested with a DMA_READ of a run of segments; the
-event `dma_done` brings it. A rank is read only as far as the window of its job: position p when p - W is done. In a
-tree with loss at most three quarters of the window are in flight. The rest lets the stream go on while lost packets are
-repaired: with all of it in flight a PROBE and its answer would wait behind a window of data.
-
-In a reproducible job the memory of processes is read in the order of the ranks, position by position: a rank that is
-early waits.
+Mapped memory is computed from in place. For process memory a DMA_READ asks for a run of segments; the event `dma_done`
+brings it. A rank is read only as far as its job's window: position p when p - W is done. In a tree with loss at most
+three quarters of the window are in flight, so that the stream goes on during repairs: otherwise a PROBE and its answer
+would wait behind a window of data. In a reproducible job process memory is read in the order of the ranks, position by
+position: a rank that is early waits.
 """
 
 from fanin_nic.engine.output.action_table import append
@@ -50,7 +48,6 @@ DMA_READ = int(ActionKind.DMA_READ)
 
 @internal
 def has_work(e, queue_index):
-    """Whether a queue has a segment that can be read now."""
     queue = queue_at(e, queue_index)
     if not queue.active or queue.reading or queue.read == queue.tail or not queue.job:
         return False
@@ -71,8 +68,8 @@ def has_work(e, queue_index):
 def is_far_ahead(job, request):
     """Whether a short message of one rank is further ahead of the slowest rank than an arrival ring holds.
 
-    A message that does not fit there would cost its receiver a round trip. All positions between are taken for messages
-    of this length, so behind a long message a short one waits longer than it need. In a ring nothing goes ahead.
+    If it did not fit there, it would cost its receiver a round trip. All positions between count as messages of this
+    length, so behind a long message a short one waits too long. In a ring nothing goes ahead.
     """
     if job.route == RING or request.contributors != CLASS_ONE:
         return False
@@ -84,13 +81,13 @@ def is_far_ahead(job, request):
 
 @internal
 def in_window(e, job, position, begun):
-    """Whether a position may be started, when `begun` others have just been. In a ring, positions in flight may wait
-    for this rank, so the whole window counts."""
+    """Whether a position may start after `begun` others have just started. In a ring, positions in flight may wait for
+    this rank, so the whole window counts."""
     if distance(position, job.base) >= job.window:
         return False
     if job.route == RING or job.in_flight + begun < max(1, job.window * 3 // 4) or not is_lossy(e, job):
         return True
-    if distance(position, job.base) == 0:  # what is in flight may be data that came ahead for later positions
+    if distance(position, job.base) == 0:  # data that came ahead for later positions may be in flight
         return True
     slot = slot_at(e, slot_index(job, position))
     return distance(slot.position, position) == 0 and slot.state != DONE  # another rank has started it
@@ -98,7 +95,7 @@ def in_window(e, job, position, begun):
 
 @internal
 def serve(e, queue_index, budget):
-    """Contribute up to `budget` segments of a queue, or of all queues of its job at once. Returns how many."""
+    """Contribute up to `budget` segments of a queue, or of all queues of its job at once; returns how many."""
     served = 0
     while served < budget and e.action_count < e.actions // 2 and has_work(e, queue_index):
         queue = queue_at(e, queue_index)
@@ -126,8 +123,8 @@ def serve(e, queue_index, budget):
 
 @internal
 def waits_for_turn(e, queue, request):
-    """Whether the next data of a queue wait for those of ranks before its own. Then the position is begun, and shows
-    for which ranks."""
+    """Whether the next data of a queue wait for those of ranks before its own. Then the position is begun, to show
+    those ranks."""
     job = job_at(e, queue.job - 1)
     if not has_ranks_before(job, queue, request) or is_its_turn(e, job, queue, request.first + queue.read_segments):
         return False
@@ -143,7 +140,7 @@ def has_ranks_before(job, queue, request):
 
 @internal
 def ranks_before(job, queue):
-    """Bitmap of the ranks of this node before the first of a queue."""
+    """Ranks of this node before the first of a queue."""
     return U64(job.rank_mask) & (bit_of(lowest_bit(U64(queue.rank_bitmap))) - ONE)
 
 
@@ -158,7 +155,7 @@ def is_its_turn(e, job, queue, position):
 
 @internal
 def next_segment(queue, request):
-    """Segment of the message that is read next."""
+    """Number of the message's segment that is read next."""
     return U64(request.sid) + U64(queue.read_segments)
 
 
@@ -173,7 +170,7 @@ def brings_any(request, segment):
 
 @internal
 def contribute_all(e, queue_index, request, number):
-    """Contribute one segment of every rank of a request with mapped memory, without data, or poisoned."""
+    """Contribute one segment of every rank of a request: with mapped memory, without data, or poisoned."""
     job = job_at(e, queue_at(e, queue_index).job - 1)
     for entry in range(request.addresses):
         place = source_of(request, entry, U64(request.sid) + U64(number))
@@ -184,7 +181,7 @@ def contribute_all(e, queue_index, request, number):
 
 @internal
 def read_limit(e, job):
-    """Most segments of one DMA_READ. Its end can complete them all, with a write and a completion for each rank."""
+    """Most segments of a DMA_READ, whose end can complete them all, with a write and a completion for each rank."""
     room = U64(e.actions) // U64(4) // (U64(2) * count_bits(job.rank_mask) + U64(1))
     return int(max(U64(1), min(U64(READ_BYTES) // U64(job.chunk), room)))
 
@@ -206,7 +203,6 @@ def run_length(e, job, queue, request, limit):
 
 @internal
 def have_same_contributors(request, one, other):
-    """Whether the same ranks bring data for two segments."""
     differences = 0
     for entry in range(request.addresses):
         differences += brings(request, entry, one) != brings(request, entry, other)
@@ -215,7 +211,7 @@ def have_same_contributors(request, one, other):
 
 @internal
 def start_read(e, queue_index, request):
-    """Append the DMA_READs of the next run of segments, one for each rank that brings them from process memory."""
+    """Append the DMA_READs of the next segments, one for each rank that brings them from process memory."""
     queue = queue_at(e, queue_index)
     job = job_at(e, queue.job - 1)
     segments = run_length(e, job, queue, request, read_limit(e, job))
@@ -242,7 +238,7 @@ def start_read(e, queue_index, request):
 
 @internal
 def contribute_run(e, queue_index, request, start, segments, entry, address):
-    """Contribute a run of segments of one rank. Their data lie at `address` as they lie in the message."""
+    """Contribute a run of segments of one rank. Their data lie at `address` as in the message."""
     job = job_at(e, queue_at(e, queue_index).job - 1)
     origin = place_in_message(request, U64(request.sid) + U64(start))
     for k in range(segments):

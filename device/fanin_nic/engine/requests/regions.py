@@ -1,5 +1,4 @@
-"""Memory regions: address translation with protection, from (client, lkey, address, length, access) to a device
-address."""
+"""Memory regions: protection and translation, from (client, lkey, address, length, access) to a device address."""
 
 from fanin_nic.engine.records.accessors import U64, ZERO, region_at
 from fanin_nic.native.compiled import internal
@@ -9,7 +8,7 @@ MAPPED = 0
 
 @internal
 def find_region(e, client, lkey, address, length, access):
-    """1 + row of the region that allows this access; 0 if none does (wrong key, bounds or rights)."""
+    """1 + row of the region that allows this access; 0: wrong key, bounds or rights."""
     for index in range(e.regions):
         region = region_at(e, index)
         if region.client == client + 1 and region.lkey == lkey:
@@ -21,7 +20,7 @@ def find_region(e, client, lkey, address, length, access):
 
 @internal
 def translate(e, region, address):
-    """Device address of a client's address: in the mapping of the region, or the address itself if there is none."""
+    """Device address of a client's address: in the mapping of the region; unmapped, the address itself."""
     if region.mapped == ZERO:
         return address
     return region.mapped + (address - region.start)
@@ -29,13 +28,13 @@ def translate(e, region, address):
 
 @internal
 def process_of(region, client):
-    """The process of a region: 0 if it is mapped, else 1 + the client whose memory it is, here or by RDMA."""
+    """0 if the region is mapped, else 1 + the client whose memory it is, here or by RDMA."""
     return client + 1 if region.mapped == ZERO else MAPPED
 
 
 @internal
 def add_region(e, client, lkey, start, length, access, mapped):
-    """Enter a region. False: the table is full or the client has the key already."""
+    """False: the table is full, or the client has the key already."""
     free = -1
     for index in range(e.regions):
         region = region_at(e, index)
@@ -57,7 +56,7 @@ def add_region(e, client, lkey, start, length, access, mapped):
 
 @internal
 def remove_region(e, client, lkey):
-    """Remove a region of a client. False: there is none."""
+    """False: the client has no such region."""
     for index in range(e.regions):
         region = region_at(e, index)
         if region.client == client + 1 and region.lkey == lkey:

@@ -1,4 +1,4 @@
-"""Contributions and results of other devices, in tree and ring alike: how they enter a slot."""
+"""Contributions and results of other devices, in tree and ring: how they enter a slot."""
 
 from fanin_nic.engine.jobs.missing_scope import scope_below
 from fanin_nic.engine.records.accessors import U64, bit_of
@@ -24,8 +24,8 @@ OP_MISMATCH = int(Status.OP_MISMATCH)
 
 @internal
 def take_packet(e, job, slot, header, payload, order):
-    """Enter the contribution of another device into a slot. order: its place in the fold. False: it does not match the
-    other contributions, and the job has ended."""
+    """Enter the contribution of another device into a slot; order: its place in the fold. False: it does not match the
+    others, and the job has ended."""
     fits = matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
     if fits and header.status:
         poison(slot, header.status)
@@ -43,7 +43,7 @@ def take_packet(e, job, slot, header, payload, order):
 
 @internal
 def note_result(slot, header):
-    """Enter the header of a RESULT into its slot. A slot that holds the data of a ONE position keeps them."""
+    """Enter the header of a RESULT into its slot, which keeps the data of a ONE position."""
     slot.status = header.status
     slot.contributions = U64(header.contributions)
     if header.flags & HAS_DATA:
@@ -55,5 +55,5 @@ def note_result(slot, header):
 
 @internal
 def message_bytes(e, header, wide):
-    """Bytes of the message that the payload of a packet holds, in the type of the message."""
+    """Bytes of the message in a packet's payload, in the type of the message."""
     return U64(header.length) // WIDE_ITEM * itemsize(e, header.dtype) if wide else U64(header.length)

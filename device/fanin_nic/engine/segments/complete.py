@@ -52,14 +52,14 @@ def complete(e, job, slot):
 
 @internal
 def note_wants(job, slot):
-    """Ring: note that this node wants the result, unless it holds the result already."""
+    """Ring: this node wants the result, unless it holds it already."""
     if slot.flags & WANTS_RESULT and not is_one_with_data(slot):
         slot.wants |= bit_of(job.node_index)
 
 
 @internal
 def send_up(e, job, slot):
-    """The partial goes to the device above. Data that need not wait for the result go down, too."""
+    """The partial goes to the device above. Data that need not wait for the result go down as well."""
     forward(e, job, slot)
     slot.upward = SENT
     if goes_ahead_now(job, slot):
@@ -68,7 +68,7 @@ def send_up(e, job, slot):
 
 @internal
 def send_early(e, job, slot):
-    """Send the data of a ONE position up at once, without waiting for the headers of the other children."""
+    """Send the data of a ONE position up without waiting for the headers of the other children."""
     start_timer(e, job, slot)
     send_contribution(e, job, slot)
     slot.upward = SENT
@@ -76,13 +76,13 @@ def send_early(e, job, slot):
 
 @internal
 def may_go_up(slot):
-    """Whether the data of a slot are to go up: they have not, and have not come from there."""
+    """Whether a slot's data have neither gone up nor come from above."""
     return slot.upward == NOTHING and not slot.ahead & TAKEN
 
 
 @internal
 def forward(e, job, slot):
-    """Send the partial to the device above or to the next node, and keep it until the result has come."""
+    """Send the partial to the device above or the next node, and keep it until the result comes."""
     slot_rule.occupy(e, job, slot, LOCAL)
     if contributor_class(slot.flags) == CLASS_ALL and slot.flags & HAS_DATA and not slot.status:
         settle_partial(e, job, slot, payload_of(e, job, slot.position))
@@ -104,7 +104,7 @@ def complete_at_root(e, job, slot):
 
 @internal
 def distribute(e, job, slot):
-    """The slot holds the result: give it to the ranks here and to the devices below, or pass it round the ring."""
+    """The slot holds the result: give it to the ranks here and the devices below, or pass it round the ring."""
     slot_rule.occupy(e, job, slot, FINAL)
     if job.rank_mask != ZERO:
         deliver(e, job, slot, data_address(e, job, slot), slot.flags)
@@ -118,8 +118,8 @@ def distribute(e, job, slot):
 
 @internal
 def fan_out(e, job, slot):
-    """One RESULT to each device below, or one to the group. A child that does not want the data gets a header only, and
-    so do all if the data went ahead."""
+    """One RESULT to each device below, or one to the group; only a header to a child that does not want the data, or to
+    all if the data went ahead."""
     below = job.node_mask
     wants = ZERO if slot.ahead & SENT_AHEAD else U64(slot.wants)
     job.said_below = e.now
@@ -142,15 +142,14 @@ def fan_out(e, job, slot):
 
 @internal
 def unicast_result(e, job, slot, bit, wants):
-    """The result to one device below, with data if it is one of those that want them (`wants`); number of the SEND."""
+    """The result to a device below, with data if it is in `wants`; returns the number of the SEND."""
     child = child_at(e, child_index(job, bit))
     return send_result(e, job, slot, child.address, bit, bit_of(bit), wants & bit_of(bit))
 
 
 @internal
 def pass_result(e, job, slot, nodes):
-    """Ring: the result to the next node, unless all have it. nodes: bitmap of the nodes without it, this one
-    included."""
+    """Ring: the result to the next node, unless all have it. nodes: those without it, including this one."""
     slot.nodes = nodes & ~bit_of(job.node_index)
     if slot.nodes:
         slot.unacked |= SENT_RESULT
@@ -162,7 +161,7 @@ def pass_result(e, job, slot, nodes):
 
 @internal
 def send_ring_result(e, job, slot):
-    """The result to the next node, with data if a node that has not taken it wants them."""
+    """The result to the next node, with data if a node that lacks it wants them."""
     wanted = slot.wants & slot.nodes
     index = send_result(e, job, slot, job.next_address, job.node_index, slot.nodes, wanted)
     header_at(e, index).rank_bitmap = wanted
@@ -170,7 +169,7 @@ def send_ring_result(e, job, slot):
 
 @internal
 def advance_segment(e, job, slot):
-    """A bit of a slot was cleared: complete the slot if it was the last bit, abort if a missing member has left."""
+    """A bit of a slot was cleared: complete the slot if it was the last, abort if a missing member has left."""
     if waits_for_departed(job, slot):
         abort_departed(e, job, slot)
     elif slot.rank_missing == ZERO and slot.node_missing == ZERO:

@@ -1,7 +1,5 @@
-"""Data ahead of the result: a short message of one rank goes to the devices below when it is here (SPEC.md, 7.5).
-
-Record 0058 (docs/decisions): why for short messages alone, what it gains, and the rules that keep it safe.
-"""
+"""Data ahead of the result: a short message of one rank goes to the devices below at once (SPEC.md, 7.5). Record 0058:
+why only short messages, what it gains, and the rules that keep it safe."""
 
 from fanin_nic.engine.output.encapsulate import copy_result, send_result
 from fanin_nic.engine.output.multicast import serves_by_group
@@ -20,8 +18,8 @@ SENT = int(Ahead.SENT)
 
 @internal
 def may_go_ahead(job, request, length):
-    """Whether the data of a segment go ahead: they are a whole message of one rank, which a rank can take before it
-    asks. length: bytes of the segment."""
+    """Whether the data of a segment of `length` bytes go ahead: they are a whole message of one rank, which a rank can
+    take before it asks."""
     if job.route == LOCAL_ROUTE or request.contributors != CLASS_ONE:
         return False
     return request.count == 1 and U64(length) == request.length and request.length <= MAX_AHEAD
@@ -29,7 +27,7 @@ def may_go_ahead(job, request, length):
 
 @internal
 def goes_ahead_now(job, slot):
-    """Whether a slot holds data that are to go to the devices below and have not."""
+    """Whether a slot holds data that are due to the devices below."""
     if job.route == RING or job.node_mask == ZERO or slot.ahead & SENT or slot.status:
         return False
     return is_one_with_data(slot) and slot.flags & EARLY != 0
@@ -38,7 +36,7 @@ def goes_ahead_now(job, slot):
 @internal
 def send_ahead(e, job, slot):
     """Send the data of a slot to the devices below that may lack them: those that want them, and those that have not
-    contributed. Nothing acknowledges these packets, and nobody repeats them."""
+    contributed. Nothing acknowledges or repeats these packets."""
     below = U64(slot.wants) | U64(slot.node_missing)
     if below == ZERO:
         return

@@ -1,7 +1,7 @@
 """Delivery: a result into the buffers of the ranks of this node that want it (step S404).
 
-The data of a ONE position are its result as soon as they are here. So a rank of this node that has posted its request
-gets them at once, whoever is still missing. A short message goes into the arrival ring of a rank that has not.
+The data of a ONE position are its result as soon as they are here. A rank of this node that has posted its request gets
+them at once, whoever is missing; one that has not gets a short message in its arrival ring.
 """
 
 from fanin_nic.engine.output.action_table import append
@@ -38,7 +38,7 @@ OP_MISMATCH, LOCAL_PROTECTION_ERROR = int(Status.OP_MISMATCH), int(Status.LOCAL_
 
 @internal
 def find_request(e, queue_index, position):
-    """1 + counter of the outstanding request of a queue that holds a position; 0 if none does."""
+    """1 + counter of the outstanding request of a queue that holds a position; 0 if none."""
     queue = queue_at(e, queue_index)
     for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
         counter = queue.head + offset
@@ -51,11 +51,9 @@ def find_request(e, queue_index, position):
 
 @internal
 def bypasses_caches(request, entry, segment):
-    """Whether the result of a segment is stored past the caches: if the message is long and the result is not in place.
-
-    The data of an in-place segment have just been read. An ordinary store finds their lines in the cache, and a
-    non-temporal store would first have to evict them.
-    """
+    """Whether a segment's result is stored past the caches: the message is long, the result not in place. (The data of
+    an in-place segment have just been read: an ordinary store finds their lines in the cache, a non-temporal one would
+    first have to evict them.)"""
     return request.is_long and not is_in_place(request, entry, segment)
 
 
@@ -83,10 +81,8 @@ def write_result(e, queue_index, request, slot, payload):
 
 @internal
 def fail_write(e, index, end):
-    """The DMA_WRITE `index` of the table of `end` actions could not be carried out: its request fails.
-
-    If the request is complete already, its completion stands later in the table, unless the request is not signalled.
-    """
+    """The DMA_WRITE `index` of the table of `end` actions failed, and so does its request. If the request is complete
+    already, its completion is later in the table, unless it is not signalled."""
     write = action_at(e, index)
     counter = find_request(e, write.queue, write.position)
     if counter:
@@ -110,7 +106,7 @@ def is_completion_of(action, write):
 
 @internal
 def complete_silent(e, write):
-    """Append the completion of a request that is not signalled and has failed."""
+    """The completion of a request that is not signalled and has failed."""
     action = action_at(e, append(e, COMPLETE))
     queue = queue_at(e, write.queue)
     action.queue = write.queue
@@ -139,7 +135,7 @@ def deliver(e, job, slot, payload, flags):
 
 @internal
 def deliver_to_queue(e, job, slot, queue_index, payload, flags):
-    """Write the result of a slot to the ranks of a queue that want it, if its request is there. False: it expects
+    """Write the result of a slot to the ranks of a queue that want it, if its request is posted. False: it expects
     another length, and the job has ended."""
     counter = find_request(e, queue_index, slot.position)
     if not counter:
@@ -158,10 +154,10 @@ def deliver_to_queue(e, job, slot, queue_index, payload, flags):
 
 @internal
 def deliver_early(e, job, slot, source, is_whole):
-    """The queue `source` has brought the data of a ONE position: the ranks of other queues that have contributed get
-    them, a message that `is_whole` arrives at those that have not posted. False: the job has ended.
+    """The queue `source` has brought the data of a ONE position: ranks of other queues that have contributed get them,
+    a message that `is_whole` arrives at those that have not posted. False: the job has ended.
 
-    The request that has brought them ends when all members have contributed: then its program knows.
+    The request that brought them ends when all members have contributed, so that its program knows.
     """
     ranks = U64(job.rank_mask) & ~slot.delivered
     while ranks:
@@ -183,8 +179,7 @@ def deliver_early(e, job, slot, source, is_whole):
 def deliver_early_to(e, job, slot, queue_index):
     """Give the rank of a queue the data of a ONE position, once it has contributed. False: the job has ended.
 
-    A request with a limit of time waits for all members, and so does one that posts for several ranks, which may bring
-    the data as well.
+    A request with a deadline waits for all members; so does one for several ranks, which may bring the data as well.
     """
     queue = queue_at(e, queue_index)
     ranks = U64(queue.rank_bitmap)
@@ -199,8 +194,8 @@ def deliver_early_to(e, job, slot, queue_index):
 
 @internal
 def arrival_limit(job):
-    """Bytes of the longest message that arrives at a rank before it asks. Over the network a longer one does not go
-    ahead, so its sender need not wait for room in an arrival ring."""
+    """Bytes of the longest message that arrives before its rank asks. Over the network longer ones do not go ahead, so
+    their senders need not wait for room in an arrival ring."""
     return MAX_ARRIVAL if job.route == LOCAL_ROUTE else MAX_ARRIVAL_OVER_NETWORK
 
 
@@ -221,6 +216,6 @@ def append_arrival(e, job, slot, queue_index):
 
 @internal
 def is_lowest_rank(e, queue_index, rank):
-    """Whether `rank` is the lowest rank that a queue posts for, so that each queue is served once."""
+    """Whether `rank` is the lowest of a queue, so that each queue is served once."""
     bitmap = queue_at(e, queue_index).rank_bitmap
     return (bitmap & ((U64(1) << U64(rank)) - U64(1))) == U64(0)

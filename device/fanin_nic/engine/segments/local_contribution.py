@@ -35,7 +35,7 @@ OPEN = slot_rule.OPEN
 
 @internal
 def claim_for_node(e, job, slot, position, sid):
-    """Claim a slot for the ranks of this node and, in a ring, for the partial of the previous node."""
+    """For the ranks of this node and, in a ring, for the partial of the previous node."""
     slot_rule.claim(e, job, slot, position)
     slot.rank_missing = job.rank_mask
     if job.route == RING:
@@ -47,7 +47,7 @@ def claim_for_node(e, job, slot, position, sid):
 
 @internal
 def begin(e, job, request, number):
-    """The slot of the `number`-th segment of a request, which is open for it."""
+    """The slot of segment `number` of a request, open for it."""
     position = U64(request.first + number) & U64(0xFFFFFFFF)
     slot = slot_at(e, slot_index(job, position))
     if slot.position != position or slot.state != OPEN:
@@ -59,7 +59,7 @@ def begin(e, job, request, number):
 
 @internal
 def rank_of_entry(queue, entry):
-    """Bit number of the rank that entry `entry` of the address list belongs to."""
+    """Bit of the rank of an entry of the address list."""
     bitmap = queue.rank_bitmap
     for _ in range(entry):
         bitmap &= bitmap - ONE
@@ -68,8 +68,8 @@ def rank_of_entry(queue, entry):
 
 @internal
 def give_early(e, job, slot, queue_index, request, has_brought):
-    """The data of a ONE position are here: the rank that has brought them gives them to all, another takes its own.
-    False: the job has ended."""
+    """The data of a ONE position are here: the rank that brought them gives them to all, another takes its own. False:
+    the job has ended."""
     if has_brought:
         return deliver_early(e, job, slot, queue_index, request.count == 1 and U64(slot.length) == request.length)
     return deliver_early_to(e, job, slot, queue_index)
@@ -77,7 +77,7 @@ def give_early(e, job, slot, queue_index, request, has_brought):
 
 @internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def contribute_rank(e, queue_index, request, number, entry, address):
-    """The `number`-th segment of a request from the rank of address list entry `entry`; its data lie at `address`."""
+    """Segment `number` of a request from the rank of address list entry `entry`; its data lie at `address`."""
     queue = queue_at(e, queue_index)
     job = job_at(e, queue.job - 1)
     rank = rank_of_entry(queue, entry)
@@ -90,7 +90,7 @@ def contribute_rank(e, queue_index, request, number, entry, address):
         poison(slot, request.poison)
     elif brings(request, entry, sid):
         length = segment_length(request, sid)
-        order = slot.folded if request.source_process else order_of_rank(job, rank)  # it was read in its turn
+        order = slot.folded if request.source_process else order_of_rank(job, rank)  # a process is read in turn
         is_early = may_go_ahead(job, request, length)
         if request.zero_copy and not is_early and not slot.flags & HAS_DATA:
             reference_data(e, slot, address, length)

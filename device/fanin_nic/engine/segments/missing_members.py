@@ -31,8 +31,8 @@ def first_begun_position(e, job, position):
 
 @internal
 def missing_for_position(e, job, position):
-    """The members that a position waits for, as (scope, bitmap). A position that has not begun here waits for the same
-    members as the first open position of the job."""
+    """(scope, bitmap) of the members that a position waits for; one that has not begun here waits for those of the
+    first open position of the job."""
     slot = slot_at(e, slot_index(job, first_begun_position(e, job, position)))
     if distance(slot.position, job.base) < 0 or slot.state == slot_rule.DONE:
         return 0, U64(job.rank_mask)
@@ -47,7 +47,7 @@ def missing_for_position(e, job, position):
 
 @internal
 def late_ranks(e, job, slot):
-    """The ranks of this node that a position waits for, of which some may only wait for their turn."""
+    """The ranks of this node that a position waits for, some of which may only wait for their turn."""
     late, ranks = U64(slot.rank_missing), U64(slot.rank_missing)
     while ranks:
         rank = lowest_bit(ranks)
@@ -59,8 +59,8 @@ def late_ranks(e, job, slot):
 
 @internal
 def narrow_missing(e, job, status, scope, missing):
-    """The members that a job waited for that has ended at another device, as (scope, bitmap). Other devices can only
-    name this device; for a TIMEOUT this device names its own missing ranks or children instead."""
+    """(scope, bitmap) of the members that a job waited for which ended at another device. Other devices can only name
+    this device; for a TIMEOUT it names its own missing ranks or children."""
     if status == TIMEOUT and includes_this_device(job, scope, missing):
         own_scope, own = missing_for_position(e, job, job.base) if job.state >= ACTIVE else not_joined(job)
         if own != ZERO and own_scope < scope:
@@ -70,10 +70,10 @@ def narrow_missing(e, job, status, scope, missing):
 
 @internal
 def missing_in_ring(e, job):
-    """Bitmap of the nodes that all positions in flight can wait for.
+    """The nodes that all positions in flight can wait for.
 
-    A missing partial waits between the node where it started and this node; a partial that was sent on waits behind
-    this node. Positions start at different nodes, so if one node is missing it is the one that they have in common.
+    A missing partial waits between its start and this node; one that was sent on waits behind this node. Positions
+    start at different nodes, so a single missing node is the one that they have in common.
     """
     common = all_nodes(job) & ~bit_of(job.node_index)
     for offset in range(job.window):

@@ -7,21 +7,19 @@
 | probed, no answer | after the RTO, doubled with each PROBE, up to the keep-alive interval |
 | probed, answer WAIT | after the current RTO, doubled likewise; counted anew when another position is answered |
 
-Of silent positions only the lowest is probed, because a late rank delays all positions. When the lowest proves lost,
-positions that have been silent as long are probed at once.
+Only the lowest silent position is probed, because a late rank delays all. When it proves lost, positions that have been
+silent as long are probed at once.
 
-Silence mostly means a late rank. So while no loss has been proved for the detection time, the current RTO is at least
-the first RTO, however short the round trip. On a device whose own timers run late it is up to ten times as long,
-because several processes share a core there. An earlier PROBE would only fetch a second copy of a result that is under
-way. After a loss the current RTO is the measured one.
+Silence mostly means a late rank. So while no loss was proved for the detection time, the current RTO is at least the
+first RTO, and up to ten times as long on a device whose timers run late, because several processes share a core there.
+An earlier PROBE would only fetch a second copy of a result in flight. After a loss the current RTO is the measured one.
 
-The reorder time is learnt. It is long at first, because kernels reorder packets when a thread changes its core, and no
-PROBE shall be sent without loss. A proven loss halves it, or sets it to two round trips if that is less. It doubles
-when a probed position was only late. A WAIT for an out-of-order position also proves a loss: all members have sent the
-later position, so the contribution of another member to this one was lost. (In a ONE position one member may bring the
-data before the others have sent earlier positions.) Round trips are measured on PROBE and answer only: a PROBE carries
-the time in microseconds as its token, and the answer returns it.
-Record 0034 (docs/decisions) says why so patient, and what asking for every silent position cost.
+The reorder time is learnt. It begins long, because kernels reorder packets when a thread changes its core, and without
+loss no PROBE shall be sent. A proven loss halves it, or sets it to two round trips if that is less; it doubles when a
+probed position was only late. A WAIT for an out-of-order position also proves a loss: all members have sent the later
+position, so a contribution to this one was lost. (Of a ONE position one member may bring the data before the others
+have sent earlier positions.) Round trips are measured on PROBEs only: the token is the time in microseconds, which the
+answer returns. Record 0034: why so patient, and what asking for every silent position cost.
 """
 
 from fanin_nic.engine.records.accessors import U64, ZERO, distance, slot_at, slot_index
@@ -42,7 +40,7 @@ MAX_RTO_FACTOR = 10  # times the first RTO
 
 @internal
 def probe_token(e):
-    """Time stamp of a PROBE: odd microseconds modulo 2^32, so never 0."""
+    """Odd microseconds modulo 2^32, so never 0."""
     return ((e.now // MICROSECOND) & U64(0xFFFFFFFF)) | U64(1)
 
 
@@ -54,7 +52,7 @@ def probe_age(e, echoed):
 
 @internal
 def measure_rtt(e, job, echoed):
-    """Update the RTO from the token that an answer returned (RFC 6298)."""
+    """Update the RTO from the token in an answer (RFC 6298)."""
     if not echoed:
         return
     elapsed = probe_age(e, echoed)
@@ -72,25 +70,25 @@ def measure_rtt(e, job, echoed):
 
 @internal
 def is_lossy(e, job):
-    """Whether a loss has been proved within the detection time."""
+    """Whether a loss was proved within the detection time."""
     return job.lost_at != ZERO and e.now - job.lost_at < e.detection
 
 
 @internal
 def timer_lag(e):
-    """Time in ns by which the timers of this device are late: the device has stood still at least as long."""
+    """Time in ns by which this device's timers are late: it has stood still at least as long."""
     return e.now - e.next_deadline if e.now > e.next_deadline else ZERO
 
 
 @internal
 def note_timer_lag(e):
-    """Record how late the timers run. Late timers mean that this device waits for a core; its neighbours may, too."""
+    """Late timers mean that this device waits for a core; its neighbours may, too."""
     e.lateness = max(timer_lag(e), e.lateness - (e.lateness >> U64(3)))
 
 
 @internal
 def current_rto(e, job):
-    """Time in ns of silence after which a position is probed."""
+    """Silence in ns after which a position is probed."""
     if is_lossy(e, job):
         return U64(job.rto)
     return max(U64(job.rto), U64(e.rto) + min(e.lateness << U64(3), U64(MAX_RTO_FACTOR - 1) * e.rto))
@@ -98,13 +96,13 @@ def current_rto(e, job):
 
 @internal
 def is_loss_suspected(slot):
-    """Whether a position is out of order or has been probed: a loss is likely."""
+    """Whether a position is out of order or was probed."""
     return slot.out_of_order != 0 or slot.retries != 0
 
 
 @internal
 def due_time(e, job, slot):
-    """Time in ns at which a position is probed, if its loss is suspected or it is the lowest."""
+    """Time in ns at which a position is probed if its loss is suspected or it is the lowest."""
     if not is_loss_suspected(slot):
         return max(slot.deadline, job.answered_at + current_rto(e, job))
     if slot.unanswered == 0 and job.answered_at > slot.sent_at:  # the stream has gone on since the WAIT
@@ -122,7 +120,7 @@ def shorten_deadline(e, job, slot, by):
 
 @internal
 def mark_out_of_order(e, job, slot):
-    """A result has come for `slot`: mark the earlier positions that were sent before it."""
+    """A result came for `slot`: mark the earlier positions that were sent before it."""
     by = BY_ONE if contributor_class(slot.flags) == CLASS_ONE else BY_ALL
     for offset in range(distance(slot.position, job.base)):
         earlier = slot_at(e, slot_index(job, job.base + offset))
@@ -132,15 +130,14 @@ def mark_out_of_order(e, job, slot):
 
 @internal
 def note_progress(e, job):
-    """A position has been answered, so the stream is not silent."""
+    """A position was answered, so the stream is not silent."""
     job.answered_at = e.now
     e.next_deadline = min(e.next_deadline, e.now + job.rto)
 
 
 @internal
 def note_answer(e, job, slot, echoed):
-    """A result has come, as the answer to the PROBE with the token `echoed`, or unasked (0). Returns whether it was
-    lost."""
+    """A result came, for the PROBE with the token `echoed` or unasked (0). Returns whether it was lost."""
     note_progress(e, job)
     if echoed and slot.unanswered:
         note_proven_loss(e, job, slot, echoed)
@@ -158,7 +155,7 @@ def awaits_answer(slot):
 
 @internal
 def back_off(e, job, slot):
-    """A PROBE was sent: double the interval. The count begins anew if another position was answered since."""
+    """A PROBE was sent: double the interval, or begin anew if another position was answered since."""
     if slot.unanswered == 0 and job.answered_at > slot.sent_at:
         slot.retries = 0
     interval = min(e.keepalive, job.rto << U64(min(slot.retries, 8)))
@@ -170,7 +167,7 @@ def back_off(e, job, slot):
 
 @internal
 def note_wait(e, job, slot):
-    """A WAIT has come: the receiver has the position. Probe again after a time that doubles."""
+    """A WAIT came: the receiver has the position. Probe again after a time that doubles."""
     slot.out_of_order = 0
     slot.unanswered = 0
     slot.first_asked = ZERO
@@ -189,7 +186,7 @@ def note_loss(e, job):
 
 @internal
 def note_proven_loss(e, job, slot, echoed):
-    """A probed position was lost. If it was not out of order, positions that were silent when the PROBE with the token
+    """A probed position was lost. Unless it was out of order, positions that were silent when the PROBE with the token
     `echoed` was sent may be lost, too."""
     note_loss(e, job)
     if not slot.out_of_order:
@@ -198,7 +195,7 @@ def note_proven_loss(e, job, slot, echoed):
 
 @internal
 def suspect_silent(e, job, asked_at):
-    """Probe at once the positions that were sent at least the reorder time before a PROBE of the time `asked_at`."""
+    """Probe at once the positions sent at least the reorder time before a PROBE of the time `asked_at`."""
     for offset in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if awaits_answer(slot) and not is_loss_suspected(slot) and slot.sent_at + job.reorder <= asked_at:
@@ -209,7 +206,6 @@ def suspect_silent(e, job, asked_at):
 
 @internal
 def start_timer(e, job, slot):
-    """Start the timer of a slot that has just sent."""
     slot.sent_at = e.now
     slot.deadline = e.now + current_rto(e, job)
     slot.out_of_order = 0

@@ -1,7 +1,7 @@
-"""Arithmetic on slots: the kernel for an op and a type, and the form in which a slot holds its numbers.
+"""Arithmetic on slots: the kernel for an op and a type, and the form of the numbers in a slot.
 
-Small floats (f16, bf16) are computed in f32. The second contribution widens the slot (flag WIDE of the slot). The slot
-is rounded when it leaves the device or, in a job with WIDE partials, once in the completing device.
+Small floats (f16, bf16) are computed in f32: the second contribution widens the slot (its flag WIDE). The slot is
+rounded when it leaves the device or, in a job with WIDE partials, once in the completing device.
 """
 
 from numba import int64, uint64
@@ -31,7 +31,7 @@ CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[inde
 
 @internal_for(ENGINE, int64, int64, returns=uint64)
 def kernel_address(e, row, dtype):
-    """Address of a kernel; 0 where op and type have none."""
+    """0 where op and type have no kernel."""
     if U64(dtype) >= U64(MAX_DTYPES):
         return ZERO
     place = U64(row) * U64(MAX_DTYPES) + U64(dtype)
@@ -40,14 +40,12 @@ def kernel_address(e, row, dtype):
 
 @internal
 def is_supported(e, op, dtype):
-    """Whether op and type have a kernel."""
     return 0 < op <= LAST_OP and dtype < MAX_DTYPES and kernel_address(e, op, dtype) != ZERO
 
 
 @internal
 def itemsize(e, dtype):
-    """Bytes of an element; 0 for an unknown type. They stand in row 0 of the table of kernels, as no op has the number
-    0."""
+    """Bytes of an element, in row 0 of the kernels as no op has the number 0; 0 for an unknown type."""
     return kernel_address(e, 0, dtype) if dtype < MAX_DTYPES else ZERO
 
 
@@ -65,13 +63,12 @@ def travels_wide(e, job, op, dtype, contributors):
 
 @internal
 def elements_of(e, slot):
-    """Elements of the segment in a slot."""
     return U64(slot.length) // itemsize(e, slot.dtype)
 
 
 @internal
 def widen(e, slot, target):
-    """Turn the payload of a slot at `target` into f32."""
+    """Turn the payload of a slot, at `target`, into f32."""
     if not slot.flags & WIDE:
         call_kernel(kernel_address(e, WIDEN, slot.dtype), target, target, elements_of(e, slot))
         slot.flags |= WIDE
@@ -87,7 +84,7 @@ def narrow(e, slot, target):
 
 @internal
 def accumulate(e, slot, target, data, wide):
-    """Compute the data of one more contributor into the slot. wide: the data are f32."""
+    """Compute the data of one more contributor into the slot. wide: they are f32."""
     dtype = slot.dtype
     if is_computed_wide(e, slot.op, slot.dtype):
         widen(e, slot, target)
@@ -106,7 +103,7 @@ def settle_partial(e, job, slot, target):
 
 @internal
 def settle_result(e, slot, target, shared):
-    """Finish the result of a slot: the division of MEAN (shared: by more than one contributor), and the rounding."""
+    """The division of MEAN (shared: by more than one contributor), and the rounding."""
     if slot.op == MEAN and shared:
         if is_computed_wide(e, slot.op, slot.dtype):
             widen(e, slot, target)
@@ -117,12 +114,12 @@ def settle_result(e, slot, target, shared):
 
 @internal
 def payload_bytes(e, slot):
-    """Bytes of the payload of a slot in its present form."""
+    """In its present form."""
     return elements_of(e, slot) * WIDE_ITEM if slot.flags & WIDE else U64(slot.length)
 
 
 @internal
 def segment_bytes(e, job, chunk, op, dtype, contributors):
-    """Bytes of the message in a full segment: the chunk of its request, or less if partials are sent as f32 of smaller
-    elements, which then fill the chunk."""
+    """Bytes of the message in a full segment: the chunk of its request, or less if f32 partials of smaller elements
+    fill the chunk."""
     return U64(chunk) // (WIDE_ITEM // itemsize(e, dtype) if travels_wide(e, job, op, dtype, contributors) else U64(1))

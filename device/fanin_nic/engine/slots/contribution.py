@@ -1,10 +1,9 @@
-"""How a contribution enters a slot: from a rank of this node or from a device below (step S405).
+"""How a contribution enters a slot, from a rank of this node or a device below (step S405).
 
-The first data are copied, unless they stay where they are (`zero_copy`). Later data are computed into the slot. Then
-the bit of the contributor is cleared; when both completion bitmaps are empty, `segments.complete` goes on. A
-reproducible job folds its children in the order of their bits. Before their turn the data of a rank wait in its memory,
-those of a device below in a buffer of their own.
-Record 0112 (docs/decisions) says why the order of the ranks is the default.
+The first data are copied, unless they stay where they are (`zero_copy`); later data are computed into the slot. Then
+the contributor's bit is cleared; when both completion bitmaps are empty, `segments.complete` goes on. A reproducible
+job folds its children in the order of their bits. Until their turn the data of a rank wait in its memory, those of a
+device below in a buffer of their own. Record 0112: why the order of the ranks is the default.
 """
 
 from numba import int64
@@ -41,7 +40,7 @@ SEGMENTS = int(Counter.SEGMENTS)
 
 @internal
 def contributor_class(flags):
-    """The contributor class in the flags of a CETH or of a slot."""
+    """Of the flags of a CETH or a slot."""
     return (flags >> CLASS_SHIFT) & CLASS_MASK
 
 
@@ -53,7 +52,7 @@ def is_one_with_data(slot):
 
 @internal
 def describe(slot, op, dtype, flags, mid, sid):
-    """Store the control information of the first contribution with the slot."""
+    """Store the control information of the first contribution."""
     slot.op = op
     slot.dtype = dtype
     slot.flags = flags & (CLASS_MASK << CLASS_SHIFT)
@@ -76,20 +75,20 @@ def matches(slot, op, dtype, flags, mid, sid):
 
 @internal
 def order_of_rank(job, rank):
-    """Place of a rank of this node in the order of folding."""
+    """Place of a rank of this node in the fold."""
     return count_bits(job.rank_mask & (bit_of(rank) - ONE))
 
 
 @internal
 def order_of_node(job, bit):
-    """Place of a device below in the order of folding: after the ranks of this node."""
+    """Place of a device below in the fold: after the ranks of this node."""
     return count_bits(job.rank_mask) + count_bits(job.node_mask & (bit_of(bit) - ONE))
 
 
 @internal
 def add_data(e, job, slot, address, length, wide, order):
-    """Compute data into the slot. length: bytes of the message; wide: the data are f32; order: place of their child in
-    the order of folding. False: the length differs, or a ONE position has a second contributor."""
+    """Compute data into the slot. length: bytes of the message; wide: they are f32; order: their child's place in the
+    fold. False: the length differs, or a ONE position has a second contributor."""
     if slot.flags & HAS_DATA == 0:
         slot.flags |= HAS_DATA
         slot.length = length
@@ -106,20 +105,20 @@ def add_data(e, job, slot, address, length, wide, order):
 
 @internal
 def has_turns(job, slot):
-    """Whether the data of a child wait until those of all children before it have come."""
+    """Whether a child's data wait for those of all children before it."""
     return job.flags & REPRODUCIBLE != 0 and contributor_class(slot.flags) != CLASS_ONE
 
 
 @internal
 def fold_followers(e, job, slot):
-    """Fold what has waited for those that are in the sum now."""
+    """Fold what has waited for the children that are now in the sum."""
     while slot.early and slot.early & bit_of(slot.folded) != ZERO:
         fold_early(e, job, slot, slot.folded)
 
 
 @internal
 def fold(e, job, slot, address, wide):
-    """Fold one contribution into the sum. The first is copied."""
+    """Fold one contribution into the sum; the first is copied."""
     target = payload_of(e, job, slot.position)
     if slot.folded == 0:
         copy(target, address, contribution_bytes(e, slot, wide))
@@ -132,13 +131,13 @@ def fold(e, job, slot, address, wide):
 
 @internal
 def contribution_bytes(e, slot, wide):
-    """Bytes of a contribution in the form in which it comes."""
+    """In the form in which it comes."""
     return U64(slot.length) // itemsize(e, slot.dtype) * WIDE_ITEM if wide else U64(slot.length)
 
 
 @internal
 def keep_early(e, job, slot, address, wide, order):
-    """Keep a contribution until its turn comes."""
+    """Keep a contribution until its turn."""
     slot.early |= bit_of(order)
     if U64(order) >= count_bits(job.rank_mask):
         copy(early_buffer(e, job, slot, order), address, contribution_bytes(e, slot, wide))
@@ -146,7 +145,7 @@ def keep_early(e, job, slot, address, wide, order):
 
 @internal
 def early_data(e, job, slot, order):
-    """Address of a contribution that was kept."""
+    """Address of a kept contribution."""
     if U64(order) >= count_bits(job.rank_mask):
         return early_buffer(e, job, slot, order)
     return data_of_rank(e, job, slot, order)
@@ -154,8 +153,8 @@ def early_data(e, job, slot, order):
 
 @internal
 def data_of_rank(e, job, slot, order):
-    """Address of the data of a rank of this node. The request that brings them is not complete before the sum is, so it
-    is still in its queue."""
+    """Address of the data of a rank of this node. Its request is not complete before the sum, so it is still in its
+    queue."""
     ranks = U64(job.rank_mask)
     for _ in range(order):
         ranks &= ranks - ONE
@@ -172,36 +171,34 @@ def data_of_rank(e, job, slot, order):
 
 @internal
 def early_buffer(e, job, slot, order):
-    """Address of the buffer of a device below. If there are ranks, the first buffer has their sum."""
+    """Of a device below. If there are ranks, the first buffer has their sum."""
     ranks = int64(count_bits(job.rank_mask))
     return buffer_of(e, job, slot.position, int64(order) - max(ranks - 1, 0))
 
 
 @internal
 def fold_early(e, job, slot, order):
-    """Fold a contribution that was kept."""
     slot.early &= ~bit_of(order)
     fold(e, job, slot, early_data(e, job, slot, order), is_early_wide(e, job, slot, order))
 
 
 @internal
 def fold_rest(e, job, slot):
-    """All are in: fold what still waits for a child that has brought no data."""
+    """All are in: fold what still waits for a child without data."""
     while slot.early != ZERO:
         fold_early(e, job, slot, lowest_bit(slot.early))
 
 
 @internal
 def is_early_wide(e, job, slot, order):
-    """Whether a contribution that was kept holds f32. In a job with WIDE partials contributions of devices do, those of
-    ranks do not."""
+    """Whether a kept contribution is f32. In a job with WIDE partials those of devices are, those of ranks are not."""
     below = U64(order) >= count_bits(job.rank_mask)
     return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))
 
 
 @internal
 def poison(slot, status):
-    """Make a position end with a status. The highest of several is kept, whatever their order of arrival. A position
-    whose data have gone up or ahead already fails only for those that have brought the status."""
+    """Make a position end with a status: the highest of several, whatever their order of arrival. If its data have gone
+    up or ahead already, it fails only for those that brought the status."""
     if slot.upward == NOTHING and not slot.ahead:
         slot.status = max(slot.status, status)

@@ -1,8 +1,7 @@
 """The slot rule: the position that a slot serves, and when it may serve the next one.
 
 Position p of a job uses slot p mod N. A child sends p only when it holds the result of p - W (W = N / 2). So a
-contribution of p proves that every child holds p - N, and the slot may be replaced. No version bit and no timer is
-needed.
+contribution of p proves that every child holds p - N, and the slot may be replaced, without a version bit or a timer.
 """
 
 from numba import int64
@@ -14,7 +13,6 @@ from fanin_nic.native.compiled import internal, internal_for
 
 DONE, OPEN, LOCAL, FINAL = (int(state) for state in SlotState)
 
-# Verdicts of the slot rule.
 STALE = 0
 CURRENT = 1
 REPLACE = 2
@@ -23,7 +21,7 @@ VIOLATION = 3
 
 @internal
 def verdict(job, slot, position):
-    """Apply the slot rule: the meaning of a packet about `position` for the slot that serves it."""
+    """What a packet about `position` means for the slot that serves it."""
     ahead = distance(position, slot.position)
     if ahead < 0:
         return STALE
@@ -36,7 +34,7 @@ def verdict(job, slot, position):
 
 @internal
 def waits_for_departed(job, slot):
-    """Whether a slot waits for a rank or a device that has left. Its position will never be complete."""
+    """Whether a slot waits for a rank or a device that has left, so that its position can not be complete."""
     return slot.rank_missing & job.rank_left != ZERO or slot.node_missing & job.node_left != ZERO
 
 
@@ -71,10 +69,10 @@ def claim(e, job, slot, position):
 
 @internal_for(ENGINE, JOB, SLOT, int64)
 def occupy(e, job, slot, state):
-    """Change the state of a slot, and count the slots that hold data and those in flight."""
+    """Change the state of a slot, and count the slots with data and those in flight."""
     before, after = slot.state, state
     slot.state = after
-    trace(e, job, slot, after, 0)  # the steps of a slot have the numbers of its states
+    trace(e, job, slot, after, 0)  # the steps have the numbers of the states
     if before == DONE and after != DONE:
         job.in_flight += 1
         job.occupied += 1
@@ -89,8 +87,8 @@ def occupy(e, job, slot, state):
 
 @internal
 def advance_base(e, job):
-    """Move the base of a job, and with it the window, over all positions that are done. The driver must have performed
-    all actions: a DMA_WRITE may still read the payload of a slot that is done."""
+    """Move the base of a job, and its window, over all positions that are done. The driver must have performed all
+    actions, as a DMA_WRITE may still read the payload of a done slot."""
     for _ in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base))
         if slot.state != DONE or slot.position != job.base:

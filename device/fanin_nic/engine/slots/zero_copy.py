@@ -1,10 +1,9 @@
-"""Zero copy: the data of the only rank of a NIC are sent from the memory of the rank.
+"""Zero copy: the data of the only rank of a NIC are sent from the rank's memory.
 
-No other data are added to them here, and the rank must not change them until its request is complete. If they are lost
-they are read once more, and then copied for all further times. This requires that no result of the same request
-overwrites data that may still be sent: results must go to where their own data are, or to memory apart from all data.
-If the memory of a request is deregistered, its job ends.
-Record 0024 (docs/decisions) has the three rules that keep this safe.
+No other data are added here, and the rank must not change them until its request is complete. Lost data are read once
+more, and then copied for good. So no result of the request may overwrite data that may be sent again: results must go
+to where their own data are, or to memory apart from all data. If the memory of a request is deregistered, its job ends.
+Record 0024 has the three rules that keep this safe.
 """
 
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, count, payload_of
@@ -17,10 +16,8 @@ from fanin_nic.native.memory import copy
 
 @internal
 def may_send_in_place(e, job, request, address):
-    """Whether the data of a request are sent from where they are. address: its abi.ADDRESS as posted.
-
-    A node of a ring has the previous node below it, so it is excluded.
-    """
+    """Whether a request's data are sent from where they are. address: its abi.ADDRESS as posted. A node of a ring has
+    the previous node below it, so it is excluded."""
     alone = job.has_parent and job.node_mask == ZERO and job.rank_mask & (job.rank_mask - ONE) == ZERO
     if not alone or request.poison or request.inline or request.source_process:
         return False
@@ -31,10 +28,8 @@ def may_send_in_place(e, job, request, address):
 
 @internal
 def overwrites_own_data(request, address):
-    """Whether results of a request overwrite data of other segments of it.
-
-    Addresses are those of the program: memory that it has registered twice has two device addresses.
-    """
+    """Whether results of a request overwrite data of its other segments. Addresses are those of the program, since
+    memory registered twice has two device addresses."""
     wanted = range_bytes(request.length, request.block, address.destination_first, address.destination_blocks)
     brought = range_bytes(request.length, request.block, address.source_first, address.source_blocks)
     if wanted == ZERO or brought == ZERO:
@@ -47,7 +42,7 @@ def overwrites_own_data(request, address):
 
 @internal
 def reference_data(e, slot, address, length):
-    """Let a slot refer to the data of its one contributor at `address`."""
+    """Let a slot refer to the data of its only contributor."""
     slot.flags |= HAS_DATA
     slot.length = length
     slot.zero_copy_address = address
@@ -56,7 +51,7 @@ def reference_data(e, slot, address, length):
 
 @internal
 def copy_referenced_data(e, job, slot):
-    """Copy the data that a slot refers to, so that all further packets carry the same data."""
+    """So that all further packets carry the same data."""
     if slot.zero_copy_address != ZERO:
         copy(payload_of(e, job, slot.position), slot.zero_copy_address, U64(slot.length))
         slot.zero_copy_address = ZERO
@@ -64,5 +59,5 @@ def copy_referenced_data(e, job, slot):
 
 @internal
 def data_address(e, job, slot):
-    """Address of the data of a slot: in its buffer, or in the memory of the rank."""
+    """Of a slot: in its buffer, or in the rank's memory."""
     return U64(slot.zero_copy_address) if slot.zero_copy_address != ZERO else payload_of(e, job, slot.position)

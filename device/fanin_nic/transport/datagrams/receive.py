@@ -1,7 +1,7 @@
-"""Datagrams that arrive: 40 bytes for the header of the network, then the payload, go to the oldest receive request.
+"""Datagrams that arrive: 40 bytes for the network header, then the payload, go to the oldest receive request.
 
-RoCEv2 over IPv4 has no global route header. Its place takes 20 bytes that are zero, then an IPv4 header (annex A17):
-the addresses are right, and what a UDP socket does not show is zero.
+RoCEv2 over IPv4 has no global route header. In its place are 20 zero bytes and an IPv4 header (annex A17): the
+addresses are right, and what a UDP socket does not show is zero.
 """
 
 from numba import int64
@@ -33,7 +33,7 @@ VERSION, DONT_FRAGMENT, UDP_PROTOCOL = 0x45, 0x4000, 17
 
 @internal
 def on_datagram(t, q, packet, data, length, source):
-    """A datagram for a queue pair. source: IPv4 address of its sender."""
+    """A datagram for a queue pair. source: IPv4."""
     if packet.qkey != q.qkey:
         count(t, DROP_QKEY)
     elif not has_receive(t, q):
@@ -70,7 +70,7 @@ def deliver(t, q, packet, data, length, source):
 
 @internal
 def write_network_header(t, place, packet, length, source):
-    """The 40 bytes before a datagram: see the top of this file."""
+    """The 40 bytes before a datagram, as above."""
     fill_zero(place, U64(GRH_SIZE))
     start = place + U64(20)
     total = IPV4_UDP_SIZE + header_size(packet.opcode) + length + int64(packet.padcount) + ICRC_SIZE

@@ -1,1 +1,1 @@
-"""Memory: regions with their keys and rights, and the pieces that a message is gathered from and scattered to."""
+"""Memory: regions with keys and rights, and the pieces that a message is gathered from and scattered to."""

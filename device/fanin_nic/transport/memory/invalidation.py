@@ -13,8 +13,8 @@ REMOTE = int(Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC | A
 
 @internal
 def invalidate(t, q, key):
-    """Take the rights of the other side from a region that allows it. Returns False if no region does. The program
-    keeps its own rights, and registers the memory again to give new ones."""
+    """Take the rights of the other side from a region that allows it; False if none does. The program keeps its own
+    rights, and registers the memory again to give new ones."""
     index = int64(key) >> KEY_BITS
     if index >= int64(t.regions):
         return False

@@ -1,4 +1,4 @@
-"""The pieces of memory of a request: the sum of their lengths, their rights, and a range of them as actions."""
+"""The pieces of memory of a request: their total length, their rights, and a range of them as actions."""
 
 from numba import int64
 
@@ -17,7 +17,6 @@ LOCAL_READ = 0  # every region allows it
 
 @internal
 def length_of(pieces, number):
-    """Bytes of a list of pieces."""
     total = 0
     for index in range(number):
         total += int64(sge_at(piece_at(pieces, index)).length)
@@ -26,7 +25,7 @@ def length_of(pieces, number):
 
 @internal
 def allows(t, q, pieces, number, access):
-    """Whether all pieces that are not empty lie in regions that allow an access."""
+    """Whether all nonempty pieces are in regions that allow an access."""
     for index in range(number):
         piece = sge_at(piece_at(pieces, index))
         if piece.length and not find_region(t, q, piece.lkey, piece.address, piece.length, access):
@@ -36,7 +35,7 @@ def allows(t, q, pieces, number, access):
 
 @internal
 def gather(t, q, send, pieces, number, offset, length):
-    """Give a SEND the bytes [offset, offset + length) of the pieces as payload. The caller has looked at `allows`."""
+    """Give a SEND the bytes [offset, offset + length) of the pieces as payload, after `allows`."""
     skip, left = int64(offset), int64(length)
     for index in range(number):
         if left == 0:
@@ -67,8 +66,8 @@ def write(t, q, found, address, data, length):
 
 @internal
 def scatter(t, q, pieces, number, offset, data, length):
-    """Write `length` bytes to the pieces, from the byte `offset` of them on. Returns False if a piece is in no region
-    that may be written, or if they are too short; then a part may have been written."""
+    """Write `length` bytes to the pieces, from byte `offset` of them on. False if they are too short or a piece is in
+    no writable region; then a part may have been written."""
     skip, left, source = int64(offset), int64(length), U64(data)
     for index in range(number):
         if left == 0:

@@ -1,7 +1,6 @@
 """Memory regions: translation with protection (section 10.6).
 
-A key is the row of its region and 16 random bits, so that a guessed or an old key is refused. One key serves as local
-and as remote key.
+A key, local and remote, is the row of its region and 16 random bits, so that guessed and old keys are refused.
 """
 
 from numba import int64
@@ -14,7 +13,7 @@ KEY_BITS = 16  # random bits of a key
 
 @internal
 def find_region(t, q, key, address, length, access):
-    """1 + row of the region with a key, if it is of the protection domain of a queue pair, contains [address, address +
+    """1 + row of the region with a key, if it is in the queue pair's protection domain, contains [address, address +
     length) and allows `access`; else 0."""
     index = int64(key) >> KEY_BITS
     if index >= int64(t.regions) or key == 0:
@@ -30,12 +29,12 @@ def find_region(t, q, key, address, length, access):
 
 @internal
 def translate(t, found, address):
-    """Address in the device of a client's address in the region `found`, as `find_region` returns it."""
+    """Device address of a client's address in the region `found` of `find_region`."""
     region = region_at(t, U64(found - 1))
     return region.mapped + (U64(address) - region.start)
 
 
 @internal
 def process_of(t, found):
-    """The process of the region `found`; 0 if it is mapped."""
+    """0 if the region is mapped."""
     return int64(region_at(t, U64(found - 1)).process)

@@ -1,1 +1,1 @@
-"""What the transport asks its driver to do: packets, memory and completions, appended to the table of actions."""
+"""The transport's output: packets, memory and completions, appended to the table of actions."""

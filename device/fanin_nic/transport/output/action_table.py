@@ -11,18 +11,18 @@ from fanin_wire.abi import MAX_SGE
 
 ACTION_OVERFLOW = int(Counter.ACTION_OVERFLOW)
 ACTION_SIZE = U64(ACTION.itemsize)
-MOST_OF_A_PACKET = 2 * MAX_SGE + 4  # actions that one packet, received or sent, may need
+MOST_OF_A_PACKET = 2 * MAX_SGE + 4  # actions of one packet, received or sent
 
 
 @internal
 def has_room(t):
-    """Whether the actions of one more packet fit."""
+    """For the actions of one more packet."""
     return int64(t.action_count) + MOST_OF_A_PACKET <= int64(t.actions)
 
 
 @internal_for(TRANSPORT, int64, returns=int64)
 def append(t, kind):
-    """Number of a new, zeroed action. A full table drops the last one and counts: callers look at `has_room` before."""
+    """Number of a new, zeroed action. A full table drops the last one and counts: callers check `has_room` first."""
     if t.action_count == t.actions:
         count(t, ACTION_OVERFLOW)
         t.action_count -= 1

@@ -1,4 +1,4 @@
-"""Completions: each signalled request ends with exactly one, in the order of its queue."""
+"""Completions: each signalled request gets exactly one, in the order of its queue."""
 
 from numba import int64
 
@@ -22,7 +22,7 @@ OF_FETCH_ADD = int(CompletionOpcode.FETCH_ADD)
 
 @internal
 def completion_opcode(opcode):
-    """Opcode of the completion of a request to send."""
+    """Of a request to send."""
     if opcode in (WRITE, WRITE_WITH_IMM):
         return OF_WRITE
     if opcode == READ:
@@ -34,7 +34,7 @@ def completion_opcode(opcode):
 
 @internal
 def complete_send(t, q, request, status):
-    """Append the completion of a request to send. One that is not signalled has none unless it failed."""
+    """A request that is not signalled has a completion only if it failed."""
     if status == 0 and not q.all_signaled and not request.flags & SIGNALED:
         return
     action = action_at(t, U64(append(t, COMPLETE)))
@@ -50,8 +50,8 @@ def complete_send(t, q, request, status):
 
 @internal
 def complete_receive(t, q, request, status, opcode, length):
-    """Append the completion of a receive request. Returns the number of the action: the caller adds what the packet
-    brought beside data."""
+    """The completion of a receive request; returns the number of the action, for what the packet brought beside
+    data."""
     index = append(t, COMPLETE)
     action = action_at(t, U64(index))
     action.queue_pair = q.index

@@ -17,13 +17,13 @@ SEND, PIECE = int(ActionKind.SEND), int(ActionKind.PIECE)
 TX_PACKETS, TX_BYTES = int(Counter.TX_PACKETS), int(Counter.TX_BYTES)
 HEADER = U64(ACTION.fields["header"][1])  # type: ignore[index]
 PACKET_SIZE = U64(PACKET.itemsize)
-OUTGOING = U64(1)  # row of the table of packets; row 0 is the packet that has arrived
+OUTGOING = U64(1)  # row of the table of packets; row 0 is the received packet
 
 
 @internal
 def new_packet(t, q, opcode, psn):
-    """The PACKET record of a packet to the other side of a connection. The caller fills in its extended headers and
-    calls `send`, or `start` and then `add_piece`."""
+    """The PACKET record of a packet to the other side of a connection. The caller fills in its extended headers, then
+    calls `send`, or `start` and `add_piece`."""
     packet = packet_at(t, OUTGOING)
     fill_zero(address_of(packet), PACKET_SIZE)
     packet.opcode = opcode
@@ -34,7 +34,7 @@ def new_packet(t, q, opcode, psn):
 
 @internal
 def start(t, q, destination, length):
-    """Append the SEND of the packet, with `length` bytes of payload to come by `add_piece`. Returns its number."""
+    """Append the SEND of the packet, whose `length` bytes of payload `add_piece` will add; returns its number."""
     packet = packet_at(t, OUTGOING)
     packet.padcount = -int64(length) & 3
     index = append(t, SEND)
@@ -50,7 +50,7 @@ def start(t, q, destination, length):
 
 @internal
 def add_piece(t, index, process, address, length):
-    """More payload of the SEND `index`, which is the last packet in the table."""
+    """More payload of the SEND `index`, the last packet in the table."""
     action = action_at(t, U64(index))
     number = index
     if action.pieces:
@@ -64,5 +64,5 @@ def add_piece(t, index, process, address, length):
 
 @internal
 def send(t, q):
-    """Append the packet, which has no payload."""
+    """Append the packet, without payload."""
     start(t, q, q.destination, 0)

@@ -1,4 +1,4 @@
-"""The headers of a packet between wire and the PACKET record: BTH, then those that its opcode names."""
+"""The headers of a packet between wire and PACKET record: BTH, then those of its opcode."""
 
 import numpy as np
 from numba import int64
@@ -16,14 +16,14 @@ _BITS = {header.name: 1 << number for number, header in enumerate(EXTENDED_HEADE
 
 
 def _by_opcode(value, unknown: int = UNKNOWN) -> np.ndarray:
-    """Table by opcode of what `value` says of its row."""
+    """Table by opcode of `value` of its row."""
     table = np.full(256, unknown, np.uint8)
     for code, row in OPCODES.items():
         table[code] = value(row)
     return table
 
 
-SERVICES = _by_opcode(lambda row: row.transport)  # UNKNOWN: there is no such opcode
+SERVICES = _by_opcode(lambda row: row.transport)  # UNKNOWN: no such opcode
 OPERATIONS = _by_opcode(lambda row: row.operation)
 PARTS = _by_opcode(lambda row: row.part)
 HEADER_BITS = _by_opcode(lambda row: sum(_BITS[header.name] for header in row.headers), 0)
@@ -49,19 +49,18 @@ _IETH_SIZE, _decode_ieth, _encode_ieth = _codec(EXTENDED_HEADERS[6])
 
 @internal
 def header_size(opcode):
-    """Bytes of BTH and extended headers of an opcode."""
+    """Bytes of BTH and extended headers."""
     return int64(HEADER_SIZES[opcode])
 
 
 @internal
 def decode_bth(place, packet):
-    """Read the BTH at an address into a PACKET record."""
     _decode_bth(U64(place), address_of(packet))
 
 
 @internal
 def decode_extended(place, packet):
-    """Read the headers behind the BTH at an address. The caller knows that they are all there."""
+    """Read the headers behind the BTH at `place`, which must all be complete."""
     bits, at, record = int64(HEADER_BITS[packet.opcode]), U64(place) + U64(BTH_SIZE), address_of(packet)
     if bits & HAS_DETH:
         _decode_deth(at, record)
@@ -87,7 +86,6 @@ def decode_extended(place, packet):
 
 @internal
 def encode(packet, place):
-    """Write all headers of a PACKET record to an address."""
     bits, at, record = int64(HEADER_BITS[packet.opcode]), U64(place) + U64(BTH_SIZE), address_of(packet)
     _encode_bth(record, U64(place))
     if bits & HAS_DETH:

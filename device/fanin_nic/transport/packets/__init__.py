@@ -1,1 +1,1 @@
-"""Packets that arrive: what they are, for whom, and whether they may be."""
+"""Packets that arrive: checks, queue pair, handler."""

@@ -1,4 +1,4 @@
-"""Parsing of an arriving packet: headers, queue pair, sender, and who takes it (sections 9.6.1 and 9.6.2)."""
+"""Parsing of a packet: headers, queue pair, sender, and its handler (sections 9.6.1 and 9.6.2)."""
 
 from numba import int64
 
@@ -28,7 +28,7 @@ RC, UD = int(Transport.RC), int(Transport.UD)
 ACKNOWLEDGE, READ_RESPONSE = int(Operation.ACKNOWLEDGE), int(Operation.READ_RESPONSE)
 ATOMIC_ACKNOWLEDGE = int(Operation.ATOMIC_ACKNOWLEDGE)
 RTR, RTS, SQD, ERR = (int(QueuePairState[name]) for name in ("RTR", "RTS", "SQD", "ERR"))
-MEMBERSHIP = 0x7FFF  # bits of a partition key without the one for full members
+MEMBERSHIP = 0x7FFF  # of a partition key, without the bit of full members
 RX_PACKETS, RX_BYTES = int(Counter.RX_PACKETS), int(Counter.RX_BYTES)
 DROP_SHORT, DROP_VERSION, DROP_PADDING = int(Counter.DROP_SHORT), int(Counter.DROP_VERSION), int(Counter.DROP_PADDING)
 DROP_UNKNOWN_OPCODE, DROP_PKEY = int(Counter.DROP_UNKNOWN_OPCODE), int(Counter.DROP_PKEY)
@@ -38,8 +38,7 @@ DROP_STATE, DROP_SENDER = int(Counter.DROP_STATE), int(Counter.DROP_SENDER)
 
 @internal
 def on_packet(t, address, length, source):
-    """Event: a packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4
-    address of the sender."""
+    """Event: a packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4."""
     if length < BTH_SIZE:
         count(t, DROP_SHORT)
         return
@@ -64,7 +63,7 @@ def on_packet(t, address, length, source):
 
 @internal
 def find_queue_pair(t, packet, data, length, source):
-    """Give a packet to its queue pair, if that one may take it."""
+    """Give a packet to its queue pair, if that may take it."""
     q = queue_pair_at(t, U64(packet.dqpn) & (U64(t.queue_pairs) - U64(1)))
     if q.qpn != packet.dqpn or q.qpn == 0:
         count(t, DROP_UNKNOWN_QUEUE_PAIR)
@@ -82,13 +81,13 @@ def find_queue_pair(t, packet, data, length, source):
 
 @internal
 def answers(operation):
-    """Whether a packet answers a request."""
+    """Whether packets of an operation answer requests."""
     return operation in (ACKNOWLEDGE, READ_RESPONSE, ATOMIC_ACKNOWLEDGE)
 
 
 @internal
 def is_ready(q, operation):
-    """Whether a queue pair is in a state in which it takes requests, or answers to its own."""
+    """Whether the state of a queue pair lets it take requests, or answers to its own."""
     if answers(operation):
         return q.state == RTS or q.state == SQD
     return q.state >= RTR and q.state != ERR
@@ -96,7 +95,6 @@ def is_ready(q, operation):
 
 @internal
 def dispatch(t, q, packet, data, length, source):
-    """Requester or responder: who takes the packet."""
     operation = int64(OPERATIONS[packet.opcode])
     if q.kind == UD:
         on_datagram(t, q, packet, data, length, source)

@@ -1,7 +1,5 @@
-"""The attributes of a queue pair, and the changes of state that take them (section 10.3.1, and chapter 11).
-
-A change of state demands some attributes, allows others, and refuses the rest, as `ibv_modify_qp` does.
-"""
+"""The attributes of a queue pair, and the changes of state that take them (section 10.3.1, and chapter 11): as in
+`ibv_modify_qp` a change demands some attributes, allows others, and refuses the rest."""
 
 from typing import NamedTuple
 
@@ -14,11 +12,11 @@ MOST_TIMEOUT = 31
 
 
 class AttributesInvalid(ValueError):
-    """A queue pair can not be modified in this way. The message says why."""
+    """A queue pair can not be modified so; the message says why."""
 
 
 class Change(NamedTuple):
-    """A change of state: the attributes that it must have, and those that it may have."""
+    """The attributes that a change of state must have, and those that it may have."""
 
     required: A = A(0)
     optional: A = A(0)
@@ -63,9 +61,9 @@ CHANGES: dict[Transport, dict[tuple[S, S], Change]] = {
         (S.SQE, S.RTS): Change(A(0), A.CUR_STATE | A.QKEY),
     },
 }
-ALWAYS = (S.RESET, S.ERR)  # states that every state can be left for, without attributes
+ALWAYS = (S.RESET, S.ERR)  # any state may change to these, without attributes
 
-# Attribute: (member of QUEUE_PAIR, or "" for what is checked and not kept; the values that it may have)
+# Attribute: (member of QUEUE_PAIR, or "" if it is checked and not kept; its allowed values)
 VALUES: dict[A, tuple[str, range | tuple[int, ...]]] = {
     A.PKEY_INDEX: ("", range(1)),
     A.PORT: ("", range(1, 2)),
@@ -88,15 +86,9 @@ VALUES: dict[A, tuple[str, range | tuple[int, ...]]] = {
 
 
 def check(kind: Transport, state: S, target: S, values: dict[A, int]) -> None:
-    """Check a modification of a queue pair.
+    """Check a modification of a queue pair of service `kind` from `state` to `target`; `values`: the other attributes.
 
-    Args:
-        kind: its transport service.
-        state, target: the state that it is in, and the one that it is to be in.
-        values: the attributes that are given, beside the state.
-
-    Raises:
-        AttributesInvalid: the change of state is none, an attribute lacks, or may not be given, or has a bad value.
+    Raises AttributesInvalid: no such change, or an attribute is missing, not allowed, or has a bad value.
     """
     change = Change() if target in ALWAYS else CHANGES[kind].get((state, target))
     if change is None:
@@ -114,5 +106,4 @@ def check(kind: Transport, state: S, target: S, values: dict[A, int]) -> None:
 
 
 def names(attributes: A) -> str:
-    """Names of attributes, for a message."""
     return ", ".join(str(attribute.name) for attribute in attributes)

@@ -1,7 +1,7 @@
-"""The end of a queue pair in error (section 10.3.1): the requests that are left are flushed, each with one completion.
+"""The end of a queue pair in error (section 10.3.1): its requests are flushed, each with one completion.
 
-A connection ends as a whole. Of a shared receive queue only the request that the queue pair has taken is flushed. An
-error of a request to send of UC or UD ends only the send queue (state SQE).
+A connection ends as a whole. Of a shared receive queue only the request that the queue pair took is flushed. A failed
+request to send of UC or UD ends only the send queue (state SQE).
 """
 
 from fanin_nic.native.compiled import internal, internal_for
@@ -29,7 +29,7 @@ ERRORS = int(Counter.ERRORS)
 
 @internal_for(TRANSPORT, QUEUE_PAIR)
 def fail_queue_pair(t, q):
-    """End a queue pair in error, once. Its requests are flushed as the table of actions has room."""
+    """Once. Its requests are flushed as the table of actions has room."""
     if q.state == ERR:
         return
     q.state = ERR
@@ -44,7 +44,7 @@ def fail_queue_pair(t, q):
 
 @internal
 def stop_sending(q):
-    """Nothing is under way any more."""
+    """Nothing is in flight any more."""
     q.deadline = NEVER
     q.not_before = 0
     q.timer_runs = 0
@@ -56,7 +56,7 @@ def stop_sending(q):
 
 @internal
 def fail_send(t, q, status):
-    """End the oldest request to send with an error, and with it the connection, or the send queue."""
+    """End the oldest request to send with an error, and so the connection, or the send queue."""
     request = send_row(t, send_index(t, q, q.send_head))
     complete_send(t, q, request, status)
     q.send_head += 1
@@ -71,7 +71,7 @@ def fail_send(t, q, status):
 
 @internal
 def flush(t, q):
-    """Flush requests of a queue pair in error, as far as there is room. Returns whether some are left."""
+    """Flush requests of a queue pair in error while there is room; returns whether some are left."""
     while q.send_head != q.send_tail:
         if not has_room(t):
             return True

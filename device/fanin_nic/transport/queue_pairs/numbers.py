@@ -1,7 +1,7 @@
 """Numbers of queue pairs: the row in the low bits, an incarnation above.
 
-A number comes back only after all incarnations have passed, so that packets of an old queue pair do not reach a new
-one. The number that collective traffic uses, and those that the specification reserves, are left out.
+A number comes back only after all incarnations, so that packets of an old queue pair do not reach a new one. The number
+of collective traffic and the reserved ones are left out.
 """
 
 from fanin_wire.fields import COLLECTIVE_QPN
@@ -9,12 +9,7 @@ from fanin_wire.rocev2 import QPN_BITS, RESERVED_QPNS
 
 
 class QueuePairNumbers:
-    """Gives numbers to queue pairs.
-
-    Args:
-        rows: rows of the table of queue pairs, a power of two.
-        incarnation: where to begin. A device that starts anew begins elsewhere than before.
-    """
+    """rows: of the table of queue pairs, a power of two. incarnation: where to begin; different after a restart."""
 
     def __init__(self, rows: int, incarnation: int = 1) -> None:
         self._rows = rows
@@ -22,7 +17,6 @@ class QueuePairNumbers:
         self._incarnation = incarnation
 
     def number_of(self, row: int) -> int:
-        """A new number for the queue pair in a row."""
         while True:
             self._incarnation = (self._incarnation + 1) % self._incarnations
             number = self._incarnation * self._rows + row

@@ -1,9 +1,8 @@
 """The receive requests of a queue pair: those of its own queue, or of a shared receive queue.
 
-A message of one packet ends the oldest request of the shared queue. One of several packets takes it: from then on it is
-the only request of the queue pair's own queue, and is completed, or flushed, as others are. If the message does not
-become whole and ends no request (UC, or a reset), it goes back to where it was taken, so that none is lost. The room
-for it is kept.
+A message of one packet ends the oldest request of the shared queue. A longer one takes it: it becomes the only request
+of the queue pair's own queue, and is completed or flushed as usual. If the message stays incomplete and ends no request
+(UC, or a reset), it goes back to its old place, for which room is kept.
 """
 
 from numba import int64
@@ -25,7 +24,6 @@ REQUEST_SIZE = U64(RECEIVE_REQUEST.itemsize)
 
 @internal
 def has_receive(t, q):
-    """Whether there is a receive request."""
     if q.receive_head != q.receive_tail:
         return True
     return q.shared_queue != 0 and waiting(shared_queue_of(t, q)) > 0
@@ -33,25 +31,23 @@ def has_receive(t, q):
 
 @internal
 def waiting(shared):
-    """Requests of a shared queue that nobody has taken."""
+    """Requests of a shared queue that no queue pair has taken."""
     return (int64(shared.tail) - int64(shared.head)) & 0xFFFFFFFF
 
 
 @internal
 def can_post_shared(shared):
-    """Whether a shared queue takes one more request."""
     return waiting(shared) + int64(shared.taken) < int64(shared.room)
 
 
 @internal
 def shared_queue_of(t, q):
-    """The shared receive queue of a queue pair that has one."""
     return shared_queue_at(t, U64(q.shared_queue - 1))
 
 
 @internal
 def oldest_receive(t, q):
-    """The oldest receive request. The caller has looked at `has_receive`."""
+    """After `has_receive`."""
     if q.receive_head != q.receive_tail or not q.shared_queue:
         return receive_row(t, receive_index(t, q, q.receive_head))
     shared = shared_queue_of(t, q)
@@ -60,7 +56,7 @@ def oldest_receive(t, q):
 
 @internal
 def keep_receive(t, q):
-    """The message goes on: its request is no other queue pair's from now on."""
+    """The message goes on: its request now belongs to this queue pair."""
     if q.receive_head != q.receive_tail or not q.shared_queue:
         return
     shared = shared_queue_of(t, q)
@@ -73,7 +69,7 @@ def keep_receive(t, q):
 
 @internal
 def drop_receive(t, q):
-    """The oldest receive request has been completed."""
+    """The oldest receive request is complete."""
     if q.receive_head == q.receive_tail:
         shared_queue_of(t, q).head += 1
         return
@@ -84,7 +80,7 @@ def drop_receive(t, q):
 
 @internal
 def give_back(t, q):
-    """The request that a message has taken out of a shared queue, if there is one, is the oldest there again."""
+    """The request that a message took of a shared queue, if any, is the oldest there again."""
     if not q.shared_queue or q.receive_head == q.receive_tail:
         return
     shared = shared_queue_of(t, q)

@@ -1,4 +1,4 @@
-"""Accessors of the tables for compiled code, and the computation of rows and addresses."""
+"""Accessors of the tables for compiled code, and the addresses of their rows."""
 
 import numpy as np
 from numba import int64, uint32, uint64
@@ -27,7 +27,7 @@ U64 = uint64
 NEVER = np.uint64(2**64 - 1)
 ZERO = np.uint64(0)
 
-# Requests without their pieces, which are read by address.
+# Requests without their pieces, which are read by address
 SEND = SEND_REQUEST[[name for name in SEND_REQUEST.names or () if name != "sge"]]
 RECEIVE = RECEIVE_REQUEST[[name for name in RECEIVE_REQUEST.names or () if name != "sge"]]
 _SEND_SGE = np.uint64(SEND_REQUEST.fields["sge"][1])  # type: ignore[index]
@@ -50,43 +50,39 @@ sge_at = record_at(SGE)
 
 @internal
 def send_index(t, q, counter):
-    """Row of the request to send with a free-running number."""
+    """`counter`: free-running number of a request to send."""
     return U64(q.index) * U64(t.send_depth) + (U64(counter) & (U64(t.send_depth) - U64(1)))
 
 
 @internal
 def receive_index(t, q, counter):
-    """Row of the request to receive with a free-running number."""
     return U64(q.index) * U64(t.receive_depth) + (U64(counter) & (U64(t.receive_depth) - U64(1)))
 
 
 @internal
 def shared_index(t, shared, counter):
-    """Row of the request of a shared receive queue with a free-running number."""
     return U64(shared.index) * U64(t.shared_depth) + (U64(counter) & (U64(t.shared_depth) - U64(1)))
 
 
 @internal
 def response_index(q, counter):
-    """Row of the response with a free-running number."""
     return U64(q.index) * U64(RESPONSES) + (U64(counter) & U64(RESPONSES - 1))
 
 
 @internal
 def original_index(q, counter):
-    """Row of the atomic with a free-running number."""
+    """Of an atomic."""
     return U64(q.index) * U64(MAX_RD_ATOMIC) + (U64(counter) & U64(MAX_RD_ATOMIC - 1))
 
 
 @internal
 def pieces_of_send(request):
-    """Address of the pieces of a request to send, or of its inline data."""
+    """Address of the pieces of a request to send, or its inline data."""
     return address_of(request) + _SEND_SGE
 
 
 @internal
 def pieces_of_receive(request):
-    """Address of the pieces of a request to receive."""
     return address_of(request) + _RECEIVE_SGE
 
 
@@ -98,19 +94,19 @@ def piece_at(pieces, number):
 
 @internal
 def network_header(t):
-    """Address of the header that stands before a datagram in memory, for one action."""
+    """Address of the header before a datagram in memory, for one action."""
     return address_of(t) + t.network_header_offset + U64(t.action_count) * U64(GRH_SIZE)
 
 
 @internal
 def ready_place(t, counter):
-    """Address of an entry of the list of queue pairs with something to do."""
+    """Address of an entry of the list of queue pairs with work."""
     return address_of(t) + t.ready_offset + (U64(counter) & (U64(t.queue_pairs) - U64(1))) * U64(4)
 
 
 @internal
 def make_ready(t, q):
-    """Enter a queue pair into the list of those with something to do, once."""
+    """Enter a queue pair into the list of those with work, once."""
     if not q.is_ready:
         q.is_ready = 1
         store_u32(ready_place(t, t.ready_tail), U32(q.index))
@@ -119,7 +115,7 @@ def make_ready(t, q):
 
 @internal
 def take_ready(t):
-    """Row of the first queue pair with something to do, which leaves the list; -1 if there is none."""
+    """Take the first queue pair off the list of those with work; -1 if it is empty."""
     if t.ready_head == t.ready_tail:
         return -1
     index = int64(load_u32(ready_place(t, t.ready_head)))
@@ -130,12 +126,10 @@ def take_ready(t):
 
 @internal_for(TRANSPORT, int64, int64)
 def add(t, counter, number):
-    """Add to a counter."""
     address = address_of(t) + t.counter_offset + U64(counter) * U64(8)
     store_u64(address, load_u64(address) + U64(number))
 
 
 @internal
 def count(t, counter):
-    """Add one to a counter."""
     add(t, counter, 1)

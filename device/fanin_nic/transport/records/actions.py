@@ -1,14 +1,13 @@
 """The table of actions: what the transport asks its driver to do.
 
-The driver performs all WRITEs and ATOMICs in their order, then sends the packets, then stores the completions, and
-clears the table. So an acknowledgement leaves after what it acknowledges is done, and a program that finds a completion
-finds its data. Addresses in an action are valid until the table is cleared, and until then the driver gives no work
-request: inline data stand in the row of their request, which is free again when the request is complete.
+The driver performs all WRITEs and ATOMICs in order, then sends the packets, then stores the completions, and clears the
+table. So an acknowledgement leaves after what it acknowledges, and a program that sees a completion finds its data.
+Until then addresses in actions are valid, and the driver posts no work request: inline data are in the row of their
+request, which is free again when the request is complete.
 
-If the payload of a packet of a requester can not be read, the driver says so by `events.fail_unreadable`, sends no more
-of what that takes back, and stores the completions that it adds.
-
-A packet has `pieces` of payload: one is in the action itself, further ones are PIECE actions behind it.
+If the payload of a requester's packet is unreadable, the driver calls `events.fail_unreadable`, sends no packet that
+this takes back, and stores the completions that it adds. A packet has `pieces` of payload: the first in the action
+itself, further ones in PIECE actions behind it.
 """
 
 import enum
@@ -20,13 +19,11 @@ from fanin_wire.rocev2 import MOST_HEADERS
 
 
 class ActionKind(enum.IntEnum):
-    """Kinds of actions."""
-
     NONE = 0
     SEND = 1  # a packet: `header`, then the payload
     PIECE = 2  # more payload of the SEND before it
     WRITE = 3  # memory of the device to a region of a client
-    COMPARE_SWAP = 4  # of 8 bytes of a region; what stood there goes to `payload`, most significant byte first
+    COMPARE_SWAP = 4  # of 8 bytes of a region; the former value goes to `payload`, most significant byte first
     FETCH_ADD = 5
     COMPLETE = 6  # a completion queue entry
 
@@ -42,11 +39,11 @@ ACTION = np.dtype(
         ("opcode", "u1"),  # COMPLETE: CompletionOpcode
         ("flags", "u1"),  # COMPLETE: CompletionFlag
         ("solicited", "u1"),  # COMPLETE: the sender wants the receiver to be woken
-        ("of_request", "u1"),  # SEND: it has payload of the request to send `request`, and the PSN `psn`
+        ("of_request", "u1"),  # SEND: has payload of the request to send `request`, and the PSN `psn`
         ("queue_pair", "u4"),  # row
         ("destination", "u4"),  # SEND: IPv4 address, host order
         ("length", "u4"),  # SEND, PIECE, WRITE: bytes of this piece
-        ("process", "u4"),  # SEND, PIECE: of `payload`; WRITE, atomics: of `remote`; 0: it is mapped in the device
+        ("process", "u4"),  # SEND, PIECE: of `payload`; WRITE, atomics: of `remote`; 0: mapped in the device
         ("payload", "u8"),  # address of the data
         ("remote", "u8"),  # WRITE, atomics: address in the region
         ("operand", "u8"),  # atomics: what is added, or takes the place

@@ -1,4 +1,4 @@
-"""Packet sequence numbers: 24 bits, compared modulo 2^24 (section 9.7.1), and how many of them a message takes."""
+"""Packet sequence numbers: 24 bits, compared modulo 2^24 (section 9.7.1)."""
 
 from numba import int64
 
@@ -12,7 +12,6 @@ HALF = MODULUS // 2
 
 @internal
 def psn_after(psn, count):
-    """The PSN `count` packets after another."""
     return (int64(psn) + int64(count)) & MASK
 
 
@@ -31,11 +30,11 @@ def psn_difference(psn, other):
 
 @internal
 def is_within(psn, start, end):
-    """Whether a PSN lies in [start, end)."""
+    """Whether a PSN is in [start, end)."""
     return psn_distance(psn, start) < psn_distance(end, start)
 
 
 @internal
 def packets_of(length, mtu):
-    """Packets of a message, or of the response to a read. An empty message is one packet."""
+    """Packets of a message, or of the response to a read; an empty one is one packet."""
     return max(1, (int64(length) + int64(mtu) - 1) // int64(mtu))

@@ -1,7 +1,7 @@
-"""The tables of the transport, laid over one block of memory (the arena).
+"""The tables of the transport, laid over one block of memory, the arena.
 
-The TRANSPORT record stands at the start of the arena and holds the offset of every other table, as in the collective
-engine. PSNs count modulo 2^24 (`psn`); counters of queues run freely, and a row is the counter modulo the depth.
+The TRANSPORT record is at its start and holds the offsets of all tables. PSNs count modulo 2^24 (`psn`); counters of
+queues run freely, and a row is the counter modulo the depth.
 """
 
 import enum
@@ -14,20 +14,20 @@ from fanin_nic.transport.records.packets import PACKET
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.verbs import MAX_RD_ATOMIC
 
-RESPONSES = 2 * MAX_RD_ATOMIC  # rows of a queue pair: those that it answers at one time, and repetitions
+RESPONSES = 2 * MAX_RD_ATOMIC  # rows of a queue pair: those being answered, and repetitions
 
 
 class RequestState(enum.IntEnum):
-    """States of a request to send."""
+    """Of a request to send."""
 
     POSTED = 0
     STARTED = 1  # it has its PSNs
     ANSWERED = 2  # a read or atomic whose response is complete
-    REFUSED = 3  # it can not be carried out: `status` says why
+    REFUSED = 3  # `status` says why
 
 
 class Receiving(enum.IntEnum):
-    """The message that a queue pair is in the middle of receiving."""
+    """The message that a queue pair is receiving."""
 
     NOTHING = 0
     SEND = 1
@@ -54,13 +54,13 @@ TRANSPORT = np.dtype(
         ("receive_depth", "u4"),  # likewise
         ("shared_queues", "u4"),
         ("shared_depth", "u4"),  # of each shared receive queue, a power of two
-        ("window", "u4"),  # PSNs that a queue pair may have under way at most
-        ("queue_pair_end", "u4"),  # 1 + highest row that was ever in use
-        ("ready_head", "u4"),  # queue pairs with something to do, first in first out
+        ("window", "u4"),  # PSNs that a queue pair may have in flight
+        ("queue_pair_end", "u4"),  # 1 + highest row ever used
+        ("ready_head", "u4"),  # queue pairs with work, first in first out
         ("ready_tail", "u4"),
         ("reserved", "u4"),
-        ("now", "u8"),  # ns; the time given with the event in progress
-        ("next_deadline", "u8"),  # ns; no timer expires before; 2^64 - 1: none runs
+        ("now", "u8"),  # ns; of the event in progress
+        ("next_deadline", "u8"),  # ns; no timer expires before it; 2^64 - 1: none runs
         ("queue_pair_offset", "u8"),
         ("ready_offset", "u8"),
         ("send_offset", "u8"),
@@ -80,13 +80,13 @@ TRANSPORT = np.dtype(
 
 QUEUE_PAIR = np.dtype(
     [
-        # Who it is, and what the program has set.
+        # Identity, and what the program has set
         ("qpn", "u4"),  # 0: the row is free
         ("index", "u4"),
         ("kind", "u1"),  # rocev2.Transport
         ("state", "u1"),  # verbs.QueuePairState
         ("all_signaled", "u1"),
-        ("is_ready", "u1"),  # it is in the list of those with something to do
+        ("is_ready", "u1"),  # in the list of those with work
         ("domain", "u4"),  # protection domain
         ("send_cq", "u4"),
         ("receive_cq", "u4"),
@@ -98,30 +98,30 @@ QUEUE_PAIR = np.dtype(
         ("mtu", "u4"),  # bytes of payload of a packet
         ("retry_count", "u1"),
         ("rnr_retry", "u1"),
-        ("rnr_timer", "u1"),  # that its RNR NAKs ask for
-        ("most_reads", "u1"),  # reads and atomics that it may have under way
-        ("most_responses", "u1"),  # that it answers at one time
+        ("rnr_timer", "u1"),  # asked for in its RNR NAKs
+        ("most_reads", "u1"),  # reads and atomics that may be in flight
+        ("most_responses", "u1"),  # answered at one time
         ("reserved", "u1", (3,)),
         ("timeout", "u8"),  # ns; 0: none
         # Requester
         ("send_head", "u4"),  # oldest request that is not complete
-        ("send_next", "u4"),  # request whose packets are sent
+        ("send_next", "u4"),  # request whose packets are being sent
         ("send_tail", "u4"),
         ("next_psn", "u4"),  # of the next packet
-        ("unacknowledged", "u4"),  # oldest PSN that is not acknowledged
-        ("end_psn", "u4"),  # first PSN that was never sent
-        ("reads", "u4"),  # reads and atomics under way
+        ("unacknowledged", "u4"),  # oldest unacknowledged PSN
+        ("end_psn", "u4"),  # first PSN never sent
+        ("reads", "u4"),  # reads and atomics in flight
         ("unasked", "u4"),  # packets since the last one that asks for an acknowledgement
-        ("limit", "u4"),  # PSNs that may be under way now: at most the window of the device
+        ("limit", "u4"),  # PSNs that may be in flight now: at most the window of the device
         ("retries_left", "u1"),
         ("rnr_left", "u1"),
-        ("went_back", "u1"),  # a response is known to be lost, and was asked for again
+        ("went_back", "u1"),  # a response is lost, and was asked for again
         ("timer_runs", "u1"),
         ("backoff", "u1"),  # time-outs since the last progress, up to MAX_BACKOFF
         ("deadline", "u8"),  # ns: of the oldest packet; 2^64 - 1: no timer runs
-        ("not_before", "u8"),  # ns: an RNR NAK forbids to send earlier; 0: none does
+        ("not_before", "u8"),  # ns: an RNR NAK forbids earlier sends; 0: none does
         # Responder
-        ("receive_head", "u4"),  # oldest receive request; with a shared queue: the one that was taken out of it
+        ("receive_head", "u4"),  # oldest receive request; with a shared queue: the one taken from it
         ("receive_tail", "u4"),
         ("expected", "u4"),  # PSN
         ("msn", "u4"),  # messages completed, modulo 2^24
@@ -132,15 +132,15 @@ QUEUE_PAIR = np.dtype(
         ("due_syndrome", "u1"),
         ("gap_reported", "u1"),  # the missing packet was asked for
         ("due_psn", "u4"),  # of a NAK
-        ("gap_end", "u4"),  # PSN behind the last packet that was dropped because one before it is missing
+        ("gap_end", "u4"),  # PSN behind the last packet dropped for a missing one before it
         ("write_rkey", "u4"),
-        ("write_left", "u4"),  # bytes of the message that are still to come
-        ("message_length", "u4"),  # bytes of the message that have come; of a WRITE, in all
+        ("write_left", "u4"),  # bytes of the message still to come
+        ("message_length", "u4"),  # bytes of the message that came; of a WRITE, in all
         ("write_address", "u8"),  # of the next byte
         ("response_head", "u4"),  # oldest response that is not complete
         ("response_tail", "u4"),
-        ("response_count", "u4"),  # of those that are no repetitions
-        ("originals", "u4"),  # atomics carried out; the last ones are kept in ORIGINAL
+        ("response_count", "u4"),  # without repetitions
+        ("originals", "u4"),  # atomics performed; ORIGINAL keeps the last ones
     ],
     align=True,
 )
@@ -171,16 +171,16 @@ SHARED_QUEUE = np.dtype(
         ("is_used", "u4"),
         ("index", "u4"),
         ("domain", "u4"),  # protection domain
-        ("room", "u4"),  # requests that it may hold, with those that queue pairs have taken
+        ("room", "u4"),  # requests that it may hold, including taken ones
         ("head", "u4"),  # oldest request
         ("tail", "u4"),
-        ("taken", "u4"),  # requests that queue pairs have taken and not completed
+        ("taken", "u4"),  # requests that queue pairs took and did not complete
         ("reserved", "u4"),
     ],
     align=True,
 )
 
-RESPONSE = np.dtype(  # a read or atomic that is to be answered
+RESPONSE = np.dtype(  # a read or atomic to answer
     [
         ("first_psn", "u4"),
         ("packets", "u4"),
@@ -196,7 +196,7 @@ RESPONSE = np.dtype(  # a read or atomic that is to be answered
     align=True,
 )
 
-# What stood in memory before an atomic. A repeated request is answered with it (section 9.7.4).
+# Former value of memory, with which a repeated atomic is answered (section 9.7.4)
 ORIGINAL = np.dtype([("value", "u1", (8,)), ("psn", "u4"), ("is_set", "u4")], align=True)
 
 REGION = np.dtype(
@@ -214,8 +214,6 @@ REGION = np.dtype(
 
 
 class Counter(enum.IntEnum):
-    """Counters of the transport."""
-
     RX_PACKETS = 0  # for a queue pair that takes them
     TX_PACKETS = 1
     RX_BYTES = 2  # of payload
@@ -227,8 +225,8 @@ class Counter(enum.IntEnum):
     RNR_NAKS_SENT = 8
     NAKS_RECEIVED = 9
     RNR_NAKS_RECEIVED = 10
-    IMPLIED_NAKS = 11  # acknowledgements that prove that a response is lost
-    DUPLICATES = 12  # requests that were carried out before
+    IMPLIED_NAKS = 11  # acknowledgements that prove a lost response
+    DUPLICATES = 12  # requests performed before
     COMPLETIONS = 13
     ERRORS = 14  # queue pairs that have ended in error
     ACTION_OVERFLOW = 15
@@ -242,11 +240,11 @@ class Counter(enum.IntEnum):
     DROP_STATE = 23  # the queue pair is not ready
     DROP_SENDER = 24
     DROP_QKEY = 25
-    DROP_SEQUENCE = 26  # a packet before it is missing: a request, or a response
+    DROP_SEQUENCE = 26  # a request or response before it is missing
     DROP_BLOCKED = 27  # the queue pair is about to end in error
-    DROP_STALE = 28  # acknowledgement or response of what is not under way
-    DROP_RESPONSE = 29  # response that does not fit its request
-    DROP_DUPLICATE = 30  # repeated request that can not be answered again
+    DROP_STALE = 28  # acknowledgement or response to nothing in flight
+    DROP_RESPONSE = 29  # does not fit its request
+    DROP_DUPLICATE = 30  # repeated request that can no longer be answered
     DROP_LENGTH = 31  # datagram, or message of UC, longer than its buffer
     DROP_NO_RECEIVE = 32  # datagram, or message of UC, without a receive request
     DROP_PROTECTION = 33  # UC, UD: memory that may not be written
@@ -260,7 +258,7 @@ COUNTERS = 64
 
 
 class Table(NamedTuple):
-    """A table of the arena: its row type and where TRANSPORT keeps its offset."""
+    """The row type of a table, and the member of TRANSPORT with its offset."""
 
     dtype: np.dtype
     offset: str

@@ -1,4 +1,4 @@
-"""Acknowledgements: what they say of the packets under way (sections 9.7.5.1 and 9.7.5.2)."""
+"""What acknowledgements say of the packets in flight (sections 9.7.5.1 and 9.7.5.2)."""
 
 import numpy as np
 from numba import int64
@@ -28,7 +28,7 @@ RNR_TIMES = np.array(RNR_TIMES_NS, np.uint64)
 
 @internal
 def on_acknowledge(t, q, packet):
-    """An ACKNOWLEDGE: the packets before its PSN have arrived, and the one with its PSN has, or why not."""
+    """An ACKNOWLEDGE: the packets before its PSN have arrived, and the one with its PSN too, or it says why not."""
     psn, kind = int64(packet.psn), int64(packet.syndrome) >> ACKNOWLEDGE_SHIFT
     value = int64(packet.syndrome) & ACKNOWLEDGE_VALUE
     if not is_within(psn, q.unacknowledged, q.end_psn):
@@ -49,7 +49,7 @@ def on_acknowledge(t, q, packet):
 
 @internal
 def on_nak(t, q, code):
-    """A NAK of the oldest packet that is not acknowledged."""
+    """A NAK of the oldest unacknowledged packet."""
     if code == SEQUENCE:
         retry(t, q, int64(q.limit) // 2)
     elif code == INVALID_REQUEST:
@@ -62,11 +62,11 @@ def on_nak(t, q, code):
 
 @internal
 def acknowledge(t, q, end):
-    """All packets before `end` have arrived. Complete the requests that end there. Returns False if a response to one
-    of them is lost, which has been asked for again."""
+    """All packets before `end` have arrived: complete the requests that end there. False if a response to one of them
+    is lost, which was asked for again."""
     while q.send_head != q.send_tail and q.unacknowledged != end:
         request = send_row(t, send_index(t, q, q.send_head))
-        if request.packets == 0:  # it was not begun
+        if request.packets == 0:  # not begun
             break
         if is_answered(request.opcode):
             ask_again(t, q)
@@ -85,7 +85,7 @@ def advance(t, q, psn):
     acknowledged = psn_distance(psn, q.unacknowledged)
     behind = psn_distance(q.next_psn, q.unacknowledged) < acknowledged
     q.unacknowledged = psn
-    if behind:  # what was sent first arrives: nothing is known of what is sent again
+    if behind:  # the first copies arrive: nothing is known of those sent again
         position(t, q, psn)
         acknowledged = 0
     note_progress(t, q, acknowledged)
@@ -106,7 +106,7 @@ def finish_oldest(t, q):
 @internal
 def ask_again(t, q):
     """A later packet was acknowledged, so a response before it is lost (an implied NAK, section 9.7.6). Go back once;
-    further acknowledgements of packets that are under way say the same."""
+    further acknowledgements of packets in flight say the same."""
     if not q.went_back:
         q.went_back = 1
         count(t, IMPLIED_NAKS)

@@ -1,4 +1,4 @@
-"""Posting: work requests enter their queues."""
+"""Work requests enter their queues."""
 
 from numba import int64
 
@@ -27,19 +27,18 @@ SEND_WQE_SIZE, RECEIVE_WQE_SIZE = U64(SEND_WQE.itemsize), U64(RECEIVE_WQE.itemsi
 
 @internal
 def can_post_send(t, q):
-    """Whether a send queue has a free entry."""
     return (int64(q.send_tail) - int64(q.send_head)) & 0xFFFFFFFF < int64(t.send_depth)
 
 
 @internal
 def can_post_receive(t, q):
-    """Whether a receive queue has a free entry. A queue pair with a shared queue takes no requests of its own."""
+    """False for a queue pair with a shared queue."""
     return not q.shared_queue and (int64(q.receive_tail) - int64(q.receive_head)) & 0xFFFFFFFF < int64(t.receive_depth)
 
 
 @internal
 def post_send(t, q, wqe):
-    """Take the SEND_WQE at an address. The caller has looked at `can_post_send`."""
+    """Take the SEND_WQE at an address, after `can_post_send`."""
     request = send_row(t, send_index(t, q, q.send_tail))
     copy(address_of(request), U64(wqe), SEND_WQE_SIZE)
     request.state = POSTED
@@ -51,7 +50,7 @@ def post_send(t, q, wqe):
 
 @internal
 def post_receive(t, q, wqe):
-    """Take the RECEIVE_WQE at an address. The caller has looked at `can_post_receive`."""
+    """Take the RECEIVE_WQE at an address, after `can_post_receive`."""
     fill_receive(receive_row(t, receive_index(t, q, q.receive_tail)), wqe)
     q.receive_tail += 1
     if q.state == ERR:
@@ -60,14 +59,14 @@ def post_receive(t, q, wqe):
 
 @internal
 def post_shared(t, shared, wqe):
-    """Take the RECEIVE_WQE at an address for a shared queue. The caller has looked at `can_post_shared`."""
+    """Take the RECEIVE_WQE at an address for a shared queue, after `can_post_shared`."""
     fill_receive(shared_row(t, shared_index(t, shared, shared.tail)), wqe)
     shared.tail += 1
 
 
 @internal
 def fill_receive(request, wqe):
-    """Make the RECEIVE_WQE at an address a request."""
+    """From the RECEIVE_WQE at an address."""
     copy(address_of(request), U64(wqe), RECEIVE_WQE_SIZE)
     request.sge_count = min(int64(request.sge_count), MAX_SGE)
     request.length = length_of(pieces_of_receive(request), int64(request.sge_count))

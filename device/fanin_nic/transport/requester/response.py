@@ -1,4 +1,4 @@
-"""Responses: the data of reads, and what stood in memory before an atomic (sections 9.4.4, 9.4.5 and 9.7.6)."""
+"""Responses: the data of reads, and the former value of an atomic (sections 9.4.4, 9.4.5 and 9.7.6)."""
 
 from numba import int64
 
@@ -27,7 +27,7 @@ OPERAND = U64(ACTION.fields["operand"][1])  # type: ignore[index]
 
 @internal
 def find_request(t, q, psn):
-    """Free-running number of the request under way that has a PSN; -1 if none has."""
+    """Free-running number of the request in flight that has a PSN; -1 if none has."""
     counter = int64(q.send_head)
     while counter != int64(q.send_tail):
         request = send_row(t, send_index(t, q, counter))
@@ -41,7 +41,7 @@ def find_request(t, q, psn):
 
 @internal
 def request_of(t, q, packet):
-    """Free-running number of the request that a response is for; -1 if it is not under way, which is counted."""
+    """Free-running number of the request of a response; -1, and counted, if it is not in flight."""
     psn = int64(packet.psn)
     counter = find_request(t, q, psn) if is_within(psn, q.unacknowledged, q.end_psn) else -1
     if counter < 0:
@@ -67,7 +67,6 @@ def is_expected(t, q, packet, counter):
 
 @internal
 def on_read_response(t, q, packet, part, data, length):
-    """A packet of the response to a read."""
     counter = request_of(t, q, packet)
     if counter < 0:
         return
@@ -87,7 +86,6 @@ def on_read_response(t, q, packet, part, data, length):
 
 @internal
 def on_atomic_acknowledge(t, q, packet):
-    """The response to an atomic."""
     counter = request_of(t, q, packet)
     if counter < 0:
         return
@@ -97,7 +95,7 @@ def on_atomic_acknowledge(t, q, packet):
         return
     if not is_expected(t, q, packet, counter):
         return
-    original = action_at(t, U64(append(t, NONE)))  # it keeps the value until it is written
+    original = action_at(t, U64(append(t, NONE)))  # keeps the value until it is written
     original.operand = packet.original
     place = address_of(original) + OPERAND
     if scatter(t, q, pieces_of_send(request), int64(request.sge_count), 0, place, ATOMIC_BYTES):
@@ -108,7 +106,7 @@ def on_atomic_acknowledge(t, q, packet):
 
 @internal
 def take_response(t, q, request, is_last):
-    """A response has been taken in: the next one is awaited, or the request is complete."""
+    """A response was taken: the next one is awaited, or the request is complete."""
     if is_last:
         request.state = ANSWERED
         q.reads -= 1

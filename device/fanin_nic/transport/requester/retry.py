@@ -1,9 +1,9 @@
 """Going back: sending again from an earlier PSN on (go-back-N), within the limit of retries (section 9.7.6).
 
-What is sent again comes on top of what is still on its way. So a requester goes back with fewer packets than it had
-under way: with one after a time-out, and with half as many after a NAK. Each packet that is acknowledged lets one more
-be under way, up to the window, but for acknowledgements of more than was sent again. They are of what was sent first:
-the other side was slow, and has lost nothing (as F-RTO of TCP sees it, RFC 5682).
+Packets sent again come on top of those still in flight. So a requester goes back with fewer packets in flight: one
+after a time-out, half as many after a NAK. Each acknowledged packet lets one more be in flight, up to the window,
+except for acknowledgements of more than was sent again. Those are of the first copies: the other side was slow, and has
+lost nothing (as in TCP's F-RTO, RFC 5682).
 """
 
 from numba import int64
@@ -22,7 +22,7 @@ RNR_RETRIES_EXCEEDED = int(CompletionStatus.RNR_RETRY_EXC_ERR)
 
 @internal
 def position(t, q, psn):
-    """Let the next packet be the one with a PSN that was sent before, or the first that was not."""
+    """The next packet is the one with a PSN that was sent before, or the first unsent one."""
     q.next_psn = psn
     q.send_next = q.send_head
     while q.send_next != q.send_tail:
@@ -34,7 +34,7 @@ def position(t, q, psn):
 
 @internal
 def go_back(t, q, limit):
-    """Send again from the oldest packet that is not acknowledged on. limit: PSNs that may be under way then."""
+    """Send again from the oldest unacknowledged packet on. limit: PSNs that may be in flight then."""
     q.limit = max(int64(1), int64(limit))
     position(t, q, q.unacknowledged)
     q.timer_runs = 0
@@ -45,7 +45,7 @@ def go_back(t, q, limit):
 
 @internal
 def retry(t, q, limit):
-    """Go back, unless that was done too often without success. limit: as of `go_back`."""
+    """Go back, unless this failed too often. limit: as of `go_back`."""
     if q.retries_left == 0:
         fail_send(t, q, RETRIES_EXCEEDED)
         return
@@ -55,8 +55,8 @@ def retry(t, q, limit):
 
 @internal
 def retry_later(t, q, until):
-    """Go back at a given time, because the other side has no receive request (section 9.7.5.2). It lives, so the
-    retries after time-outs are all there again."""
+    """Go back at a given time, because the other side has no receive request (section 9.7.5.2). It lives, so all
+    retries after time-outs are restored."""
     if q.rnr_left == 0:
         fail_send(t, q, RNR_RETRIES_EXCEEDED)
         return
@@ -70,8 +70,8 @@ def retry_later(t, q, until):
 
 @internal
 def note_progress(t, q, psns):
-    """The other side has acknowledged something new: it lives, and all retries are there again. psns: so many more may
-    be under way."""
+    """The other side has acknowledged something new: it lives, and all retries are restored. psns: so many more may be
+    in flight."""
     q.limit = min(int64(t.window), int64(q.limit) + psns)
     q.backoff = 0
     q.retries_left = q.retry_count

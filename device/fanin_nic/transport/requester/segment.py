@@ -1,7 +1,7 @@
-"""Segmentation: the packet of a request that has a given PSN.
+"""Segmentation: the packet of a request with a given PSN.
 
-A packet follows from the request and its PSN alone, so that sending again is sending from an earlier PSN on (go-back-N,
-section 9.7.6).
+It follows from request and PSN alone, so that sending again is sending from an earlier PSN on (go-back-N, section
+9.7.6).
 """
 
 import numpy as np
@@ -17,11 +17,11 @@ from fanin_wire.rocev2 import CODES
 from fanin_wire.verbs import RequestOpcode, SendFlag
 
 SOLICITED = int(SendFlag.SOLICITED)
-OWN_QKEY = 0x80000000  # in the place of a remote key (section 10.2)
+OWN_QKEY = 0x80000000  # in place of a remote key (section 10.2)
 
 
 def _codes(**names: str) -> np.ndarray:
-    """Table of BTH opcodes of RC, by opcode of a request."""
+    """BTH opcodes of RC, by opcode of a request."""
     table = np.zeros(16, np.uint8)
     for name, code in names.items():
         table[RequestOpcode[name]] = CODES[f"RC_{code}"]
@@ -52,7 +52,6 @@ ONLY = _codes(
 
 @internal
 def bth_opcode(q, opcode, is_first, is_last):
-    """BTH opcode of a packet of a request."""
     begun = FIRST[opcode] if is_first else MIDDLE[opcode]
     ended = ONLY[opcode] if is_first else LAST[opcode]
     return int64(ended if is_last else begun) + int64(q.kind)
@@ -60,8 +59,8 @@ def bth_opcode(q, opcode, is_first, is_last):
 
 @internal
 def send_packet(t, q, request, psn, asks):
-    """Append the packet of a request that has a PSN. asks: it asks for an acknowledgement. Returns False, and appends
-    nothing, if the memory of the request has lost its region since it was begun."""
+    """Append the packet of a request with a PSN. asks: for an acknowledgement. False, without effect, if the memory of
+    the request has lost its region meanwhile."""
     number = psn_distance(psn, request.first_psn)
     offset = number * int64(q.mtu)
     if request.opcode == READ or is_atomic(request.opcode):
@@ -92,7 +91,7 @@ def send_packet(t, q, request, psn, asks):
 
 @internal
 def name_request(t, q, index, psn):
-    """Note in a SEND which request it is of."""
+    """Note the request of a SEND."""
     action = action_at(t, U64(index))
     action.of_request = 1
     action.request = q.send_next
@@ -101,7 +100,7 @@ def name_request(t, q, index, psn):
 
 @internal
 def address_datagram(q, request, packet):
-    """The fields of a datagram that name its sender and its receiver."""
+    """The fields of a datagram that name sender and receiver."""
     packet.dqpn = request.remote_qpn
     packet.sqpn = q.qpn
     packet.qkey = q.qkey if request.remote_qkey & OWN_QKEY else request.remote_qkey
@@ -109,7 +108,6 @@ def address_datagram(q, request, packet):
 
 @internal
 def attach(t, q, request, index, offset, length):
-    """Give a SEND its payload."""
     if not request.flags & INLINE:
         gather(t, q, index, pieces_of_send(request), int64(request.sge_count), offset, length)
     elif length:
@@ -118,7 +116,7 @@ def attach(t, q, request, index, offset, length):
 
 @internal
 def ask(t, q, request, psn, offset):
-    """Append the request of a read, or of the rest of it from the byte `offset` on, or of an atomic."""
+    """Append the request of an atomic, or of a read from byte `offset` on."""
     new_packet(t, q, bth_opcode(q, request.opcode, True, True), psn)
     packet = packet_at(t, OUTGOING)
     packet.ackreq = 1

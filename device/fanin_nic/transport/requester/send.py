@@ -1,4 +1,4 @@
-"""Sending: the packets of the requests, in order, as far as the window and the rules of order allow (section 9.7.3)."""
+"""Sending: the packets of requests, in order, as far as window and rules of order allow (section 9.7.3)."""
 
 from numba import int64
 
@@ -26,12 +26,12 @@ POSTED, REFUSED = int(RequestState.POSTED), int(RequestState.REFUSED)
 RTS, SQD = int(QueuePairState.RTS), int(QueuePairState.SQD)
 FENCE = int(SendFlag.FENCE)
 RESENT = int(Counter.RESENT)
-ACKNOWLEDGEMENTS = 4  # that are asked for within a window
+ACKNOWLEDGEMENTS = 4  # asked for within a window
 
 
 @internal
 def send_requests(t, q, budget):
-    """Send up to `budget` packets. Returns whether more could be sent at once."""
+    """Send up to `budget` packets; returns whether more could be sent at once."""
     if q.state != RTS and q.state != SQD:
         return False
     for _ in range(budget):
@@ -47,7 +47,7 @@ def send_requests(t, q, budget):
 
 @internal
 def may_send(t, q):
-    """Whether the next packet may be sent now. A request that is new is begun, or refused, by this call."""
+    """Whether the next packet may be sent now. This call begins, or refuses, a new request."""
     if q.send_next == q.send_tail or q.not_before > t.now:
         return False
     request = send_row(t, send_index(t, q, q.send_next))
@@ -61,7 +61,7 @@ def may_send(t, q):
 
 @internal
 def begin(t, q, request):
-    """Begin a request if the rules of order allow it now. Returns whether it was begun, or refused."""
+    """Begin a request if the rules of order allow it now; returns whether it was begun, or refused."""
     if q.state == SQD or (request.flags & FENCE and q.reads > 0):
         return False
     if is_answered(request.opcode) and q.most_reads > 0 and q.reads >= q.most_reads:
@@ -74,21 +74,21 @@ def begin(t, q, request):
 
 @internal
 def psns_suffice(t, q, length):
-    """Whether a request leaves half of all PSNs unused: the two sides could not tell old ones from new ones else."""
+    """Whether half of all PSNs stay unused; otherwise the two sides could not tell old ones from new ones."""
     under_way = psn_distance(q.next_psn, q.unacknowledged)
     return under_way == 0 or length > MOST_MESSAGE or under_way + packets_of(length, q.mtu) < MODULUS // 2
 
 
 @internal
 def refuse(t, q, request):
-    """The request that is to be sent next is REFUSED. It ends if no other is before it."""
+    """The next request is REFUSED; it ends if it is the oldest."""
     if q.send_head == q.send_next:
         fail_send(t, q, request.status)
 
 
 @internal
 def is_in_window(q):
-    """Whether a packet may be sent without waiting for acknowledgements."""
+    """Whether a packet need not wait for acknowledgements."""
     return q.kind != RC or psn_distance(q.next_psn, q.unacknowledged) < int64(q.limit)
 
 
@@ -131,7 +131,7 @@ def is_sent_up_to(q, psn):
 
 @internal
 def asks_for_acknowledgement(q, is_last):
-    """Whether a packet asks for an acknowledgement: the last one of a message, and some within a long one."""
+    """The last packet of a message asks, and some within a long one."""
     q.unasked += 1
     if q.kind != RC or not (is_last or int64(q.unasked) * ACKNOWLEDGEMENTS >= int64(q.limit)):
         return 0
@@ -141,7 +141,7 @@ def asks_for_acknowledgement(q, is_last):
 
 @internal
 def finish_unacknowledged(t, q, request):
-    """The last packet of a request of UC or UD is sent: nothing more is known of it."""
+    """The last packet of a request of UC or UD is sent, which ends it."""
     complete_send(t, q, request, SUCCESS)
     q.send_head += 1
     q.unacknowledged = q.next_psn

@@ -1,7 +1,5 @@
-"""The start of a request: it is checked, and gets its PSNs (section 9.7.3).
-
-A request that can not be carried out is marked REFUSED. It ends with its status when all before it have ended.
-"""
+"""The start of a request: it is checked, and gets its PSNs (section 9.7.3). A REFUSED one ends with its status when all
+before it have ended."""
 
 from numba import int64
 
@@ -27,19 +25,18 @@ OPERATION_ERROR, PROTECTION_ERROR = int(CompletionStatus.LOC_QP_OP_ERR), int(Com
 
 @internal
 def is_atomic(opcode):
-    """Whether a request is an atomic."""
     return opcode in (COMPARE_SWAP, FETCH_ADD)
 
 
 @internal
 def is_answered(opcode):
-    """Whether a request ends with a response that carries data, and not with an acknowledgement."""
+    """Whether a request ends with a response that carries data, not with an acknowledgement."""
     return opcode == READ or is_atomic(opcode)
 
 
 @internal
 def is_supported(q, opcode):
-    """Whether the service of a queue pair has an operation (section 9.4)."""
+    """Whether a queue pair's service has an operation (section 9.4)."""
     if opcode in (SEND, SEND_WITH_IMM):
         return True
     if opcode in (WRITE, WRITE_WITH_IMM):
@@ -49,7 +46,7 @@ def is_supported(q, opcode):
 
 @internal
 def message_length(request):
-    """Bytes of the message of a request."""
+    """In bytes."""
     if request.flags & INLINE:
         return int64(request.inline_length)
     return length_of(pieces_of_send(request), int64(request.sge_count))
@@ -73,7 +70,7 @@ def check(t, q, request):
 
 @internal
 def start(t, q, request):
-    """Begin a request: it has its PSNs from now on, or is REFUSED."""
+    """The request gets its PSNs, or is REFUSED."""
     request.status = check(t, q, request)
     if request.status != SUCCESS:
         request.state = REFUSED

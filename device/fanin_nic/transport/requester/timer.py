@@ -1,7 +1,7 @@
 """The timer of a requester: how long it waits for an acknowledgement, or after an RNR NAK (section 9.7.6.1.3).
 
-The other side may be slow and not dead. So each time-out without progress doubles the next one, up to four times the
-time that the program has asked for, which the section allows.
+The other side may only be slow. So each time-out without progress doubles the next one, up to four times the program's
+time, which the section allows.
 """
 
 from numba import int64
@@ -12,12 +12,12 @@ from fanin_nic.transport.records.tables import Counter
 from fanin_nic.transport.requester.retry import retry
 
 TIMEOUTS = int(Counter.TIMEOUTS)
-MAX_BACKOFF = 2  # the last time-outs are 2^2 as long as the first
+MAX_BACKOFF = 2  # the last time-outs are 2^2 times the first
 
 
 @internal
 def run_timer(t, q):
-    """Let the timer run if it does not and something is under way."""
+    """Start the timer if it does not run and something is in flight."""
     if q.timer_runs or q.timeout == ZERO or q.unacknowledged == q.end_psn:
         return
     q.timer_runs = 1
@@ -27,13 +27,13 @@ def run_timer(t, q):
 
 @internal
 def next_deadline(q):
-    """When a queue pair wants to be looked at; 2^64 - 1: never."""
+    """When a queue pair next needs attention; 2^64 - 1: never."""
     return q.not_before if q.not_before > ZERO else q.deadline
 
 
 @internal
 def pass_time(t, q):
-    """Do what is due: send after the wait of an RNR NAK, or go back after a time-out."""
+    """Send after the wait of an RNR NAK, or go back after a time-out."""
     if q.not_before > ZERO:
         if q.not_before <= t.now:
             q.not_before = ZERO

@@ -1,7 +1,7 @@
-"""A packet whose payload can not be read, because the memory of the process is gone: its request ends in error.
+"""A packet whose payload is unreadable, because its process is gone: its request ends in error.
 
-The driver finds that while it puts the packet together, when the request may already be complete (UC, UD) and others
-may follow it in the table of actions. They are taken back, as if the transport had refused the request at this packet.
+The driver finds out while it builds the packet, when the request may be complete (UC, UD) and others may follow it in
+the table of actions. They are taken back, as if the transport had refused the request at this packet.
 """
 
 from numba import int64
@@ -21,11 +21,11 @@ COMPLETIONS = int(Counter.COMPLETIONS)
 
 @internal
 def fail_unreadable(t, number):
-    """The payload of the action `number`, the SEND of a requester, can not be read."""
+    """The payload of the action `number`, the SEND of a requester, is unreadable."""
     action = action_at(t, U64(number))
     q = queue_pair_at(t, U64(action.queue_pair))
     take_back(t, q, int64(number))
-    if q.state == ERR:  # it has failed in the same turn: its requests have their completions
+    if q.state == ERR:  # it failed in the same turn: its requests have their completions
         return
     if q.kind == RC:
         position(t, q, action.psn)
@@ -40,8 +40,8 @@ def fail_unreadable(t, number):
 
 @internal
 def take_back(t, q, number):
-    """Remove the packets of the requester from the action `number` on; of UC and UD, whose requests are complete when
-    they are sent, the completions too."""
+    """Remove the requester's packets from the action `number` on; of UC and UD, whose requests are complete when sent,
+    the completions too."""
     for index in range(number, int64(t.action_count)):
         action = action_at(t, U64(index))
         if action.queue_pair != q.index:

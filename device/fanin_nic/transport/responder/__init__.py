@@ -1,1 +1,1 @@
-"""The responder of RC and UC: requests in their order, memory, and what is owed to the requester (section 9.7.4)."""
+"""The responder of RC and UC: requests in order, memory, and what it owes the requester (section 9.7.4)."""

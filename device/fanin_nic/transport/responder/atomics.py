@@ -1,7 +1,5 @@
-"""Atomics: carried out once, and answered as often as they are asked for (sections 9.4.5 and 9.7.4).
-
-The driver carries them out in the order of the table of actions, and keeps what stood in memory before.
-"""
+"""Atomics: performed once, and answered as often as they are asked for (sections 9.4.5 and 9.7.4). The driver performs
+them in the order of the table of actions, and keeps the former values."""
 
 from numba import int64
 
@@ -36,7 +34,7 @@ DROP_DUPLICATE = int(Counter.DROP_DUPLICATE)
 
 @internal
 def on_atomic(t, q, packet, operation, length):
-    """The expected atomic. Returns a Verdict."""
+    """The expected atomic; returns a Verdict."""
     if not int64(q.access) & REMOTE_ATOMIC or q.receiving != NOTHING or length:
         return INVALID
     if packet.va & U64(ATOMIC_BYTES - 1) or q.response_count >= q.most_responses:
@@ -76,8 +74,8 @@ def add_original(t, q, packet, address, is_repetition):
 
 @internal
 def repeat_atomic(t, q, packet):
-    """An atomic that was carried out before: it is answered with what was found then."""
-    for age in range(1, MAX_RD_ATOMIC + 1):  # the newest first: PSNs come again
+    """Answer an atomic that was performed before with its former value."""
+    for age in range(1, MAX_RD_ATOMIC + 1):  # the newest first, as PSNs repeat
         original = original_row(t, original_index(q, int64(q.originals) - age))
         if original.is_set and original.psn == packet.psn and may_repeat(q):
             add_original(t, q, packet, address_of(original), 1)

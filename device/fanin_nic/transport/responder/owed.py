@@ -1,7 +1,7 @@
 """What a responder owes: responses to reads and atomics, then one acknowledgement (sections 9.7.5.1 and 9.7.5.2).
 
-Acknowledgements are coalesced: one of them covers all requests before it, so that only the last one is sent. Responses
-go first, because an acknowledgement of a later request would say that they are lost.
+Acknowledgements are coalesced: the last one covers all requests before it. Responses go first, because an
+acknowledgement of a later request would declare them lost.
 """
 
 from numba import int64
@@ -48,16 +48,15 @@ RNR_NAKS_SENT, REFUSED_ACCESS = int(Counter.RNR_NAKS_SENT), int(Counter.REFUSED_
 
 @internal
 def owe_acknowledgement(t, q):
-    """All SENDs and WRITEs that have been carried out are to be acknowledged, and what was before them."""
+    """Acknowledge all SENDs and WRITEs that were performed, and what was before them."""
     q.due = ACK
     make_ready(t, q)
 
 
 @internal
 def owe_next(t, q, asks, is_answered):
-    """The packet that was expected has been accepted. asks: its sender wants to be answered. is_answered: a response
-    to it is to be sent, which is an acknowledgement as well. If later packets were dropped meanwhile, the next one is
-    missing now."""
+    """The expected packet was accepted. asks: its sender wants an answer. is_answered: a response, which also
+    acknowledges, follows. If later packets were dropped meanwhile, the next one is missing now."""
     if q.due == NEGATIVE and psn_difference(q.gap_end, q.expected) > 0:
         owe_nak(t, q, NEGATIVE, SEQUENCE_ERROR, q.expected)
         return
@@ -70,7 +69,7 @@ def owe_next(t, q, asks, is_answered):
 
 @internal
 def owe_nak(t, q, kind, code, psn):
-    """A NAK of the packet with a PSN is to be sent. kind: NEGATIVE, or FATAL, which ends the queue pair."""
+    """A NAK of the packet with a PSN is due. kind: NEGATIVE, or FATAL, which ends the queue pair."""
     q.due = kind
     q.due_syndrome = code
     q.due_psn = psn
@@ -79,7 +78,7 @@ def owe_nak(t, q, kind, code, psn):
 
 @internal
 def respond(t, q, budget):
-    """Send up to `budget` packets of what is owed. Returns whether more is owed."""
+    """Send up to `budget` packets of what is owed; returns whether more is owed."""
     for _ in range(budget):
         if q.response_head == q.response_tail:
             break
@@ -111,8 +110,8 @@ def send_response(t, q, response):
 
 @internal
 def send_original(t, q, response):
-    """Send what stood in memory before an atomic. The driver learns it after this packet has been put together, so the
-    AtomicAckETH, the last header, is payload here."""
+    """Send the former value of an atomic. The driver learns it after this packet is built, so the AtomicAckETH, the
+    last header, is payload here."""
     new_packet(t, q, ATOMIC_ACKNOWLEDGE, response.first_psn)
     packet = packet_at(t, OUTGOING)
     packet.syndrome = POSITIVE
@@ -124,8 +123,8 @@ def send_original(t, q, response):
 
 @internal
 def send_data(t, q, response):
-    """Send the next packet of the response to a read. If its memory may not be read any more, the queue pair ends.
-    Returns whether the packet was sent."""
+    """Send the next packet of the response to a read; returns whether it was sent. If its memory may no longer be read,
+    the queue pair ends."""
     number, mtu = int64(response.done), int64(q.mtu)
     offset, psn = number * mtu, psn_after(response.first_psn, response.done)
     length = min(int64(response.length) - offset, mtu)
@@ -149,7 +148,7 @@ def send_data(t, q, response):
 
 @internal
 def read_opcode(is_first, is_last):
-    """BTH opcode of a packet of the response to a read."""
+    """Of a packet of the response to a read."""
     if is_first:
         return READ_ONLY if is_last else READ_FIRST
     return READ_LAST if is_last else READ_MIDDLE
@@ -157,9 +156,9 @@ def read_opcode(is_first, is_last):
 
 @internal
 def send_acknowledgement(t, q):
-    """Send the acknowledgement that is due. After a fatal one the queue pair is in error. A positive one is of the last
-    packet of a SEND or WRITE: one of a read or atomic behind it would say that its response is lost, and rxe even takes
-    it for the response."""
+    """Send the acknowledgement that is due; after a fatal one the queue pair is in error. A positive one is of the last
+    packet of a SEND or WRITE: one of a read or atomic behind it would declare its response lost, and rxe even takes it
+    for the response."""
     due = q.due
     psn, msn = int64(q.due_psn), int64(q.msn)
     if due == ACK:

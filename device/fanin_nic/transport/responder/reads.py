@@ -1,4 +1,4 @@
-"""RDMA READs: each becomes a response that is sent as there is room (sections 9.4.4, 9.7.4, 9.7.5)."""
+"""RDMA READs: each becomes a response, sent as there is room (sections 9.4.4, 9.7.4, 9.7.5)."""
 
 from numba import int64
 
@@ -20,7 +20,7 @@ RESPONSE_SIZE = U64(RESPONSE.itemsize)
 
 @internal
 def responses(q):
-    """Responses that are not complete."""
+    """Incomplete responses."""
     return (int64(q.response_tail) - int64(q.response_head)) & 0xFFFFFFFF
 
 
@@ -32,13 +32,13 @@ def may_repeat(q):
 
 @internal
 def may_read(t, q, packet):
-    """Whether the memory that a READ names may be read."""
+    """Whether the memory of a READ may be read."""
     return packet.dlen == 0 or find_region(t, q, packet.rkey, packet.va, packet.dlen, REMOTE_READ) != 0
 
 
 @internal
 def new_response(q, is_repetition):
-    """Free-running number of a new response, which the caller fills in. There is room for it."""
+    """Free-running number of a new response, for which there is room; the caller fills it in."""
     counter = int64(q.response_tail)
     q.response_tail += 1
     if not is_repetition:
@@ -63,7 +63,7 @@ def add_read(t, q, packet, is_repetition):
 
 @internal
 def on_read(t, q, packet, length):
-    """The expected READ. Returns a Verdict."""
+    """The expected READ; returns a Verdict."""
     if not int64(q.access) & REMOTE_READ or q.receiving != NOTHING or length or packet.dlen > MOST_MESSAGE:
         return INVALID
     if q.response_count >= q.most_responses:
@@ -78,7 +78,7 @@ def on_read(t, q, packet, length):
 @internal
 def repeat_read(t, q, packet, behind):
     """A READ, or the rest of one, that was answered `behind` packets before the expected one. It is answered again,
-    unless its first packet is still to be sent anyhow."""
+    unless its first packet is still to be sent."""
     refused = not int64(q.access) & REMOTE_READ or packet.dlen > MOST_MESSAGE
     if refused or packets_of(packet.dlen, q.mtu) > behind or not may_read(t, q, packet):
         count(t, DROP_DUPLICATE)
@@ -91,7 +91,7 @@ def repeat_read(t, q, packet, behind):
 
 @internal
 def is_waiting(t, q, psn):
-    """Whether the packet of a response that has a PSN is still to be sent."""
+    """Whether the packet of a response with a PSN is still to be sent."""
     for step in range(responses(q)):
         response = response_row(t, response_index(q, int64(q.response_head) + step))
         start = psn_after(response.first_psn, response.done)

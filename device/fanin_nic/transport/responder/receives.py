@@ -26,7 +26,7 @@ WITH_IMM, WITH_INV = int(CompletionFlag.WITH_IMM), int(CompletionFlag.WITH_INV)
 
 @internal
 def is_length_of_part(q, part, length):
-    """Whether a packet of a message may have so many bytes: all but the last are full, and the last is not empty."""
+    """Whether a packet may have so many bytes: all but the last are full, and the last is not empty."""
     if part in (FIRST, MIDDLE):
         return length == int64(q.mtu)
     return length <= int64(q.mtu) and (part == ONLY or length > 0)
@@ -42,7 +42,7 @@ def fits_in_sequence(q, part, receiving):
 
 @internal
 def on_send(t, q, packet, part, data, length):
-    """The expected packet of a SEND. Returns a Verdict."""
+    """The expected packet of a SEND; returns a Verdict."""
     if not fits_in_sequence(q, part, SEND) or not is_length_of_part(q, part, length):
         return INVALID
     if part in (FIRST, ONLY):
@@ -67,7 +67,7 @@ def on_send(t, q, packet, part, data, length):
 
 @internal
 def end_message(t, q, packet):
-    """The last packet of a SEND is in. Returns a Verdict."""
+    """The last packet of a SEND is in; returns a Verdict."""
     q.receiving = NOTHING
     if int64(HEADER_BITS[packet.opcode]) & HAS_IETH and not invalidate(t, q, packet.invalidated_rkey):
         reject_message(t, q, packet, INVALID_REQUEST)
@@ -79,14 +79,14 @@ def end_message(t, q, packet):
 
 @internal
 def reject_message(t, q, packet, status):
-    """A message can not be taken. Of RC it ends the receive request; of UC it is dropped, and leaves the request."""
+    """A message can not be taken. Of RC it ends the receive request; of UC it is dropped, and the request stays."""
     if q.kind == RC:
         finish_receive(t, q, packet, status, RECEIVED)
 
 
 @internal
 def finish_receive(t, q, packet, status, opcode):
-    """Complete the oldest receive request, with what the last packet of the message brings beside data."""
+    """Complete the oldest receive request, with what the message's last packet brings beside data."""
     request = oldest_receive(t, q)
     action = action_at(t, U64(complete_receive(t, q, request, status, opcode, q.message_length)))
     drop_receive(t, q)

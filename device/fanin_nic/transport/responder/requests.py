@@ -1,4 +1,4 @@
-"""Requests of a connection in their order: the expected one, one too early, or a repetition (section 9.7.4)."""
+"""Requests of a connection in order: the expected one, one too early, or a repetition (section 9.7.4)."""
 
 from numba import int64
 
@@ -49,7 +49,7 @@ def on_gap(t, q, packet):
 
 @internal
 def take_expected(t, q, packet, data, length):
-    """The packet that is expected: carry it out, or refuse it."""
+    """Perform the expected packet, or refuse it."""
     before = q.expected
     verdict = carry_out(t, q, packet, data, length)
     if verdict == ACCEPTED:
@@ -68,14 +68,14 @@ def take_expected(t, q, packet, data, length):
 
 @internal
 def is_answered(packet):
-    """Whether a response to a request packet is sent, and no acknowledgement."""
+    """Whether a response answers a request packet, not an acknowledgement."""
     operation = int64(OPERATIONS[packet.opcode])
     return operation != SEND and operation != WRITE
 
 
 @internal
 def note_answered(q, packet, psns):
-    """Count the reads and atomics since the last packet of a SEND or WRITE. psns: those that the packet takes."""
+    """Count the reads and atomics since the last packet of a SEND or WRITE. psns: of this packet."""
     if is_answered(packet):
         q.answered_psns += psns
         q.answered_messages += 1
@@ -86,13 +86,13 @@ def note_answered(q, packet, psns):
 
 @internal
 def psns_of(q, packet):
-    """PSNs that a request packet takes: a READ those of all packets of its response."""
+    """PSNs of a request packet: of a READ those of all packets of its response."""
     return packets_of(packet.dlen, q.mtu) if int64(OPERATIONS[packet.opcode]) == READ else 1
 
 
 @internal
 def carry_out(t, q, packet, data, length):
-    """Carry out the expected packet. Returns a Verdict."""
+    """Perform the expected packet; returns a Verdict."""
     operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
     if operation == SEND:
         return on_send(t, q, packet, part, data, length)
@@ -105,8 +105,8 @@ def carry_out(t, q, packet, data, length):
 
 @internal
 def repeat(t, q, packet, behind):
-    """A request that was carried out before, `behind` packets before the expected one (section 9.7.4). A read is
-    carried out again, an atomic is answered with what was found then, all others are acknowledged."""
+    """A request performed `behind` packets before the expected one (section 9.7.4). A read is performed again, an
+    atomic is answered with its former value, all others are acknowledged."""
     operation = int64(OPERATIONS[packet.opcode])
     if operation in (SEND, WRITE):
         if q.due != NEGATIVE:

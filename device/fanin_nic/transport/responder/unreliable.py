@@ -25,7 +25,7 @@ DROPS[Verdict.ACCESS] = DROPS[Verdict.OPERATION] = Counter.DROP_PROTECTION
 
 @internal
 def on_unreliable_request(t, q, packet, data, length):
-    """A request packet of UC. A message that is dropped gives the request that it took back to a shared queue."""
+    """A request packet of UC. A dropped message gives its request back to a shared queue."""
     take_unreliable(t, q, packet, data, length)
     if q.receiving != SENDING:
         give_back(t, q)
@@ -33,7 +33,7 @@ def on_unreliable_request(t, q, packet, data, length):
 
 @internal
 def take_unreliable(t, q, packet, data, length):
-    """Carry out a packet. After a lost one the rest of its message is dropped; the next message begins anew."""
+    """Perform a packet. After a lost one the rest of its message is dropped; the next message begins anew."""
     operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
     begins = part in (FIRST, ONLY)
     if begins:

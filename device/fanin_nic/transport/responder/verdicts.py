@@ -1,4 +1,4 @@
-"""Verdicts on the expected request, and the acknowledgement that each of them means (sections 9.7.5.2 and 9.9)."""
+"""Verdicts on the expected request, and the acknowledgement for each (sections 9.7.5.2 and 9.9)."""
 
 import enum
 
@@ -11,7 +11,7 @@ from fanin_wire.rocev2 import ACKNOWLEDGE_SHIFT, Acknowledge, Nak, syndrome
 
 
 class Verdict(enum.IntEnum):
-    """What becomes of the expected request."""
+    """On the expected request."""
 
     ACCEPTED = 0
     NOT_READY = 1  # no receive request: RNR NAK
@@ -27,7 +27,7 @@ NAKS[INVALID] = syndrome(Acknowledge.NAK, Nak.INVALID_REQUEST)
 NAKS[ACCESS] = syndrome(Acknowledge.NAK, Nak.REMOTE_ACCESS)
 NAKS[OPERATION] = syndrome(Acknowledge.NAK, Nak.REMOTE_OPERATIONAL)
 RNR = int(Acknowledge.RNR_NAK) << ACKNOWLEDGE_SHIFT
-REFUSALS = np.zeros(len(Verdict), np.uint8)  # counter of a request that is refused
+REFUSALS = np.zeros(len(Verdict), np.uint8)  # of a refused request
 REFUSALS[INVALID] = Counter.REFUSED_INVALID
 REFUSALS[ACCESS] = Counter.REFUSED_ACCESS
 REFUSALS[OPERATION] = Counter.REFUSED_OPERATION
@@ -35,5 +35,5 @@ REFUSALS[OPERATION] = Counter.REFUSED_OPERATION
 
 @internal
 def rnr_syndrome(q):
-    """Syndrome of an RNR NAK, with the time that the queue pair asks for."""
+    """With the time that the queue pair asks for."""
     return RNR | int64(q.rnr_timer)

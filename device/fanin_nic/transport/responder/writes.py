@@ -30,7 +30,7 @@ WITH_IMMEDIATE = int(CompletionOpcode.RECV_RDMA_WITH_IMM)
 
 @internal
 def on_write(t, q, packet, part, data, length):
-    """The expected packet of a WRITE. Returns a Verdict."""
+    """The expected packet of a WRITE; returns a Verdict."""
     begins, ends = part in (FIRST, ONLY), part in (LAST, ONLY)
     if not int64(q.access) & REMOTE_WRITE or not fits_in_sequence(q, part, WRITE):
         return INVALID
@@ -61,5 +61,5 @@ def on_write(t, q, packet, part, data, length):
 
 @internal
 def is_rest(left, ends, length):
-    """Whether a packet with `length` bytes, of which `left` are to come, ends the message just if it says so."""
+    """Whether a packet with `length` of the `left` bytes ends the message if and only if it says so."""
     return length == left if ends else length < left
