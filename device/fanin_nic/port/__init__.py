@@ -1,1 +1,1 @@
-"""The RoCEv2 port of a device: UDP sockets driven from compiled code, super-packets, the ICRC of each packet."""
+"""The RoCEv2 port of a device: UDP sockets driven from compiled code, super-packets, ICRCs."""

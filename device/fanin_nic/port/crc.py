@@ -1,11 +1,11 @@
-"""CRC-32 of Ethernet over memory, in the fastest way that this CPU has.
+"""CRC-32 of Ethernet over memory, in the fastest way of this CPU.
 
-`crc_update(state: uint32, address: uint64, length: uint64) -> uint32` runs the CRC register over `length` bytes. It
-inverts the register neither before nor after: begin with `START`, take `~state` at the end (`zlib.crc32` does both).
-`VARIANTS` holds every implementation that this CPU can run.
+`crc_update(state: uint32, address: uint64, length: uint64) -> uint32` runs the CRC register over `length` bytes,
+without inverting it before or after: begin with `START`, take `~state` at the end (`zlib.crc32` does both). `VARIANTS`
+holds all implementations for this CPU.
 
-The register is linear in its first value: begun with another state, it differs behind `length` bytes, whatever they
-are, by `crc_multiply(difference of the states, crc_power(length))`.
+The register is linear in its first value: begun with another state, it differs behind any `length` bytes by
+`crc_multiply(difference of the states, crc_power(length))`.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ fold_serial = folded_with(128, 1)
 
 @compiled
 def _sliced_word(word, first):
-    """Contribution of 8 message bytes that are followed by `first` further ones of the same step."""
+    """Contribution of 8 message bytes, `first` bytes before the end of the step."""
     state = uint32(0)
     for i in range(8):
         state ^= TABLES[first + 7 - i, (word >> uint64(8 * i)) & uint64(0xFF)]
@@ -80,7 +80,7 @@ def _barrett_128(low, high):
 
 @compiled
 def _barrett_tail(state, address, length):
-    """The last 0 to 15 bytes."""
+    """Of the last 0 to 15 bytes."""
     if length & uint64(8):
         word = load_u64(address) ^ state
         state = _reduce_96(word << uint64(32), word >> uint64(32))
@@ -99,8 +99,7 @@ _reduce_128, _tail = (register_of, crc_instructions) if cpu_features() >= ARM_CR
 
 @compiled
 def _clmul_128(low, high, address, length):
-    """As `crc_clmul_128`, but 128 bits instead of a register are added to the first 16 bytes, of which there must be
-    all."""
+    """As `crc_clmul_128`, but 128 bits instead of a register are added to the first 16 bytes, which must all exist."""
     blocks = length >> uint64(4)
     if blocks >= 4:
         low, high = fold_128(low, high, address, blocks)
@@ -159,7 +158,7 @@ def multiply_clmul(one, other):
 
 @compiled
 def multiply_bitwise(one, other):
-    """The same, for every CPU."""
+    """`multiply_clmul` for every CPU."""
     product, factor = uint32(0), uint32(other)
     for bit in range(31, -1, -1):
         if (one >> uint32(bit)) & uint32(1):
@@ -170,7 +169,7 @@ def multiply_bitwise(one, other):
 
 @compiled
 def crc_power(length):
-    """Factor by which a register is multiplied while it takes in `length` bytes: x^(8 length)."""
+    """Factor of a register that takes in `length` bytes: x^(8 length)."""
     power, square, left = uint32(ONE_REGISTER), uint32(BYTE_REGISTER), uint64(length)
     while left:
         if left & uint64(1):
@@ -180,7 +179,7 @@ def crc_power(length):
     return power
 
 
-# Fastest first: implementation and the CPU features that it needs.
+# Fastest first: implementation and its CPU features
 REQUIREMENTS = (
     (crc_clmul_512, ("vpclmulqdq", "avx512f", "pclmul")),
     (crc_clmul_256, ("vpclmulqdq", "avx2", "pclmul")),
@@ -192,7 +191,7 @@ REQUIREMENTS = (
 
 
 def available_variants(features: frozenset[str]) -> dict:
-    """The implementations that a CPU with these features can run, by name, fastest first."""
+    """The implementations for a CPU with these features, by name, fastest first."""
     return {function.__name__: function for function, needed in REQUIREMENTS if features.issuperset(needed)}
 
 
@@ -205,13 +204,13 @@ _update_behind = {crc_clmul_512: _clmul_512, crc_clmul_256: _clmul_256}.get(crc_
 @compiled
 def headers_clmul(state, words, address):
     """The register, begun with `state`, behind a tuple of uint64 and the memory that completes it to 96 bytes, as 128
-    bits that are not reduced: (low, high)."""
+    unreduced bits: (low, high)."""
     return folded_headers(uint32(state), words, uint64(address))
 
 
 @compiled
 def headers_serial(state, words, address):
-    """As `headers_clmul`, for every CPU. `low` is the register."""
+    """`headers_clmul` for every CPU; `low` is the register."""
     memory, size = stack_bytes(HEADERS_SIZE), uint64(8 * len(words))
     for i in range(len(words)):
         store_u64(memory + uint64(8 * i), words[i])
@@ -230,7 +229,7 @@ def behind_headers_clmul(low, high, address, length):
 
 @compiled
 def behind_headers_serial(low, high, address, length):
-    """The same for every CPU."""
+    """`behind_headers_clmul` for every CPU."""
     return _update_serial(uint32(low), address, length)
 
 

@@ -1,7 +1,7 @@
-"""CRC-32 by the instructions that Arm has for Ethernet's polynomial (CRC32X and its like), 8 bytes at once.
+"""CRC-32 by Arm's instructions for Ethernet's polynomial (CRC32X and its like), 8 bytes at once.
 
-They continue a register, which is neither inverted before nor after, as all of `crc` does. LLVM ends the process where
-the processor lacks them: only a processor with ARM_CRC may compile this.
+As in `crc`, the register is not inverted before or after. Only a processor with ARM_CRC may compile this: without it
+LLVM ends the process.
 """
 
 from llvmlite import ir
@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import load_u8, load_u32, load_u64
 
-ARM_CRC = frozenset(("neon", "crc"))  # x86 has another polynomial; "neon" says that it is Arm
+ARM_CRC = frozenset(("neon", "crc"))  # x86 has another polynomial; "neon" means Arm
 REGISTER = ir.IntType(32)
 
 
@@ -39,7 +39,7 @@ crc_double = _instruction("x", ir.IntType(64))
 
 @compiled
 def crc_instructions(state, address, length):
-    """The CRC register after `length` bytes, as `crc.crc_update`."""
+    """As `crc.crc_update`."""
     state, end = uint32(state), address + length
     while end - address >= uint64(8):
         state = crc_double(state, load_u64(address))

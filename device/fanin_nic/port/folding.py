@@ -1,8 +1,8 @@
 """CRC-32 of long messages by carry-less multiplication, as LLVM vector code: `pclmulqdq` of x86, `pmull` of Arm.
 
-A message is read as a polynomial. An accumulator of 128 bits stands for the part that was read. To move it on by D bits
-it is multiplied by x^D modulo the polynomial, which takes two carry-less products, and the next 128 bits are added.
-Several accumulators run side by side, and a vector register holds up to four of them (`vpclmulqdq`).
+A message is a polynomial. An accumulator of 128 bits stands for the part that was read. It moves on by D bits when it
+is multiplied by x^D modulo the polynomial, in two carry-less products, and the next 128 bits are added. Several
+accumulators run side by side; a vector register holds up to four (`vpclmulqdq`).
 """
 
 import functools
@@ -21,7 +21,7 @@ HEADER_BLOCKS = 6  # of IPv4, UDP, BTH and CETH
 
 
 def _arm_product(builder, left, right, selector: int):
-    """The product of one lane. LLVM makes `pmull2` of the high words without moving them."""
+    """Of one lane. LLVM makes `pmull2` of the high words without moving them."""
     words = [builder.extract_element(vector, ir.IntType(32)(selector & 1)) for vector in (left, right)]
     function_type = ir.FunctionType(ir.VectorType(ir.IntType(8), LANE_BYTES), [WORD, WORD])
     function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.aarch64.neon.pmull64")
@@ -41,7 +41,7 @@ def _product(builder, left, right, selector: int):
 
 
 def _moved(builder, accumulator, distances: list[int]):
-    """Each lane of an accumulator, moved on by its own distance in bits; 0 makes it nothing."""
+    """Each lane of an accumulator, moved on by its own distance in bits; 0 clears it."""
     multipliers = [word for distance in distances for word in (fold_multipliers(distance) if distance else (0, 0))]
     constants = ir.Constant(accumulator.type, multipliers)
     return builder.xor(_product(builder, accumulator, constants, 0x00), _product(builder, accumulator, constants, 0x11))
@@ -53,7 +53,7 @@ def _fold(builder, accumulator, distance: int, data):
 
 
 def _load(builder, address, offset, vector):
-    """Vector at an address; `offset` in bytes: a number, or a value."""
+    """Vector at an address; `offset`: bytes, a number or a value."""
     offset = WORD(offset) if isinstance(offset, int) else offset
     return builder.load(builder.inttoptr(builder.add(address, offset), vector.as_pointer()), align=1)
 
@@ -64,7 +64,6 @@ def _lane(builder, vector, index: int):
 
 
 def _pair(builder, low, high):
-    """128 bits of two words."""
     vector = builder.insert_element(ir.Constant(ir.VectorType(WORD, 2), None), low, ir.IntType(32)(0))
     return builder.insert_element(vector, high, ir.IntType(32)(1))
 
@@ -78,7 +77,7 @@ def _sum(builder, vectors: list):
 
 
 def _first(builder, before, address, bits: int, accumulators: int):
-    """The accumulators loaded with the start of the message, `before` added to its first 16 bytes."""
+    """The accumulators with the start of the message, `before` added to its first 16 bytes."""
     vector = ir.VectorType(WORD, bits // 64)
     loaded = [_load(builder, address, i * bits // 8, vector) for i in range(accumulators)]
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0, 1, *(vector.count - 2) * [2]])
@@ -87,7 +86,7 @@ def _first(builder, before, address, bits: int, accumulators: int):
 
 
 def _fold_groups(builder, slots, address, first, end, bits: int):
-    """Fold the groups `first` to `end` - 1 (one vector for each accumulator) into the accumulators."""
+    """Fold the groups `first` to `end` - 1, a vector for each accumulator, into the accumulators."""
     group_bytes = len(slots) * bits // 8
     with cgutils.for_range(builder, end, first, intp=WORD) as loop:
         cursor = builder.add(address, builder.mul(loop.index, WORD(group_bytes)))
@@ -97,7 +96,7 @@ def _fold_groups(builder, slots, address, first, end, bits: int):
 
 
 def _one_vector(builder, slots, bits: int):
-    """One accumulator from several that stand behind each other, all moved at once."""
+    """One accumulator from several consecutive ones, all moved at once."""
     *others, last = [builder.load(slot) for slot in slots]
     lanes = bits // LANE_BITS
     moved = [_moved(builder, other, lanes * [(len(others) - i) * bits]) for i, other in enumerate(others)]
@@ -117,8 +116,8 @@ def _one_lane(builder, vector, bits: int):
 def folded_with(bits: int, accumulators: int):
     """Intrinsic `(low, high, address, blocks) -> (low, high)`, all uint64, for vectors of `bits` bits.
 
-    Folds `blocks` blocks of 16 bytes, at least accumulators * bits / 128 of them, into the last 128 bits. `low` and
-    `high` are added to the first: a register (and 0), or the result of `behind` for the blocks folded before.
+    Folds `blocks` blocks of 16 bytes, at least accumulators * bits / 128, into the last 128 bits. `low` and `high` are
+    added to the first: a register (and 0), or the result of `behind` for the blocks before.
     """
     lanes = bits // LANE_BITS
 
@@ -159,8 +158,8 @@ def behind(typing_context, low, high):
 
 @intrinsic
 def folded_headers(typing_context, state, words, address):
-    """Fold six blocks of 16 bytes at once: the first are `words`, a tuple of uint64, the others lie at an address.
-    `(state: uint32, words, address: uint64) -> (low, high)`"""
+    """Fold six blocks of 16 bytes at once: first `words`, a tuple of uint64, then those at an address. `(state: uint32,
+    words, address: uint64) -> (low, high)`"""
     count = len(words)
 
     def generate(context, builder, signature, arguments):

@@ -1,11 +1,9 @@
 """The invariant CRC of a RoCEv2 packet over IPv4 (InfiniBand Architecture Specification, Annex A17, section 17.3.3).
 
-It covers the packet from the IP header to the end of the padding, after 64 one bits that stand for the absent local
-route header. Fields that a router may change count as ones: type of service, time to live, IP and UDP checksum, and the
-byte of the BTH that holds FECN and BECN. The IP header is rebuilt here, because a UDP socket shows it neither to the
-sender nor to the receiver. DF is set, so the identification is known.
-
-The result is the number whose four bytes follow the packet in little-endian order.
+It covers the packet from the IP header to the end of the padding, after 64 one bits for the absent local route header.
+Fields that routers may change count as ones: type of service, time to live, IP and UDP checksum, and the byte of the
+BTH with FECN and BECN. The IP header is rebuilt here, as UDP sockets show it to neither side. DF is set, so the
+identification is known. The result is the number whose four bytes follow the packet in little-endian order.
 """
 
 import zlib
@@ -21,7 +19,7 @@ from fanin_wire.fields import BTH, ICRC_SIZE, IPV4_UDP_SIZE, TRANSPORT_SIZE, UDP
 UDP_HEADER_SIZE = 8
 AFTER_ONES = ~zlib.crc32(bytes(8 * [0xFF])) & START  # the CRC register behind the absent local route header
 
-# The headers with what does not count masked: IPv4, UDP, and the first bytes of the transport headers.
+# The masked headers: IPv4, UDP, and the first bytes of the transport headers
 MASKED_SIZE = IPV4_UDP_SIZE + TRANSPORT_SIZE
 CONGESTION_BYTE = IPV4_UDP_SIZE + BTH.byte_offset("fecn")
 VERSION_AND_SERVICE = 0x45FF << 48
@@ -29,12 +27,12 @@ DONT_FRAGMENT = 0x4000
 TTL_PROTOCOL_CHECKSUM = 0xFF11_FFFF << 32
 UDP_CHECKSUM = 0xFFFF
 assert MASKED_SIZE == HEADERS_SIZE
-CONGESTION = 0xFF  # FECN, BECN and 6 reserved bits: the first byte of a word of memory that begins there
+CONGESTION = 0xFF  # FECN, BECN and 6 reserved bits: the first byte of a word of memory
 
 
 @compiled
 def _ip_and_udp(source, destination, source_port, udp_length, identification):
-    """IPv4 and UDP as three and a half words of memory."""
+    """Three and a half words of memory."""
     udp_length = uint64(udp_length)
     ip_length = udp_length + uint64(IPV4_UDP_SIZE - UDP_HEADER_SIZE)
     first = uint64(VERSION_AND_SERVICE | DONT_FRAGMENT) | ip_length << uint64(32)
@@ -49,7 +47,7 @@ def _ip_and_udp(source, destination, source_port, udp_length, identification):
 
 @compiled
 def offload_headers(source, destination, source_port, udp_length, identification, transport):
-    """The CRC behind IPv4, UDP, BTH and CETH (at `transport`), as `crc_behind_headers` takes it: (low, high)."""
+    """The CRC behind IPv4, UDP, BTH and CETH (at `transport`), for `crc_behind_headers`: (low, high)."""
     one, two, three, four = _ip_and_udp(source, destination, source_port, udp_length, identification)
     words = (
         one,
@@ -76,13 +74,13 @@ def _other_headers(source, destination, source_port, udp_length, identification,
 
 @compiled
 def udp_length_of(transport_length, payload_length):
-    """UDP length of a packet: its own header, transport headers, payload, padding, ICRC."""
+    """Of UDP header, transport headers, payload, padding, ICRC."""
     return UDP_HEADER_SIZE + transport_length + payload_length + (-payload_length & 3) + ICRC_SIZE
 
 
 @compiled
 def final_icrc(state, padding):
-    """ICRC of a packet from the register behind its payload, with so many zeros of padding."""
+    """ICRC from the register behind the payload, with `padding` zeros."""
     if padding == 0:
         return uint32(~state)
     zeros = stack_bytes(4)
@@ -92,11 +90,8 @@ def final_icrc(state, padding):
 
 @compiled
 def packet_icrc(source, destination, source_port, transport, transport_length, payload, payload_length, identification):
-    """ICRC of the packet made of transport headers, payload, and zeros up to a multiple of 4.
-
-    Addresses are IPv4 in host order; `transport` and `payload` are memory addresses; `transport_length` is 12 to 68,
-    from the BTH on.
-    """
+    """ICRC of the packet of transport headers, payload, and zeros up to a multiple of 4. Addresses are IPv4 in host
+    order; `transport` and `payload` are memory addresses; `transport_length`: 12 to 68, from the BTH on."""
     size = udp_length_of(int64(transport_length), int64(payload_length))
     if transport_length == TRANSPORT_SIZE:
         low, high = offload_headers(source, destination, source_port, size, identification, transport)
@@ -110,7 +105,7 @@ def packet_icrc(source, destination, source_port, transport, transport_length, p
 
 @compiled
 def contiguous_icrc(source, destination, source_port, transport, length, identification):
-    """ICRC of a packet whose `length` bytes, at least 12, from BTH to the end of the padding lie behind each other."""
+    """ICRC of a packet whose `length` bytes (at least 12) from BTH to padding are contiguous."""
     size, place = uint64(length) + uint64(UDP_HEADER_SIZE + ICRC_SIZE), uint64(TRANSPORT_SIZE)
     if length >= TRANSPORT_SIZE:
         low, high = offload_headers(source, destination, source_port, size, identification, transport)

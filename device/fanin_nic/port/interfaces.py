@@ -1,4 +1,4 @@
-"""Network interfaces of this machine: which one has an address, and how long a packet it carries."""
+"""Network interfaces of this machine: their addresses and MTUs."""
 
 import contextlib
 import fcntl
@@ -18,14 +18,14 @@ LOOPBACK = "127.0.0.1"  # its interface has every address of 127.0.0.0/8
 
 
 class Interface(NamedTuple):
-    """A network interface: its name, and its MTU in bytes of an IP packet."""
+    """mtu: bytes of an IP packet."""
 
     name: str
     mtu: int
 
 
 def interface_of(address: str) -> Interface | None:
-    """The interface that has an IPv4 address; None if there is none, or the kernel does not say."""
+    """The interface with an IPv4 address; None if there is none, or the kernel does not answer."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         names = _names_by_address(any_socket)
         is_loopback = ipaddress.IPv4Address(address).is_loopback
@@ -37,20 +37,20 @@ def interface_of(address: str) -> Interface | None:
 
 
 def mtu_of(name: str) -> int | None:
-    """Bytes of the longest IP packet of an interface; None if the kernel does not say."""
+    """Bytes of the longest IP packet of an interface; None if the kernel does not answer."""
     found = ask(name, GET_MTU)
     return struct.unpack_from("i", found)[0] if found else None
 
 
 def ask(name: str, request: int) -> bytes | None:
-    """What the kernel fills into the union of struct ifreq for an interface; None if it does not."""
+    """The kernel's answer in the union of struct ifreq for an interface; None if it refuses."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         return fcntl.ioctl(any_socket, request, struct.pack(f"{ENTRY_BYTES}s", name.encode()))[NAME_BYTES:]
     return None
 
 
 def _names_by_address(any_socket: socket.socket) -> dict[str, str]:
-    """The name of the interface of each IPv4 address. A label of an address ("eth0:1") begins with that name."""
+    """Names of interfaces by IPv4 address. A label of an address ("eth0:1") begins with the name."""
     table = np.zeros(MAX_ADDRESSES * ENTRY_BYTES, np.uint8)
     answer = fcntl.ioctl(any_socket, GET_ALL, struct.pack("iP", table.nbytes, table.ctypes.data))
     entries = table[: struct.unpack_from("i", answer)[0]].reshape(-1, ENTRY_BYTES)

@@ -1,7 +1,7 @@
-"""Packets of a port for its tap: as they are, one by one, before they are joined or after they are split.
+"""Packets of a port for its tap, one by one, before they are joined or after they are split.
 
-A packet that the port drops says why (Drop); one that the port takes, the loop says so if the engine or the transport
-drops it (daemon.loop.tapped). The receiver of a super-packet, as its sender, knows the place of each packet in it.
+A packet that the port drops has its reason (Drop); if engine or transport drop one, the loop notes it
+(daemon.loop.tapped). Both ends of a super-packet know the place of each packet in it.
 """
 
 from numba import int64, uint32, uint64
@@ -21,19 +21,19 @@ iovec_at = record_at(IOVEC)
 IOVEC_SIZE = IOVEC.itemsize
 RECEIVED, SENT = int(Record.RECEIVED), int(Record.SENT)
 JID = uint64(BTH.size + CETH.byte_offset("jid"))
-TAKEN = 0  # in the place of a reason
-FIRST_REASON = 1  # the number of Drop 0 among the reasons
+TAKEN = 0  # in place of a reason
+FIRST_REASON = 1  # number of Drop 0 among the reasons
 
 
 @compiled
 def begin_mirror(port):
-    """A batch of packets has come, or goes."""
+    """A batch of packets came, or goes."""
     tap_at(port.tap).now = uint64(monotonic_ns())
 
 
 @compiled
 def _is_wanted(tap, packet, size):
-    """Whether a packet of `size` bytes passes the filter of the tap. Its headers are in one piece."""
+    """Whether a packet of `size` bytes, whose headers are contiguous, passes the tap's filter."""
     if not tap.packets:
         return False
     code = int64(load_u8(packet)) - FIRST_OFFLOAD_OPCODE if size > 0 else int64(-1)
@@ -47,7 +47,7 @@ def _is_wanted(tap, packet, size):
 
 @compiled
 def _open(tap, kind, size):
-    """Address of a new record for a packet of `size` bytes; 0: there is no room."""
+    """Address of a new record for a packet of `size` bytes; 0: no room."""
     place = reserve(tap, 1 + (int64(size) + UNIT - 1) // UNIT)
     if place:
         record = packet_at(place)
@@ -57,7 +57,7 @@ def _open(tap, kind, size):
 
 @compiled
 def mirror_received(port, reason, source, destination, source_port, place, packet, size):
-    """Record a packet that has come. reason: a Drop, or less than 0. Returns the address of the record, or 0."""
+    """Record a received packet; returns the address of the record, or 0. reason: a Drop; negative: none."""
     tap = tap_at(port.tap)
     if not _is_wanted(tap, packet, size):
         return uint64(0)
@@ -73,13 +73,13 @@ def mirror_received(port, reason, source, destination, source_port, place, packe
 
 @compiled
 def remember_record(port, index, record):
-    """The record of the packet that is entered at `index` of the port's table of RECEIVED."""
+    """Of the packet at `index` of the port's table of RECEIVED."""
     store_u64(tap_at(port.tap).received + uint64(index) * uint64(8), record)
 
 
 @compiled
 def mirror_sent(port, message_address, mmsghdr_address, reason):
-    """Record the packets of a SEND_MESSAGE and its MMSGHDR. reason: a Drop, or less than 0."""
+    """Record the packets of a SEND_MESSAGE and its MMSGHDR. reason: a Drop; negative: none."""
     tap, message, mmsghdr = tap_at(port.tap), message_at(message_address), mmsghdr_at(mmsghdr_address)
     piece, used, left = uint64(mmsghdr.iov), uint64(0), int64(message.length)
     for place in range(int64(message.packets)):

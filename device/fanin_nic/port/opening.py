@@ -1,4 +1,4 @@
-"""The ports of a device, of the kind that its settings name."""
+"""The ports of a device, of the kind in its settings."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from fanin_nic.port.verbs.port import VerbsPort
 from fanin_wire.limits import MAX_MTU, MIN_MTU
 from fanin_wire.settings import RAW_SUFFIX, VERBS_PREFIX, DeviceSettings
 
-ETHERNET_MTU = 1500  # where the kernel does not say which interface has the address
+ETHERNET_MTU = 1500  # if the kernel does not know the interface of the address
 
 
 def open_ports(settings: DeviceSettings) -> Sequence[Port]:
@@ -22,8 +22,8 @@ def open_ports(settings: DeviceSettings) -> Sequence[Port]:
 
 
 def path_mtu(settings: DeviceSettings) -> int:
-    """Bytes of the longest IP packet that a device sends: what its settings say, else what the network interface of its
-    address carries. Raises PortError if the interface carries less."""
+    """Bytes of a device's longest IP packet: as set, else what the interface of its address carries. PortError if that
+    is less."""
     found = interface_of(settings.address)
     if found is None:
         return settings.mtu or ETHERNET_MTU
@@ -37,7 +37,7 @@ def path_mtu(settings: DeviceSettings) -> int:
 
 
 def _open_verbs(settings: DeviceSettings) -> VerbsPort:
-    """The port on a verbs device. It has one lane."""
+    """On a verbs device, with one lane."""
     if settings.lanes > 1:
         raise PortError(f"{settings.lanes} lanes are not there over {settings.port}; use lanes = 1")
     name, mark, _ = settings.port.removeprefix(VERBS_PREFIX).partition(RAW_SUFFIX)

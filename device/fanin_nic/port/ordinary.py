@@ -1,13 +1,13 @@
-"""Transmission of ordinary traffic: packets that are put together in the frames of the port, one behind the other.
+"""Transmission of ordinary traffic: packets are built in the frames of the port, one behind the other.
 
-    place = open_frame(port, destination, size)      where the packet is to be written, from BTH to padding; 0: dropped
-    ...
-    close_frame(port)                                its ICRC is added; or drop_frame(port): it is not sent
-    flush_frames(port)                               all are sent
+place = open_frame(port, destination, size)      where to write the packet, from BTH to padding; 0: dropped
+...
+close_frame(port)                                its ICRC is added; or drop_frame(port): it is not sent
+flush_frames(port)                               all are sent
 
 Packets of equal size to one destination become a super-packet. Their data are copied, so that a program that changes
-memory that is being sent changes no checksum. A packet that can not be sent is dropped and counted by reason, as in
-`transmit`: the transport deals with loss.
+memory in flight changes no checksum. A packet that can not be sent is dropped and counted by reason, as in `transmit`:
+the transport deals with loss.
 """
 
 from numba import int64, uint32, uint64
@@ -46,7 +46,7 @@ def _header(port, index):
 
 @compiled
 def open_frame(port, destination, size):
-    """Address for the next packet, which has `size` bytes from BTH to padding; 0: it is too long for the path."""
+    """Address for the next packet, of `size` bytes from BTH to padding; 0: too long for the path."""
     length = int64(size) + ICRC_SIZE
     if length + IPV4_UDP_SIZE > port.mtu:
         port.dropped[TOO_LONG] += 1
@@ -58,13 +58,13 @@ def open_frame(port, destination, size):
             flush_frames(port)
         _start(port, destination, length)
     message = message_at(_message(port, port.frame_messages - 1))
-    message.cursor = uint64(length)  # of the packet that is open
+    message.cursor = uint64(length)  # of the open packet
     return port.frames + uint64(port.frames_used)
 
 
 @compiled
 def _admits(message, destination, length):
-    """Whether a packet of `length` bytes may be the next of a super-packet."""
+    """Whether a packet of `length` bytes may join a super-packet."""
     return (
         message.destination == destination
         and int64(message.packets) < int64(message.segment_limit)
@@ -75,7 +75,6 @@ def _admits(message, destination, length):
 
 @compiled
 def _start(port, destination, length):
-    """Begin a super-packet."""
     index = uint64(port.frame_messages)
     message, mmsghdr = message_at(_message(port, index)), mmsghdr_at(_header(port, index))
     message.destination = destination
@@ -90,7 +89,7 @@ def _start(port, destination, length):
 
 @compiled
 def close_frame(port):
-    """The packet at the place that `open_frame` has given is written: add its ICRC."""
+    """The packet of the last `open_frame` is written: add its ICRC."""
     message = message_at(_message(port, port.frame_messages - 1))
     place, length = port.frames + uint64(port.frames_used), uint64(message.cursor)
     covered = length - uint64(ICRC_SIZE)
@@ -106,15 +105,15 @@ def close_frame(port):
 
 @compiled
 def drop_frame(port):
-    """The packet of the last `open_frame` is not to be sent."""
+    """The packet of the last `open_frame` is not sent."""
     if message_at(_message(port, port.frame_messages - 1)).packets == 0:  # it would have begun a super-packet
         port.frame_messages -= 1
 
 
 @compiled
 def flush_frames(port):
-    """Send what is in the frames. The caller sets `send_waits` to 0 where the time that a full socket may take begins.
-    Returns the number of packets that the kernel took."""
+    """Send the frames; returns the number of packets that the kernel took. The caller zeroes `send_waits` when the time
+    for a full socket begins."""
     filled = uint64(port.frame_messages)
     for index in range(filled):
         message, mmsghdr = message_at(_message(port, index)), mmsghdr_at(_header(port, index))

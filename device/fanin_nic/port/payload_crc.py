@@ -1,9 +1,8 @@
-"""The CRC of a payload that several packets carry one after the other, as a switch sends a result to each of its
-children.
+"""The CRC of a payload that several packets carry in turn, as a switch sends a result to each child.
 
-The CRC is computed for the first packet. The others differ from it by what their headers do to the register, carried
-over the payload: two multiplications, whatever its length. That holds within one batch, in which the payload does not
-change. (If it does, the receiver drops the packet and asks for it again.)
+It is computed for the first packet. The others differ by what their headers do to the register, carried over the
+payload in two multiplications, whatever its length. That holds within a batch, while the payload does not change. (If
+it does, the receiver drops the packet and asks for it again.)
 """
 
 from numba import uint32, uint64
@@ -14,13 +13,13 @@ from fanin_nic.port.crc import crc_behind_headers, crc_multiply, crc_power
 
 @compiled
 def forget_payload(port):
-    """Begin a new batch: payloads that were sent before may have changed."""
+    """For a new batch: earlier payloads may have changed."""
     port.crc_payload = 0
 
 
 @compiled
 def behind_payload(port, low, high, payload, length):
-    """CRC register behind a payload, from what stands behind its headers."""
+    """CRC register behind a payload, from that behind its headers."""
     if length == 0:
         return crc_behind_headers(low, high, payload, length)
     if port.crc_payload != payload or port.crc_length != length:

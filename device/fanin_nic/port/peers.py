@@ -1,4 +1,4 @@
-"""The table of other devices, found by IPv4 address: a hash table that only grows."""
+"""The table of other devices by IPv4 address: a hash table that only grows."""
 
 from numba import int64, uint64
 
@@ -16,13 +16,13 @@ MULTIPLIER = 0x9E37_79B1  # 2^32 / golden ratio: Knuth's multiplicative hash
 
 @compiled
 def _first(address):
-    """Where the row of an address is, or a little behind."""
+    """Where the row of an address is, or a little before it."""
     return (uint64(address) * uint64(MULTIPLIER) >> uint64(16)) & uint64(PEER_SLOTS - 1)
 
 
 @compiled
 def find_peer(table, address):
-    """Address of the PEER of an IPv4 address, entered if it is new; the entry for all others where there is no room."""
+    """Address of the PEER of an IPv4 address, entered if new; without room the entry for all others."""
     first = _first(address)
     for probe in range(PROBES):
         place = table + uint64((first + probe) & (PEER_SLOTS - 1)) * uint64(PEER_SIZE)
@@ -36,7 +36,7 @@ def find_peer(table, address):
 
 @compiled
 def known_peer(table, address):
-    """Address of the PEER of an IPv4 address; 0 if there is none."""
+    """Address of the PEER of an IPv4 address; 0 if none."""
     first = _first(address)
     for probe in range(PROBES):
         place = table + uint64((first + probe) & (PEER_SLOTS - 1)) * uint64(PEER_SIZE)
@@ -47,7 +47,7 @@ def known_peer(table, address):
 
 @compiled
 def count_failed(peer_address, packets, reason):
-    """Packets to a device could not be sent. reason: errno; 0: they are longer than the MTU of the port."""
+    """Packets to a device failed. reason: errno; 0: longer than the port's MTU."""
     peer = peer_at(peer_address)
     peer.tx_failed += packets
     peer.send_error = reason
@@ -55,7 +55,7 @@ def count_failed(peer_address, packets, reason):
 
 @compiled
 def count_sent(message):
-    """A super-packet was sent. Returns its number of packets."""
+    """A super-packet was sent; returns its number of packets."""
     peer = peer_at(message.peer)
     peer.tx_packets += message.packets
     peer.tx_bytes += message.length + message.packets * IPV4_UDP_SIZE

@@ -1,4 +1,4 @@
-"""A port as an object of Python: what all kinds have."""
+"""What all ports have, as an object of Python."""
 
 import errno
 import ipaddress
@@ -13,14 +13,14 @@ from fanin_nic.port.tables import PortTables
 
 
 class PortError(Exception):
-    """A port could not be opened. The message has the cause and the remedy."""
+    """A port can not be opened; the message has cause and remedy."""
 
 
 class Port(ABC):
-    """A port that is open. `state` is the address of its PORT record, for `receive` and `transmit`, which one thread at
-    a time may call.
+    """An open port.
 
-    receive_buffer_bytes: what may arrive before `receive` takes it, with an overhead for each packet
+    `state`: address of its PORT record, for `receive` and `transmit`, which one thread at a time may call.
+    `receive_buffer_bytes`: room for packets before `receive` takes them, with an overhead for each.
     """
 
     address: str
@@ -33,28 +33,28 @@ class Port(ABC):
     @property
     @abstractmethod
     def receive_fd(self) -> int:
-        """Descriptor to poll for arriving packets."""
+        """To poll for packets."""
 
     @property
     @abstractmethod
     def group_fd(self) -> int:
-        """Descriptor to poll for packets to the group; -1 without a group."""
+        """To poll for packets to the group; -1 without a group."""
 
     @property
     def received(self) -> np.ndarray:
-        """The RECEIVED table. The return value of `receive` says how many entries are valid."""
+        """The RECEIVED table; `receive` returns how many entries are valid."""
         return self._tables.received
 
     def set_profile(self, address: int) -> None:
-        """Profile `receive` and `transmit` in the PROFILE at `address`; 0: do not."""
+        """Profile `receive` and `transmit` in the PROFILE at `address`; 0: off."""
         self._tables.port["profile"] = address
 
     def set_tap(self, address: int) -> None:
-        """Record packets by the TAP at `address`; 0: do not."""
+        """Record packets by the TAP at `address`; 0: off."""
         self._tables.port["tap"] = address
 
     def peers(self) -> dict[str, dict[str, int]]:
-        """Counters of each other device by IPv4 address (PEER_COUNTERS); "other" where the table is full."""
+        """Counters of each other device (PEER_COUNTERS) by IPv4 address; "other": all that exceed the table."""
         peers = self._tables.peers
         rows = {str(ipaddress.IPv4Address(int(row["address"]))): row for row in peers[peers["address"] != 0]}
         if peers[PEER_SLOTS]["rx_packets"] or peers[PEER_SLOTS]["tx_packets"]:
@@ -62,13 +62,13 @@ class Port(ABC):
         return {name: {counter: int(row[counter]) for counter in PEER_COUNTERS} for name, row in rows.items()}
 
     def drops(self) -> dict[str, int]:
-        """Packets dropped so far, by reason: "drop_icrc" and so on, for each member of Drop; "drop_receive_buffer"."""
+        """Packets dropped so far: "drop_icrc" and so on for each Drop, and "drop_receive_buffer"."""
         dropped = self._tables.port["dropped"][0]
         named = {f"drop_{reason.name.lower()}": int(dropped[reason]) for reason in Drop}
         return named | {"drop_receive_buffer": self._dropped_by_kernel()}
 
     def failed_sends(self) -> int:
-        """Packets that could not be sent so far, to all devices."""
+        """Packets that could not be sent so far."""
         return int(self._tables.port["dropped"][0][list(SEND_DROPS)].sum())
 
     def send_errors(self) -> dict[str, tuple[int, int]]:
@@ -81,20 +81,20 @@ class Port(ABC):
         }
 
     def on_failure(self, tell: Callable[[str], None]) -> None:  # noqa: B027
-        """Have `tell` called, by any thread, with cause and remedy when the port can not go on. Sockets always do."""
+        """Call `tell`, in any thread, with cause and remedy when the port can not go on. Sockets always can."""
 
     def verbs(self) -> dict[str, Any]:
-        """What is known of the verbs device of a port, for the status; {} without one."""
+        """The verbs device of a port, for the status; {} without one."""
         return {}
 
     @abstractmethod
     def _dropped_by_kernel(self) -> int:
-        """Packets for which there was no buffer."""
+        """Packets without a buffer."""
 
     def last_error(self) -> str:
-        """Name of the error behind the last drop_send_error or failed receive, "EINVAL" for instance; "" if none."""
+        """Name of the last drop_send_error or failed receive, as "EINVAL"; "" if none."""
         return errno.errorcode.get(int(self._tables.port["last_error"][0]), "")
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what the port holds. `state` must not be used any more."""
+        """`state` must not be used any more."""

@@ -1,8 +1,7 @@
-"""Reception: one recvmmsg; super-packets that UDP_GRO has joined are split; each packet is checked and entered in a
-table.
+"""Reception: one recvmmsg; super-packets joined by UDP_GRO are split; each packet is checked and entered in a table.
 
-`receive(port) -> count` never blocks. Its packets are RECEIVED[0 .. count) at PORT.received_table. They stay in the
-buffers of the port until the next call.
+`receive(port) -> count` never blocks. Its packets are RECEIVED[0 .. count) at PORT.received_table, in the buffers of
+the port until the next call.
 """
 
 import socket
@@ -81,7 +80,7 @@ def _payload_length(packet, size):
 
 @compiled
 def _check_size(packet, size):
-    """Check that all headers are there. Returns ACCEPTED or the reason to drop the packet."""
+    """Whether all headers are complete: ACCEPTED or the reason to drop the packet."""
     if size < BTH_SIZE + ICRC_SIZE:
         return RUNT
     if load_u8(packet + uint64(1)) & 0xF:
@@ -95,11 +94,11 @@ def _check_size(packet, size):
 
 @compiled
 def _icrc_matches(source, destination, source_port, packet, size, place):
-    """place: of the packet in the super-packet that it came in.
+    """place: of the packet in its super-packet.
 
-    The kernel numbers the segments of a super-packet from 0 in the IP identification; a lone packet has 0. A packet of
-    the offload names its number. One of ordinary traffic does not. Mostly it is the place, but super-packets may have
-    been split or joined on their way, and other devices number their packets as they like: any number will do."""
+    The kernel numbers the segments of a super-packet from 0 in the IP identification; a lone packet has 0. Packets of
+    the offload carry their number, ordinary ones do not: mostly it is the place, but super-packets may have been split
+    or joined, and other devices have their own numbers, so any number will do."""
     is_offload = _is_offload(packet)
     identification = uint32(load_u8(packet + uint64(SEGMENT_INDEX))) if is_offload else uint32(place)
     covered = uint64(size - ICRC_SIZE)
@@ -124,8 +123,7 @@ def _check_offload(port, packet, size):
 
 @compiled
 def _check(port, source, destination, source_port, packet, size, place):
-    """Check a packet of `size` bytes from BTH to ICRC, the one at `place` in its super-packet. Returns ACCEPTED or the
-    reason to drop it."""
+    """ACCEPTED or the reason to drop a packet of `size` bytes from BTH to ICRC, at `place` of its super-packet."""
     verdict = _check_size(packet, size)
     if verdict != ACCEPTED:
         return verdict
@@ -136,7 +134,7 @@ def _check(port, source, destination, source_port, packet, size, place):
 
 @compiled
 def _segment_size(message):
-    """Size of the datagrams that make up a message. The last one may be shorter."""
+    """Of the datagrams of a message; the last one may be shorter."""
     if message.control_length >= CONTROL_SIZE - 4:
         control = control_at(message.control)
         if control.level == IPPROTO_UDP and control.type == UDP_GRO and control.segment_size > 0:
@@ -154,8 +152,8 @@ def _enter(port, index, source, packet, size):
 
 @compiled
 def _split(port, message, destination, found):
-    """Check the packets of a message to `destination`, and enter the good ones behind the first `found` ones. Returns
-    the new number of packets."""
+    """Check the packets of a message to `destination`, and enter the good ones behind the first `found`; returns the
+    new number of packets."""
     source = load_be32(message.name + uint64(SOURCE_ADDRESS))
     source_port = uint32(load_be16(message.name + uint64(SOURCE_PORT)))
     buffer = load_u64(message.iov)  # IOVEC.base
@@ -196,14 +194,14 @@ def _split(port, message, destination, found):
 
 @compiled
 def _destination(port, message, is_from_group_socket):
-    """The address that a message was sent to. What a verbs device receives says it itself."""
+    """The address that a message was sent to; a verbs device stores it with the message."""
     is_grouped = is_to_group(port, message) if port.verbs else is_from_group_socket
     return port.group if is_grouped else port.address
 
 
 @compiled
 def _arm(port):
-    """Reset the lengths that the kernel has overwritten in the messages of the last call."""
+    """Reset the lengths of the last messages, which the kernel has overwritten."""
     for i in range(port.receive_used):
         message = message_at(port.receive_message_table + uint64(i) * uint64(MESSAGE_SIZE))
         message.name_length = SOCKET_ADDRESS_SIZE
@@ -231,17 +229,16 @@ def _take(port, descriptor, limit):
 
 @compiled
 def _fitting(port, messages, length):
-    """Number of messages that make a batch, if `messages` ones have `length` bytes."""
+    """Messages of a batch, if `messages` have `length` bytes."""
     return min(int64(port.receive_capacity), max(MIN_RECEIVE_MESSAGES, messages * BATCH_BYTES // max(1, length)))
 
 
 @compiled
 def receive(port_address):
-    """Receive what has arrived, about BATCH_BYTES if it is like the last batch. Returns the number of good packets.
+    """Receive packets, about BATCH_BYTES if they are like the last batch; returns the number of good ones.
 
-    Packets to the group come first, so that a repaired result seldom overtakes the result that all children were sent.
-    There is always room for packets to the port itself. A verbs device has one queue for both, so they come in the
-    order in which they were sent.
+    Packets to the group come first, so that a repaired result seldom overtakes the one for all children. Room is left
+    for packets to the port itself. The queue of a verbs device has both in the order in which they were sent.
     """
     port = port_at(port_address)
     _arm(port)

@@ -19,16 +19,16 @@ from fanin_nic.port.steering import share, steer
 from fanin_nic.port.tables import UDP_GRO, PortTables
 from fanin_wire.fields import FIRST_SOURCE_PORT, UDP_PORT
 
-IP_MTU_DISCOVER = 10  # linux/in.h; the socket module of Python does not name them
+IP_MTU_DISCOVER = 10  # linux/in.h; missing in Python's socket module
 IP_PMTUDISC_DO = 2
 SO_SNDBUFFORCE = 32
 SO_RCVBUFFORCE = 33
 SO_MEMINFO = 55
-SK_MEMINFO_DROPS = 8  # linux/sock_diag.h: index of what the socket has dropped
+SK_MEMINFO_DROPS = 8  # linux/sock_diag.h: index of the socket's drops
 
 LANES = 64
 SMALLEST_MTU, LARGEST_MTU = 576, 65535
-DEFAULT_RECEIVE_BUFFER = 32 << 20  # 8 children with 128 segments of 4 KiB in flight, and the kernel's overhead twice
+DEFAULT_RECEIVE_BUFFER = 32 << 20  # 8 children with 128 segments of 4 KiB in flight, and twice the kernel's overhead
 SEND_BUFFER = 8 << 20
 UNUSED_BUFFER = 4096
 
@@ -65,7 +65,7 @@ def _check_range(name: str, value: int, least: int, most: int) -> None:
 
 
 def set_buffer(udp: socket.socket, forced: int, limited: int, size: int) -> int:
-    """Request a buffer beyond the limit of the system, else up to it. Returns the bytes granted, in units of `size`."""
+    """Request a buffer beyond the system's limit, else up to it; returns the bytes granted, in units of `size`."""
     try:
         udp.setsockopt(socket.SOL_SOCKET, forced, size)
     except PermissionError:
@@ -79,8 +79,8 @@ def _warn_of_uncounted() -> None:
 
 
 def dropped_at(udp: socket.socket) -> int:
-    """Packets for which the receive buffer of a socket had no room. 0, and a warning once in a process, where the
-    system gives less than the kernel does: qemu-user answers with 4 bytes."""
+    """Packets for which a socket's receive buffer had no room. 0, with one warning in a process, if the system returns
+    less than the kernel: qemu-user answers with 4 bytes."""
     size, place = 4 * (SK_MEMINFO_DROPS + 1), 4 * SK_MEMINFO_DROPS
     memory = udp.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, size)
     if len(memory) < size:
@@ -90,7 +90,7 @@ def dropped_at(udp: socket.socket) -> int:
 
 
 def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.socket:
-    """A socket bound to a UDP port. joins: beside those of the other lanes."""
+    """joins: other lanes have sockets at this UDP port."""
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
         with _explained(f"open UDP port {port} of {address}"):
@@ -98,7 +98,7 @@ def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.soc
                 share(udp)
             udp.bind((address, port))
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
-                peer.connect((address, port))  # a broadcast address can be bound, and not be sent to
+                peer.connect((address, port))  # a broadcast address can be bound, but not reached
     except PortError:
         udp.close()
         raise
@@ -106,7 +106,7 @@ def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.soc
 
 
 def _group_socket(address: str, group: str, lane: int) -> socket.socket | None:
-    """The socket of a multicast group. None if the group can not be joined; packets then come to the port itself."""
+    """The socket of a multicast group; None if joining fails: its packets then come to the port itself."""
     if not ipaddress.IPv4Address(_ipv4(group)).is_multicast:
         raise PortError(f"{group} is no multicast address; choose one of 239.0.0.0/8, which is for private use")
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -122,9 +122,8 @@ def _group_socket(address: str, group: str, lane: int) -> socket.socket | None:
 class UdpPort(Port):
     """A RoCEv2 port on UDP: receives at (address, 4791), sends from (address, 0xC000 + lane).
 
-    joins: the port of another lane of this device is open at the address (see `open_udp_ports`). group: multicast
-    address at which the port receives as well; sending to a group needs nothing. Raises PortError if an argument is out
-    of range or a socket can not be opened.
+    joins: another lane's port is open at the address (`open_udp_ports`). group: multicast address to receive as well;
+    sending to groups needs nothing. Raises PortError: an argument is out of range, or a socket can not be opened.
     """
 
     def __init__(
@@ -162,31 +161,31 @@ class UdpPort(Port):
             for receiver in self._receivers:
                 receiver.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
                 self.receive_buffer_bytes = set_buffer(receiver, SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
-            # DF: the kernel then sends identification 0, which the ICRC covers.
+            # DF: the kernel then sends identification 0, which the ICRC covers
             self._sender.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
             enable_group_send(self._sender, self.address)
             set_buffer(self._sender, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
-            # Nobody reads here; what strangers send to it must not cost memory.
+            # Not read; what strangers send here must not cost memory
             self._sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNUSED_BUFFER)
 
     def admit_others(self) -> None:
-        """Let ports of other lanes join. The address was bound alone before, so no second device has it."""
+        """Let ports of other lanes join. The address was bound alone first, so no other device has it."""
         share(self._receiver)
         self._is_alone = False
 
     def steer(self) -> None:
-        """Deliver the packets of each lane to the socket of that lane from now on."""
+        """From now on deliver packets to the sockets of their lanes."""
         with _explained(f"steer packets to the lanes of {self.address}"):
             steer(self._receiver)
 
     @property
     def receive_fd(self) -> int:
-        """Descriptor to poll for arriving packets."""
+        """To poll for packets."""
         return self._receiver.fileno()
 
     @property
     def group_fd(self) -> int:
-        """Descriptor to poll for packets to the group; -1 without a group."""
+        """To poll for packets to the group; -1 without a group."""
         return self._group_receiver.fileno() if self._group_receiver else -1
 
     @property
@@ -194,13 +193,13 @@ class UdpPort(Port):
         return (self._receiver, self._group_receiver) if self._group_receiver else (self._receiver,)
 
     def _dropped_by_kernel(self) -> int:
-        """Packets (super-packets count as one) for which the receive buffer had no room. Packets to a group count only
-        in a device of one lane, because the kernel counts packets of other lanes among them."""
+        """Packets (super-packets count as one) without room in the receive buffer. Packets to a group count only in a
+        device of one lane, because the kernel counts those of other lanes among them."""
         receivers = self._receivers if self._is_alone else (self._receiver,)
         return sum(map(dropped_at, receivers))
 
     def close(self) -> None:
-        """Close the sockets. `state` must not be used any more."""
+        """`state` must not be used any more."""
         for opened in (*self._receivers, self._sender):
             opened.close()
 
@@ -214,8 +213,8 @@ class UdpPort(Port):
 def open_udp_ports(
     address: str, mtu: int, lanes: int, receive_buffer: int | None = None, group: str | None = None
 ) -> list[UdpPort]:
-    """The ports of a device with `lanes` lanes at one address, each with `receive_buffer` bytes, each receiving the
-    multicast `group` if there is one. Raises PortError."""
+    """The ports of a device's `lanes` at one address, each with `receive_buffer` bytes and in the multicast `group`, if
+    any. Raises PortError."""
     with contextlib.ExitStack() as opened:
         ports = [opened.enter_context(UdpPort(address, mtu, receive_buffer=receive_buffer, group=group))]
         if lanes > 1:

@@ -1,8 +1,8 @@
-"""Receive steering: the kernel (classic BPF) chooses the socket for a packet among those that share an address.
+"""Receive steering: the kernel (classic BPF) chooses a packet's socket among those that share an address.
 
-The sockets of the lanes of a device are one SO_REUSEPORT group, in the order in which they were bound. A program of a
-few instructions reads the lane from the packet. It sees the UDP payload, of a super-packet that of its first packet.
-All packets of a super-packet come from one lane of the sender, and so belong to one lane.
+The sockets of a device's lanes are one SO_REUSEPORT group, in the order of their binds. A short program reads the lane
+from the UDP payload, of a super-packet from its first packet: all its packets come from one lane of the sender, and so
+belong to one lane.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from fanin_wire import fields
 
-SO_ATTACH_REUSEPORT_CBPF = 51  # asm-generic/socket.h; the socket module of Python does not name it
+SO_ATTACH_REUSEPORT_CBPF = 51  # asm-generic/socket.h; missing in Python's socket module
 
 LOAD_BYTE = 0x30  # linux/filter.h: BPF_LD | BPF_B | BPF_ABS
 JUMP_IF_AT_LEAST = 0x35  # BPF_JMP | BPF_JGE | BPF_K
@@ -22,8 +22,8 @@ RETURN_LOADED = 0x16  # BPF_RET | BPF_A
 OPCODE = fields.BTH.byte_offset("opcode")
 LANE = fields.BTH.size + fields.CETH.byte_offset("lane")
 
-# Code, jump if true, jump if false, operand (struct sock_filter). A load behind the end of a packet returns 0: lane 0
-# counts it as a runt. A lane that no socket has makes the kernel choose any; its port drops the packet.
+# Code, jump if true, jump if false, operand (struct sock_filter). A load beyond the packet returns 0: lane 0 counts it
+# as a runt. For a lane without a socket the kernel chooses any; its port drops the packet.
 PROGRAM = (
     (LOAD_BYTE, 0, 0, OPCODE),
     (JUMP_IF_AT_LEAST, 1, 0, fields.FIRST_OFFLOAD_OPCODE),
@@ -39,12 +39,12 @@ def share(udp: socket.socket) -> None:
 
 
 def steer(udp: socket.socket) -> None:
-    """Install the program for the group that `udp` was bound into."""
+    """Install the program for the group of `udp`."""
     attach(udp, SO_ATTACH_REUSEPORT_CBPF, PROGRAM)
 
 
 def attach(udp: socket.socket, option: int, instructions: Sequence[tuple[int, int, int, int]]) -> None:
-    """Attach a program of classic BPF to a socket."""
+    """Attach a classic BPF program to a socket."""
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("@HP", len(instructions), ctypes.addressof(buffer))

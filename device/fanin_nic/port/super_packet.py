@@ -1,7 +1,7 @@
-"""Assembly of a super-packet: packets of equal size for one destination, gathered without a copy of their payload.
+"""Assembly of a super-packet: packets of equal size for one destination, gathered without copying their payload.
 
-Its pieces, for the iovec:  header 0 | payload 0 | padding 0, ICRC 0, header 1 | payload 1 | ... | padding n, ICRC n
-The small pieces lie one after the other in the frame of the message. The payloads stay where they are.
+Its pieces, for the iovec:  header 0 | payload 0 | padding 0, ICRC 0, header 1 | payload 1 | ... | padding n, ICRC n The
+small pieces are contiguous in the message's frame. The payloads stay where they are.
 """
 
 from numba import int64, uint32, uint64
@@ -41,19 +41,18 @@ super_packet_segments = compiled(fields.super_packet_segments)
 
 @compiled
 def message_address(port, index):
-    """Address of SEND_MESSAGE `index`."""
     return port.send_message_table + uint64(index) * uint64(MESSAGE_SIZE)
 
 
 @compiled
 def mmsghdr_address(port, index):
-    """Address of the MMSGHDR of SEND_MESSAGE `index`."""
+    """Of SEND_MESSAGE `index`."""
     return port.send_header_table + uint64(index) * uint64(MMSGHDR_SIZE)
 
 
 @compiled
 def packet_size(length):
-    """Bytes from BTH to ICRC of a packet with `length` bytes of payload."""
+    """Bytes from BTH to ICRC with `length` bytes of payload."""
     return TRANSPORT_SIZE + ((int64(length) + 3) & ~3) + ICRC_SIZE
 
 
@@ -75,7 +74,7 @@ def start(port, index, action, peer):
 
 @compiled
 def admits(message, action):
-    """Whether the packet of `action` may be the next of a super-packet. Headers alone never join payload."""
+    """Whether the packet of `action` may join a super-packet. Headers alone never join payload."""
     return (
         message.destination == action.destination
         and message.packets < message.segment_limit
@@ -86,7 +85,7 @@ def admits(message, action):
 
 @compiled
 def append(port, message, action, header):
-    """Append a packet. The fields of `header` that only the port knows are filled in."""
+    """Append a packet, after filling in the fields of `header` that only the port knows."""
     size, length = packet_size(action.length), action.length
     padding = -int64(length) & 3
     _complete_header(port, message, header, length, padding)
@@ -112,7 +111,7 @@ def append(port, message, action, header):
 
 @compiled
 def finish(port, index):
-    """Fill in the members of SEND_MESSAGE `index` that sendmmsg reads."""
+    """Fill in the members of SEND_MESSAGE `index` for sendmmsg."""
     message, mmsghdr = message_at(message_address(port, index)), mmsghdr_at(mmsghdr_address(port, index))
     mmsghdr.iov_count = (message.iovec - mmsghdr.iov) // uint64(IOVEC_SIZE) + uint64(1)
     mmsghdr.control_length = 0
@@ -146,7 +145,7 @@ def _begin_piece(message):
 
 @compiled
 def _extend_piece(message, size):
-    """Extend the present piece by the next `size` bytes of the frame."""
+    """By the next `size` bytes of the frame."""
     iovec_at(message.iovec).length += size
     message.cursor += size
 

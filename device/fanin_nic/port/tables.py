@@ -1,4 +1,4 @@
-"""The memory of the tables of a port: allocated once, linked by address, filled with what never changes."""
+"""The memory of a port's tables: allocated once, linked by address, filled with what never changes."""
 
 import socket
 
@@ -23,21 +23,19 @@ from fanin_nic.port.descriptors import (
 )
 from fanin_wire.fields import UDP_PORT
 
-UDP_SEGMENT = 103  # linux/udp.h; the socket module of Python does not name them
+UDP_SEGMENT = 103  # linux/udp.h; missing in Python's socket module
 UDP_GRO = 104
-CONTROL_LENGTH_SEGMENT = 16 + 2  # CMSG_LEN of the u2 that UDP_SEGMENT takes
+CONTROL_LENGTH_SEGMENT = 16 + 2  # CMSG_LEN of UDP_SEGMENT's u2
 
 
 def addresses_of(table: np.ndarray) -> np.ndarray:
-    """Memory address of each entry along the first axis, uint64."""
+    """Of each entry along the first axis, uint64."""
     return np.uint64(table.ctypes.data) + np.arange(len(table), dtype=np.uint64) * np.uint64(table.strides[0])
 
 
 class PortTables:
-    """All tables of one port; they live as long as this object.
-
-    receive_messages: datagrams or super-packets of one batch, at most; buffers: whether they have buffers of their own.
-    """
+    """All tables of one port. receive_messages: datagrams or super-packets of a batch; buffers: whether they have own
+    buffers."""
 
     def __init__(self, receive_messages: int = RECEIVE_MESSAGES, *, buffers: bool = True) -> None:
         self.port = np.zeros(1, PORT)
@@ -53,7 +51,7 @@ class PortTables:
         self._link()
 
     def _arrange_receive(self, count: int, buffers: int) -> None:
-        """Give each message a buffer for a whole super-packet, where whoever fills it brings none. `receive` resets the
+        """Give each message a buffer for a whole super-packet, unless whoever fills it brings one. `receive` resets the
         lengths that the kernel overwrites."""
         self._receive_iovecs = np.zeros(count, IOVEC)
         self._buffers = np.zeros((buffers, RECEIVE_BUFFER_SIZE), np.uint8)
@@ -75,7 +73,7 @@ class PortTables:
         self._destinations, self._send_controls = _address(self.send_headers, self._send_iovecs)
 
     def _arrange_ordinary(self) -> None:
-        """The same for ordinary traffic: each message is one piece of the frames."""
+        """For ordinary traffic, where each message is one piece of the frames."""
         self._frames_of_ordinary = np.zeros(FRAMES_BYTES, np.uint8)
         self.frame_headers = np.zeros(SEND_MESSAGES, MMSGHDR)
         self._frame_iovecs = np.zeros(SEND_MESSAGES, IOVEC)
@@ -100,8 +98,8 @@ class PortTables:
 
 
 def _address(headers: np.ndarray, iovecs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give each of the MMSGHDR records its pieces, a destination and a control message for UDP_SEGMENT. Returns the
-    destinations and the control messages."""
+    """Give the MMSGHDR records their pieces, destinations and control messages for UDP_SEGMENT; returns the last
+    two."""
     destinations, controls = np.zeros(len(headers), SOCKET_ADDRESS), np.zeros(len(headers), CONTROL)
     destinations["family"], destinations["port"] = socket.AF_INET, UDP_PORT
     controls["length"] = CONTROL_LENGTH_SEGMENT

@@ -1,7 +1,7 @@
 """Transmission: the SEND actions of the engine, gathered to super-packets by destination and sent with sendmmsg.
 
-`transmit(port, actions, headers, count) -> packets sent`. The order of packets to one destination is kept. A packet
-that can not be sent is dropped and counted by reason, never an error: the recovery of the engine deals with loss.
+`transmit(port, actions, headers, count) -> packets sent`. Packets to one destination keep their order. A packet that
+can not be sent is dropped and counted by reason, never an error: the engine recovers from loss.
 """
 
 import errno as errno_names
@@ -43,11 +43,11 @@ ENCAPSULATE, KERNEL = int(Stage.ENCAPSULATE), int(Stage.SEND)
 MSG_DONTWAIT = int(socket.MSG_DONTWAIT)
 
 FULL_SOCKET_WAITS = 10  # in one call of `transmit`, each
-FULL_SOCKET_WAIT_MS = 2  # at most; then the packet counts as lost
+FULL_SOCKET_WAIT_MS = 2  # then the packet counts as lost
 
 TOO_LONG, MESSAGE_SIZE = int(Drop.TOO_LONG), int(Drop.MESSAGE_SIZE)
 QUEUE_FULL, NO_BUFFERS = int(Drop.QUEUE_FULL), int(Drop.NO_BUFFERS)
-SENT = -1  # in the place of a Drop
+SENT = -1  # in place of a Drop
 UNREACHABLE, NOT_PERMITTED, SEND_ERROR = int(Drop.UNREACHABLE), int(Drop.NOT_PERMITTED), int(Drop.SEND_ERROR)
 REASONS = (
     (errno_names.EMSGSIZE, MESSAGE_SIZE),
@@ -63,10 +63,8 @@ REASONS = (
 
 @compiled
 def transmit(port_address, actions, headers, count):
-    """Send the packets of `count` actions with the HEADER record of each. Returns the number that the kernel took.
-
-    `actions` and `headers` are addresses of parallel ACTION and HEADER tables. Actions other than SEND are skipped.
-    """
+    """Send the packets of `count` actions with their HEADER records; returns the number that the kernel took. `actions`
+    and `headers`: addresses of parallel tables; actions other than SEND are skipped."""
     port = port_at(port_address)
     port.send_waits = 0
     forget_payload(port)
@@ -80,8 +78,8 @@ def transmit(port_address, actions, headers, count):
 
 @compiled
 def _place(port, action, header):
-    """Put a packet into the open super-packet of its peer, or into a new one. Returns the number of packets sent
-    before, to make room or because they are a batch."""
+    """Put a packet into the open super-packet of its peer, or a new one; returns the number of packets sent first, to
+    make room or as a full batch."""
     size = packet_size(action.length)
     if size + IPV4_UDP_SIZE > port.mtu:
         port.dropped[TOO_LONG] += 1
@@ -108,7 +106,7 @@ def _place(port, action, header):
 
 @compiled
 def _flush(port):
-    """Send the present batch and begin a new one. Returns the number of packets sent."""
+    """Send the present batch and begin a new one; returns the number of packets sent."""
     filled = uint64(port.send_filled)
     for i in range(filled):
         finish(port, i)
@@ -123,8 +121,8 @@ def _flush(port):
 
 @compiled
 def send_batch(port, messages, headers, filled):
-    """Give `filled` super-packets to the kernel. messages, headers: their SEND_MESSAGE and MMSGHDR tables. Returns the
-    number of packets sent."""
+    """Give `filled` super-packets to the kernel; returns the number of packets sent. messages, headers: their
+    SEND_MESSAGE and MMSGHDR tables."""
     if port.tap and filled:
         begin_mirror(port)
     if port.verbs:
@@ -155,7 +153,7 @@ def send_batch(port, messages, headers, filled):
 
 @compiled
 def _drop(port, message, header, reason):
-    """Count the packets of a super-packet that the kernel has refused, by its reason."""
+    """Count the packets of a super-packet that the kernel refused, by its reason."""
     drop = _drop_of(reason)
     port.dropped[drop] += message_at(message).packets
     count_failed(message_at(message).peer, message_at(message).packets, reason)

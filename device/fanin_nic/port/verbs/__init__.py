@@ -1,1 +1,1 @@
-"""The port over a verbs device: packets are the datagrams of a UD queue pair, or the frames of a RAW_PACKET one."""
+"""The port over a verbs device: packets are datagrams of a UD queue pair, or frames of a RAW_PACKET one."""

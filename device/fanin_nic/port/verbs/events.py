@@ -1,4 +1,4 @@
-"""Asynchronous events: what a verbs device tells of itself without being asked."""
+"""Asynchronous events of a verbs device."""
 
 import enum
 import logging
@@ -35,31 +35,29 @@ class Event(enum.IntEnum):
 
 
 OF_PORTS = (Event.PORT_ACTIVE, Event.PORT_ERR, Event.LID_CHANGE, Event.PKEY_CHANGE, Event.GID_CHANGE)
-FATAL = (Event.DEVICE_FATAL, Event.CQ_ERR)  # a completion queue in error can not be brought up again
+FATAL = (Event.DEVICE_FATAL, Event.CQ_ERR)  # a completion queue in error can not be restored
 
 
 class Source(Protocol):
-    """What events come from: a queue pair with its device."""
+    """The source of events: a queue pair with its device."""
 
     name: str
     address: str
     port: int
 
     def events(self) -> Iterator[tuple[int, int]]:
-        """The events that are there: code, and number of the port if it is of one."""
+        """Events that have come: code, and number of the port if it is of one."""
 
     def has_address(self) -> bool:
-        """Whether the port still has the address."""
+        """Whether the port still has it."""
 
     def is_active(self) -> bool:
         """Whether the port is up."""
 
 
 class Watch:
-    """Takes the events of a device, says what they mean, and keeps it for the status.
-
-    failure: why the device can serve no more; "" while it does
-    """
+    """Takes the events of a device, logs them, and keeps them for the status. failure: why the device can no longer
+    serve; "" while it does."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -69,13 +67,13 @@ class Watch:
         self._tell: Callable[[str], None] = lambda failure: None
 
     def on_failure(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called with the failure, by the thread that takes events; by this one if it is there already."""
+        """Call `tell` with the failure, in the thread that takes events; at once if it has happened."""
         self._tell = tell
         if self.failure:
             tell(self.failure)
 
     def take(self) -> bool:
-        """Take the events that are there. Returns whether one of them says that the port is up."""
+        """Take the events that have come; returns whether the port came up."""
         is_active = False
         for code, port in self._source.events():
             event = Event(code) if code in set(Event) else None
@@ -94,12 +92,12 @@ class Watch:
         return is_active
 
     def is_active(self) -> bool:
-        """Whether the port is up, by a look at it."""
+        """Whether the port is up, by asking it."""
         self._note_port(self._source.is_active())
         return self._is_up
 
     def status(self) -> dict[str, Any]:
-        """For the status reply: `events` counts events by name."""
+        """`events` counts events by name."""
         return {
             "device": self._source.name,
             "port": "active" if self._is_up else "down",

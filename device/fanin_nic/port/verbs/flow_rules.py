@@ -1,7 +1,8 @@
-"""Steering rules (infiniband/verbs.h): which frames a device gives to a RAW_PACKET queue pair.
+"""Steering rules (infiniband/verbs.h): which frames a device gives to a RAW_PACKET queue pair; without one it gets
+none.
 
-Without a rule it gets none. The functions that make and remove a rule are no symbols of libibverbs: they stand in
-struct verbs_context, in front of the struct ibv_context that programs have.
+The functions that make and remove a rule are not symbols of libibverbs: they are in struct verbs_context, in front of
+the struct ibv_context that programs have.
 """
 
 import ctypes
@@ -27,7 +28,7 @@ RULE_HEAD = np.dtype(
         ("flags", "u4"),
     ]
 )
-# struct ibv_flow_spec_eth: values, then masks, which begin 16 bytes later
+# struct ibv_flow_spec_eth: values, then masks, 16 bytes later
 ETHERNET_PART = np.dtype(
     {
         "names": ["type", "size", "destination", "ether_type", "destination_mask", "ether_type_mask"],
@@ -64,12 +65,12 @@ REMEDY = "run as root or with CAP_NET_RAW, and see that the device allows steeri
 
 # struct verbs_context, from the struct ibv_context on
 CREATE, DESTROY, SIZE = -80, -96, -8
-LEAST_SIZE = 424  # of a struct verbs_context that has DESTROY, and so what is behind it
-ABI_COMPAT, EXTENDED = 320, (1 << 64) - 1  # in struct ibv_context: whether there is a struct verbs_context
+LEAST_SIZE = 424  # of a struct verbs_context that reaches DESTROY
+ABI_COMPAT, EXTENDED = 320, (1 << 64) - 1  # in struct ibv_context: whether it has a struct verbs_context
 
 
 def rule(port: int, mac: int, address: str) -> np.ndarray:
-    """RULE [1]: what comes to an Ethernet address (48 bits) and an IPv4 address, for the UDP port of RoCEv2."""
+    """RULE [1]: frames to an Ethernet address (48 bits) and an IPv4 address, for the UDP port of RoCEv2."""
     made = np.zeros(1, RULE)
     made["head"]["type"], made["head"]["size"], made["head"]["parts"] = NORMAL, RULE.itemsize, 3
     made["head"]["port"] = port
@@ -87,7 +88,7 @@ def rule(port: int, mac: int, address: str) -> np.ndarray:
 
 
 def _function(context: int, offset: int) -> int:
-    """Address of a function of struct verbs_context; 0: the device does not have it."""
+    """Of struct verbs_context; 0: the device lacks it."""
     has_extension = c_void_p.from_address(context + ABI_COMPAT).value == EXTENDED
     if not has_extension or int(c_void_p.from_address(context + SIZE).value or 0) < LEAST_SIZE:
         return 0
@@ -95,7 +96,7 @@ def _function(context: int, offset: int) -> int:
 
 
 def steer(context: int, queue_pair: int, what: np.ndarray, name: str) -> int:
-    """Give what a rule says to a queue pair. Returns the struct ibv_flow. Raises VerbsFailed."""
+    """Apply a rule to a queue pair; returns the struct ibv_flow. Raises VerbsFailed."""
     create = _function(context, CREATE)
     if not create or not _function(context, DESTROY):
         raise VerbsFailed(f"verbs device {name} has no steering rules; leave out {RAW_SUFFIX}")
@@ -104,5 +105,4 @@ def steer(context: int, queue_pair: int, what: np.ndarray, name: str) -> int:
 
 
 def remove(context: int, flow: int) -> None:
-    """Take a rule back."""
     ctypes.CFUNCTYPE(c_int, c_void_p)(_function(context, DESTROY))(flow)

@@ -1,9 +1,9 @@
-"""Ethernet frames around packets, for a port over a RAW_PACKET queue pair: IPv4 and UDP are made and checked here.
+"""Ethernet frames around packets, for a port over a RAW_PACKET queue pair: IPv4 and UDP headers are made and checked
+here.
 
-The bytes from BTH to ICRC are those of a UDP socket, and so is what the ICRC covers of the headers: the kernel's
-numbers of the segments of a super-packet in the identification, and DF. The UDP checksum is 0, none, as RDMA devices
-send it, and nobody looks at that of a received datagram: the ICRC covers more.
-Record 0072 (docs/decisions) compares this form with datagrams of UD queue pairs.
+From BTH to ICRC the bytes are those of a UDP socket, and so are the header fields that the ICRC covers: the kernel's
+numbers of segments in the identification, and DF. The UDP checksum is 0, none, as RDMA devices send it, and is not
+checked on arrival: the ICRC covers more. Record 0072 compares this with datagrams of UD queue pairs.
 """
 
 from numba import int64, uint32, uint64
@@ -15,9 +15,9 @@ from fanin_wire.fields import IPV4_UDP_SIZE, UDP_PORT
 
 ETHERNET_SIZE = 14
 HEADERS_SIZE = ETHERNET_SIZE + IPV4_UDP_SIZE
-LEAST_FRAME = 60  # bytes without the checksum (IEEE 802.3, 3.2.8); zeros fill it up
+LEAST_FRAME = 60  # bytes without the checksum (IEEE 802.3, 3.2.8); padded with zeros
 
-SOURCE_MAC, ETHER_TYPE = 6, 12  # where they stand in a frame
+SOURCE_MAC, ETHER_TYPE = 6, 12  # offsets in a frame
 VERSION, TOTAL_LENGTH, IDENTIFICATION, FRAGMENT = ETHERNET_SIZE, 16, 18, 20
 TIME_TO_LIVE, PROTOCOL, CHECKSUM, SOURCE, DESTINATION = 22, 23, 24, 26, 30
 SOURCE_PORT, DESTINATION_PORT, UDP_LENGTH, UDP_CHECKSUM = 34, 36, 38, 40
@@ -27,9 +27,9 @@ VERSION_AND_LENGTH = 0x45  # no options
 DONT_FRAGMENT = 0x4000
 FRAGMENTED = 0x3FFF  # more fragments, or not the first
 UDP = 17
-HOPS, HOPS_TO_GROUP = 64, 1  # as sockets do it: no router passes on what is for a group
+HOPS, HOPS_TO_GROUP = 64, 1  # as of sockets: no router forwards packets to a group
 FIRST_GROUP = 0xE000_0000
-GROUP_MAC, GROUP_BITS = 0x0100_5E00_0000, (1 << 23) - 1  # of all groups; its low bits are those of one (RFC 1112, 6.4)
+GROUP_MAC, GROUP_BITS = 0x0100_5E00_0000, (1 << 23) - 1  # of all groups; the low bits are the group's (RFC 1112, 6.4)
 UDP_HEADER_SIZE = 8
 IPV4_SIZE = IPV4_UDP_SIZE - UDP_HEADER_SIZE
 
@@ -39,7 +39,7 @@ RUNT, FRAME = int(Drop.RUNT), int(Drop.FRAME)
 
 @compiled
 def _store_mac(place, address):
-    """Store an Ethernet address, a number of 48 bits."""
+    """A number of 48 bits."""
     store_be16(place, uint32(address >> uint64(32)) & uint32(0xFFFF))
     store_be32(place + uint64(2), uint32(address & uint64(0xFFFF_FFFF)))
 
@@ -51,7 +51,7 @@ def _load_mac(place):
 
 @compiled
 def _header_checksum(frame):
-    """Checksum over the IP header of a frame (RFC 1071). With the right one in its place it is 0."""
+    """Checksum over a frame's IP header (RFC 1071); 0 over a right one."""
     total = int64(0)
     for offset in range(ETHERNET_SIZE, SOURCE_PORT, 2):
         total += int64(load_be16(frame + uint64(offset)))
@@ -62,8 +62,8 @@ def _header_checksum(frame):
 
 @compiled
 def write_headers(frame, own, neighbour, source, destination, source_port, size, identification):
-    """Write the headers of a packet of `size` bytes from BTH to ICRC in front of it, and zeros behind one that is too
-    short for Ethernet. own, neighbour: Ethernet addresses. Returns the length of the frame."""
+    """Write the headers of a packet of `size` bytes from BTH to ICRC in front of it, and zeros behind one too short for
+    Ethernet; returns the length of the frame. own, neighbour: Ethernet addresses."""
     _store_mac(frame, neighbour)
     _store_mac(frame + uint64(SOURCE_MAC), own)
     store_be16(frame + uint64(ETHER_TYPE), uint32(IPV4))
@@ -95,7 +95,7 @@ def _is_to(frame, mac, address):
 
 @compiled
 def _is_datagram(frame):
-    """Whether a frame has a whole UDP datagram for the port of RoCEv2, in IPv4 without options."""
+    """Whether a frame is a whole UDP datagram for the port of RoCEv2, in IPv4 without options."""
     return (
         load_be16(frame + uint64(ETHER_TYPE)) == IPV4
         and load_u8(frame + uint64(VERSION)) == VERSION_AND_LENGTH
@@ -110,8 +110,8 @@ def _is_datagram(frame):
 
 @compiled
 def check_frame(frame, length, own, address, group):
-    """Check a frame of `length` bytes that has come to the Ethernet address `own` and the IP address `address`, or to
-    `group` if that is not 0. Returns ACCEPTED or the reason to drop it."""
+    """ACCEPTED or the reason to drop a frame of `length` bytes. own, address: Ethernet and IP address of this port;
+    group: 0 for none."""
     if length < HEADERS_SIZE:
         return int64(RUNT)
     group_mac = uint64(GROUP_MAC) | uint64(group) & uint64(GROUP_BITS)
@@ -123,5 +123,5 @@ def check_frame(frame, length, own, address, group):
 
 @compiled
 def datagram_size(frame):
-    """Bytes from BTH to ICRC of a frame that is accepted."""
+    """Bytes from BTH to ICRC of an accepted frame."""
     return int64(load_be16(frame + uint64(UDP_LENGTH))) - UDP_HEADER_SIZE

@@ -1,5 +1,4 @@
-"""The network interface of a verbs device, and what the kernel knows of its network: routes, and the Ethernet addresses
-of neighbours."""
+"""The network interface of a verbs device, and what the kernel knows of routes and neighbours."""
 
 import socket
 import sys
@@ -16,13 +15,13 @@ DEVICES = Path("/sys/class/infiniband")
 
 
 def address_of(interface: str) -> str:
-    """The first IPv4 address of an interface; "" if it has none."""
+    """The first one (IPv4); "" if none."""
     found = interfaces.ask(interface, interfaces.GET_ADDRESS)
     return socket.inet_ntoa(found[4:8]) if found else ""
 
 
 def mac_of(interface: str) -> int:
-    """The Ethernet address of an interface, a number of 48 bits. Raises VerbsFailed; frames here have no VLAN tag."""
+    """The Ethernet address of an interface, 48 bits. Raises VerbsFailed; frames here have no VLAN tag."""
     if (VLANS / interface).exists():
         raise VerbsFailed(f"network interface {interface} is a VLAN; use an address of the interface below it")
     found = interfaces.ask(interface, interfaces.GET_HARDWARE_ADDRESS)
@@ -40,7 +39,7 @@ def mtu_of(interface: str) -> int:
 
 
 def with_address(device: str, address: str) -> tuple[str, int]:
-    """The interface of a verbs device whose first address this is, and the number of its port. Raises VerbsFailed."""
+    """The interface of a verbs device with this first address, and its port number. Raises VerbsFailed."""
     for folder in sorted((DEVICES / device / "device/net").glob("*")):
         if address_of(folder.name) == address:
             return folder.name, int((folder / "dev_port").read_text()) + 1
@@ -49,8 +48,8 @@ def with_address(device: str, address: str) -> tuple[str, int]:
 
 
 def next_hop(interface: str, address: str) -> str:
-    """The neighbour to which a packet for an address goes first: a router, or the address itself. It goes by the main
-    table of routes, and by the routes over this interface alone."""
+    """The first neighbour on the way to an address: a router, or the address itself, by the main routing table and
+    routes over this interface alone."""
     best, hop = (-1, 0), address
     for line in ROUTES.read_text().splitlines()[1:]:
         name, *words = line.split()
@@ -64,7 +63,7 @@ def next_hop(interface: str, address: str) -> str:
 
 
 def _in_file_order(address: str) -> int:
-    """An address as the kernel prints it there: its bytes as they stand in memory, read as one number."""
+    """An address as the kernel prints it there: its bytes in memory read as a number."""
     return int.from_bytes(socket.inet_aton(address), sys.byteorder)
 
 

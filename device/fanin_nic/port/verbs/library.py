@@ -1,7 +1,5 @@
-"""libibverbs, as far as a port needs it, by ctypes: for set-up only.
-
-A library that is preloaded counts first, so that a port runs on the devices that it gives as well.
-"""
+"""libibverbs for the set-up of a port, by ctypes. A preloaded library counts first, so that its devices serve as
+well."""
 
 import ctypes
 import functools
@@ -19,7 +17,7 @@ TIMEOUT, RETRIES, RNR_RETRIES, RECEIVE_PSN = 1 << 9, 1 << 10, 1 << 11, 1 << 12
 MOST_READS, RNR_TIMER, SEND_PSN, MOST_ANSWERED, OTHER_NUMBER = 1 << 13, 1 << 15, 1 << 16, 1 << 17, 1 << 20
 ROCE_V2 = 2  # IBV_GID_TYPE_ROCE_V2
 ACTIVE = 4  # IBV_PORT_ACTIVE
-ASYNC_FD = 268  # where it stands in struct ibv_context
+ASYNC_FD = 268  # offset in struct ibv_context
 
 
 class GidEntry(Structure):
@@ -35,7 +33,7 @@ class GidEntry(Structure):
 
 
 class DeviceAttributes(Structure):
-    """struct ibv_device_attr, whose first members are of interest."""
+    """The first members of struct ibv_device_attr matter."""
 
     _fields_ = (
         ("fw_ver", ctypes.c_char * 64),
@@ -62,7 +60,7 @@ class DeviceAttributes(Structure):
 
 
 class PortAttributes(Structure):
-    """struct ibv_port_attr, as the symbol `ibv_query_port` fills it."""
+    """struct ibv_port_attr, as `ibv_query_port` fills it."""
 
     _fields_ = (
         ("state", c_int),
@@ -184,7 +182,7 @@ class Channel(Structure):
 
 
 class AsyncEvent(Structure):
-    """struct ibv_async_event. element: the number of a port, or the address of what the event is of."""
+    """struct ibv_async_event. element: number of a port, or address of another object."""
 
     _fields_ = (("element", c_uint64), ("event_type", c_int))
 
@@ -222,7 +220,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {  # result, arguments
 
 @functools.cache
 def library() -> Any:
-    """libibverbs. Raises OSError if this machine does not have it, AttributeError if it is too old."""
+    """Raises OSError: this machine lacks libibverbs; AttributeError: it is too old."""
     preloaded = ctypes.CDLL(None, use_errno=True)
     found = preloaded if hasattr(preloaded, "ibv_get_device_list") else ctypes.CDLL(NAME, use_errno=True)
     for name, (result, *arguments) in PROTOTYPES.items():
@@ -232,5 +230,5 @@ def library() -> Any:
 
 
 def last_error() -> str:
-    """What errno of the last call says."""
+    """Of errno."""
     return os.strerror(ctypes.get_errno())

@@ -1,4 +1,4 @@
-"""The resolver of a RAW_PACKET queue pair: the kernel knows the Ethernet addresses of neighbours, or asks for them."""
+"""The resolver of a RAW_PACKET queue pair: the kernel knows neighbours' Ethernet addresses, or asks for them."""
 
 import contextlib
 import errno
@@ -14,18 +14,18 @@ log = logging.getLogger(__name__)
 
 
 class NeighbourResolver(Resolver):
-    """Nothing is asked of another device itself: it may have a UDP socket, which answers no question."""
+    """Other devices are asked nothing: they may have UDP sockets, which answer no question."""
 
     _queue_pair: RawQueuePair
 
     def _put(self, question: Question, address: str) -> bool:
-        """Look an address up. The datagram makes the kernel ask for an Ethernet address that it does not know, and
-        check one that it has not heard of for long."""
+        """Look an address up. The datagram makes the kernel ask for an unknown Ethernet address, and check an old
+        one."""
         with contextlib.suppress(OSError):
             self._socket.sendto(b"", (address, DISCARD_PORT))
         try:
             return self._look_up(question.row, address)
-        except OSError as error:  # such as a process that may open no more files; the next question looks again
+        except OSError as error:  # such as too many open files; the next question looks again
             log.error("the kernel does not say how %s is reached: %s", address, error.strerror)
             return False
 
@@ -39,7 +39,7 @@ class NeighbourResolver(Resolver):
         return False
 
     def _take_message(self) -> bool:
-        """Take one message. Questions have no answer here: a datagram of a UD queue pair would not be understood."""
+        """Take one message. Questions get no answer here: datagrams of a UD queue pair would not be understood."""
         try:
             self._socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
@@ -50,7 +50,7 @@ class NeighbourResolver(Resolver):
 
 
 def is_of_this_host(address: str) -> bool:
-    """Whether the kernel has an IPv4 address itself."""
+    """Of an IPv4 address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_port:
         try:
             any_port.bind((address, 0))

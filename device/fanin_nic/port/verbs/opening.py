@@ -16,25 +16,25 @@ class VerbsFailed(Exception):
 
 
 def gid_of(address: str) -> bytes:
-    """The GID that an IPv4 address is."""
+    """Of an IPv4 address."""
     return MAPPED + ipaddress.IPv4Address(address).packed
 
 
 def checked(result: Any, what: str, remedy: str = "see the cause") -> Any:
-    """A pointer that a call has returned. Raises VerbsFailed if it is none."""
+    """A pointer returned by a call. VerbsFailed if it is null."""
     if not result:
         raise VerbsFailed(f"cannot {what}: {last_error()}; {remedy}")
     return result
 
 
 def zero(error: int, what: str, remedy: str = "see the cause") -> None:
-    """Raise VerbsFailed if a call has returned an error."""
+    """VerbsFailed if a call has returned an error."""
     if error:
         raise VerbsFailed(f"cannot {what}: {os.strerror(abs(error))}; {remedy}")
 
 
 def open_device(name: str, user: str) -> int:
-    """The context of a device. `user` is what needs it."""
+    """The context of a device for `user`, who is named in errors."""
     try:
         devices = library()
     except OSError as error:

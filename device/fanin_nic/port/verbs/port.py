@@ -26,12 +26,12 @@ log = logging.getLogger(__name__)
 
 
 class VerbsPort(Port):
-    """A port that is a UD queue pair of the verbs device `device`, at `address`, which must be an address of it; or a
-    RAW_PACKET one, whose packets are those of a UDP socket.
+    """A port on a UD queue pair of the verbs device `device`, at `address`, one of its addresses; or on a RAW_PACKET
+    one, whose packets are those of a UDP socket.
 
-    mtu: as for sockets; None: that of the verbs device. A UD datagram carries a packet from BTH to ICRC, so there it is
-    at most MAX_VERBS_MTU. A device that carries less is refused. group: multicast address at which the port receives as
-    well, if the device can; sending to a group needs nothing. Raises PortError.
+    mtu: as for sockets; None: the device's. A UD datagram carries a packet from BTH to ICRC, so there it is at most
+    MAX_VERBS_MTU. group: multicast address to receive as well, if the device can; sending to groups needs nothing.
+    Raises PortError, also if the device carries less than `mtu`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class VerbsPort(Port):
         queue_pair, port = self._queue_pair, self._tables.port
         self.address, self.lane = address, 0
         self.mtu = mtu
-        # The shortest segment takes a buffer as the longest does.
+        # The shortest segment takes as much buffer as the longest.
         self.receive_buffer_bytes = queue_pair.receive_depth * (MIN_CHUNK + BUFFER_OVERHEAD)
         port["address"], port["source_port"] = int(ipaddress.IPv4Address(address)), FIRST_SOURCE_PORT
         port["lane"], port["mtu"] = 0, self.mtu
@@ -65,7 +65,7 @@ class VerbsPort(Port):
     def _open(
         self, kind: type[QueuePair], device: str, address: str, mtu: int | None, receive_buffer: int | None
     ) -> int:
-        """Open the queue pair. Returns its MTU: `mtu`, else what the verbs device carries."""
+        """Open the queue pair; returns its MTU: `mtu`, else that of the verbs device."""
         self._tables = PortTables(RECEIVE_BATCH, buffers=False)
         self._tables.sources["port"] = FIRST_SOURCE_PORT
         with contextlib.ExitStack() as opened:
@@ -78,7 +78,7 @@ class VerbsPort(Port):
         return mtu
 
     def _joins(self, group: str) -> bool:
-        """Whether the device receives the group; if not, what is sent to the group comes to the port itself."""
+        """Whether the device receives the group; if not, its packets come to the port itself."""
         try:
             self._queue_pair.join(group)
         except VerbsFailed as error:
@@ -87,7 +87,7 @@ class VerbsPort(Port):
         return True
 
     def _check_mtu(self, wanted: int | None) -> int:
-        """The MTU that is wanted, else what the verbs device carries. Raises VerbsFailed if it carries less."""
+        """The wanted MTU, else that of the verbs device. VerbsFailed if it carries less."""
         name, most = self._queue_pair.name, self._queue_pair.mtu + IPV4_UDP_SIZE
         mtu = wanted or max(most, MIN_MTU)
         if most < mtu:
@@ -98,27 +98,26 @@ class VerbsPort(Port):
 
     @property
     def receive_fd(self) -> int:
-        """Descriptor to poll for arriving packets, after `longest_sleep`."""
+        """To poll for packets, after `longest_sleep`."""
         return self._queue_pair.event_fd
 
     @property
     def group_fd(self) -> int:
-        """-1: packets to the group come to the queue pair, as the others do."""
+        """-1: packets to the group come to the queue pair."""
         return -1
 
     def _dropped_by_kernel(self) -> int:
-        """0: a verbs device does not say what it has dropped for lack of buffers."""
+        """0: a verbs device does not count packets without a buffer."""
         return 0
 
     def on_failure(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called with the cause and the remedy when the verbs device has failed, by any thread."""
+        """Call `tell`, in any thread, with cause and remedy when the verbs device has failed."""
         self._resolver.watch.on_failure(tell)
 
     def verbs(self) -> dict[str, Any]:
-        """What is known of the verbs device."""
         return self._resolver.watch.status()
 
     def close(self) -> None:
-        """Give the device back. `state` must not be used any more."""
+        """`state` must not be used any more."""
         self._resolver.close()
         self._queue_pair.close()

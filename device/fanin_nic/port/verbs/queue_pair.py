@@ -1,4 +1,4 @@
-"""A UD queue pair on a verbs device, with all that belongs to it, and the tables of its port."""
+"""A UD queue pair on a verbs device with all its objects, and the tables of its port."""
 
 import ctypes
 import mmap
@@ -28,12 +28,11 @@ HOP_LIMIT = 64
 
 
 class QueuePair:
-    """A UD queue pair at `address` on the device `name`, ready to send and to receive.
+    """A UD queue pair at `address` on the device `name`, ready to send and receive.
 
-    receive_bytes: memory for received datagrams. `state` is the address of the VERBS record. Raises VerbsFailed.
-
-    What is in capitals differs in other kinds of queue pairs: what is set beside the state in INIT and RTS; bytes in
-    front of a packet in a buffer to send, and in one to receive; where the addresses stand there.
+    receive_bytes: memory for received datagrams. `state`: address of the VERBS record. Raises VerbsFailed. Other kinds
+    of queue pairs have other constants: what INIT and RTS set beside the state; bytes in front of a packet in a buffer
+    to send and to receive; where the addresses are there.
     """
 
     KIND, KIND_NAME = ibv.UD, "UD"
@@ -68,15 +67,14 @@ class QueuePair:
             raise
 
     def _find_port(self) -> None:
-        """The port with the GID, and how much it carries."""
+        """The port with the GID, and its MTU."""
         if self._find_gid() is None:
             remedy = "give the device's network interface that address, or the Fanin device that of the interface"
             raise VerbsFailed(f"verbs device {self.name} has no RoCE v2 address {self.address}; {remedy}")
         self.mtu = 128 << self._check_active().active_mtu
 
     def _find_gid(self) -> ibv.GidEntry | None:
-        """The GID that is `address` over RoCE v2, with its port and its place in the table of that; None: there is
-        none."""
+        """The GID of `address` over RoCE v2, with its port and its index; None if there is none."""
         wanted = gid_of(self.address)
         for port in range(1, self._attributes.phys_port_cnt + 1):
             for index in range(self._query_port(port).gid_tbl_len):
@@ -99,17 +97,17 @@ class QueuePair:
         return attributes
 
     def _gid_at(self, port: int, index: int, wanted: bytes) -> ibv.GidEntry | None:
-        """The entry at this place of the table of a port, if it is a certain GID, over RoCE v2."""
+        """The entry of a port's GID table at this index, if it is `wanted`, over RoCE v2."""
         entry = ibv.GidEntry()
         error = self._library._ibv_query_gid_ex(self._context, port, index, byref(entry), 0, sizeof(entry))
         return entry if error == 0 and (bytes(entry.gid), entry.gid_type) == (wanted, ibv.ROCE_V2) else None
 
     def has_address(self) -> bool:
-        """Whether the port still has the address, where it had it."""
+        """Whether the port still has the address at its index."""
         return self._gid_at(self.port, self._gid_index, gid_of(self.address)) is not None
 
     def is_active(self) -> bool:
-        """Whether the port is up, as far as the device says so: one that says nothing has failed otherwise."""
+        """Whether the port is up. A device that does not answer has failed in another way."""
         try:
             return bool(self._query_port(self.port).state == ibv.ACTIVE)
         except VerbsFailed:
@@ -117,21 +115,20 @@ class QueuePair:
 
     @property
     def async_fd(self) -> int:
-        """Descriptor to poll for asynchronous events."""
+        """To poll for asynchronous events."""
         return int(ctypes.c_int.from_address(self._context + ibv.ASYNC_FD).value)
 
     def events(self) -> Iterator[tuple[int, int]]:
-        """The asynchronous events that are there: code, and number of the port if it is of one."""
+        """Asynchronous events that have come: code, and number of the port if it is of one."""
         event = ibv.AsyncEvent()
         while self._library.ibv_get_async_event(self._context, byref(event)) == 0:
             self._library.ibv_ack_async_event(byref(event))
             yield int(event.event_type), int(event.element) & 0xFFFFFFFF
 
     def _make(self, receive_bytes: int) -> None:
-        """Domain, memory, queues, queue pair."""
         most = min(self._attributes.max_qp_wr, self._attributes.max_cqe)
         self.send_size = self.mtu + self.SEND_HEADER
-        self.receive_size = self.mtu + 64  # the header, and so that buffers begin at a cache line
+        self.receive_size = self.mtu + 64  # the header, and buffers that begin at a cache line
         self.send_depth = min(most, SEND_DEPTH)
         self.receive_depth = max(1, min(most, RECEIVE_DEPTH, receive_bytes // self.receive_size))
         self._domain = checked(self._library.ibv_alloc_pd(self._context), f"make a protection domain on {self.name}")
@@ -160,7 +157,7 @@ class QueuePair:
         self.queue_pair = checked(made, f"make a {self.KIND_NAME} queue pair on {self.name}", self._refusal())
 
     def _refusal(self) -> str:
-        """What to do where the device makes no such queue pair."""
+        """The remedy if the device makes no such queue pair."""
         return "see the cause"
 
     def _arrange(self) -> None:
@@ -217,12 +214,11 @@ class QueuePair:
         }
 
     def _function(self, offset: int) -> int:
-        """Address of a function of the context."""
+        """Of the context."""
         return int(c_void_p.from_address(self._context + offset).value or 0)
 
     @property
     def state(self) -> int:
-        """Address of the VERBS record."""
         return int(self.record.ctypes.data)
 
     @property
@@ -231,12 +227,12 @@ class QueuePair:
 
     @property
     def number(self) -> int:
-        """The number of the queue pair (QPN)."""
+        """QPN."""
         return int(self.queue_pair.contents.qp_num)
 
     @property
     def event_fd(self) -> int:
-        """Descriptor to poll for arriving datagrams, after `longest_sleep`."""
+        """To poll for datagrams, after `longest_sleep`."""
         return int(self._channel.contents.fd)
 
     def _modify(self, state: int, mask: int) -> None:
@@ -265,11 +261,11 @@ class QueuePair:
         self._modify(ibv.RTS, self.RTS_MASK)
 
     def _listen(self) -> None:
-        """Ask for what is to come here. A UD queue pair has a number of its own, which the network knows."""
+        """Ask for packets. The network knows the number of a UD queue pair, so it needs nothing."""
 
     def mend(self) -> None:
-        """Bring a queue pair that has failed up again. The compiled code must have marked it as broken; what it held is
-        lost. Raises VerbsFailed."""
+        """Restore a failed queue pair. The compiled code must have marked it as broken; what it held is lost. Raises
+        VerbsFailed."""
         self._modify(ibv.RESET, 0)
         poll = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_int, c_void_p)(self._function(records.POLL))
         for queue in self._queues:
@@ -279,7 +275,7 @@ class QueuePair:
         shared_words.store_release(self.state + BROKEN, 0)
 
     def address_handle(self, address: str) -> int:
-        """The handle by which datagrams go to an address; made when it is first asked for. Raises VerbsFailed."""
+        """The handle for datagrams to an address, made at the first call. Raises VerbsFailed."""
         if address not in self.handles:
             attributes = ibv.AddressAttributes(
                 sgid_index=self._gid_index, hop_limit=HOP_LIMIT, is_global=1, port_num=self.port
@@ -290,9 +286,8 @@ class QueuePair:
         return self.handles[address]
 
     def join(self, group: str) -> None:
-        """Receive what is sent to a multicast group. Raises VerbsFailed if the device can not.
-
-        The host's membership is what network and kernel go by: rxe gets what the kernel takes from its interface."""
+        """Receive packets to a multicast group. VerbsFailed if the device can not. Network and kernel go by the host's
+        membership: rxe gets what the kernel takes from its interface."""
         self._membership = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             join_interface(self._membership, group, self.address)
@@ -316,7 +311,6 @@ class QueuePair:
         self._group, self._membership = "", None
 
     def close(self) -> None:
-        """Give all back."""
         self._leave_group()
         if self.queue_pair:
             self._library.ibv_destroy_qp(self.queue_pair)

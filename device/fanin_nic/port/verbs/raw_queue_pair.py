@@ -15,14 +15,13 @@ IS_KNOWN = 1 << 48  # in a handle, above the Ethernet address
 
 
 def mac_of_group(group: str) -> int:
-    """The Ethernet address to which frames for a group go."""
+    """The Ethernet address for frames to a group."""
     return frames.GROUP_MAC | int(ipaddress.IPv4Address(group)) & frames.GROUP_BITS
 
 
 class RawQueuePair(QueuePair):
-    """A RAW_PACKET queue pair at `address`, which gets the frames for UDP port 4791 there. Raises VerbsFailed.
-
-    The handle of a destination is its Ethernet address, or that of the router towards it, with IS_KNOWN."""
+    """A RAW_PACKET queue pair at `address`, for frames to its UDP port 4791. The handle of a destination is IS_KNOWN
+    and its Ethernet address, or that of the router towards it. Raises VerbsFailed."""
 
     KIND, KIND_NAME = ibv.RAW_PACKET, "RAW_PACKET"
     INIT_MASK, RTS_MASK = ibv.PORT, 0
@@ -39,11 +38,11 @@ class RawQueuePair(QueuePair):
         self._steer(self._mac, self.address)
 
     def _reserve(self) -> None:
-        """Let no socket of this host have the UDP port: the kernel does not answer what it sees of its packets, and
-        whoever has it already is named."""
+        """Take the UDP port: the kernel then does not answer packets that it sees, and an owner of the port is found
+        out."""
         self._reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)  # nobody reads
+            self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)  # not read
             self._reservation.bind((self.address, UDP_PORT))
         except OSError as error:
             cause = f"cannot have UDP port {UDP_PORT} of {self.address}: {error.strerror}"
@@ -51,7 +50,7 @@ class RawQueuePair(QueuePair):
             raise VerbsFailed(f"{cause}; {remedy}") from error
 
     def _find_port(self) -> None:
-        """By the GID, or, on a device that has none since its RoCE is switched off, by the network interface."""
+        """By the GID; a device with RoCE switched off has none: by the network interface."""
         gid = self._find_gid()
         self._has_gid = gid is not None
         if gid is not None:
@@ -73,18 +72,16 @@ class RawQueuePair(QueuePair):
         return super()._members() | {"own_mac": self._mac}
 
     def has_address(self) -> bool:
-        """Whether the port still has the address."""
         return super().has_address() if self._has_gid else interface.address_of(self.interface) == self.address
 
     def mac_towards(self, address: str) -> int:
-        """The Ethernet address to which frames for an address or a group go, by what the kernel knows now; 0: it does
-        not know it."""
+        """The Ethernet address for frames to an address or a group, as the kernel knows it now; 0: it does not."""
         if ipaddress.IPv4Address(address).is_multicast:
             return mac_of_group(address)
         return interface.neighbour(self.interface, interface.next_hop(self.interface, address))
 
     def address_handle(self, address: str) -> int:
-        """The handle by which frames go to an address, by what the kernel knows now. Raises VerbsFailed."""
+        """The handle for frames to an address, as the kernel knows it now. Raises VerbsFailed."""
         mac = self.mac_towards(address)
         if not mac:
             raise VerbsFailed(f"the Ethernet address of {address} is not known on {self.interface}; see ip neighbour")
@@ -95,18 +92,17 @@ class RawQueuePair(QueuePair):
         self._steer(mac_of_group(group), group)
 
     def _detach(self, group: str) -> None:
-        """The rule goes with the others."""
+        """`close` removes all rules."""
 
     def _steer(self, mac: int, address: str) -> None:
         made = flow_rules.rule(self.port, mac, address)
         self._flows.append(flow_rules.steer(self._context, self._address_of_queue_pair, made, self.name))
 
     def close(self) -> None:
-        """Give all back."""
         for flow in self._flows:
             flow_rules.remove(self._context, flow)
         self._flows = []
-        self.handles.clear()  # they are nothing of the device
+        self.handles.clear()  # not objects of the device
         if self._reservation is not None:
             self._reservation.close()
         super().close()

@@ -1,4 +1,4 @@
-"""Reception from a verbs device: completions become the messages that `port.receive` checks."""
+"""Reception from a verbs device: completions become the messages of `port.receive`."""
 
 from numba import int64, uint32, uint64
 
@@ -31,8 +31,8 @@ def _completion(verbs, index):
 
 @compiled
 def take_completions(port, limit):
-    """Enter datagrams that have arrived as messages of the port, up to `limit` in all. The buffers of those of the last
-    call go back to the device first."""
+    """Give the buffers of the last call back to the device, then enter datagrams as messages of the port, up to `limit`
+    in all."""
     verbs = verbs_at(port.verbs)
     if is_broken(verbs):
         return
@@ -69,7 +69,7 @@ def _buffer(verbs, completion):
 
 @compiled
 def _enter(port, index, source, packet, size):
-    """Make a message of a packet of `size` bytes. Returns the message."""
+    """Returns the message of a packet of `size` bytes."""
     message = message_at(port.receive_message_table + uint64(index) * uint64(MESSAGE_SIZE))
     iovec_at(message.iov).base = packet
     message.length = uint32(size)
@@ -80,7 +80,7 @@ def _enter(port, index, source, packet, size):
 
 @compiled
 def _enter_datagram(port, verbs, index, completion):
-    """Make a message of a datagram that a UD queue pair has received."""
+    """A datagram of a UD queue pair."""
     buffer = _buffer(verbs, completion)
     source = load_be32(buffer + uint64(verbs.received_source))
     _enter(port, index, source, buffer + uint64(GRH_BYTES), completion.length - uint32(GRH_BYTES))
@@ -89,7 +89,7 @@ def _enter_datagram(port, verbs, index, completion):
 
 @compiled
 def _enter_frame(port, verbs, index, completion):
-    """Make a message of a frame that a RAW_PACKET queue pair has received, or drop it. Returns how many messages."""
+    """A frame of a RAW_PACKET queue pair becomes a message, or is dropped; returns the number of messages."""
     frame = _buffer(verbs, completion)
     verdict = check_frame(frame, int64(completion.length), verbs.own_mac, port.address, port.group)
     if verdict != ACCEPTED:
@@ -103,7 +103,7 @@ def _enter_frame(port, verbs, index, completion):
 
 @compiled
 def is_to_group(port, message):
-    """Whether a datagram was sent to the group of the port: by the address in its IP header, before the datagram."""
+    """Whether a datagram was sent to the port's group, by the IP header before it."""
     verbs = verbs_at(port.verbs)
     header = iovec_at(message.iov).base - uint64(verbs.receive_header)
     return port.group != 0 and load_be32(header + uint64(verbs.received_destination)) == port.group
@@ -111,8 +111,8 @@ def is_to_group(port, message):
 
 @compiled
 def _check_sender(port, verbs, source, queue_pair):
-    """Ask for the sender's queue pair again if it is not the one that is known: the sender was started anew. A sender
-    whose packet is not checked yet gets no row."""
+    """Ask for the sender's queue pair again if it differs from the known one: the sender was restarted. A sender gets
+    no row before its packet is checked."""
     place = known_peer(port.peer_table, source)
     if place == 0:
         return

@@ -1,8 +1,5 @@
-"""The tables of a verbs port, and the layouts of libibverbs (infiniband/verbs.h) that the compiled code works on.
-
-The layouts are part of libibverbs' binary interface; so are the places of the functions of a context that post and
-poll, which are not exported by name.
-"""
+"""The tables of a verbs port, and the layouts of libibverbs (infiniband/verbs.h) for compiled code. They are part of
+its binary interface, as are the offsets of a context's functions to post and poll, which it does not export."""
 
 import numpy as np
 
@@ -11,7 +8,7 @@ from fanin_nic.native.memory import record_at
 # struct ibv_sge
 PIECE = np.dtype([("address", "u8"), ("length", "u4"), ("key", "u4")])
 
-# struct ibv_send_wr, as a datagram needs it
+# struct ibv_send_wr for a datagram
 SEND_REQUEST = np.dtype(
     {
         "names": ["number", "next", "pieces", "piece_count", "opcode", "flags", "handle", "queue_pair", "queue_key"],
@@ -40,16 +37,16 @@ COMPLETION = np.dtype(
     ]
 )
 
-# struct ibv_context: its functions, by byte offset
+# struct ibv_context: byte offsets of functions
 POLL, REQUEST_EVENT, POST_SEND, POST_RECEIVE = 96, 104, 208, 216
 
 SEND_OPCODE = 2  # IBV_WR_SEND
 SIGNALED = 2  # IBV_SEND_SIGNALED
 GRH_BYTES = 40  # before each received datagram; of RoCE v2 over IPv4 the last 20 are the IP header
-GRH_SOURCE, GRH_DESTINATION = 32, 36  # where the addresses stand there
-MULTICAST_QUEUE_PAIR = 0xFFFFFF  # number to which what is for a group goes
+GRH_SOURCE, GRH_DESTINATION = 32, 36  # offsets there
+MULTICAST_QUEUE_PAIR = 0xFFFFFF  # for packets to a group
 
-# All that the compiled code of a verbs port needs. Members named like tables are addresses of arrays.
+# For the compiled code of a verbs port. Members named like tables are addresses of arrays.
 VERBS = np.dtype(
     [
         ("queue_pair", "u8"),  # address of the struct ibv_qp
@@ -72,16 +69,16 @@ VERBS = np.dtype(
         ("send_size", "u4"),  # bytes of a buffer
         ("receive_size", "u4"),
         ("send_next", "u4"),  # row of the next request
-        ("send_free", "u4"),  # requests that the device does not hold
-        ("chained", "u4"),  # requests of the present batch, not yet posted
+        ("send_free", "u4"),  # requests not held by the device
+        ("chained", "u4"),  # requests of the present batch that are not posted yet
         ("received", "u4"),  # completions of the last call, whose buffers are to be posted again
-        ("waiting", "u4"),  # completions that `longest_sleep` has found, for the next call
-        ("asked_event", "u4"),  # 1: an event was asked for since the channel was last emptied
-        ("broken", "u4"),  # 1: the queue pair has failed. Until it is mended, compiled code leaves it alone.
-        ("status", "u4"),  # of the completion or errno of the call by which it failed
+        ("waiting", "u4"),  # completions found by `longest_sleep`, for the next call
+        ("asked_event", "u4"),  # 1: an event was asked for since the channel was emptied
+        ("broken", "u4"),  # 1: the queue pair has failed; compiled code leaves it alone until it is mended
+        ("status", "u4"),  # of the failed completion, or errno of the failed call
         ("wanted", "u4"),  # 1: some destination is wanted; the resolver was woken
         ("wake_fd", "i4"),  # an eventfd that wakes the resolver
-        ("receive_header", "u4"),  # bytes in front of a packet in a received buffer; where the addresses stand there:
+        ("receive_header", "u4"),  # bytes in front of a packet in a received buffer; offsets of the addresses there:
         ("received_source", "u4"),
         ("received_destination", "u4"),
         ("own_mac", "u8"),  # Ethernet address of a RAW_PACKET queue pair, 48 bits; 0: a UD queue pair
@@ -89,6 +86,6 @@ VERBS = np.dtype(
     align=True,
 )
 
-RECEIVE_BATCH = 256  # datagrams of one `receive`, at most
+RECEIVE_BATCH = 256  # datagrams of one `receive`
 
 verbs_at = record_at(VERBS)

@@ -1,9 +1,8 @@
-"""The resolver: a thread that learns the queue pairs of other devices, mends a queue pair that has failed, and takes
-the events of the verbs device.
+"""The resolver: a thread that learns other devices' queue pairs, mends a failed queue pair, and takes the events of the
+verbs device.
 
-The compiled code marks the destinations that it wants and wakes the resolver. What the resolver has learnt it writes
-into the table of destinations. A destination that is sent to and does not answer is asked again, because it may have
-been started anew.
+The compiled code marks the destinations that it wants and wakes the resolver, which writes into the table of
+destinations. A destination that does not answer packets is asked again, because it may have been restarted.
 """
 
 import contextlib
@@ -28,11 +27,11 @@ from fanin_nic.port.verbs.records import MULTICAST_QUEUE_PAIR
 from fanin_nic.port.verbs.wake import BROKEN, HANDLE, MARK, QUEUE_PAIR, WANTED
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 
-REPEAT_SECONDS, MOST_REPEAT_SECONDS = 0.05, 1.0  # between questions to a device that does not answer: ever longer
-TRIES = 8  # questions, few since a forged address may cause them; then only the next packet to it asks again
-LOOK_SECONDS = 0.25  # between looks for devices that have fallen silent
+REPEAT_SECONDS, MOST_REPEAT_SECONDS = 0.05, 1.0  # between questions without an answer: ever longer
+TRIES = 8  # questions, few since forged addresses may cause them; then only the next packet asks again
+LOOK_SECONDS = 0.25  # between checks for silent devices
 MESSAGES = 64  # taken in one turn
-MEND_SECONDS, MOST_MEND_SECONDS = 0.05, 5.0  # between attempts; each takes twice as long to come as the one before
+MEND_SECONDS, MOST_MEND_SECONDS = 0.05, 5.0  # between attempts, doubled each time
 RECEIVE_BYTES = 2048
 
 log = logging.getLogger(__name__)
@@ -40,8 +39,6 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Question:
-    """What was asked of an address."""
-
     row: int
     token: int
     tries: int = 0
@@ -49,7 +46,7 @@ class Question:
 
 
 class Resolver:
-    """The resolver of one queue pair. peers: the PEER table whose rows the destinations stand beside."""
+    """Of one queue pair. peers: the PEER table beside whose rows the destinations are."""
 
     def __init__(self, queue_pair: QueuePair, lane: int, peers: np.ndarray) -> None:
         self._queue_pair, self._lane, self._peers = queue_pair, lane, peers
@@ -74,7 +71,6 @@ class Resolver:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
         self._stop = True
         os.eventfd_write(self._queue_pair.wake_fd, 1)
         self._thread.join()
@@ -98,7 +94,7 @@ class Resolver:
                     break
 
     def _pause(self, now: float) -> float | None:
-        """Seconds to wait for messages; None: until one comes."""
+        """Seconds to wait for messages; None: without limit."""
         dues = [question.due for question in self._questions.values()]
         if self._queue_pair.handles:
             dues.append(self._look_due)
@@ -107,7 +103,7 @@ class Resolver:
         return max(0.0, min(dues) - now) if dues else None
 
     def _is_broken(self) -> bool:
-        """Whether the queue pair has failed. Its status is seen after this."""
+        """Whether the queue pair has failed. Read its status after this."""
         return shared_words.load_acquire(self._queue_pair.state + BROKEN) != 0
 
     def _address(self, row: int) -> int:
@@ -123,7 +119,7 @@ class Resolver:
         try:
             self._queue_pair.mend()
         except VerbsFailed as error:
-            if self._mend_pause == MEND_SECONDS:  # once is enough
+            if self._mend_pause == MEND_SECONDS:  # log it once
                 cause = f"the queue pair on {name} has failed (status {status}) and stays down: {error}"
                 log.error("%s; start this device anew when the verbs device is there again", cause)
             self._put_off_mending(now)
@@ -136,14 +132,14 @@ class Resolver:
         self._mend_pause = min(2 * self._mend_pause, MOST_MEND_SECONDS)
 
     def _collect_wanted(self) -> None:
-        """Put a question for each destination that the compiled code wants. What it marks after this wakes again."""
+        """Put a question for each wanted destination. A mark set after this wakes again."""
         shared_words.exchange(self._queue_pair.state + WANTED, 0)
         for row in map(int, np.flatnonzero(self._destinations["wanted"][:PEER_SLOTS])):
             shared_words.store_release(self._address(row) + MARK, 0)
             self._want(row)
 
     def _look(self, now: float) -> None:
-        """Ask again those that were sent to since the last look and have sent nothing."""
+        """Ask again those that were sent to since the last look and sent nothing."""
         if now < self._look_due:
             return
         self._look_due = now + LOOK_SECONDS
@@ -156,7 +152,7 @@ class Resolver:
 
     def _want(self, row: int) -> None:
         address = ipaddress.IPv4Address(int(self._peers["address"][row]))
-        if not int(address):  # `_look` has seen the counters of a new row before its address
+        if not int(address):  # `_look` saw the counters of a new row before its address
             return
         if address.is_multicast:
             self._reach_group(row, str(address))
@@ -164,7 +160,7 @@ class Resolver:
             self._questions.setdefault(str(address), Question(row, secrets.randbits(64)))
 
     def _reach_group(self, row: int, group: str) -> None:
-        """Nobody is asked for the queue pair of a group: verbs give it. A device that can not send says so once."""
+        """Verbs define a group's queue pair, so no question is needed. A device that can not send logs it once."""
         if group in self._unreachable or self._destinations["handle"][row]:
             return
         if not self._enter(row, group, MULTICAST_QUEUE_PAIR):
@@ -183,16 +179,16 @@ class Resolver:
                 del self._questions[address]
 
     def _put(self, question: Question, address: str) -> bool:
-        """Put a question. Returns whether it needs no answer any more."""
+        """Put a question; returns whether it needs no answer."""
         self._send(Message(Kind.QUESTION, self._lane, question.token), address, RESOLUTION_PORT)
         return False
 
     def _send(self, message: Message, address: str, port: int) -> None:
-        with contextlib.suppress(OSError):  # it counts as lost
+        with contextlib.suppress(OSError):  # counts as lost
             self._socket.sendto(encode(message), (address, port))
 
     def _take_message(self) -> bool:
-        """Take one message. False: there is none."""
+        """Take one message; False if none has come."""
         try:
             data, (address, port) = self._socket.recvfrom(RECEIVE_BYTES)
         except BlockingIOError:
@@ -216,7 +212,7 @@ class Resolver:
         self._enter(question.row, address, message.queue_pair)
 
     def _enter(self, row: int, address: str, queue_pair: int) -> bool:
-        """Let what is for a destination go to a queue pair at an address. Returns whether it can."""
+        """Send packets of a destination to a queue pair at an address; returns whether that works."""
         try:
             handle = self._queue_pair.address_handle(address)
         except VerbsFailed as error:

@@ -1,8 +1,8 @@
 """Transmission by a verbs device: each packet of a super-packet is copied into a buffer of the send ring, and all
 requests of a batch are posted as one chain.
 
-The copy is the one that `sendmmsg` makes: the engine may use its memory again when `transmit` returns.
-Record 0072 (docs/decisions) says why packets are copied, and why libibverbs is called by offsets.
+`sendmmsg` makes this copy too: the engine may use its memory again when `transmit` returns. Record 0072: why packets
+are copied, and why libibverbs is called by offsets.
 """
 
 from errno import EIO, ENOBUFS, ENOTCONN
@@ -32,7 +32,7 @@ MESSAGE_SIZE, MMSGHDR_SIZE, IOVEC_SIZE = SEND_MESSAGE.itemsize, MMSGHDR.itemsize
 REQUEST_SIZE, PIECE_SIZE, COMPLETION_SIZE = SEND_REQUEST.itemsize, PIECE.itemsize, COMPLETION.itemsize
 PEER_SIZE, DESTINATION_SIZE = PEER.itemsize, DESTINATION.itemsize
 UNRESOLVED, QUEUE_FULL, SEND_ERROR = int(Drop.UNRESOLVED), int(Drop.QUEUE_FULL), int(Drop.SEND_ERROR)
-SENT = -1  # in the place of a Drop
+SENT = -1  # in place of a Drop
 KERNEL = int(Stage.SEND)
 
 COMPLETIONS = 16  # of one poll
@@ -43,8 +43,8 @@ FULL_QUEUE_WAIT_MS = 1
 
 @compiled
 def post_batch(port, messages, headers, filled):
-    """Give `filled` super-packets to the device. messages, headers: their SEND_MESSAGE and MMSGHDR tables. Returns the
-    number of packets sent."""
+    """Give `filled` super-packets to the device; returns the number of packets sent. messages, headers: their
+    SEND_MESSAGE and MMSGHDR tables."""
     verbs, sent = verbs_at(port.verbs), int64(0)
     for index in range(filled):
         message = messages + uint64(index) * uint64(MESSAGE_SIZE)
@@ -57,7 +57,7 @@ def post_batch(port, messages, headers, filled):
 
 @compiled
 def _chain(port, verbs, message_address, mmsghdr_address):
-    """Append the packets of one super-packet to the chain. Returns how many there are."""
+    """Append the packets of one super-packet to the chain; returns their number."""
     message, mmsghdr = message_at(message_address), mmsghdr_at(mmsghdr_address)
     count = int64(message.packets)
     destination = destination_at(
@@ -92,7 +92,7 @@ def _drop(port, message, mmsghdr, drop, reason):
 
 @compiled
 def _row(verbs, row):
-    """A row of the requests, counted over their end."""
+    """A row of the requests, with wrap-around."""
     return row - int64(verbs.send_depth) if row >= int64(verbs.send_depth) else row
 
 
@@ -137,10 +137,9 @@ def _copy_packets(port, verbs, message, mmsghdr, destination):
 
 @compiled
 def _post_chain(port, verbs):
-    """Post the chain. Its last request is signaled; its number says how many requests are done with it. Returns how
-    many packets the device has not taken; they are dropped.
-
-    There is room for all of them. A device that refuses one has failed, and which of them it holds nobody knows."""
+    """Post the chain; returns how many packets the device refused, which are dropped. The last request is signaled; its
+    number says how many requests it completes. There is room for all: a device that refuses one has failed, and which
+    it holds is unknown."""
     count, depth = int64(verbs.chained), int64(verbs.send_depth)
     if count == 0:
         return int64(0)
@@ -160,7 +159,7 @@ def _post_chain(port, verbs):
 
 @compiled
 def _await_room(port, verbs, count):
-    """Take completions of sends until `count` requests are free, or for a while. Returns whether they are."""
+    """Take completions of sends until `count` requests are free, or for a while; returns whether they are."""
     while not is_broken(verbs) and not reclaim(verbs, count):
         if port.send_waits >= FULL_QUEUE_WAITS:
             return False
@@ -171,7 +170,7 @@ def _await_room(port, verbs, count):
 
 @compiled
 def reclaim(verbs, count):
-    """Take completions of sends until `count` requests are free. Returns whether they are."""
+    """Take completions of sends until `count` requests are free; returns whether they are."""
     completions = stack_bytes(COMPLETIONS_BYTES)
     while int64(verbs.send_free) < count:
         found = int64(call_library(verbs.poll, verbs.send_queue, uint64(COMPLETIONS), completions))

@@ -1,4 +1,4 @@
-"""Before a lane sleeps: the device is asked for an event, and looked at once more."""
+"""Before a lane sleeps: the device is asked for an event, and polled once more."""
 
 from numba import int64, uint64
 
@@ -17,11 +17,10 @@ UNTIL_EVENT = uint64(1 << 62)
 
 @compiled
 def longest_sleep(verbs_address):
-    """Ask the device for an event when a datagram arrives. Returns for how many ns a lane may sleep; 0: there is one
-    already.
+    """Ask the device for an event when a datagram arrives. Returns for how many ns a lane may sleep; 0: one has come.
 
-    A queue pair that has failed to send says so here at the latest: whoever waits for an answer sleeps. One that is
-    being mended makes no events, so it is looked at now and then."""
+    A queue pair that failed to send shows it here at the latest: a lane that waits for an answer sleeps. One that is
+    being mended makes no events, so it is polled now and then."""
     verbs = verbs_at(verbs_address)
     if not is_broken(verbs):
         reclaim(verbs, verbs.send_depth)
@@ -45,7 +44,7 @@ def longest_sleep(verbs_address):
 
 @compiled
 def _take_events(verbs):
-    """Empty the channel: an event that stays there would keep everybody awake."""
+    """Empty the channel: an event left there would keep all awake."""
     if not verbs.asked_event:
         return
     verbs.asked_event = 0

@@ -26,10 +26,8 @@ HANDLE, QUEUE_PAIR, MARK = (
 
 @compiled
 def wake(verbs):
-    """Wake the resolver, unless it was woken since it last looked.
-
-    Its exchange and this one come in one order: it has yet to look, and finds what was stored before this, or it is
-    woken."""
+    """Wake the resolver, unless it was woken since it last looked. Its exchange and this one have one order: it has yet
+    to look, and finds what was stored before this, or it is woken."""
     if exchange(address_of(verbs) + uint64(WANTED), uint32(1)):
         return
     one = stack_bytes(EVENT_BYTES)
@@ -39,7 +37,7 @@ def wake(verbs):
 
 @compiled
 def is_broken(verbs):
-    """Whether the queue pair has failed and is not mended yet. What the resolver has set anew is seen after this."""
+    """Whether the queue pair has failed and is not mended. Read what the resolver sets anew after this."""
     return load_acquire(address_of(verbs) + uint64(BROKEN)) != 0
 
 
@@ -58,20 +56,20 @@ def is_wanted(destination):
 
 @compiled
 def handle_of(destination):
-    """The handle of a destination; 0: it is not known yet. What the resolver has learnt with it is seen after this."""
+    """0: not known yet. Read what the resolver learnt with it after this."""
     return load_acquire_64(address_of(destination) + uint64(HANDLE))
 
 
 @compiled
 def queue_pair_of(destination):
-    """The number of a destination's queue pair, after `handle_of`."""
+    """Call it after `handle_of`."""
     return load_relaxed(address_of(destination) + uint64(QUEUE_PAIR))
 
 
 @compiled
 def fail(verbs, reason):
     """The queue pair has failed. Compiled code leaves it alone until the resolver has mended it, which may be at once:
-    whoever calls this looks at the tables again, or no more."""
+    after this, look at the tables again, or not at all."""
     verbs.status = reason
     store_release(address_of(verbs) + uint64(BROKEN), uint32(1))
     wake(verbs)
