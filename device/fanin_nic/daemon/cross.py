@@ -1,11 +1,9 @@
 """Compile all that a device runs for another processor: `python -m fanin_nic.daemon.cross --target arm64 FOLDER`.
 
-FOLDER is then what FANIN_CACHE_DIR names on a machine with such a processor and the same sources. A device there is
-ready with nothing compiled. Nothing of the code is run here. Python must have the same minor version on both.
-
-The entries are those that a device of this machine has (`entries`), which come into the cache of this machine on the
-way. Another process compiles them, since one process has one target.
-Record 0067 (docs/decisions) says how the entries are found, and what was rejected.
+With FANIN_CACHE_DIR=FOLDER, the same sources and the same minor version of Python, a device on such a processor is
+ready without compiling. The entries are those of a device of this machine (`entries`), whose cache is filled on the
+way. Another process compiles them, since one process has one target. Record 0067: how the entries are found, and what
+was rejected.
 """
 
 from __future__ import annotations
@@ -22,24 +20,22 @@ from typing import TYPE_CHECKING
 from fanin_nic.native import target
 from fanin_wire.command_line import Parser
 
-if TYPE_CHECKING:  # imports the device, which must not be before `aim`
+if TYPE_CHECKING:  # imports the device, which must come after `aim`
     from fanin_nic.daemon.entries import Entry
 
 MODULE = "fanin_nic.daemon.cross"
-ENTRIES = "entries-from-input"  # argument: compile what comes in, as the second process does
+ENTRIES = "entries-from-input"  # argument of the second process: compile the input
 
 
 class CompilationFailed(Exception):
-    """The code for the other processor could not be made. The message has the last line of the compiler."""
+    """The message has the compiler's last line."""
 
 
 def compile_for(name: str, folder: Path, chosen: Sequence[Entry], *, whole: bool = False) -> Path:
-    """Compile entries for a target, a row of TARGETS, below a folder for caches. Returns the folder of the code.
+    """Compile entries for a target, a row of TARGETS, below a folder for caches; returns the folder of the code.
 
-    whole: they are all that a device has. Its C functions are compiled with them, and the folder is complete.
-
-    Raises:
-        CompilationFailed: the folder can not be written, or LLVM fails.
+    whole: they are all entries of a device; its C functions are compiled with them, and the folder is complete. Raises
+    CompilationFailed: the folder can not be written, or LLVM fails.
     """
     from fanin_nic.native.cache import ENVIRONMENT_VARIABLE
 
@@ -54,7 +50,7 @@ def compile_for(name: str, folder: Path, chosen: Sequence[Entry], *, whole: bool
 
 
 def _compile_input(name: str) -> None:
-    """Compile the entries of the input in this process. Prints the folder of the code."""
+    """In this process. Prints the folder of the code."""
     given = sys.stdin.buffer.read()
     target.aim(target.TARGETS[name])
     from fanin_nic.engine.function_addresses import entry_table
@@ -74,7 +70,6 @@ def _compile_input(name: str) -> None:
 
 
 def main() -> int:
-    """Entry point of the module."""
     parser = Parser(prog=f"python -m {MODULE}", description="Compile device code for another processor.")
     parser.add_argument("--target", required=True, choices=list(target.TARGETS), help="the processor")
     parser.add_argument("folder", type=Path, help="folder for caches; made if it is missing")

@@ -37,11 +37,11 @@ from fanin_wire.settings import DeviceSettings
 
 log = logging.getLogger(__name__)
 
-WAKES = 4096  # bytes: of wake-ups that are taken at once
+WAKES = 4096  # bytes of wake-ups taken at once
 
 
 def largest_chunk(mtu: int) -> int:
-    """The largest power of two whose packets fit the path MTU, between 256 and 8192 bytes."""
+    """The largest power of two, from 256 to 8192 bytes, whose packets fit the path MTU."""
     room = mtu - fields.IPV4_UDP_SIZE - fields.TRANSPORT_SIZE - fields.ICRC_SIZE
     chunk = MIN_CHUNK
     while chunk * 2 <= min(room, MAX_CHUNK):
@@ -52,9 +52,8 @@ def largest_chunk(mtu: int) -> int:
 class Device:
     """A NIC or a switch. `run` serves until `stop` is called (from a signal handler), a drain is done, or a port fails.
 
-    carries: its MTU and the longest segment that fits, in words
-    failure: why a port has failed, and what to do; "" if none has
-    tell: called with what a drain waits for, when that has changed
+    carries: its MTU and the longest segment that fits, in words. failure: why a port has failed, and what to do, or "".
+    tell: called with what a drain waits for, when that changes.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Device:
         self._cores[0].watch(self.server.fileno(), self.server.doorbell_events.fileno(), self._wake)
 
     def _open_lanes(self, settings: DeviceSettings, is_switch: bool) -> None:
-        """Open the ports first, because that fails if the address is not free."""
+        """Before all else, because that fails if the address is taken."""
         ports = open_ports(settings)
         self._mtu = ports[0].mtu
         self.carries = f"MTU {self._mtu}, segments of up to {largest_chunk(self._mtu)} bytes"
@@ -94,7 +93,7 @@ class Device:
         ]
 
     def _connect_lanes(self) -> Splitter:
-        """Connect the lanes by doorbells, and put a splitter before them."""
+        """Connect the lanes by doorbells, with a splitter in front of them."""
         doorbells = np.array([core.make_doorbell() for core in self._cores], LANE_DOORBELL)
         splitter = Splitter(len(self._cores), self._cores[0].engine.limits.queues, doorbells)
         for core in self._cores:
@@ -133,13 +132,12 @@ class Device:
         )
 
     def _deliver(self, lane: int, notices: list[np.void]) -> None:
-        """Take the notices of another lane than 0, in the thread of that lane."""
+        """The notices of a lane other than 0, in the thread of that lane."""
         for notice in notices:
             self._inbox.put((lane, notice))
         self._cores[0].interrupt()
 
     def run(self) -> None:
-        """Serve until `stop`, until a drain is done, or until a port fails."""
         first = self._cores[0]
         self._threads.start()
         while not self._stopping:
@@ -154,12 +152,12 @@ class Device:
                 self._progress_drain()
 
     def _progress_drain(self) -> None:
-        """Begin to drain, or see what is left. Nothing is left: the device ends."""
+        """Begin to drain, or see what is left. If nothing is, the device ends."""
         with self._threads.held():
             if not self._drain.begun:
                 self._drain.begin()
             left = self._drain.holdings()
-        with contextlib.suppress(BlockingIOError):  # else what woke the loop would wake it for ever
+        with contextlib.suppress(BlockingIOError):  # else the loop would wake for ever
             os.read(self._wake, WAKES)
         told = "draining: " + ", ".join(f"{count} {kind}" for kind, count in left.items())
         if left and told != self._told:
@@ -172,18 +170,17 @@ class Device:
         self._stopping = True
 
     def drain(self) -> None:
-        """Take no new job, and leave `run` when those that run have ended. May be called by a signal handler, as
-        `stop`."""
+        """Take no new job, and leave `run` when the running ones have ended. Called as `stop`."""
         self._drain_wanted = True
 
     def _fail(self, failure: str) -> None:
         """Leave `run`, since a port has failed. May be called by any thread."""
         self.failure, self._stopping = failure, True
-        with contextlib.suppress(BlockingIOError):  # it is full: the loop will wake
+        with contextlib.suppress(BlockingIOError):  # full: the loop will wake
             os.write(self.wake_writer, b"\0")
 
     def close(self) -> None:
-        """Detach the clients and give the sockets back."""
+        """Detach the clients and close the sockets."""
         self._threads.stop()
         self._drain.end()
         self.server.close()
@@ -193,11 +190,11 @@ class Device:
         os.close(self.wake_writer)
 
     def _refresh_clients(self) -> None:
-        """Show the present queues and doorbells to the compiled loop."""
+        """Show the queues and doorbells to the compiled loop."""
         self._cores[0].refresh(self.server.doorbells)
 
     def _give_notice(self) -> None:
-        """Pass answers to JOIN and LEAVE to the clients that wait for them, and ends of jobs to the other lanes."""
+        """Pass answers to JOIN and LEAVE to the waiting clients, and ends of jobs to the other lanes."""
         notices = [(0, notice) for notice in self._cores[0].take_notices()]
         while not self._inbox.empty():
             notices.append(self._inbox.get())

@@ -1,8 +1,8 @@
-"""Drain: a device takes no new job, lets those that run end, and then ends itself.
+"""Drain: a device takes no new job, lets the running ones end, and then ends itself.
 
-What is counted as running: a job that has not ended here, a queue pair of a client (its rank has yet to hear of the end
-of its job), and a queue pair of ordinary traffic. A job of which a member has joined here is no new one.
-Record 0068 (docs/decisions) says why a signal begins it, and why it is never taken back.
+Running are a job that has not ended here, a queue pair of a client (its rank has yet to learn of the end of its job),
+and a queue pair of ordinary traffic. A job with a member here is not new. Record 0068: why a signal begins it, and why
+it is never cancelled.
 """
 
 import contextlib
@@ -15,15 +15,13 @@ import numpy as np
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.engine.records.tables import JobState
 
-LOOK_SECONDS = 0.1  # no event tells of a job that ends, on a switch for example
+LOOK_SECONDS = 0.1  # the end of a job gives no event, on a switch for example
 ENDED = (JobState.FREE, JobState.ABORTED)
 
 
 class Drain:
-    """The drain of a device with the lanes `cores`. wake_writer: what makes the loop of lane 0 return.
-
-    The methods are for lane 0's thread, `begin` and `holdings` while all lanes are held.
-    """
+    """The drain of a device with the lanes `cores`. wake_writer makes the loop of lane 0 return. The methods are for
+    lane 0's thread, `begin` and `holdings` while all lanes are held."""
 
     def __init__(self, cores: Sequence[LaneCore], wake_writer: int) -> None:
         self._cores, self._wake_writer = cores, wake_writer
@@ -32,7 +30,7 @@ class Drain:
         self.begun = False
 
     def begin(self) -> None:
-        """Take no new job, and no new queue pair of ordinary traffic, from now on."""
+        """From now on take no new job, and no new queue pair of ordinary traffic."""
         self.begun = True
         for core in self._cores:
             core.engine.header["draining"] = 1
@@ -42,11 +40,11 @@ class Drain:
 
     def _tick(self) -> None:
         while not self._ended.wait(LOOK_SECONDS):
-            with contextlib.suppress(BlockingIOError):  # it is full: the loop will wake
+            with contextlib.suppress(BlockingIOError):  # full: the loop will wake
                 os.write(self._wake_writer, b"\0")
 
     def holdings(self) -> dict[str, int]:
-        """How much of each kind still runs; what has ended is left out."""
+        """Numbers of what still runs, by kind, without zeros."""
         jobs = {int(jid) for core in self._cores for jid in _running(core)}
         ordinary = self._cores[0].ordinary
         found = {
@@ -57,7 +55,7 @@ class Drain:
         return {kind: count for kind, count in found.items() if count}
 
     def end(self) -> None:
-        """The loop has ended: nothing is to be woken any more."""
+        """The loop has ended: wake nothing any more."""
         self._ended.set()
         if self._clock.ident is not None:
             self._clock.join()

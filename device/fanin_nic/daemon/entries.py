@@ -1,7 +1,5 @@
-"""The entries that a device runs, with the types of their arguments: all that has machine code in the cache.
-
-The list is what `precompile` has compiled or loaded in this process, so there is no second one to keep.
-"""
+"""The entries of a device with the types of their arguments: all that has machine code in the cache. They are those
+that `precompile` has compiled or loaded in this process, so no second list is needed."""
 
 import sys
 from collections.abc import Iterator
@@ -22,12 +20,12 @@ class Entry(NamedTuple):
     arguments: tuple[types.Type, ...]
 
     def compile(self) -> None:
-        """Make its machine code in this process, or load it from the cache."""
+        """In this process, or load it from the cache."""
         getattr(import_module(self.module), self.name).compile(self.arguments)
 
 
 def entries() -> list[Entry]:
-    """The entries of a device. Those that the cache lacks are compiled, for this processor."""
+    """Of a device. Those that the cache lacks are compiled, for this processor."""
     precompile()
     functions = dict.fromkeys(_compiled_functions())
     return sorted(
@@ -41,7 +39,7 @@ def entries() -> list[Entry]:
 
 
 def _compiled_functions() -> Iterator[Compiled]:
-    """All compiled functions of the modules that are loaded; one that several modules import comes several times."""
+    """Of all loaded modules; a function imported by several comes several times."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "fanin_nic":
             yield from (value for value in vars(module).values() if isinstance(value, Compiled))

@@ -1,4 +1,4 @@
-"""The log of jobs: by which way each one runs, and why it has ended before its time."""
+"""The log of jobs: the route of each, and why it has ended early."""
 
 import ipaddress
 import logging
@@ -14,14 +14,14 @@ SEEN = ["jid", "key", "state"]  # of a job
 
 
 class JobLog:
-    """Logs what has changed in a table of jobs (records.tables.JOB)."""
+    """Logs changes in a table of jobs (records.tables.JOB)."""
 
     def __init__(self, jobs: np.ndarray) -> None:
         self._jobs = jobs
         self._seen = jobs[SEEN].copy()
 
     def look(self) -> None:
-        """Log what is new. Costs little where nothing is."""
+        """Log what is new; cheap if nothing is."""
         seen = self._jobs[SEEN].copy()
         for index in np.flatnonzero(seen != self._seen):
             job, before = self._jobs[index], self._seen[index]
@@ -33,7 +33,7 @@ class JobLog:
 
 
 def _is_same(job: np.void, before: np.void) -> bool:
-    """Whether a job that has ended is the one that was there before, and had not ended or left."""
+    """Whether an ended job is the one before, and had not ended or left."""
     running = before["state"] in (JobState.JOINING, JobState.CONFIGURING, JobState.ACTIVE)
     return bool(running and job["jid"] == before["jid"] and job["key"] == before["key"])
 

@@ -20,7 +20,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def _parser(kind: str) -> Parser:
-    """Parser with an option for each field of DeviceSettings."""
+    """With an option for each field of DeviceSettings."""
     parser = Parser(
         prog=f"fanin-{kind}",
         description=f"A collective-offload {kind}. It is ready when its socket answers, and tells a service manager so."
@@ -37,7 +37,7 @@ def _parser(kind: str) -> Parser:
 
 
 def _parse(kind: str) -> tuple[DeviceSettings, str]:
-    """Settings and log level of the command line. Exits with 2 if they are wrong."""
+    """Settings and log level. Exits with 2 if they are wrong."""
     parser = _parser(kind)
     arguments: dict[str, Any] = vars(parser.parse_args())
     log_level, path = arguments.pop("log_level"), arguments.pop("settings")
@@ -60,19 +60,13 @@ def serve(
 ) -> int:
     """Run a device until a signal ends it, it is drained, or its port fails.
 
-    Args:
-        kind: "nic" or "switch".
-        device_settings: what the device is started with.
-        log_level: one of LOG_LEVELS.
-        manager: is told what the device does; None: nobody is.
-
-    Returns:
-        The exit code: 1 if the device could not start, or not go on.
+    kind: "nic" or "switch". log_level: one of LOG_LEVELS. manager: receives notices; None: none. Returns the exit code:
+    1 if the device could not start or go on.
     """
     logging.basicConfig(
         level=log_level.upper(), format=f"%(asctime)s {device_settings.name} %(levelname)s %(name)s: %(message)s"
     )
-    gc.disable()  # what is loaded stays: there is nothing to collect until the device is ready
+    gc.disable()  # nothing becomes garbage until the device is ready
     from fanin_nic.daemon.device import Device  # loads the compiled code: not for --help
     from fanin_nic.hostif.listener import SocketInUse
     from fanin_nic.hostif.remote.service import RemoteFailed

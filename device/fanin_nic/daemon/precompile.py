@@ -1,8 +1,8 @@
 """Compile everything that a device runs, into the cache: `python -m fanin_nic.daemon.precompile`.
 
-A device does the same before it says that it is ready, so that no client ever waits for the compiler. The compiled loop
-takes about as long as all the rest. Where there is a second core, a process of its own compiles the loop meanwhile.
-Of several processes that begin at the same time the first one compiles, and the others load what it leaves.
+A device does the same before it is ready, so that no client waits for the compiler. The compiled loop takes about as
+long as all the rest; with a second core another process compiles it meanwhile. Of processes that begin at the same time
+the first one compiles, and the others load the result.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ LOOP = "loop"  # argument: compile the loop only
 
 
 def precompile() -> None:
-    """Compile what the cache lacks, load the rest. The folder of the cache is marked as complete."""
+    """Compile what the cache lacks, load the rest, and mark the cache folder as complete."""
     with _one_at_a_time():
         if not COMPLETE.exists() and len(os.sched_getaffinity(0)) > 1:
             with subprocess.Popen([sys.executable, "-m", MODULE, LOOP], stdout=subprocess.DEVNULL):
@@ -65,7 +65,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _precompile_control() -> None:
-    """Call every entry point that the control server uses once, on an engine that does nothing."""
+    """Call every entry point of the control server once, on an idle engine."""
     engine = Engine("127.0.0.1", limits=SMALL)
     host = host_port.HostPort(engine)
     host.register(0, 1, 0, 1, 1, 0)
@@ -87,7 +87,7 @@ def _precompile_control() -> None:
 
 
 def _precompile_transport() -> None:
-    """The same of the transport of ordinary traffic."""
+    """Of the transport of ordinary traffic."""
     ordinary = OrdinaryHost("127.0.0.1", 1500, SMALL_TRANSPORT)
     key = ordinary.register(0, OrdinaryRegion(0, 1, 0, 0, 0))
     shared = ordinary.create_shared(0, 0, 0)
@@ -100,7 +100,6 @@ def _precompile_transport() -> None:
 
 
 def main() -> None:
-    """Entry point of the module."""
     start = time.monotonic()
     if sys.argv[1:] == [LOOP]:
         lane.prepare()

@@ -1,4 +1,4 @@
-"""The log of packets that could not be sent. A counter grows in silence; an administrator reads the log."""
+"""The log of packets that could not be sent: a counter grows in silence, an administrator reads the log."""
 
 import errno
 import logging
@@ -10,10 +10,10 @@ from fanin_nic.port.port import Port
 log = logging.getLogger(__name__)
 
 SILENCE = 60.0  # seconds between two lines about one device
-OWN_MTU = 0  # in the place of an error number
-PATIENCE = 1.0  # seconds for which what mostly passes is no event
+OWN_MTU = 0  # in place of an errno
+PATIENCE = 1.0  # seconds before an error that mostly passes is logged
 FULL_QUEUE = (errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM)
-PASSING = (*FULL_QUEUE, errno.ENOTCONN)  # which mostly passes
+PASSING = (*FULL_QUEUE, errno.ENOTCONN)  # mostly passes
 FULL = "the queue of the network interface is full again and again: see ip -s link"
 REMEDIES = {
     OWN_MTU: "a packet of this device was longer than its MTU of {mtu} bytes: report this defect",
@@ -34,19 +34,17 @@ REMEDIES = {
 
 
 class SendErrors:
-    """Logs, for each other device, the first packet that could not be sent at once, and then at most a line a minute.
-
-    ports: of all lanes of a device.
-    """
+    """Logs, for each other device, the first packet that could not be sent at once, then at most a line a minute.
+    ports: of all lanes of a device."""
 
     def __init__(self, ports: Sequence[Port]) -> None:
         self._ports = ports
         self._failed = 0
         self._logged: dict[str, tuple[int, float]] = {}  # packets in the last line, and when the next may come
-        self._last: dict[str, tuple[int, float]] = {}  # packets so far, and when the last of them was lost
+        self._last: dict[str, tuple[int, float]] = {}  # packets so far, and when the last one was lost
 
     def look(self) -> None:
-        """Log what is new. Costs little where nothing is."""
+        """Log what is new; cheap if nothing is."""
         failed = sum(port.failed_sends() for port in self._ports)
         if failed == self._failed:
             return
@@ -64,7 +62,7 @@ class SendErrors:
         if count != before:
             self._last[key] = count, now
             if code in PASSING and now - lost_at > 2 * PATIENCE:
-                next_line = max(next_line, now + PATIENCE)  # a queue is full, say, after it had not been
+                next_line = max(next_line, now + PATIENCE)  # for example a queue that was not full before
         if count == told or now < next_line:
             self._logged[key] = told, next_line
             return
@@ -74,5 +72,5 @@ class SendErrors:
 
 
 def _words(code: int) -> str:
-    """An error number in words, with its name."""
+    """The name and number of an error."""
     return f"{errno.errorcode.get(code, 'error')} {code}" if code else "longer than the MTU of the device"

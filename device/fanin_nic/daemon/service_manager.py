@@ -1,8 +1,6 @@
-"""What a service manager is told: the protocol of sd_notify(3), which systemd and others speak.
-
-A datagram of lines NAME=VALUE to the UNIX socket that $NOTIFY_SOCKET names; "@" stands for the zero byte with which an
-abstract name begins. Without the variable nobody wants to know.
-"""
+"""Notices to a service manager: the protocol of sd_notify(3), as of systemd. A datagram of lines NAME=VALUE goes to the
+UNIX socket in $NOTIFY_SOCKET, where "@" stands for the zero byte of an abstract name; without the variable none is
+sent."""
 
 import logging
 import os
@@ -14,14 +12,14 @@ ENVIRONMENT_VARIABLE = "NOTIFY_SOCKET"
 
 
 class ServiceManager:
-    """Where the notices of this process go: to the socket `address`, "" for nobody. By default it is that of the
-    environment, out of which the variable is taken, since it is for no child."""
+    """Sends this process's notices to the socket `address`; "": none. By default it takes the environment's variable,
+    which children must not inherit."""
 
     def __init__(self, address: str | None = None) -> None:
         self._address = os.environ.pop(ENVIRONMENT_VARIABLE, "") if address is None else address
 
     def status(self, text: str) -> None:
-        """Say in one line what the device does, for people."""
+        """In one line, for people."""
         self._send(f"STATUS={text}")
 
     def ready(self, text: str) -> None:
@@ -29,7 +27,6 @@ class ServiceManager:
         self._send(f"READY=1\nSTATUS={text}")
 
     def stopping(self, text: str) -> None:
-        """The device ends."""
         self._send(f"STOPPING=1\nSTATUS={text}")
 
     def _send(self, message: str) -> None:

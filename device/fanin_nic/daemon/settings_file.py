@@ -1,4 +1,4 @@
-"""The settings of a device in a file: TOML with the fields of DeviceSettings, as /etc/fanin/NAME.toml of a service."""
+"""The settings of a device in a file: TOML with the fields of DeviceSettings, as a service's /etc/fanin/NAME.toml."""
 
 import tomllib
 from pathlib import Path
@@ -10,11 +10,8 @@ REMEDY = "see docs/deployment.md for an example"
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The settings that a file gives, with their types and bounds checked. It need not give all that are required.
-
-    Raises:
-        InvalidSetting: the file can not be read, is no TOML, or a setting in it is wrong. `place` names the file.
-    """
+    """The settings of a file, with types and bounds checked; required ones may be missing. Raises InvalidSetting, whose
+    `place` has the file: it can not be read, is not TOML, or a setting is wrong."""
     try:
         values = tomllib.loads(path.read_text())
     except OSError as error:
@@ -30,5 +27,5 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _stand_in(name: str) -> str:
-    """A value for a required setting that the command line may give."""
+    """A value for a required setting, which the command line may give."""
     return "127.0.0.1" if name == "address" else "0"

@@ -18,11 +18,11 @@ from fanin_nic.engine.records.tables import JobState
 from fanin_wire.abi import Route
 
 MAX_LINKS = 256
-OTHER = "other"  # the name that the port gives to peers without room in its table
+OTHER = "other"  # the port's name for peers without a row
 
 
 def version() -> str:
-    """Version of the installed distribution."""
+    """Of the installed distribution."""
     try:
         return metadata.version("fanin")
     except metadata.PackageNotFoundError:
@@ -30,7 +30,7 @@ def version() -> str:
 
 
 def job_status(parts: list[np.void]) -> dict[str, Any]:
-    """Status of one job, from its records in the lanes that have it."""
+    """Of one job, from its records in its lanes."""
     first = parts[0]
     status = {"jid": int(first["jid"]), "route": Route(int(first["route"])).name.lower(), "state": _state(parts)}
     for name in ("slots", "window"):
@@ -42,13 +42,13 @@ def job_status(parts: list[np.void]) -> dict[str, Any]:
 
 
 def _state(parts: list[np.void]) -> str:
-    """State of a job: ABORTED if one lane has ended it, else that of the lane that is furthest behind."""
+    """ABORTED if one lane has ended the job, else the state of the lane that is furthest behind."""
     states = {JobState(int(part["state"])) for part in parts}
     return (JobState.ABORTED if JobState.ABORTED in states else min(states)).name.lower()
 
 
 def add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sum of several tables of counters, by name."""
+    """The sum of tables of counters, by name."""
     total: dict[str, int] = {}
     for table in tables:
         for name, value in table.items():
@@ -57,7 +57,7 @@ def add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def busiest(links: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """The links with the most packets, and under "other" the sum of the rest. Strangers with many addresses must not
+    """The links with the most packets, and under "other" the sum of the rest: strangers with many addresses must not
     make the status too long for a message."""
     ranked = sorted(links, key=lambda address: -links[address]["tx_packets"] - links[address]["rx_packets"])
     shown = [address for address in ranked[:MAX_LINKS] if address != OTHER]
@@ -74,10 +74,10 @@ class DeviceStatus:
         self.name, self._cores, self._threads, self._splitter, self._drain = name, cores, threads, splitter, drain
         self._profiled = False
         self._started = time.monotonic()
-        self._version = version()  # now: it opens files, for which there may be no descriptors later
+        self._version = version()  # now: it opens files, and descriptors may run out
 
     def __call__(self) -> dict[str, Any]:
-        """The status, as it goes out as JSON."""
+        """For JSON."""
         with self._threads.held():
             return self._collect()
 
@@ -104,7 +104,7 @@ class DeviceStatus:
         }
 
     def profile(self, begin: bool) -> None:
-        """Begin to profile the time of the lanes, or end it."""
+        """Begin or end profiling of the lanes."""
         self._profiled = begin
         with self._threads.held():
             for core in self._cores:
@@ -137,7 +137,7 @@ class DeviceStatus:
         return busiest({address: add_up(table.get(address, {}) for table in tables) for address in addresses})
 
     def counters(self) -> dict[str, int]:
-        """Counters of all lanes, added up."""
+        """Of all lanes, added up."""
         total = add_up(core.counters() for core in self._cores)
         if self._splitter is not None:
             total["cq_overflows"] += self._splitter.cq_overflows

@@ -1,4 +1,4 @@
-"""Accepting connections without ever being kept awake by one that can not be had."""
+"""Accepting connections: one without a descriptor must not keep the device awake."""
 
 import contextlib
 import errno
@@ -7,14 +7,14 @@ import socket
 
 
 class Accepting:
-    """A listening socket, and a descriptor in reserve."""
+    """A listening socket, and a spare descriptor."""
 
     def __init__(self, listening: socket.socket) -> None:
         self.socket = listening
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self) -> socket.socket | None:
-        """The next connection, non-blocking; None if there is none, or no descriptor for it."""
+        """The next connection, non-blocking; None if none has come, or it gets no descriptor."""
         try:
             connection, _ = self.socket.accept()
         except OSError as error:
@@ -25,13 +25,12 @@ class Accepting:
         return connection
 
     def _turn_away(self) -> None:
-        """Close a connection for which there is no descriptor. If it waited on, it would keep the device awake."""
+        """Close a connection that gets no descriptor. If it waited on, it would keep the device awake."""
         os.close(self._spare)
         with contextlib.suppress(OSError):
             self.socket.accept()[0].close()
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Stop listening."""
         self.socket.close()
         os.close(self._spare)

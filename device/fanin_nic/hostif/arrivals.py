@@ -1,7 +1,7 @@
 """The device's end of an arrival ring, in compiled code: short data that come before a rank asks for them.
 
-A client may write the memory of the ring. What is written there is only ever written inside it.
-Record 0058 (docs/decisions) says why an arrival is only a hint, and why the rings are this small.
+A client may write the ring's memory; whatever it writes, the device stays inside the ring. Record 0058: why an arrival
+is only a hint, and why the rings are this small.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ arrival_at = record_at(abi.ARRIVAL[["jid", "mid", "length", "dtype"]])
 
 @compiled
 def store_arrival(ring, action):
-    """Store the data of an ARRIVAL action. If there is no room, or the counters make no sense, nothing is stored."""
+    """Store the data of an ARRIVAL action; nothing if the ring is full or its counters are inconsistent."""
     units = uint32((HEAD + uint64(action.length) + UNIT - uint64(1)) // UNIT)
     producer = load_u32(ring + PRODUCER)
     place = uint32(producer % UNITS)
@@ -46,7 +46,6 @@ def store_arrival(ring, action):
 
 @compiled
 def has_room(producer, consumer, units):
-    """Whether so many units are free."""
     used = uint32(producer - consumer)
     return used <= UNITS and units <= uint32(UNITS - used)
 

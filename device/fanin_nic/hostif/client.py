@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 NO_FD = -1
 CQ, QP = "completion queue", "queue pair"
 ORDINARY = int(Access["ORDINARY"])
-MAX_MAPPED = 1 << 40  # bytes of one client's regions: 64 clients with as much fit into our address space
+MAX_MAPPED = 1 << 40  # bytes of one client's regions: for 64 clients they fit into our address space
 
 
-# Limits that a client is told.
+# Limits in the reply to a client
 OFFERED = (
     *("max_qp", "max_cq", "max_chunk", "slots", "address", "max_ordinary_qp", "max_shared_queues", "path_mtu"),
     "mtu",
@@ -33,31 +33,31 @@ OFFERED = (
 
 
 class DeviceLimits(NamedTuple):
-    """Limits that the device offers each client."""
+    """Of a device, for each client."""
 
     max_chunk: int  # bytes: the largest payload of a segment
-    slots: int  # seg buffers of the device
+    slots: int  # segment buffers of the device
     address: int  # IPv4, host order; 0: none
     max_qp: int = 64
     max_cq: int = 64
     max_regions: int = 256
-    max_ordinary_qp: int = 0  # 0: there is no ordinary traffic
+    max_ordinary_qp: int = 0  # 0: no ordinary traffic
     max_shared_queues: int = 0
     path_mtu: int = 0  # bytes: the largest of ordinary traffic
     mtu: int = 0  # bytes: the largest IP packet that the device sends
-    detection_ms: int = 0  # after which a client may count a device that stands still as lost; 0: never
+    detection_ms: int = 0  # after which a client may give up a device that stands still; 0: never
 
 
 class SendQueue(NamedTuple):
-    """A queue pair: the engine's index of it, and its completion queue."""
+    """The engine's index of a queue pair, and its completion queue."""
 
     queue: int
     cq: int
 
 
 class Client:
-    """State of one attached process. `index` is its number; `doorbell_fd` becomes readable when it wakes the device.
-    Owns `memory_fd`."""
+    """State of one attached process, with number `index`. `doorbell_fd` becomes readable when it wakes the device. Owns
+    `memory_fd`."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class Client:
         self._ordinary = OrdinaryClient(index, transport, self.region, has_cq, memory_fd != NO_FD)
 
     def _connect(self, undo: ExitStack, memory_fd: int) -> None:
-        """Make what wakes the device, and show the client to the engine."""
+        """Make the doorbell's descriptor, and attach the client to the engine."""
         self.doorbell_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         undo.callback(os.close, self.doorbell_fd)
         self._engine.attach(self.index, memory_fd)
 
     def attach_reply(self, head: np.void) -> bytes:
-        """Answer to ATTACH, sent with the descriptors of the region and of the eventfd."""
+        """To ATTACH, with the descriptors of the region and the eventfd."""
         reply = np.zeros(1, abi.ATTACH_REPLY)
         reply["head"][0] = (abi.ABI_VERSION, head["type"], head["tag"], Status["SUCCESS"], 0)
         for name in OFFERED:
@@ -102,7 +102,7 @@ class Client:
         return reply.tobytes()
 
     def request(self, record: np.void, descriptors: list[int]) -> bytes | None:
-        """Carry out a request. Returns its reply, None if that comes late. Raises Refused if the request is wrong."""
+        """Handle a request; returns its reply, None if that comes later. Raises Refused."""
         message_type = int(messages.head_of(record)["type"])
         if ordinary := self._ordinary.handler(message_type):
             return ordinary(record)
@@ -113,7 +113,7 @@ class Client:
         return reply
 
     def _handler(self, message_type: int) -> str | None:
-        """Name of the method that carries out a request of this type."""
+        """Name of the method for requests of this type."""
         return _HANDLERS.get(message_type)
 
     def _register(self, record: np.void, descriptors: list[int]) -> bytes:
@@ -142,8 +142,8 @@ class Client:
         return record.tobytes()
 
     def _new_lkey(self) -> int:
-        """A random key, so that a stale key matches nothing; never the key of process memory, nor one that a region of
-        ordinary traffic can have."""
+        """Random, so that a stale key matches nothing; never the key of process memory or of a region of ordinary
+        traffic."""
         while True:
             lkey = secrets.randbits(30) | 1 << 30
             if not self._is_known(lkey):
@@ -170,7 +170,7 @@ class Client:
         region.close()
 
     def _unused(self, _kind: str, used: Container[int], limit: int) -> int:
-        """The number of a new queue: the lowest that is free. Raises NoResources."""
+        """The lowest free number for a new queue. Raises NoResources."""
         return first_unused(range(limit), used)
 
     def _create_cq(self, record: np.void, _descriptors: list[int]) -> bytes:
@@ -205,7 +205,7 @@ class Client:
         return record.tobytes()
 
     def _arrivals(self, qp: int) -> int:
-        """Address of the ring for early data; 0: there is none."""
+        """Address of the ring for early data; 0: none."""
         return self.region.arrival_ring(qp)
 
     def _destroy_qp(self, record: np.void, _descriptors: list[int]) -> bytes:
@@ -223,8 +223,8 @@ class Client:
         self._engine.leave(self._queue_of(record), int(record["head"]["tag"]))
 
     def mark_end_of_results(self) -> None:
-        """Called before the reply that a queue pair is destroyed, or has left its job. The client must have all results
-        with it; in shared memory it has."""
+        """Called before the reply that a queue pair is destroyed, or has left its job, which the client must get after
+        all results; shared memory needs nothing."""
 
     def _queue_of(self, record: np.void) -> int:
         entry = self._queues.get(int(record["qp"]))
@@ -246,7 +246,7 @@ class Client:
         self._resources.close()
 
     def _forget_regions(self) -> None:
-        """All of them. The queues are gone: a queue that still used one would end its job, as if the rank had erred."""
+        """After the queues: a queue that still used a region would end its job, as if the rank had erred."""
         for lkey in list(self._regions):
             self._forget_region(lkey)
 
@@ -261,7 +261,7 @@ def first_unused(numbers: Iterable[int], used: Container[int]) -> int:
 
 @functools.cache
 def _sees_descriptors() -> bool:
-    """Whether /proc shows what a descriptor is. Where it does not, all memory of ranks has to be registered."""
+    """Whether /proc shows what a descriptor is. If not, all memory of ranks has to be registered."""
     sees = os.path.exists("/proc/self/fd")
     if not sees:
         log.warning("/proc is not mounted here, so that ranks have registered memory only: mount -t proc proc /proc")
@@ -269,7 +269,7 @@ def _sees_descriptors() -> bool:
 
 
 def accept_process_memory(descriptors: list[int]) -> int:
-    """Descriptor of the memory of the client, which the caller then owns; NO_FD if it passed none."""
+    """Descriptor of the client's memory, which the caller then owns; NO_FD if it passed none. Raises Refused."""
     if not descriptors or not _sees_descriptors():
         return NO_FD
     if len(descriptors) > 1 or not is_process_memory(descriptors[0]):

@@ -1,4 +1,4 @@
-"""The interface of the control server to the engine. The daemon implements it with the compiled engine, tests with a
+"""The control server's interface to the engine. The daemon implements it with the compiled engine, tests with a
 model."""
 
 from typing import Protocol
@@ -24,32 +24,31 @@ class NoResources(Refused):
 
 
 class EnginePort(Protocol):
-    """Control calls of the host interface to the engine, all from the thread that calls ControlServer.service().
+    """Control calls to the engine, all from the thread that calls ControlServer.service().
 
-    Clients are small integers, which are used again after detach. Addresses of rings and memory are of this process.
-    All calls but detach, deregister and destroy_queue may raise Refused.
+    Clients are small integers, reused after detach. Addresses of rings and memory are of this process. All calls but
+    detach, deregister and destroy_queue may raise Refused.
     """
 
     def attach(self, client: int, memory_fd: int, remote: int = 0) -> None:
-        """Attach a client. memory_fd: its process memory, by virtual address; -1: none. remote: address of its REMOTE
-        record, if it comes over RDMA; 0: it does not. Both are valid until detach."""
+        """Attach a client. memory_fd: its process memory, by virtual address; -1: none. remote: address of the REMOTE
+        record of a client over RDMA; 0: it is local. Both are valid until detach."""
 
     def detach(self, client: int) -> None:
-        """Detach a client. Its queues and regions were destroyed before."""
+        """Detach a client, after its queues and regions were destroyed."""
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
-        """Register `length` bytes of a client from `start` on, which are mapped here at `device_address`; 0: they are
-        reached by RDMA."""
+        """Register `length` bytes of a client from `start` on, mapped here at `device_address`; 0: reached by RDMA."""
 
     def deregister(self, client: int, lkey: int) -> None:
-        """Forget a region. The engine does not use it after the return."""
+        """Forget a region, which the engine does not use after the return."""
 
     def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0) -> int:
         """Serve the send ring at `sq_address`, with completions to the ring at `cq_address`, and early data to the
-        arrival ring at `aq_address` (0: none). Returns the index of the queue."""
+        arrival ring at `aq_address` (0: none); returns the index of the queue."""
 
     def destroy_queue(self, queue: int, flush: bool = False) -> None:
-        """Forget a queue, also while it joins, leaves or works. Nothing is done for it after the return. flush:
+        """Forget a queue, also while it joins, leaves or works, with no further effect after the return. flush:
         complete its unfinished requests as FLUSHED; not if the client has gone, or is about to be told so."""
 
     def join(self, queue: int, request: np.void) -> None:

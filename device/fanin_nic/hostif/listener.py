@@ -1,4 +1,4 @@
-"""The UNIX socket at which clients find the device."""
+"""The UNIX socket of the device, for its clients."""
 
 import contextlib
 import os
@@ -15,12 +15,11 @@ PEER_PIDFD = 77  # SO_PEERPIDFD, since Linux 6.5
 
 
 class SocketInUse(RuntimeError):
-    """Another device answers at the path, or something that is not a socket lies there."""
+    """Another device answers at the path, or it is not a socket."""
 
 
 class Listener(Accepting):
-    """Listens at `path`. Replaces a socket that a dead device has left there. Raises SocketInUse if the device is
-    alive."""
+    """Listens at `path`, in place of a dead device's socket. Raises SocketInUse, also if that device is alive."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -37,7 +36,7 @@ class Listener(Accepting):
         self._inode = os.stat(self.path).st_ino
 
     def close(self) -> None:
-        """Stop listening and remove the socket, unless it was replaced by another one."""
+        """Stop listening and remove the socket, unless another one has replaced it."""
         super().close()
         try:
             if os.stat(self.path).st_ino == self._inode:
@@ -70,8 +69,8 @@ def _answers(path: Path) -> bool:
 
 
 def process_of(connection: socket.socket) -> int | None:
-    """Descriptor of the process that has connected, readable once that has ended. None: its PID namespace is not seen
-    from here, or the kernel has no such descriptors."""
+    """Descriptor of the peer's process, readable once that has ended. None: its PID namespace is not visible here, or
+    the kernel has no such descriptors."""
     with contextlib.suppress(OSError):
         return connection.getsockopt(socket.SOL_SOCKET, PEER_PIDFD)
     with contextlib.suppress(OSError):
@@ -80,7 +79,7 @@ def process_of(connection: socket.socket) -> int | None:
 
 
 def _credentials(connection: socket.socket) -> tuple[int, int, int]:
-    """PID, user and group of the process that has connected."""
+    """PID, user and group of the peer."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, gid = struct.unpack("3i", found)
     return pid, uid, gid

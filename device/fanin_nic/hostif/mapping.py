@@ -1,5 +1,4 @@
-"""Memory shared with a client: the control region, which the device makes, and the regions that the client
-registers."""
+"""Memory shared with a client: the control region, which the device makes, and the client's registered regions."""
 
 import ctypes
 import fcntl
@@ -42,16 +41,13 @@ def _pages(length: int) -> int:
 
 
 def record_view(address: int, dtype: np.dtype) -> np.ndarray:
-    """One record of `dtype` over the memory at `address`, which must stay mapped as long as the view is used."""
+    """One record of `dtype` over the memory at `address`, which must stay mapped while the view is used."""
     return np.frombuffer(memoryview((ctypes.c_ubyte * dtype.itemsize).from_address(address)), dtype, count=1)
 
 
 class Mapping:
-    """A shared mapping of `length` bytes of a file, at `address` of this process.
-
-    The mmap module of Python would keep a copy of the descriptor, and a client could use up the descriptors of the
-    device.
-    """
+    """A shared mapping of `length` bytes of a file, at `address` of this process. (Python's mmap module would keep a
+    copy of the descriptor, and a client could use up the device's descriptors.)"""
 
     def __init__(self, descriptor: int, length: int, offset: int = 0, writable: bool = True) -> None:
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
@@ -61,13 +57,13 @@ class Mapping:
         self.address, self._length = int(address), length
 
     def close(self) -> None:
-        """Unmap. No user of the address may be left."""
+        """The address must not be used any more."""
         _libc.munmap(self.address, self._length)
 
 
 class ControlRegion:
-    """Doorbell page, send, completion and arrival rings of one client, and the rings of its ordinary traffic and of its
-    shared receive queues, each on pages of its own, in a sealed memfd."""
+    """Doorbell page, send, completion and arrival rings of one client, and the rings of its ordinary traffic and shared
+    receive queues, each on pages of its own, in a sealed memfd."""
 
     sq_offset = PAGE
     sq_stride = _pages(SQ_BYTES)
@@ -101,28 +97,24 @@ class ControlRegion:
         return self._mapping.address
 
     def send_ring(self, index: int) -> int:
-        """Address of a send ring."""
         return self._mapping.address + self.sq_offset + index * self.sq_stride
 
     def completion_ring(self, index: int) -> int:
-        """Address of a completion ring."""
         return self._mapping.address + self.cq_offset + index * self.cq_stride
 
     def arrival_ring(self, index: int) -> int:
-        """Address of an arrival ring."""
         return self._mapping.address + self.aq_offset + index * self.aq_stride
 
     def ordinary_rings(self, index: int) -> tuple[int, int]:
-        """Addresses of the send and the receive ring of a queue pair of ordinary traffic."""
+        """Addresses of the send and receive ring of a queue pair of ordinary traffic."""
         send = self._mapping.address + self.oq_offset + index * self.oq_stride
         return send, send + self.oq_receive
 
     def shared_ring(self, index: int) -> int:
-        """Address of the ring of a shared receive queue."""
         return self._mapping.address + self.srq_offset + index * self.srq_stride
 
     def clear_ring(self, address: int) -> None:
-        """Make a ring empty, before it is used again."""
+        """Before it is used again."""
         record_view(address, abi.RING)[:] = 0
 
     def empty_ring(self, address: int) -> None:
@@ -131,11 +123,11 @@ class ControlRegion:
         shared_words.store_release(address + int(CONSUMER), producer)
 
     def announce(self, detection_ms: int) -> None:
-        """Tell the client the time after which a device that stands still counts as lost."""
+        """Tell the client the time after which it may give up a device that stands still."""
         self._doorbell["detection_ms"] = detection_ms
 
     def mark_gone(self) -> None:
-        """Tell the client that the device does not serve it any more. Whoever sees this may use its memory again."""
+        """Tell the client that the device no longer serves it, so that it may use its memory again."""
         shared_words.store_release(self.doorbell + int(GONE), 1)
 
     def close(self) -> None:
@@ -145,7 +137,7 @@ class ControlRegion:
 
 
 class ClientRegion:
-    """A region that a client registers: bytes of its memfd, mapped here. Raises Refused if they are not safe to map."""
+    """A client's region: bytes of its memfd, mapped here. Raises Refused if they are not safe to map."""
 
     def __init__(self, descriptor: int, start: int, length: int, offset: int, access: int) -> None:
         _require(0 < length < MAX_ADDRESS and start < MAX_ADDRESS and start + length < MAX_ADDRESS)
@@ -161,7 +153,6 @@ class ClientRegion:
         self.address = self._mapping.address + skipped
 
     def close(self) -> None:
-        """Unmap."""
         self._mapping.close()
 
 
@@ -171,9 +162,9 @@ def _require(condition: bool) -> None:
 
 
 def _check_memfd(descriptor: int, end: int) -> None:
-    """Refuse a file that could harm the device. A file that shrinks would let the client kill the device with SIGBUS.
-    So would huge pages, because their pool can be empty when a hole in them is touched. (A hole in ordinary pages
-    reads as zeros.)"""
+    """Refuse a file that could harm the device. If it shrank, the client could kill the device with SIGBUS; so it could
+    with huge pages, whose pool can be empty when a hole in them is touched. (A hole in ordinary pages reads as
+    zeros.)"""
     try:
         seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
     except OSError:
@@ -187,10 +178,10 @@ def _check_memfd(descriptor: int, end: int) -> None:
 
 
 def is_process_memory(descriptor: int) -> bool:
-    """Whether a descriptor is process memory as clients pass it: /proc/PID/mem, open for reading and writing.
+    """Whether a descriptor is /proc/PID/mem, open for reading and writing.
 
-    The process does not matter: the descriptor has only the rights that the client had to open it. Another file could
-    make the device wait for the server of its file system, or write where only the device may write.
+    Of any process: the descriptor has only the rights with which the client opened it. Another file could make the
+    device wait for a file system's server, or write where only the device may write.
     """
     if fcntl.fcntl(descriptor, fcntl.F_GETFL) & (os.O_ACCMODE | os.O_PATH) != os.O_RDWR:
         return False
@@ -199,7 +190,7 @@ def is_process_memory(descriptor: int) -> bool:
 
 
 def _filesystem_of(descriptor: int) -> int:
-    """The magic number of the file system of a file."""
+    """Its magic number."""
     answer = ctypes.create_string_buffer(STATFS_BYTES)
     if _libc.fstatfs(descriptor, answer):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

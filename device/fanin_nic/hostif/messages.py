@@ -1,4 +1,4 @@
-"""Messages of the control socket: strict reading of requests, and replies. Any input leads to a record, Refused or
+"""Messages of the control socket: strict reading of requests, and replies. Any input gives a record, Refused or
 Malformed."""
 
 import json
@@ -41,18 +41,18 @@ REQUESTS = {
 
 
 class Malformed(Exception):
-    """A message that is too short for a head: no answer is possible."""
+    """A message too short for a head, so that no answer is possible."""
 
 
 def read_head(data: bytes) -> np.void:
-    """The head of a message (a record of abi.MESSAGE). Raises Malformed if it is too short for one."""
+    """As a record of abi.MESSAGE. Raises Malformed if it is too short."""
     if len(data) < abi.MESSAGE.itemsize:
         raise Malformed(f"{len(data)} bytes")
     return np.frombuffer(data, abi.MESSAGE, count=1)[0]
 
 
 def read_request(data: bytes) -> np.void:
-    """The record of a request. Raises Refused if its version, type or size is wrong."""
+    """The record of a request. Raises Refused: wrong version, type or size."""
     head = read_head(data)
     if head["version"] != abi.ABI_VERSION:
         raise Refused(Status["VERSION_MISMATCH"], f"host interface version {head['version']}")
@@ -60,28 +60,26 @@ def read_request(data: bytes) -> np.void:
     if dtype is None:
         raise Refused(Status["NOT_SUPPORTED"], f"message type {head['type']}")
     if len(data) != dtype.itemsize:
-        status = "VERSION_MISMATCH" if dtype == abi.ATTACH_RDMA else "INVALID_REQUEST"  # it was shorter in version 1
+        status = "VERSION_MISMATCH" if dtype == abi.ATTACH_RDMA else "INVALID_REQUEST"  # in version 1 it was shorter
         raise Refused(Status[status], f"{len(data)} bytes instead of {dtype.itemsize}")
     record = np.zeros(1, dtype)
     record.view("u1")[:] = np.frombuffer(data, "u1")
-    head_of(record[0])["status"] = Status["SUCCESS"]  # of the reply, which is made from the request
+    head_of(record[0])["status"] = Status["SUCCESS"]  # of the reply, which is made of the request
     return record[0]
 
 
 def head_of(record: np.void) -> np.void:
-    """The head of a request's record."""
     return record if record.dtype == abi.MESSAGE else record["head"]
 
 
 def refusal(head: np.void, status: int) -> bytes:
-    """Reply of a refusal."""
     reply = np.zeros(1, abi.MESSAGE)
     reply[0] = (abi.ABI_VERSION, head["type"], head["tag"], status, 0)
     return reply.tobytes()
 
 
 def status_reply(head: np.void, status: dict[str, Any]) -> bytes:
-    """Reply to STATUS. Raises Refused if the text is too long for one message."""
+    """Reply to STATUS. Raises Refused if it is too long for one message."""
     text = json.dumps(status, separators=(",", ":")).encode()
     if len(text) > MAX_STATUS_BYTES:
         raise Refused(Status["NO_RESOURCES"], f"a status of {len(text)} bytes")
@@ -89,7 +87,7 @@ def status_reply(head: np.void, status: dict[str, Any]) -> bytes:
 
 
 def check_tap(request: np.void) -> None:
-    """Check a TAP. Raises Refused if it asks for nothing, for what is not known, or for rings of no size."""
+    """Raises Refused if a TAP asks for nothing, for something unknown, or for rings of a wrong size."""
     flags, units = int(request["flags"]), int(request["units"])
     _require(flags & RECORDS != 0 and flags & ~sum(TapFlag) == 0, "what a tap records")
     _require(int(request["kinds"]) & ~ALL_KINDS == 0, "kinds of packets")
@@ -97,7 +95,7 @@ def check_tap(request: np.void) -> None:
 
 
 def late_reply(dtype: np.dtype, message_type: str, tag: int, status: int) -> np.ndarray:
-    """Record for the answer to a JOIN or LEAVE."""
+    """Record of the answer to a JOIN or LEAVE."""
     reply = np.zeros(1, dtype)
     reply["head"][0] = (abi.ABI_VERSION, MessageType[message_type], tag, status, 0)
     return reply
@@ -106,7 +104,7 @@ def late_reply(dtype: np.dtype, message_type: str, tag: int, status: int) -> np.
 def join_reply(
     tag: int, status: int, slots: int = 0, window: int = 0, chunk: int = 0, missing: int = 0, missing_kind: int = 0
 ) -> bytes:
-    """Answer to a JOIN. With status PENDING it names missing members, and another answer must follow."""
+    """With status PENDING it names missing members, and another answer must follow."""
     reply = late_reply(abi.JOIN_REPLY, "JOIN", tag, status)
     for name, value in (("slots", slots), ("window", window), ("chunk", chunk), ("missing", missing)):
         reply[name] = value

@@ -1,4 +1,4 @@
-"""The ordinary traffic of one client: its queue pairs, shared queues and regions, and the requests about them."""
+"""The ordinary traffic of one client: queue pairs, shared queues, regions, and the requests about them."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from fanin_wire.verbs import Attribute as A
 from fanin_wire.verbs import QueuePairState
 
 MOST_DOMAIN = 0xFFFF
-# The member of struct fanin_qp_attributes for each attribute that a program gives.
+# The member of struct fanin_qp_attributes for each attribute
 MEMBERS = {
     A.CUR_STATE: "cur_state",
     A.ACCESS_FLAGS: "access",
@@ -35,7 +35,7 @@ MEMBERS = {
 
 
 class OrdinaryClient:
-    """Queue pairs and regions of client `index`. has_cq: whether it has a completion queue."""
+    """Of client `index`. has_cq: whether it has a completion queue."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class OrdinaryClient:
         self._keys: set[int] = set()  # of regions of process memory
 
     def handler(self, message_type: int) -> Callable[[np.void], bytes] | None:
-        """What carries out a request of this type; None: it is not about ordinary traffic."""
+        """The method for requests of this type; None if they are not about ordinary traffic."""
         name = _HANDLERS.get(message_type)
         return getattr(self, name) if name else None
 
     def register(self, record: np.void, mapped: int | None) -> int:
-        """The key of a region that is to be reached by ordinary traffic."""
+        """The key of a new region for ordinary traffic. Raises Refused."""
         port = self._transport()
         start, length = int(record["address"]), int(record["length"])
         _require(int(record["domain"]) <= MOST_DOMAIN, "the protection domain of a region")
@@ -83,26 +83,26 @@ class OrdinaryClient:
         return len(self._keys)
 
     def has_region(self, key: int) -> bool:
-        """Whether a key is that of a region of process memory."""
+        """Whether a key is of a region of process memory."""
         return key in self._keys
 
     def deregister(self, key: int) -> None:
-        """Forget a region. Requests that use it fail."""
+        """Forget a region; requests that use it fail."""
         self._transport().deregister(key)
         self._keys.discard(key)
 
     def open_completions(self, cq: int) -> None:
-        """A completion queue is made."""
+        """A completion queue was made."""
         if self._port is not None:
             self._port.open_completions(self._index, cq, self._region.completion_ring(cq))
 
     def close_completions(self, cq: int) -> None:
-        """A completion queue is destroyed."""
+        """A completion queue was destroyed."""
         if self._port is not None:
             self._port.open_completions(self._index, cq, 0)
 
     def uses(self, cq: int) -> bool:
-        """Whether a queue pair has its completions in a completion queue."""
+        """Whether a queue pair has its completions there."""
         return any(cq in queues for queues in self._queues.values())
 
     def _create(self, record: np.void) -> bytes:
@@ -150,7 +150,7 @@ class OrdinaryClient:
         _require(mask & ~known == 0, f"attributes {mask & ~known:#x}")
         values = {int(bit): int(record[member]) for bit, member in MEMBERS.items() if mask & bit}
         self._transport().modify(self._row_of(record), int(record["state"]), values)
-        if record["state"] == QueuePairState.RESET:  # requests that have not been taken go with the others
+        if record["state"] == QueuePairState.RESET:  # unread requests go as well
             for ring in self._region.ordinary_rings(int(record["qp"])):
                 self._region.empty_ring(ring)
         return record.tobytes()

@@ -1,7 +1,7 @@
 """The device's ends of send and completion rings, in compiled code, by address.
 
-The client can write the memory of the rings. So a WQE is copied out before it is checked, and counters that can not be
-right make a ring look empty: a client that scribbles harms its own queues only.
+The client can write their memory. So a WQE is copied before it is checked, and inconsistent counters make a ring look
+empty: a client that scribbles harms only its own queues.
 """
 
 import numpy as np
@@ -33,21 +33,21 @@ CQE_BYTES = np.uint64(abi.CQE.itemsize)
 SQ_DEPTH = np.uint32(abi.SQ_DEPTH)
 CQ_DEPTH = np.uint32(abi.CQ_DEPTH)
 BEAT = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "beat"))
-HALF = np.uint32(1 << 31)  # of what a counter can count
+HALF = np.uint32(1 << 31)  # of a counter's range
 GONE = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_gone"))
 SLEEPING = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_sleeping"))
 
 
 @compiled
 def pending(ring):
-    """Number of WQEs in the send ring at address `ring`; 0 also if its counters make no sense."""
+    """WQEs in the send ring at address `ring`; 0 also if its counters are inconsistent."""
     count = uint32(load_acquire(ring + PRODUCER) - load_u32(ring + CONSUMER))
     return count if count <= SQ_DEPTH else uint32(0)
 
 
 @compiled
 def peek(ring, wqe):
-    """Copy the oldest WQE of the send ring to address `wqe`, without taking it. False: there is none."""
+    """Copy the oldest WQE of the send ring to address `wqe` without taking it. False: none."""
     if pending(ring) == 0:
         return False
     consumer = load_u32(ring + CONSUMER)
@@ -57,13 +57,13 @@ def peek(ring, wqe):
 
 @compiled
 def consume(ring):
-    """Free the entry of the oldest WQE of the send ring, after `peek`."""
+    """Free the entry of the oldest WQE, after `peek`."""
     store_release(ring + CONSUMER, uint32(load_u32(ring + CONSUMER) + 1))
 
 
 @compiled
 def fetch(ring, wqe):
-    """Copy the oldest WQE of the send ring to address `wqe` and free its entry. False: there is none."""
+    """Take the oldest WQE of the send ring, to address `wqe`. False: none."""
     if not peek(ring, wqe):
         return False
     consume(ring)
@@ -72,7 +72,7 @@ def fetch(ring, wqe):
 
 @compiled
 def fetch_ordinary(ring, wqe, size, depth):
-    """As `fetch`, from a ring of ordinary traffic, which has `depth` entries of `size` bytes."""
+    """`fetch` for a ring of ordinary traffic, with `depth` entries of `size` bytes."""
     if pending_ordinary(ring, depth) == 0:
         return False
     consumer = load_u32(ring + CONSUMER)
@@ -83,14 +83,14 @@ def fetch_ordinary(ring, wqe, size, depth):
 
 @compiled
 def pending_ordinary(ring, depth):
-    """Number of work requests in a ring of ordinary traffic; 0 also if its counters make no sense."""
+    """`pending` for a ring of ordinary traffic."""
     count = uint32(load_acquire(ring + PRODUCER) - load_u32(ring + CONSUMER))
     return count if count <= depth else uint32(0)
 
 
 @compiled
 def see(ring):
-    """Look how far a ring that the device fills has been emptied."""
+    """How far the client has emptied a ring."""
     consumer = load_acquire(ring + CONSUMER)
     store_u32(ring + CONSUMER_SEEN, consumer)
     return consumer
@@ -98,8 +98,8 @@ def see(ring):
 
 @compiled
 def store(ring, cqe):
-    """Store the CQE at address `cqe` in the completion ring; `wake` comes after. False: the ring is full, and is marked
-    as overrun, because it no longer holds all completions."""
+    """Store the CQE at address `cqe`; `wake` comes later. False: the ring is full, and marked as overrun, because it no
+    longer holds all completions."""
     producer = load_u32(ring + PRODUCER)
     if uint32(producer - load_u32(ring + CONSUMER_SEEN)) >= CQ_DEPTH and uint32(producer - see(ring)) >= CQ_DEPTH:
         store_release(ring + OVERRUN, uint32(1))
@@ -111,21 +111,20 @@ def store(ring, cqe):
 
 @compiled
 def wake(ring):
-    """Wake the clients that sleep on a completion ring, if what they wait for is there. A full fence must stand between
-    `store` and this. Clients that do not sleep see what has been stored."""
+    """Wake the clients that sleep on a completion ring and have what they wait for. A full fence must be between
+    `store` and this; other clients see what was stored."""
     if load_relaxed(ring + WAITING) != 0 and has_reached(load_u32(ring + PRODUCER), load_relaxed(ring + WAKE_AT)):
         futex_wake(ring + PRODUCER)
 
 
 @compiled
 def has_reached(counter, other):
-    """Whether a free-running counter is at another, or beyond it."""
+    """Whether a free-running counter is at, or beyond, another."""
     return uint32(counter - other) < HALF
 
 
 @compiled
 def complete(ring, cqe):
-    """`store` and `wake`."""
     if not store(ring, cqe):
         return False
     full_fence()
@@ -143,6 +142,6 @@ def set_sleeping(doorbells, count, sleeping):
 
 @compiled
 def beat(doorbells, count, number):
-    """Show clients that the device runs, by a number other than the last. doorbells: as of `set_sleeping`."""
+    """Show clients that the device runs, by a new number. doorbells: as of `set_sleeping`."""
     for index in range(count):
         store_release(load_u64(doorbells + uint64(8 * index)) + BEAT, uint32(number))

@@ -3,8 +3,7 @@
 It never blocks, has no thread, and works for a millisecond at a time, so that a flood of messages does not keep the
 device from its data. The daemon polls two descriptors beside its network sockets: `fileno()`, for which it calls
 `service()`, and that of `doorbell_events`, which only wakes it. Before it sleeps it sets the sleeping flags of
-`doorbells` (rings.set_sleeping) and looks at the send rings once more (rings.pending). It clears the flags when it
-wakes.
+`doorbells` (rings.set_sleeping) and checks the send rings again (rings.pending); awake, it clears the flags.
 """
 
 import contextlib
@@ -32,14 +31,14 @@ from fanin_wire.abi import MessageType, Status
 log = logging.getLogger(__name__)
 
 MAX_CLIENTS = 64
-MAX_CONNECTIONS = 2 * MAX_CLIENTS  # some connections only ask for the status
+MAX_CONNECTIONS = 2 * MAX_CLIENTS  # some only ask for the status
 MAX_MESSAGE = 4096
 MAX_FDS = 4
 LONGEST_SERVICE = 0.001  # s; the rest is served after the next turn of the data
 
 
 class Connection:
-    """A connected socket and the client behind it, once it has attached."""
+    """A socket, and its client once that has attached."""
 
     def __init__(self, stream: socket.socket) -> None:
         self.socket = stream
@@ -50,7 +49,7 @@ class Connection:
         self.taps = False
 
     def receive(self) -> tuple[bytes | None, list[int]]:
-        """One message, b"" at the end, and its descriptors. None: it has not come yet. Raises OSError."""
+        """A message, b"" at the end, and its descriptors; None: it has not come. Raises OSError."""
         descriptors: list[int] = []
         try:
             data, descriptors, flags, _ = socket.recv_fds(self.socket, MAX_MESSAGE, MAX_FDS, socket.MSG_CMSG_CLOEXEC)
@@ -62,7 +61,7 @@ class Connection:
         return data, descriptors
 
     def send(self, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
-        """Send. If the peer does not read, hang up; its end then comes as an event."""
+        """If the peer does not read, hang up; its end then comes as an event."""
         try:
             self._send(data, descriptors)
         except OSError as error:
@@ -73,13 +72,13 @@ class Connection:
         socket.send_fds(self.socket, [data], descriptors)
 
     def hang_up(self) -> None:
-        """End the conversation; the connection is closed when the event of it comes."""
+        """The connection is closed when the event of its end comes."""
         with contextlib.suppress(OSError):  # the peer was faster
             self.socket.shutdown(socket.SHUT_RDWR)
 
 
 class RemoteConnection(Connection):
-    """That of a client over RDMA, which is trusted when it has shown the token."""
+    """Of a client over RDMA, trusted once it has shown the token."""
 
     def __init__(self, stream: socket.socket) -> None:
         self.socket = stream
@@ -98,18 +97,18 @@ class RemoteConnection(Connection):
 
 
 def close_all(descriptors: list[int]) -> None:
-    """Close descriptors that a message brought."""
+    """Descriptors of a message."""
     for descriptor in descriptors:
         os.close(descriptor)
 
 
 class ControlServer:
-    """Serves the control socket at `path`.
+    """Serves the control socket at `path`. Raises SocketInUse.
 
     status: called for STATUS. profile: called when the first connection asks for PROFILE, and with False when the last
-    of them has ended. engine: takes the requests of clients; None (a switch): only STATUS is served. transport: takes
-    those about ordinary traffic; None: they are refused. remote: serves clients over RDMA; None: there are none.
-    tap: records what the device does, for one connection at a time. Raises SocketInUse.
+    such has ended. engine: handles requests of clients; None (a switch): only STATUS is served. transport: for ordinary
+    traffic; None: refused. remote: for clients over RDMA; None: refused. tap: records the device, for one connection at
+    a time.
     """
 
     def __init__(
@@ -133,19 +132,16 @@ class ControlServer:
         self.doorbell_events = select.epoll()  # the lane that polls it takes its events
         self._connections: dict[int, Connection] = {}
         self._attached: dict[int, Connection] = {}  # by client index
-        self._processes: dict[int, Connection] = {}  # by the descriptor of the process of a client
+        self._processes: dict[int, Connection] = {}  # by the descriptor of a client's process
         self._refresh_tables()
 
     def fileno(self) -> int:
-        """Descriptor that is readable when there is something to do."""
+        """Readable when there is work."""
         return self._epoll.fileno()
 
     def service(self) -> None:
-        """Handle new connections, requests and ends. Returns at once if there is nothing to do.
-
-        It takes one event at a time: the kernel puts descriptors that are still ready behind all others, so that all
-        get their turn.
-        """
+        """Handle new connections, requests and ends; return at once if there are none. One event at a time: the kernel
+        puts descriptors that are still ready behind all others, so that each gets its turn."""
         end = time.monotonic() + LONGEST_SERVICE
         self._drop_broken()
         while events := self._epoll.poll(0, 1):
@@ -154,18 +150,17 @@ class ControlServer:
                 return
 
     def _serve(self, descriptor: int) -> None:
-        """One event."""
         if descriptor == self._listener.socket.fileno():
             self._accept(self._listener, Connection)
         elif self._remote and descriptor == self._remote.listener.socket.fileno():
             self._accept(self._remote.listener, RemoteConnection)
         elif descriptor in self._connections:
             self._receive(self._connections[descriptor])
-        elif descriptor in self._processes:  # a child that it has forked may still have its socket
+        elif descriptor in self._processes:  # a forked child may still have its socket
             self._drop(self._processes[descriptor])
 
     def notice(self, client: int, data: bytes) -> None:
-        """Send a late reply (messages.join_reply, leave_reply). A client that has gone is ignored."""
+        """Send a late reply (messages.join_reply, leave_reply), unless the client has gone."""
         if connection := self._attached.get(client):
             if connection.client and messages.read_head(data)["type"] == MessageType["LEAVE"]:
                 connection.client.mark_end_of_results()
@@ -182,7 +177,7 @@ class ControlServer:
             self._remote.close()
 
     def _drop_broken(self) -> None:
-        """Drop the clients over RDMA that can not be reached any more."""
+        """Drop the clients over RDMA that can no longer be reached."""
         for connection in list(self._attached.values()):
             if isinstance(connection.client, RemoteClient) and connection.client.is_broken:
                 log.info("a client over RDMA is dropped: its queue pair has failed")
@@ -228,7 +223,7 @@ class ControlServer:
             connection.send(messages.refusal(head, refused.status))
 
     def _shows_token(self, connection: Connection, head: np.void) -> bool:
-        """Whether a message is the one by which a client over RDMA becomes trusted, if its token is right."""
+        """Whether a message makes a client over RDMA trusted, if its token is right."""
         return isinstance(connection, RemoteConnection) and head["type"] == MessageType["ATTACH_RDMA"]
 
     def _dispatch(self, connection: Connection, record: np.void, descriptors: list[int]) -> None:
@@ -254,7 +249,7 @@ class ControlServer:
                 connection.send(reply)
 
     def _begin_profile(self, connection: Connection) -> None:
-        """Profile the device as long as the connection lasts, so that a dead client leaves no profiling behind."""
+        """While the connection lasts, so that a dead client leaves no profiling behind."""
         if not self._is_profiled():
             self._profile(True)
         connection.profiles = True
@@ -263,7 +258,7 @@ class ControlServer:
         return any(connection.profiles for connection in self._connections.values())
 
     def _begin_tap(self, connection: Connection, request: np.void) -> None:
-        """Record what the device does as long as the connection lasts."""
+        """While the connection lasts."""
         messages.check_tap(request)
         if self._tap is None or isinstance(connection, RemoteConnection):  # its rings can not be mapped elsewhere
             raise Refused(Status["NOT_SUPPORTED"], "no tap")
@@ -312,21 +307,20 @@ class ControlServer:
         connection.send(client.attach_reply(record["head"]))
 
     def _free_index(self) -> int:
-        """A number for a client. Raises NoResources."""
+        """Raises NoResources."""
         index = next((number for number in range(MAX_CLIENTS) if number not in self._attached), None)
         if index is None:
             raise NoResources("clients")
         return index
 
     def _enter(self, connection: Connection, client: Client) -> None:
-        """Serve a client from now on."""
         connection.client, self._attached[client.index] = client, connection
-        # Edge-triggered and never read: a client can make the read of its eventfd, which it shares, wait for ever.
+        # Edge-triggered and never read: a client shares its eventfd, and could make a read wait for ever
         self.doorbell_events.register(client.doorbell_fd, select.EPOLLIN | select.EPOLLET)
         self._refresh_tables()
 
     def _watch(self, connection: Connection) -> None:
-        """Learn of the end of a client's process."""
+        """Notice the end of a client's process."""
         connection.process = process_of(connection.socket)
         if connection.process is not None:
             self._processes[connection.process] = connection
@@ -351,6 +345,6 @@ class ControlServer:
         connection.socket.close()
 
     def _refresh_tables(self) -> None:
-        """Addresses of doorbell pages and send rings, as compiled code takes them."""
+        """Addresses of doorbell pages and send rings, for compiled code."""
         clients = [connection.client for connection in self._attached.values() if connection.client]
         self.doorbells = np.array([client.region.doorbell for client in clients], "u8")

@@ -9,7 +9,7 @@ from fanin_wire.abi import Status
 
 
 class SharedQueues:
-    """Shared receive queues of client `index`."""
+    """Of client `index`."""
 
     def __init__(self, index: int, region: ControlRegion) -> None:
         self._index, self._region = index, region
@@ -17,7 +17,7 @@ class SharedQueues:
         self._users: dict[int, int] = {}  # number of a shared queue, by that of a queue pair
 
     def create(self, port: TransportPort, record: np.void) -> bytes:
-        """Make one, with an empty ring."""
+        """With an empty ring."""
         number = next((free for free in range(self._region.max_shared_queues) if free not in self._rows), None)
         if number is None:
             raise NoResources("shared receive queues of a client")
@@ -28,7 +28,7 @@ class SharedQueues:
         return record.tobytes()
 
     def destroy(self, port: TransportPort, record: np.void) -> bytes:
-        """End one that no queue pair uses."""
+        """End one that no queue pair uses. Raises Refused."""
         number = int(record["shared_queue"])
         if number not in self._rows or number in self._users.values():
             complaint = f"shared receive queue {number} does not exist or is in use"
@@ -37,21 +37,21 @@ class SharedQueues:
         return record.tobytes()
 
     def row_of(self, wanted: int) -> int | None:
-        """The row of the shared queue that a request to create a queue pair names: 1 + its number, or 0 for none."""
+        """The row of the shared queue in a request for a queue pair: 1 + its number; 0: none."""
         if wanted and wanted - 1 not in self._rows:
             raise Refused(Status["INVALID_REQUEST"], f"no shared receive queue {wanted - 1}")
         return self._rows[wanted - 1] if wanted else None
 
     def attach(self, qp: int, wanted: int) -> None:
-        """A queue pair has been made that receives from the queue that its request names, if it names one."""
+        """A queue pair was made with the shared queue of its request, if any."""
         if wanted:
             self._users[qp] = wanted - 1
 
     def detach(self, qp: int) -> None:
-        """A queue pair has been destroyed."""
+        """A queue pair was destroyed."""
         self._users.pop(qp, None)
 
     def close(self, port: TransportPort) -> None:
-        """End all, after the queue pairs."""
+        """After the queue pairs."""
         for row in self._rows.values():
             port.destroy_shared(row)

@@ -1,4 +1,4 @@
-"""The interface of the control server to the transport of ordinary traffic. The daemon implements it."""
+"""The control server's interface to the transport of ordinary traffic, implemented by the daemon."""
 
 from typing import NamedTuple, Protocol
 
@@ -6,7 +6,7 @@ from fanin_wire.abi import Service
 
 
 class OrdinaryRegion(NamedTuple):
-    """Memory of a client for ordinary traffic. mapped: its address here; None: it is reached through the process."""
+    """Memory of a client for ordinary traffic. mapped: its address here; None: reached through the process."""
 
     start: int
     length: int
@@ -16,7 +16,7 @@ class OrdinaryRegion(NamedTuple):
 
 
 class OrdinaryQueuePair(NamedTuple):
-    """A queue pair that a client asks for: its protection domain, completion rings by index, and rings by address."""
+    """A requested queue pair: its protection domain, completion rings by index, and rings by address."""
 
     service: Service
     domain: int
@@ -25,41 +25,41 @@ class OrdinaryQueuePair(NamedTuple):
     all_signaled: bool
     send_ring: int
     receive_ring: int
-    shared_queue: int | None = None  # row of its shared receive queue; None: it receives from its ring
+    shared_queue: int | None = None  # row of its shared receive queue; None: its own ring
 
 
 class TransportPort(Protocol):
-    """Control calls of the host interface to the transport, all from the thread that calls ControlServer.service().
+    """Control calls to the transport, all from the thread that calls ControlServer.service().
 
-    Protection domains and completion rings are numbered by each client for itself. register, modify and all that
-    creates may raise Refused.
+    Each client has its own numbers of protection domains and completion rings. register, modify and all that creates
+    may raise Refused.
     """
 
     path_mtu: int
 
     def register(self, client: int, region: OrdinaryRegion) -> int:
-        """Register memory; its key, which is not 0."""
+        """Returns the key, which is not 0."""
 
     def deregister(self, key: int) -> None:
-        """Forget a region. The device does not use it after the return."""
+        """Forget a region, which the device does not use after the return."""
 
     def open_completions(self, client: int, cq: int, ring: int) -> None:
-        """Store completions for a completion queue of a client in the ring at an address; 0: no more."""
+        """Store completions for a client's completion queue in the ring at an address; 0: no more."""
 
     def create(self, client: int, wanted: OrdinaryQueuePair) -> tuple[int, int]:
-        """Make a queue pair in the state RESET: its row, and its number on the wire."""
+        """Make a queue pair in state RESET; returns its row, and its number on the wire."""
 
     def create_shared(self, client: int, domain: int, ring: int) -> int:
-        """Make a shared receive queue, whose requests come by the ring at an address; its row."""
+        """Make a shared receive queue with the ring at an address; returns its row."""
 
     def destroy_shared(self, row: int) -> None:
-        """End a shared receive queue, from which no queue pair receives. Its requests have no completions."""
+        """End a shared receive queue without queue pairs. Its requests have no completions."""
 
     def destroy(self, row: int) -> None:
-        """End a queue pair. Its requests have no completions."""
+        """Its requests have no completions."""
 
     def modify(self, row: int, state: int, values: dict[int, int]) -> None:
         """Change the state of a queue pair, and attributes by their bits (enum ibv_qp_attr_mask)."""
 
     def query(self, row: int) -> tuple[int, dict[int, int]]:
-        """State and attributes of a queue pair."""
+        """State and attributes."""

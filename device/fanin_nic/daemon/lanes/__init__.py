@@ -1,5 +1,5 @@
-"""The lanes of a device as Python sees them, and the host interface before them.
+"""The lanes of a device for Python, and the host interface before them.
 
-Each lane is an engine with a port and a thread of its own. It sees an ordinary host: rings that the splitter fills and
-empties in the loop of lane 0.
+Each lane is an engine with its own port and thread. Its host is the splitter, which fills and empties its rings in the
+loop of lane 0.
 """

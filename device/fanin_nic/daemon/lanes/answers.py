@@ -11,11 +11,8 @@ SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
 
 @dataclass
 class PendingRequest:
-    """A request that the lanes have not all answered.
-
-    tag: of the client. answers: records of ACTION by lane. is_outdated: the queue has sent another request since, so
-    the answer changes nothing.
-    """
+    """A request that not all lanes have answered. tag: of the client. answers: records of ACTION by lane. is_outdated:
+    the queue has sent another request since, so the answer changes nothing."""
 
     queue: int
     tag: int
@@ -24,10 +21,8 @@ class PendingRequest:
 
 
 class Answers:
-    """Requests that wait for answers, by a number that replaces the tag of the client on the way through the engines.
-
-    Tags of two clients may be equal, and a late answer may come when the queue has another owner.
-    """
+    """Requests that wait for answers, by a number that replaces the client's tag in the engines: tags of two clients
+    may be equal, and a late answer may come when the queue has another owner."""
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
@@ -35,7 +30,7 @@ class Answers:
         self._last = 0
 
     def ask(self, queue: int, tag: int) -> int:
-        """Enter a request. Returns its number."""
+        """Enter a request; returns its number."""
         for question in self._open.values():
             question.is_outdated |= question.queue == queue
         self._last = (self._last + 1) & 0xFFFF_FFFF
@@ -43,12 +38,12 @@ class Answers:
         return self._last
 
     def forget(self, queue: int) -> None:
-        """Drop the requests of a queue; their answers are ignored."""
+        """Drop the requests of a queue, whose answers are then ignored."""
         self._open = {number: question for number, question in self._open.items() if question.queue != queue}
 
     def add(self, lane: int, notice: np.void) -> PendingRequest | None:
-        """Take the answer of one lane. Returns the request if the client is to be told now: of a refusal (the first
-        counts), of missing members, or that all lanes have agreed. The request stays only if members are missing."""
+        """Take the answer of one lane. Returns the request if the client gets an answer now: a refusal (the first
+        counts), missing members, or the agreement of all lanes. Only with missing members the request stays."""
         number = int(notice["wr_id"])
         question = self._open.get(number)
         if question is None:

@@ -22,11 +22,11 @@ NO_FD = -1
 
 
 class LaneCore:
-    """The parts of lane `number`. `state` is the address of its LANE record.
+    """The parts of lane `number`. `state`: address of its LANE record. `ordinary`: the device's ordinary traffic, if in
+    this lane.
 
-    One thread calls `run`. All other methods except `interrupt` and `jobs_aborted` are for the time when it does not
-    run. The lanes of a device wake each other through doorbells, records of LANE_DOORBELL. `ordinary`: the ordinary
-    traffic of the device, if this lane has it.
+    One thread calls `run`. All other methods except `interrupt` and `jobs_aborted` need the lane to stand still. The
+    lanes of a device wake each other through doorbells, records of LANE_DOORBELL.
     """
 
     def __init__(self, number: int, engine: Engine, port: Port, ordinary: OrdinaryHost | None = None) -> None:
@@ -76,13 +76,13 @@ class LaneCore:
         return int(self._doorbell.ctypes.data), self._eventfd
 
     def connect(self, doorbells: np.ndarray, splitter: int = 0) -> None:
-        """Make it one lane of several. doorbells: LANE_DOORBELL of each lane; splitter: address of the SPLITTER that it
+        """Make it one lane of several. doorbells: LANE_DOORBELL of each; splitter: address of the SPLITTER that it
         drives."""
         assert doorbells.dtype == LANE_DOORBELL
         self._record["host_doorbell"], self._record["splitter"] = doorbells.ctypes.data, splitter
 
     def refresh(self, doorbells: Iterable[int]) -> None:
-        """Take over the addresses of the doorbells to set before sleep, and the queues in use."""
+        """Set the doorbells for sleep, and the queues in use."""
         if self._eventfd != NO_FD:
             doorbells = [*doorbells, int(self._doorbell.ctypes.data)]
         self._doorbells = np.array(list(doorbells), "u8")
@@ -94,7 +94,7 @@ class LaneCore:
         record["doorbells"], record["doorbell_count"] = self._doorbells.ctypes.data, len(self._doorbells)
 
     def run(self) -> lane.Reason:
-        """Work until there is something for Python (lane.run)."""
+        """Work until Python is needed (lane.run)."""
         return lane.Reason(lane.run(self.state))
 
     def interrupt(self) -> None:
@@ -103,7 +103,7 @@ class LaneCore:
         os.eventfd_write(self._eventfd, 1)
 
     def resume(self) -> None:
-        """End an interrupt: `run` has returned."""
+        """After an interrupt, when `run` has returned."""
         shared_words.store_release(self.state + int(INTERRUPT_FLAG), 0)
 
     def take_notices(self) -> list[np.void]:
@@ -114,15 +114,13 @@ class LaneCore:
 
     @property
     def jobs_aborted(self) -> int:
-        """Number of jobs that have ended before their time in this lane. May be called while it runs."""
+        """Number of jobs that ended early in this lane. May be called while it runs."""
         return int(self.engine.tables["counters"][Counter.JOBS_ABORTED])
 
     def begin_profile(self) -> None:
-        """Begin to profile. As `end_profile`, only while the lane does not run."""
         self._set_profile(self._profile.begin())
 
     def end_profile(self) -> None:
-        """End profiling."""
         self._set_profile(0)
 
     def _set_profile(self, address: int) -> None:
@@ -134,13 +132,12 @@ class LaneCore:
         return self._profile.stages()
 
     def set_tap(self, packets: int, segments: int) -> None:
-        """Record packets by the TAP at one address, the steps of segments by that at another; 0: do not. Only while the
-        lane does not run."""
+        """Record packets by the TAP at one address, steps of segments by that at another; 0: off."""
         self.port.set_tap(packets)
         self.engine.header["tap"] = segments
 
     def counters(self) -> dict[str, int]:
-        """Counters of engine, port, loop and ordinary traffic. Counters of the same name are added up."""
+        """Of engine, port, loop and ordinary traffic; those of the same name are added up."""
         total = self.engine.counters()
         for name, value in self.port.drops().items():
             total[name] = total.get(name, 0) + value
@@ -150,7 +147,6 @@ class LaneCore:
         return total | (self.ordinary.counters() if self.ordinary else {})
 
     def close(self) -> None:
-        """Give the sockets back."""
         self.port.close()
         if self._eventfd != NO_FD:
             os.close(self._eventfd)

@@ -1,8 +1,5 @@
-"""Flushing: the unfinished requests of a queue that leaves its job, or is destroyed, complete as FLUSHED.
-
-The completions come before the client is told that its queue has left. The engine drops the same requests when it is
-told; this runs before, while the engine still knows them.
-"""
+"""Flushing: the unfinished requests of a queue that leaves its job, or is destroyed, complete as FLUSHED, before the
+client learns that its queue has left. The engine will drop the same requests; this runs while it still knows them."""
 
 from numba import uint64
 
@@ -23,16 +20,16 @@ cqe_at = record_at(abi.CQE)
 
 @compiled
 def flush_queue(base, queue, send_ring, completion_ring):
-    """Complete all unfinished requests of the queue number `queue` of the engine at `base` as FLUSHED, in order: first
-    those that the engine holds, then those in the send ring. Returns the number of completions for which the
-    completion ring had no room; the ring says so itself."""
+    """Complete all unfinished requests of the queue number `queue` of the engine at `base` as FLUSHED, in order: those
+    of the engine, then those in the send ring. Returns the number of completions without room, which the ring notes
+    itself."""
     lost = flush_taken(engine_at(U64(base)), U32(queue), U64(completion_ring))
     return lost + flush_ring(engine_at(U64(base)), U32(queue), U64(send_ring), U64(completion_ring))
 
 
 @compiled
 def flush_taken(e, queue_index, completion_ring):
-    """Flush the requests that the engine holds. Returns the number of completions without room."""
+    """Flush the requests of the engine; returns the number of completions without room."""
     queue, lost = queue_at(e, queue_index), 0
     place = stack_bytes(CQE_SIZE)
     for number in range(uint64(U32(queue.tail - queue.head))):
@@ -64,7 +61,7 @@ def flush_ring(e, queue_index, send_ring, completion_ring):
 
 @compiled
 def begin(place, qp, request):
-    """Begin the completion at `place` with the members that requests of the engine and of a client have in common."""
+    """The members of the completion at `place` that requests of engine and client share."""
     fill_zero(place, CQE_BYTES)
     cqe = cqe_at(place)
     cqe.wr_id = request.wr_id

@@ -1,4 +1,4 @@
-"""The engines of several lanes, which the control server sees as one (hostif.engine_port.EnginePort)."""
+"""The engines of several lanes, as one for the control server (hostif.engine_port.EnginePort)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +19,9 @@ JOIN = int(MessageType["JOIN"])
 
 
 class LanesHost:
-    """Gives every request to every lane, while all lanes stand still.
-
-    All engines do the same with it. So their tables of queues and regions stay equal, a queue has the same number in
-    every lane, and a table is full in all lanes or in none.
-    """
+    """Gives every request to every lane, while all lanes stand still. All engines do the same with it, so their tables
+    of queues and regions stay equal: a queue has the same number in every lane, and a table is full in all lanes or in
+    none."""
 
     def __init__(self, cores: list[LaneCore], splitter: Splitter, threads: LaneThreads) -> None:
         self._cores, self._splitter, self._threads = cores, splitter, threads
@@ -32,7 +30,7 @@ class LanesHost:
         self._aborted = self._jobs_aborted()  # as known to all lanes
 
     def attach(self, client: int, memory_fd: int, remote: int = 0) -> None:
-        """A client has attached, perhaps with its process memory. Those over RDMA need a device of one lane."""
+        """Clients over RDMA need a device of one lane."""
         if remote:
             raise Refused(Status["NOT_SUPPORTED"], "a client over RDMA at a device of several lanes")
         with self._threads.held():
@@ -40,25 +38,23 @@ class LanesHost:
                 host.attach(client, memory_fd)
 
     def detach(self, client: int) -> None:
-        """A client has detached."""
         with self._threads.held():
             for host in self._hosts:
                 host.detach(client)
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
-        """Memory of a client is mapped at `device_address`."""
         with self._threads.held():
             for host in self._hosts:
                 host.register(client, lkey, start, length, access, device_address)
 
     def deregister(self, client: int, lkey: int) -> None:
-        """Forget a region. A request that still uses it ends with its job."""
+        """A request that still uses the region ends with its job."""
         with self._threads.held():
             for host in self._hosts:
                 host.deregister(client, lkey)
 
     def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0) -> int:
-        """Serve a send ring; returns the number of the queue. What arrives early is short, so it is in lane 0."""
+        """Returns the number of the queue. Early data are short, so they are in lane 0."""
         with self._changed_queues():
             first, *others = self._hosts
             queue = first.create_queue(client, qp, cq, 0, 0, aq_address)
@@ -69,7 +65,7 @@ class LanesHost:
         return queue
 
     def destroy_queue(self, queue: int, flush: bool = False) -> None:
-        """Forget a queue. A job that it is still in ends. flush: complete its unfinished requests as FLUSHED."""
+        """A job that the queue is still in ends. flush: complete its unfinished requests as FLUSHED."""
         self._answers.forget(queue)
         with self._changed_queues():
             self._splitter.merge()
@@ -81,14 +77,14 @@ class LanesHost:
 
     @contextmanager
     def _changed_queues(self) -> Iterator[None]:
-        """Hold the lanes for the block, and show them the queues after it. (Lane 0 looks each time it runs.)"""
+        """Hold the lanes for the block, then show them the queues. (Lane 0 looks each time it runs.)"""
         with self._threads.held():
             yield
             for core in self._cores[1:]:
                 core.refresh([])
 
     def join(self, queue: int, request: np.void) -> None:
-        """A queue pair joins a job, with every lane."""
+        """In every lane."""
         if self._hosts[0].is_in_job(queue):  # a refused JOIN would end the job that its queue is in
             raise Refused(Status["INVALID_REQUEST"], "the queue pair is in a job, or joins one")
         request = request.copy()
@@ -98,7 +94,7 @@ class LanesHost:
                 host.join(queue, request)
 
     def leave(self, queue: int, tag: int) -> None:
-        """A queue pair leaves its job, with every lane."""
+        """In every lane."""
         number = self._answers.ask(queue, tag)
         with self._threads.held():
             self._leave(queue, number)
@@ -111,7 +107,7 @@ class LanesHost:
         self._splitter.leave(queue)
 
     def answer(self, lane: int, notice: np.void) -> np.void | None:
-        """Take the answer of one lane. Returns the answer to the client, once there is one."""
+        """Take the answer of one lane; returns the answer to the client, once complete."""
         question = self._answers.add(lane, notice)
         if question is None:
             return None
@@ -128,20 +124,20 @@ class LanesHost:
         return answer
 
     def _start(self, queue: int, answer: np.void, answers: list[np.void]) -> None:
-        """All lanes have joined: start the stream of the client. Its lease is that of the lane with the smallest."""
+        """All lanes have joined: start the client's stream, with the smallest lease of a lane."""
         slots = [int(each["byte_length"]) for each in answers]
         answer["byte_length"] = self._splitter.join(queue, slots)
         answer["window"] = min(int(each["window"]) for each in answers)
 
     def _give_up(self, queue: int, end: End) -> None:
-        """One lane has refused: end the job in all other lanes."""
+        """One lane has refused: end the job in all others."""
         with self._threads.held():
             for host in self._hosts:
                 host.end_job(queue, end)
             self._leave(queue, 0)
 
     def spread_ends(self) -> None:
-        """End a job in all lanes that has ended in one lane, with the same status, and jobs whose completions had no
+        """End jobs that ended in one lane in all lanes, with the same status; and jobs whose completions had no
         room."""
         overrun = self._splitter.take_overruns()
         if not overrun and self._jobs_aborted() == self._aborted:
@@ -160,5 +156,5 @@ class LanesHost:
                 host.end_job(queue, end)
 
     def _jobs_aborted(self) -> list[int]:
-        """Number of jobs that have ended before their time, by lane."""
+        """Number of jobs that ended early, by lane."""
         return [core.jobs_aborted for core in self._cores]

@@ -1,4 +1,4 @@
-"""The engine as the control server sees it (hostif.engine_port.EnginePort)."""
+"""The engine for the control server (hostif.engine_port.EnginePort)."""
 
 import time
 from typing import NamedTuple
@@ -19,7 +19,7 @@ WHOLE_ADDRESS_SPACE = 2**63 - 1
 
 
 class End(NamedTuple):
-    """Why a job has ended before its time. The missing members and the lost device are as in a CQE."""
+    """Why a job ended early. The missing members and the lost device are as in a CQE."""
 
     status: int
     missing_kind: int
@@ -31,8 +31,8 @@ class HostPort:
     """Queues, regions and memberships of the clients of one engine.
 
     For the compiled loop: by queue `send_rings`, `completion_rings` and `arrival_rings` (addresses) and `overrun` (1: a
-    completion had no room), by client `memory_fds` (descriptors of process memory) and `remotes` (addresses of the
-    REMOTE records of clients over RDMA). `lost_completions` counts completions of flushed requests that had no room.
+    completion had no room), by client `memory_fds` (descriptors of process memory) and `remotes` (addresses of REMOTE
+    records of clients over RDMA). `lost_completions`: flushed requests whose completions had no room.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -48,21 +48,19 @@ class HostPort:
         self.lost_completions = 0
 
     def attach(self, client: int, memory_fd: int, remote: int = 0) -> None:
-        """A client has come, perhaps with its process memory, or over RDMA with a REMOTE record."""
+        """memory_fd: process memory, if any. remote: the REMOTE record of a client over RDMA."""
         self.memory_fds[client] = memory_fd
         self.remotes[client] = remote
         if memory_fd >= 0:
             self._add(client, abi.LKEY_PROCESS, 0, WHOLE_ADDRESS_SPACE, ALL_ACCESS, 0)
 
     def detach(self, client: int) -> None:
-        """A client has gone."""
         events.remove_region(self.engine.base, client, abi.LKEY_PROCESS)
         self.memory_fds[client] = -1
         self.remotes[client] = 0
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
-        """Enter memory of a client, mapped at `device_address`. Room for the process memory of all clients is kept
-        free."""
+        """Memory of a client, mapped at `device_address`. Room for the process memory of all clients is kept free."""
         regions = self.engine.tables["regions"]
         registered = regions[(regions["client"] != 0) & (regions["lkey"] != abi.LKEY_PROCESS)]
         self._check_share("regions", registered["client"] - 1, len(regions) - MAX_CLIENTS, client)
@@ -77,7 +75,7 @@ class HostPort:
             check_share(what, owners, total, client)
 
     def deregister(self, client: int, lkey: int) -> None:
-        """Forget a region. A request that still uses it ends with its job."""
+        """A request that still uses the region ends with its job."""
         regions = self.engine.tables["regions"]
         for region in regions[(regions["client"] == client + 1) & (regions["lkey"] == lkey)]:
             for queue in np.flatnonzero((self._queues["active"] == 1) & (self._queues["client"] == client)):
@@ -91,7 +89,7 @@ class HostPort:
         numbers = int(record["head"]) + np.arange((int(record["tail"]) - int(record["head"])) & 0xFFFFFFFF)
         rows = queue * depth + numbers % depth
         lists, further = self.engine.tables["lists"], self.engine.limits.addresses - 1
-        process = 0 if region["mapped"] else int(region["client"])  # as requests name it
+        process = 0 if region["mapped"] else int(region["client"])  # as in requests
         first = int(region["mapped"] or region["start"])
         last = first + int(region["length"])
         for row in rows:
@@ -104,7 +102,7 @@ class HostPort:
         return False
 
     def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0) -> int:
-        """Serve a send ring; returns the number of the queue."""
+        """Returns the number of the queue."""
         active = self._queues["active"] == 1
         self._check_share("send queues", self._queues["client"][active], len(active), client)
         free = np.flatnonzero(~active)
@@ -122,7 +120,7 @@ class HostPort:
         return queue
 
     def destroy_queue(self, queue: int, flush: bool = False) -> None:
-        """Forget a queue. A job that it is still in ends. flush: complete its unfinished requests as FLUSHED."""
+        """A job that the queue is still in ends. flush: complete its unfinished requests as FLUSHED."""
         if flush:
             self._flush(queue)
         self.engine.lose(queue, time.monotonic_ns())
@@ -131,11 +129,10 @@ class HostPort:
         self.arrival_rings[queue] = 0
 
     def join(self, queue: int, request: np.void) -> None:
-        """A queue pair joins a job."""
         self.engine.join(queue, request, time.monotonic_ns())
 
     def leave(self, queue: int, tag: int) -> None:
-        """A queue pair leaves its job. Its unfinished requests complete as FLUSHED."""
+        """Unfinished requests of the queue pair complete as FLUSHED."""
         self._flush(queue)
         self.engine.leave(queue, tag, time.monotonic_ns())
 
@@ -145,7 +142,7 @@ class HostPort:
             self.lost_completions += flush_queue(self.engine.base, queue, *map(int, rings))
 
     def end_of_job(self, queue: int) -> End | None:
-        """Why the job of a queue has ended; None if it has not, or there is none."""
+        """Why the job of a queue has ended; None if it has not, or the queue has none."""
         number = int(self._queues[queue]["job"])
         job = self.engine.tables["jobs"][number - 1]
         if number == 0 or job["state"] != JobState.ABORTED:
@@ -153,11 +150,11 @@ class HostPort:
         return End(*(int(job[name]) for name in End._fields))
 
     def end_job(self, queue: int, end: End) -> None:
-        """End the job of a queue, if it is in one that has not ended."""
+        """End the job of a queue, if it has one that runs."""
         events.end_job(self.engine.base, queue, *end, time.monotonic_ns())
 
     def fail(self, queue: int, status: int) -> None:
-        """End the job of a queue whose requests can not be carried out any more."""
+        """End the job of a queue whose requests can no longer be performed."""
         self.engine.fail(queue, status, time.monotonic_ns())
 
     def is_in_job(self, queue: int) -> bool:
@@ -165,17 +162,17 @@ class HostPort:
         return bool(self._queues[queue]["job"])
 
     def client_of(self, queue: int) -> int | None:
-        """The client that owns a queue; None if the queue is free."""
+        """None if the queue is free."""
         record = self._queues[queue]
         return int(record["client"]) if record["active"] else None
 
     def answer(self, _lane: int, notice: np.void) -> np.void | None:
-        """The answer of the client to a JOIN or LEAVE: that of the engine."""
+        """To the client, for a JOIN or LEAVE: that of the engine."""
         return notice
 
     @property
     def remote_end(self) -> int:
-        """1 + the highest client over RDMA; 0: there is none."""
+        """1 + the highest client over RDMA; 0: none."""
         used = np.flatnonzero(self.remotes)
         return int(used[-1]) + 1 if len(used) else 0
 

@@ -1,4 +1,4 @@
-"""The transport of ordinary traffic as the control server sees it (hostif.transport_port.TransportPort)."""
+"""The transport of ordinary traffic for the control server (hostif.transport_port.TransportPort)."""
 
 import secrets
 import time
@@ -24,27 +24,24 @@ MAX_SHARED_QUEUES = 16  # likewise
 DOMAINS = 1 << 16  # of a client
 TAGS = (1 << 16) - 1
 SERVICES = {Service["RC"]: WireService.RC, Service["UC"]: WireService.UC, Service["UD"]: WireService.UD}
-RIGHTS = int(sum(VerbsAccess))  # those of enum fanin_access that the transport knows
+RIGHTS = int(sum(VerbsAccess))  # of enum fanin_access, those of the transport
 CHANGING = int(Access["REMOTE_WRITE"] | Access["REMOTE_ATOMIC"])
 
 
 def largest_payload(mtu: int) -> int:
-    """Bytes of the longest datagram in a path MTU, up to the largest of the specification."""
+    """Bytes of the longest datagram in a path MTU, up to the specification's maximum."""
     room = mtu - fields.IPV4_UDP_SIZE - fields.BTH.size - MOST_HEADERS - fields.ICRC_SIZE
     return min(room & ~3, PATH_MTUS[-1])
 
 
 def largest_path_mtu(mtu: int) -> int:
-    """The largest path MTU of InfiniBand whose packets a path MTU carries; 0: none."""
+    """The largest path MTU of InfiniBand that fits into a path MTU; 0: none."""
     return max((size for size in PATH_MTUS if size <= largest_payload(mtu)), default=0)
 
 
 class OrdinaryHost:
-    """Queue pairs, shared receive queues and regions of the clients of one device.
-
-    For the compiled loop: `rings` by row of the queue pair, `shared_rings` by row of the shared receive queue,
-    `completion_rings` by number.
-    """
+    """Queue pairs, shared receive queues and regions of the clients of one device. For the compiled loop: `rings` by
+    row of the queue pair, `shared_rings` by row of the shared receive queue, `completion_rings` by number."""
 
     def __init__(self, address: str, mtu: int, limits: Limits | None = None) -> None:
         self.transport = Transport(
@@ -58,18 +55,18 @@ class OrdinaryHost:
 
     @property
     def end(self) -> int:
-        """1 + the highest row of a queue pair; 0: there is none."""
+        """1 + the highest row of a queue pair; 0: none."""
         used = np.flatnonzero(self.rings["send"])
         return int(used[-1]) + 1 if len(used) else 0
 
     @property
     def shared_end(self) -> int:
-        """1 + the highest row of a shared receive queue; 0: there is none."""
+        """1 + the highest row of a shared receive queue; 0: none."""
         used = np.flatnonzero(self.shared_rings)
         return int(used[-1]) + 1 if len(used) else 0
 
     def register(self, client: int, region: OrdinaryRegion) -> int:
-        """Register memory of a client. Refused: memory that the other side may change is to be writable here, too."""
+        """Refuses memory that the other side may change and that is not writable here."""
         if region.access & CHANGING and not region.access & Access["WRITE"]:
             raise Refused(Status["INVALID_REQUEST"], "rights to change memory that is not writable")
         self._check_share("regions", "key", client)
@@ -87,13 +84,12 @@ class OrdinaryHost:
             raise NoResources(f"{error} of ordinary traffic") from None
 
     def _check_share(self, what: str, used: str, client: int) -> None:
-        """Refuse one more row of a table to a client that has its share. used: the member that is 0 in a free row."""
+        """Refuse one more row of a table to a client that has its share. used: member that is 0 in a free row."""
         table = self.transport.tables[what.replace(" ", "_")]
         owners = (table["domain"][table[used] != 0] - 1) // DOMAINS
         check_share(f"{what} of ordinary traffic", owners, len(table), client)
 
     def deregister(self, key: int) -> None:
-        """Forget a region."""
         self.transport.deregister(key)
 
     def open_completions(self, client: int, cq: int, ring: int) -> None:
@@ -101,7 +97,7 @@ class OrdinaryHost:
         self.completion_rings[_completion_queue(client, cq)] = ring
 
     def create(self, client: int, wanted: OrdinaryQueuePair) -> tuple[int, int]:
-        """Make a queue pair; its row and its number on the wire. `draining`: none is made."""
+        """Returns the queue pair's row and its number on the wire. Refused while `draining`."""
         if self.draining:
             raise Refused(Status["DRAINING"], "a queue pair of ordinary traffic")
         self._check_share("queue pairs", "qpn", client)
@@ -122,7 +118,7 @@ class OrdinaryHost:
         return row, int(self.transport.queue_pair(row)["qpn"])
 
     def create_shared(self, client: int, domain: int, ring: int) -> int:
-        """Make a shared receive queue, whose requests come by a ring; its row."""
+        """Returns the row of the shared receive queue, with its ring."""
         self._check_share("shared queues", "is_used", client)
         try:
             row = self.transport.create_shared_queue(domain=_domain(client, domain))
@@ -132,17 +128,15 @@ class OrdinaryHost:
         return row
 
     def destroy_shared(self, row: int) -> None:
-        """End a shared receive queue, from which no queue pair receives."""
+        """No queue pair may receive from it."""
         self.transport.destroy_shared_queue(row)
         self.shared_rings[row] = 0
 
     def destroy(self, row: int) -> None:
-        """End a queue pair."""
         self.transport.destroy_queue_pair(row)
         self.rings[row] = (0, 0)
 
     def modify(self, row: int, state: int, values: dict[int, int]) -> None:
-        """Change the state and the attributes of a queue pair."""
         given = {Attribute(bit): value for bit, value in values.items()}
         try:
             wanted = QueuePairState(state)
@@ -153,19 +147,18 @@ class OrdinaryHost:
             raise Refused(Status["INVALID_REQUEST"], str(error)) from None
 
     def query(self, row: int) -> tuple[int, dict[int, int]]:
-        """State and attributes of a queue pair."""
         state, values = self.transport.query(row)
         return int(state), {int(attribute): value for attribute, value in values.items()}
 
     def holdings(self) -> dict[str, int]:
-        """Queue pairs, shared receive queues and regions that clients have."""
+        """Numbers of clients' queue pairs, shared receive queues and regions."""
         tables = self.transport.tables
         used = {"queue_pairs": "qpn", "shared_queues": "is_used", "regions": "key"}
         columns = {name: tables[name][member] for name, member in used.items()}
         return {name: int(np.count_nonzero(column)) for name, column in columns.items()}
 
     def counters(self) -> dict[str, int]:
-        """Counters of the transport, with `ordinary_` before their names."""
+        """Of the transport, with the prefix `ordinary_`."""
         return {f"ordinary_{name}": value for name, value in self.transport.counters().items()}
 
 

@@ -1,4 +1,4 @@
-"""The tap of a device: a ring of records for each lane, as fanin_wire/tap.py describes them."""
+"""The tap of a device: a ring of records for each lane (fanin_wire/tap.py)."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ NOBODY = 0
 
 
 class DeviceTap:
-    """Opens the tap and closes it. `name`: of the device."""
+    """Opens and closes the tap. `name`: of the device."""
 
     def __init__(self, name: str, cores: list[LaneCore], threads: LaneThreads) -> None:
         self._name, self._cores, self._threads = name, cores, threads
@@ -46,7 +46,7 @@ class DeviceTap:
         return self._descriptor
 
     def description(self) -> dict[str, Any]:
-        """As TapPort: the name of the device, its lanes, and the names of the reasons for which packets are dropped."""
+        """The name of the device, its lanes, and the reasons for drops."""
         return {"name": self._name, "lanes": len(self._cores), "reasons": reasons()}
 
     def end(self) -> None:

@@ -15,11 +15,8 @@ Deliver = Callable[[int, list[np.void]], None]
 
 
 class LaneThread:
-    """The thread of one lane. It runs the lane except while the main thread holds it.
-
-    deliver: called by this thread with the number of the lane and its notices; without notices if a job has ended
-    there.
-    """
+    """Runs one lane, except while the main thread holds it. deliver: called by this thread with the number of the lane
+    and its notices; without notices if a job has ended there."""
 
     def __init__(self, core: LaneCore, deliver: Deliver) -> None:
         self._core, self._deliver = core, deliver
@@ -28,7 +25,6 @@ class LaneThread:
         self._thread = threading.Thread(target=self._serve, name=f"lane-{core.number}", daemon=True)
 
     def start(self) -> None:
-        """Begin to run the lane."""
         self._thread.start()
 
     def _serve(self) -> None:
@@ -74,13 +70,11 @@ class LaneThread:
             self._core.resume()
 
     def release(self) -> None:
-        """Let it run on."""
         with self._turn:
             self._held = False
             self._turn.notify_all()
 
     def stop(self) -> None:
-        """End the thread."""
         self.ask()
         with self._turn:
             self._ended = True
@@ -90,13 +84,13 @@ class LaneThread:
 
 
 class LaneThreads:
-    """The threads of all lanes but lane 0; none of a device of one lane."""
+    """The threads of all lanes but lane 0."""
 
     def __init__(self, cores: list[LaneCore], deliver: Deliver) -> None:
         self._threads = [LaneThread(core, deliver) for core in cores[1:]]
 
     def start(self) -> None:
-        """Let the lanes run; until then they stand still."""
+        """Until then the lanes stand still."""
         for thread in self._threads:
             thread.start()
 
@@ -114,7 +108,7 @@ class LaneThreads:
                 thread.release()
 
     def stop(self) -> None:
-        """End all threads. The lanes stand still from now on."""
+        """The lanes stand still from now on."""
         for thread in self._threads:
             thread.stop()
         self._threads = []

@@ -18,8 +18,8 @@ from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.transmit import transmit
 from fanin_wire import abi
 
-WATCH_SPAN = 1_000_000  # ns after a packet in which the port is looked at in every turn
-MAX_PENDING_NOTICES = MAX_NOTICES // 2  # PENDING notices; the rest is kept free for answers
+WATCH_SPAN = 1_000_000  # ns after a packet in which each turn polls the port
+MAX_PENDING_NOTICES = MAX_NOTICES // 2  # the rest is for answers
 STAGE_WRITE, STAGE_COMPLETE = int(Stage.DMA_WRITE), int(Stage.COMPLETE)
 STAGE_READ, STAGE_REDUCE = int(Stage.DMA_READ), int(Stage.REDUCE)
 STAGE_IN_PLACE = int(Stage.READ_AND_REDUCE)
@@ -36,7 +36,7 @@ read_at = record_at(ACTION)
 
 @compiled
 def flush(lane, e, now):
-    """Perform all actions. DMA reads come last, because each brings more actions. Returns how many there were."""
+    """Perform all actions; returns how many there were. DMA reads come last, because each brings more actions."""
     done = execute_all(lane, e, now)
     for number in range(lane.read_count):
         if e.action_count > e.actions // 2:
@@ -52,7 +52,7 @@ def flush(lane, e, now):
 
 @compiled
 def fail_overrun(lane, e, now):
-    """End the jobs of queues whose completions had no room, because their programs can not know what has happened."""
+    """End the jobs of queues whose completions had no room, because their programs can not know what happened."""
     lane.overruns = 0
     for queue in range(lane.queues):
         if load_u8(lane.overrun + U64(queue)):
@@ -62,7 +62,7 @@ def fail_overrun(lane, e, now):
 
 @compiled
 def execute_all(lane, e, now):
-    """Perform the actions in the table and clear it. Returns how many there were."""
+    """Perform the actions in the table and clear it; returns how many there were."""
     count = U64(e.action_count)
     if transmit(lane.port, address_of(action_at(e, 0)), address_of(header_at(e, 0)), count):
         watch_port(lane, now)
@@ -82,15 +82,15 @@ def execute_all(lane, e, now):
 
 @compiled
 def watch_port(lane, now):
-    """Look at the port in every turn for a while, because more packets may follow."""
+    """Poll the port in every turn for a while, because more packets may follow."""
     lane.watch_port_until = now + U64(WATCH_SPAN)
     lane.next_receive = U64(0)
 
 
 @compiled
 def wake_ranks(lane, e):
-    """Wake the clients whose completions have been stored, after all are stored: a woken client may take the core of
-    the device."""
+    """Wake the clients whose completions were stored, after all are stored: a woken client may take the device's
+    core."""
     fenced = False
     for index in range(e.action_count):
         action = action_at(e, U64(index))
@@ -105,8 +105,8 @@ def wake_ranks(lane, e):
 
 @compiled
 def wake_splitter(lane, e):
-    """One of several lanes: wake lane 0, which completes the requests of the ranks, if there are completions for it. It
-    looks by itself after its own."""
+    """Wake lane 0, which completes the requests of the ranks, if this lane has completions for it. (Lane 0 looks after
+    its own.)"""
     for index in range(0 if lane.splitter else e.action_count):
         if action_at(e, U64(index)).kind == COMPLETE:
             ring_doorbell(lane.host_doorbell)
@@ -115,7 +115,7 @@ def wake_splitter(lane, e):
 
 @compiled
 def begin_stage(profile, stage, kind):
-    """The profiling stage of an action. If it differs from the stage before, that one ends."""
+    """The profiling stage of an action; a different one before it ends."""
     following = -1
     if kind in (REDUCE, SOURCE, TARGET):
         following = STAGE_IN_PLACE
@@ -158,7 +158,7 @@ def execute(lane, e, index, end):
 
 @compiled
 def write_unmapped(lane, e, index, end):
-    """Write a result into the memory of a process, here or over RDMA. False: it may not be there."""
+    """A result into the memory of a process, here or over RDMA. False: it may not be there."""
     address = remote_of(lane, action_at(e, index).process)
     if address:
         return write_remote(remote_at(address), e, index, end)
@@ -167,13 +167,13 @@ def write_unmapped(lane, e, index, end):
 
 @compiled
 def turn_remotes(lane, e, now):
-    """Clients over RDMA: data that have come into the engine, completions out. Returns how much there was."""
+    """Clients over RDMA: arrived data into the engine, completions out; returns how much there was."""
     work = 0
     for client in range(lane.remote_end):
         address = load_u64(lane.remotes + U64(client) * U64(8))
         slot = give_read(lane, address, now)
         while slot >= 0:
-            flush(lane, e, now)  # what the data have led to is read from their slot; more data may come meanwhile
+            flush(lane, e, now)  # actions may read the data's slot; more data may come meanwhile
             end_read(lane, address, slot, now)
             work += 1
             slot = give_read(lane, address, now)
@@ -183,8 +183,8 @@ def turn_remotes(lane, e, now):
 
 @compiled
 def finish_read(lane, number, now):
-    """Perform a DMA read and give the event of its end. The death of the process ends its job instead of poisoning it:
-    other members are told of a lost member, not of memory that can not be read."""
+    """Perform a DMA read and give the event of its end. If its process has died, the job ends with a lost member,
+    instead of being poisoned as by unreadable memory."""
     action = read_at(lane.reads + U64(number) * ACTION_SIZE)
     address = remote_of(lane, action.process)
     if address:
@@ -210,7 +210,7 @@ def finish_read(lane, number, now):
 
 @compiled
 def fence_results(lane):
-    """Make results that went past the caches visible before what is stored after this call."""
+    """Make results that went past the caches visible before later stores."""
     if lane.streamed:
         full_fence()
         lane.streamed = 0
@@ -218,7 +218,7 @@ def fence_results(lane):
 
 @compiled
 def write_arrival(lane, action):
-    """Store data that a rank has not asked for yet."""
+    """Data that a rank has not asked for yet."""
     ring = load_u64(lane.arrival_rings + U64(action.queue) * U64(8))
     if ring:
         store_arrival(ring, action)
@@ -226,7 +226,7 @@ def write_arrival(lane, action):
 
 @compiled
 def write_completion(lane, action):
-    """Store a completion queue entry for the host (step S6)."""
+    """For the host (step S6)."""
     fence_results(lane)
     ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
     address = address_of(lane) + CQE_SCRATCH

@@ -1,9 +1,6 @@
-"""DMA as a host without a NIC can do it: memcpy for mapped memory, reads and writes of the memory file of a process for
-the rest.
-
-A write of one segment to process memory would cost a system call each. Writes that continue each other therefore go out
-together, also if other actions lie between them in the table.
-"""
+"""DMA of a host without a NIC: memcpy for mapped memory, else reads and writes of the memory file of a process. A write
+of one segment there would cost a system call each, so writes that continue each other go out together, also if other
+actions are between them in the table."""
 
 from fanin_nic.engine.records.accessors import U64, action_at
 from fanin_nic.engine.records.actions import ActionKind
@@ -26,7 +23,7 @@ iovec_at = record_at(IOVEC)
 
 @compiled
 def descriptor(memory_fds, action):
-    """Descriptor of the process memory that an action names; -1 if there is none."""
+    """Of an action's process memory; -1: none."""
     return load_i32(memory_fds + U64(action.process - 1) * U64(4))
 
 
@@ -41,8 +38,8 @@ def write_mapped(action):
 
 @compiled
 def write_process(memory_fds, e, index, end):
-    """Write a result into process memory, together with the actions of the queue before `end` that continue it; these
-    are done then. False: the memory is not, or not wholly, writable there."""
+    """Write a result into process memory, with the actions of the queue before `end` that continue it, which are then
+    done. False: the memory is not, or not wholly, writable."""
     first = action_at(e, index)
     pieces = stack_bytes(PIECES_SIZE)
     count, length = 0, U64(0)
@@ -65,9 +62,8 @@ def write_process(memory_fds, e, index, end):
 
 @compiled
 def read_process(memory_fds, action, staging):
-    """Read process memory into the staging area. Returns the status. PEER_LOST means that the process has ended, which
-    may show here before its connection is closed. (The memory file of an ended process is empty; a wrong address is
-    an error.)"""
+    """Read process memory into the staging area; returns the status. PEER_LOST: the process has ended, which may show
+    before its connection is closed. (The memory file of an ended process is empty; a wrong address is an error.)"""
     taken = pread(descriptor(memory_fds, action), staging, U64(action.length), int(action.remote))
     if taken == 0:
         return PEER_LOST

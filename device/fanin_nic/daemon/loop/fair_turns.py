@@ -1,14 +1,14 @@
-"""Fair turns of the two kinds of traffic that share the port of a lane: collectives, and ordinary RDMA traffic.
+"""Fair turns of the two kinds of traffic on a lane's port: collectives, and ordinary RDMA traffic.
 
 While both have work, neither moves more than RATIO times the bytes of the other, but for a BURST. Bytes are those of
-the UDP datagrams that the port has sent and received. Each kind has a credit of bytes: its own traffic spends it, that
-of the other kind adds RATIO times as much. A kind without credit is held: collectives read no further segments, and
-queue pairs have no turn. Packets that arrive are always taken, and so are requests.
+the port's UDP datagrams, sent and received. Each kind has a credit of bytes: its own traffic spends it, the other's
+adds RATIO times as much. A kind without credit is held: collectives read no further segments, and queue pairs have no
+turn. Arriving packets and requests are always taken.
 
-Not held is a kind whose other kind has no work, which would leave the port idle. Collectives have work while at least
-BUSY_SLOTS positions are under way: then bandwidth bounds them. Short messages, which latency bounds, hold nobody.
-Ordinary traffic has work while a queue pair can do something at once; a full window is no work. Nor is a kind held for
-longer than LONGEST_HOLD, so that neither waits for a peer of the other.
+A kind is not held while the other has no work, which would leave the port idle. Collectives have work while at least
+BUSY_SLOTS positions are in flight: then bandwidth bounds them. Short messages, which latency bounds, hold nothing.
+Ordinary traffic has work while a queue pair can act at once; a full window is not work. Nor is a kind held for longer
+than LONGEST_HOLD, so that neither waits for a peer of the other.
 """
 
 from numba import int64
@@ -29,7 +29,7 @@ port_at = record_at(PORT)
 
 @compiled
 def share_port(lane, now):
-    """Spend and add credits for what the port has moved since the last call."""
+    """Spend and add credits for what the port moved since the last call."""
     port = port_at(lane.port)
     collective, ordinary = port.collective_bytes - lane.collective_seen, port.ordinary_bytes - lane.ordinary_seen
     lane.collective_seen, lane.ordinary_seen = port.collective_bytes, port.ordinary_bytes
@@ -58,7 +58,7 @@ def ordinary_held(lane):
 
 @compiled
 def credit(before, own, other, other_works):
-    """The credit of a kind after it has moved `own` bytes, and the other kind `other`."""
+    """Of a kind after it moved `own` bytes, and the other kind `other`."""
     if not other_works:
         return int64(BURST)
     return min(int64(BURST), int64(before) + RATIO * int64(other) - int64(own))

@@ -1,10 +1,9 @@
 """A lane: the compiled loop that moves packets, work requests and data between port, engine and host interface.
 
-`run` returns to Python only for what Python does: a message on the control socket, an answer to a JOIN or LEAVE, a
-signal, an interrupt by another thread. Without work it yields for a while, then sleeps in poll until a packet, a
-doorbell, a message or a timer. In a device of several lanes each lane runs this loop in a thread of its own, and lane 0
-splits the requests for all of them.
-Record 0012 (docs/decisions) says why yields come before sleep, and for how long.
+`run` returns to Python only for Python's work: a message on the control socket, an answer to a JOIN or LEAVE, a signal,
+an interrupt by another thread. Without work it yields for a while, then sleeps in poll until a packet, a doorbell, a
+message or a timer. Each lane of a device runs this loop in its own thread; lane 0 splits the requests for all. Record
+0012: why yields come before sleep, and for how long.
 """
 
 import enum
@@ -34,9 +33,9 @@ from fanin_nic.port.receive import receive
 
 YIELDS = 50  # before sleep; an idle core costs a wake-up of about 25 us
 MIN_AWAKE = 50_000  # ns from work to sleep: on a core without other work 50 yields take a third of it
-CONTROL_INTERVAL = 1_000_000  # ns between looks at the control socket while there is work
+CONTROL_INTERVAL = 1_000_000  # ns between polls of the control socket while there is work
 MAX_RUN = 50_000_000  # ns
-RECEIVE_INTERVAL = 10_000  # ns between looks at a port that is quiet: each costs as much as a short message in a node
+RECEIVE_INTERVAL = 10_000  # ns between polls of a quiet port: each costs as much as a short message in a node
 POSTS_PER_TURN = 32
 SEGMENTS_PER_TURN = 512
 JOBS_ABORTED = U64(Counter.JOBS_ABORTED * 8)  # bytes into the table of counters
@@ -45,13 +44,13 @@ port_at = record_at(PORT)
 
 
 class Reason(enum.IntEnum):
-    """Reasons for which `run` returns."""
+    """Why `run` returns."""
 
     CONTROL = 1
     NOTICES = 2
     TIME = 3  # Python handles signals only after the loop has returned
     INTERRUPTED = 4  # another thread has called `interrupt`
-    ENDED = 5  # one of several lanes: a job has ended before its time, or must, in the other lanes too
+    ENDED = 5  # one of several lanes: a job ended early, or must end in the other lanes too
 
 
 CONTROL, NOTICES, TIME, INTERRUPTED, ENDED = (int(reason) for reason in Reason)
@@ -62,7 +61,7 @@ PYTHON = int(Stage.CONTROL)
 
 @compiled
 def run(lane_address):
-    """Work until there is something for Python. Returns a Reason."""
+    """Work until Python is needed; returns a Reason."""
     lane = lane_at(U64(lane_address))
     reason = work(lane)
     fence_results(lane)  # an answer to a LEAVE covers unsignalled requests
@@ -71,7 +70,7 @@ def run(lane_address):
 
 @compiled
 def work(lane):
-    """Take turn after turn. Returns a Reason."""
+    """Take turn after turn; returns a Reason."""
     idle, awake_until = 0, U64(0)
     lap(lane.profile, PYTHON)
     end = U64(monotonic_ns()) + U64(MAX_RUN)
@@ -111,7 +110,7 @@ def work(lane):
 
 @compiled
 def has_ended_job(lane):
-    """Whether the engine has ended a job since the last call, or the completion ring of a client has overrun."""
+    """Whether the engine has ended a job since the last call, or a client's completion ring has overrun."""
     e = engine_at(lane.engine)
     aborted = load_u64(address_of(e) + e.counter_offset + JOBS_ABORTED)
     if aborted != lane.jobs_aborted:
@@ -157,7 +156,7 @@ def turn(lane, now):
 
 @compiled
 def count_stage(lane, work, stage):
-    """Return `work`. If there was any, its time counts for `stage`."""
+    """Returns `work`; if there was any, its time counts for `stage`."""
     if work:
         lap(lane.profile, stage)
     return work
@@ -165,7 +164,7 @@ def count_stage(lane, work, stage):
 
 @compiled
 def take_packets(lane, e, now):
-    """Give the engine all packets of one receive. Returns how many."""
+    """Give the engine all packets of one receive; returns how many."""
     if now < lane.next_receive:
         return 0
     packets = receive(lane.port)
@@ -194,8 +193,8 @@ def take_packets(lane, e, now):
 
 @compiled
 def take_requests(lane, e, now):
-    """Post work requests from the send rings, queue after queue. If the table of actions fills up, the next call goes
-    on with the next queue, so that no queue waits for ever. Returns how many."""
+    """Post work requests from the send rings, queue after queue; returns how many. If the table of actions fills up,
+    the next call begins with that queue, so that none waits for ever."""
     taken = 0
     wqe = address_of(lane) + WQE_SCRATCH
     first = int(lane.first_queue)
@@ -216,5 +215,5 @@ def take_requests(lane, e, now):
 
 
 def prepare() -> None:
-    """Compile `run`, or load it from the cache, for the argument that `Device` gives it."""
+    """For the argument type of `Device`."""
     run.compile((int64,))

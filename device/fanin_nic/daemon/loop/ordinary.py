@@ -1,8 +1,8 @@
 """Ordinary traffic in the loop of a lane: packets and work requests into the transport, its actions out (step S5).
 
-A turn is short, so that collectives and ordinary traffic, which share the port, get their turns one after the other.
-Only requests to receive are taken without limit, because a packet must find those that were posted before it: as many
-as the programs have posted, up to a full queue for each queue pair and each shared receive queue.
+A turn is short, so that collectives and ordinary traffic alternate on the port. Only requests to receive are taken
+without limit, because a packet must find those posted before it: up to a full queue for each queue pair and shared
+receive queue.
 """
 
 from numba import int64, uint32
@@ -36,8 +36,8 @@ port_at = record_at(PORT)
 
 @compiled
 def take_ordinary(lane, table, packets, now):
-    """Give the transport the packets of ordinary traffic among the first `packets` of a table of RECEIVED, of which the
-    other entries are lost. A receive request that a program has posted before the other side sent is posted first."""
+    """Give the transport the ordinary packets among the first `packets` of a table of RECEIVED, whose other entries are
+    lost. Receive requests that were posted before the other side sent are taken first."""
     t = transport_at(lane.transport)
     take_shared(lane, now)
     for index in range(lane.ordinary_end):
@@ -57,7 +57,7 @@ def take_ordinary(lane, table, packets, now):
 
 @compiled
 def gather(table, packets, tap):
-    """Move the entries of ordinary packets to the front of a table of RECEIVED. Returns how many there are."""
+    """Move the entries of ordinary packets to the front of a table of RECEIVED; returns how many there are."""
     count = int64(0)
     for index in range(packets):
         place = table + U64(index) * RECEIVED_SIZE
@@ -72,7 +72,7 @@ def gather(table, packets, tap):
 
 @compiled
 def turn_ordinary(lane, now):
-    """Requests in, turns of queue pairs, timers, actions out. Returns how much work there was."""
+    """Requests in, turns of queue pairs, timers, actions out; returns how much work there was."""
     t = transport_at(lane.transport)
     work = take_requests(lane, now)
     served = 0 if ordinary_held(lane) else events.serve(lane.transport, TURNS, now)
@@ -89,7 +89,7 @@ def turn_ordinary(lane, now):
 
 @compiled
 def take_requests(lane, now):
-    """Post the work requests of the rings, as far as the queues have room. Returns how many."""
+    """Post the work requests of the rings, as far as the queues have room; returns how many."""
     taken, first, end = take_shared(lane, now), int64(lane.ordinary_first), int64(lane.ordinary_end)
     for step in range(end):
         index = (first + step) % end
@@ -104,7 +104,7 @@ def take_requests(lane, now):
 
 @compiled
 def take_sends(lane, index, ring, now):
-    """Post requests to send of one ring."""
+    """Of one ring, up to POSTS_PER_TURN."""
     wqe = address_of(lane) + SEND_WQE_SCRATCH
     for number in range(POSTS_PER_TURN):
         if not events.can_post_send(lane.transport, index) or not fetch_ordinary(ring, wqe, SEND_WQE_SIZE, DEPTH):
@@ -115,7 +115,7 @@ def take_sends(lane, index, ring, now):
 
 @compiled
 def take_receives(lane, index, ring, now):
-    """Post all requests to receive of one ring that there is room for. Returns how many."""
+    """Post all requests to receive of one ring, as far as the queue has room; returns how many."""
     wqe, taken = address_of(lane) + RECEIVE_WQE_SCRATCH, 0
     while events.can_post_receive(lane.transport, index) and fetch_ordinary(ring, wqe, RECEIVE_WQE_SIZE, DEPTH):
         events.post_receive(lane.transport, index, wqe, now)
@@ -125,7 +125,7 @@ def take_receives(lane, index, ring, now):
 
 @compiled
 def take_shared(lane, now):
-    """Post all requests of the rings of shared receive queues that there is room for. Returns how many."""
+    """Post all requests of the rings of shared receive queues, as far as these have room; returns how many."""
     wqe, taken = address_of(lane) + RECEIVE_WQE_SCRATCH, 0
     for index in range(lane.shared_end):
         ring = load_u64(lane.shared_rings + U64(index) * U64(8))
@@ -141,7 +141,7 @@ def take_shared(lane, now):
 
 @compiled
 def shared_waits(lane):
-    """Whether a ring of a shared receive queue has a request that there is room for."""
+    """Whether the ring of a shared receive queue has a request, and the queue room for it."""
     for index in range(lane.shared_end):
         ring = load_u64(lane.shared_rings + U64(index) * U64(8))
         if ring and events.can_post_shared(lane.transport, index) and pending_ordinary(ring, SHARED_DEPTH):
@@ -151,7 +151,7 @@ def shared_waits(lane):
 
 @compiled
 def ordinary_waits(lane):
-    """Whether a ring has a request that there is room for, or a queue pair has something to do."""
+    """Whether a ring has a request, and its queue room for it, or a queue pair has work."""
     t = transport_at(lane.transport)
     if t.ready_head != t.ready_tail or shared_waits(lane):
         return True

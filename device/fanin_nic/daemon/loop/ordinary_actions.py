@@ -1,5 +1,4 @@
-"""The actions of ordinary traffic, in the order that `transport.records.actions` prescribes: memory, packets,
-completions."""
+"""The actions of ordinary traffic, in the order of `transport.records.actions`: memory, packets, completions."""
 
 from numba import int64
 
@@ -38,13 +37,13 @@ def perform(lane, t, now):
         return
     change_memory(lane, t, count, now)
     send_packets(lane, t, count, now)
-    store_completions(lane, t, int64(t.action_count), now)  # a packet that can not be read adds some
+    store_completions(lane, t, int64(t.action_count), now)  # an unreadable packet adds some
     t.action_count = 0
 
 
 @compiled
 def change_memory(lane, t, count, now):
-    """WRITEs and atomics, in their order."""
+    """WRITEs and atomics, in order."""
     changed = 0
     for index in range(count):
         action = action_at(t, U64(index))
@@ -64,8 +63,8 @@ def change_memory(lane, t, count, now):
 
 @compiled
 def fail(lane, t, count, queue_pair, now):
-    """Memory of a process that is to be changed, or to be read for the other side, can not be reached: its queue pair
-    ends in error. It sends nothing more, and what it has just completed is not so."""
+    """Process memory can not be changed, or read for the other side: its queue pair ends in error. It sends nothing
+    more, and its new completions become failures."""
     lane.dma_errors += U64(1)
     events.fail(lane.transport, queue_pair, now)
     for index in range(count):
@@ -81,7 +80,7 @@ def fail(lane, t, count, queue_pair, now):
 
 @compiled
 def send_packets(lane, t, count, now):
-    """Put the packets together, and send them."""
+    """Build the packets, and send them."""
     port = port_at(lane.port)
     port.send_waits = 0  # however often the frames are full
     for index in range(count):
@@ -100,7 +99,7 @@ def send_packets(lane, t, count, now):
 
 @compiled
 def put_together(lane, t, port, index):
-    """One packet. False: its payload can not be read."""
+    """One packet. False: its payload is unreadable."""
     action = action_at(t, U64(index))
     pieces, size = int64(action.pieces), int64(action.header_length)
     for number in range(pieces):
@@ -125,7 +124,7 @@ def put_together(lane, t, port, index):
 
 @compiled
 def store_completions(lane, t, count, now):
-    """Store completions. Then wake those who wait for them."""
+    """And wake those who wait for them."""
     stored = 0
     for index in range(count):
         action = action_at(t, U64(index))
@@ -143,7 +142,7 @@ def store_completions(lane, t, count, now):
 
 @compiled
 def wake_ring(ring):
-    """Wake those who wait for a completion ring, if it is still there."""
+    """Unless the completion ring is gone."""
     if ring:
         wake(ring)
 
@@ -156,7 +155,7 @@ def ring_of(lane, action):
 
 @compiled
 def complete(lane, action, now):
-    """Store a completion. If there is no room, the queue pair ends in error: its program can not know what happened."""
+    """Store a completion. Without room the queue pair ends in error: its program can not know what happened."""
     ring = ring_of(lane, action)
     if not ring:
         return False

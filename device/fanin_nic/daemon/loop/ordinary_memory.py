@@ -1,6 +1,6 @@
-"""Memory of ordinary traffic: mapped, or that of a process, which is reached by its memory file.
+"""Memory of ordinary traffic: mapped, or the memory file of a process.
 
-Atomics are atomic among each other: one thread performs all of a device. They are not atomic with what programs do.
+Atomics are atomic among each other, since one thread performs all of a device, but not with accesses of programs.
 """
 
 from fanin_nic.daemon.loop.dma import descriptor
@@ -13,7 +13,7 @@ from fanin_wire.rocev2 import ATOMIC_BYTES
 
 @compiled
 def write(memory_fds, action):
-    """Write the payload of an action to the memory that it names. False: not, or not wholly."""
+    """Write the payload of an action to its memory. False: not, or not wholly."""
     if not action.process:
         copy(action.remote, action.payload, U64(action.length))
         return True
@@ -23,7 +23,7 @@ def write(memory_fds, action):
 
 @compiled
 def read(memory_fds, action, place):
-    """Read the payload that an action names to an address. False: not, or not wholly."""
+    """Read the payload of an action to an address. False: not, or not wholly."""
     if not action.process:
         copy(place, action.payload, U64(action.length))
         return True
@@ -33,7 +33,7 @@ def read(memory_fds, action, place):
 
 @compiled
 def change_word(memory_fds, action, is_add):
-    """Carry out an atomic; what stood there goes to the payload of the action. False: the memory can not be reached."""
+    """Perform an atomic; the former value goes to the action's payload. False: the memory can not be reached."""
     word = stack_bytes(8)
     if not action.process:
         copy(word, action.remote, U64(ATOMIC_BYTES))

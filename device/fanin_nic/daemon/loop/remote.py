@@ -1,4 +1,4 @@
-"""Clients over RDMA in the loop of a lane: their requests in, data that have come, completions out."""
+"""Clients over RDMA in the loop of a lane: requests in, arrived data in, completions out."""
 
 from numba import int64, uint32
 
@@ -29,20 +29,20 @@ action_at = record_at(ACTION)
 
 @compiled
 def remote_of(lane, process):
-    """Address of the REMOTE record of the client that an action's `process` names; 0: it is a process of this host."""
+    """Address of the REMOTE record of an action's `process`; 0: a process of this host."""
     return load_u64(lane.remotes + U64(process - CLIENT_OF_PROCESS) * U64(8)) if lane.remote_end else U64(0)
 
 
 @compiled
 def start_read(lane, address, action, now):
-    """Begin a DMA_READ of a client over RDMA. `turn_remotes` ends it."""
+    """Begin a DMA_READ of a client over RDMA; `turn_remotes` ends it."""
     action.jid = job_of(lane, action)
     answer(lane, action, begin_read(remote_at(address), action), U64(0), now)
 
 
 @compiled
 def job_of(lane, action):
-    """The number of the job that the queue of an action is in; 0: none."""
+    """The job id of an action's queue; 0: none."""
     e = engine_at(lane.engine)
     queue = queue_at(e, action.queue)
     return job_at(e, queue.job - 1).jid if queue.active and queue.job else uint32(0)
@@ -50,7 +50,7 @@ def job_of(lane, action):
 
 @compiled
 def answer(lane, action, status, data, now):
-    """Tell the engine how a DMA_READ has ended, if it has."""
+    """Tell the engine the end of a DMA_READ, if it has ended."""
     if status == PENDING:
         return
     if status == PEER_LOST:
@@ -70,7 +70,7 @@ def answer(lane, action, status, data, now):
 
 @compiled
 def take_messages(lane):
-    """Take what has come from all clients over RDMA. Returns how much."""
+    """Take what has come from all clients over RDMA; returns how much."""
     work = 0
     for client in range(lane.remote_end):
         address = load_u64(lane.remotes + U64(client) * U64(8))
@@ -81,8 +81,7 @@ def take_messages(lane):
 
 @compiled
 def give_read(lane, remote_address, now):
-    """Give the engine one run of data that has come. Returns its slot, for `end_read`; NOWHERE: there was none, or no
-    client."""
+    """Give the engine one run of arrived data; returns its slot, for `end_read`; NOWHERE: none, or no client."""
     if not remote_address:
         return int64(NOWHERE)
     remote = remote_at(remote_address)
@@ -96,8 +95,8 @@ def give_read(lane, remote_address, now):
 
 @compiled
 def end_read(lane, remote_address, slot, now):
-    """What `give_read` has given has been used: the slot is free, for a READ that waits. The memory of one that waits
-    may be gone meanwhile; those behind it must not wait for ever."""
+    """The slot of `give_read` is free, for a waiting READ. The memory of one may be gone meanwhile; those behind it
+    must not wait for ever."""
     remote = remote_at(remote_address)
     free_slot(remote, slot)
     refused, status = post_waiting(remote)
@@ -110,7 +109,8 @@ def end_read(lane, remote_address, slot, now):
 
 @compiled
 def send_all(lane):
-    """Send on the completions of all clients over RDMA, and notice those that are lost. Returns how many messages."""
+    """Send on the completions of all clients over RDMA, and note those that are lost; returns the number of
+    messages."""
     work = 0
     for client in range(lane.remote_end):
         address = load_u64(lane.remotes + U64(client) * U64(8))
@@ -124,7 +124,7 @@ def send_all(lane):
 
 @compiled
 def remotes_wait(lane):
-    """Before sleep: ask each queue pair for an event. Returns whether something has come already."""
+    """Before sleep: ask each queue pair for an event; returns whether something has come already."""
     found = False
     for client in range(lane.remote_end):
         address = load_u64(lane.remotes + U64(client) * U64(8))

@@ -18,7 +18,7 @@ from fanin_nic.transport.records.accessors import transport_at
 
 MAX_SLEEP = U64(10_000_000_000)  # ns
 SECOND = U64(1_000_000_000)
-RINGS = 64  # doorbells that are taken at a time
+RINGS = 64  # doorbells taken at a time
 RINGS_SIZE = RINGS * EPOLL_EVENT_BYTES
 POLLFD_SIZE = U64(POLLFD.itemsize)
 
@@ -28,9 +28,9 @@ port_at = record_at(PORT)
 
 @compiled
 def sleep(lane, now):
-    """Sleep until something comes or a timer expires. False: there is something for Python."""
+    """Sleep until something comes or a timer expires. False: Python is needed."""
     set_sleeping(lane.doorbells, lane.doorbell_count, 1)
-    woken = not is_interrupted(lane)  # a `wait` before may have drained its doorbell
+    woken = not is_interrupted(lane)  # an earlier `wait` may have drained its doorbell
     longest = longest_sleep(lane.port) if woken and not something_waits(lane) else U64(0)
     if longest:
         deadline = min(engine_at(lane.engine).next_deadline, now + longest)
@@ -44,13 +44,13 @@ def sleep(lane, now):
 
 @compiled
 def something_waits(lane):
-    """Whether clients have something to do. Those over RDMA come first: what they have sent fills their rings."""
+    """Whether clients have work. Those over RDMA come first: their messages fill their rings."""
     return (lane.remote_end != 0 and remotes_wait(lane)) or requests_wait(lane)
 
 
 @compiled
 def longest_sleep(port):
-    """For how many ns a lane may sleep; 0: there are packets already. Sockets tell `wait` themselves."""
+    """In ns; 0: packets have come. Sockets wake `wait` themselves."""
     verbs = port_at(port).verbs
     return min(verbs_sleep.longest_sleep(verbs), MAX_SLEEP) if verbs else MAX_SLEEP
 
@@ -63,7 +63,7 @@ def is_interrupted(lane):
 
 @compiled
 def requests_wait(lane):
-    """Whether a send ring has a request that there is room for, or other lanes have completed one."""
+    """Whether a send ring has a request, and its queue room for it, or other lanes have completed one."""
     if lane.ordinary_end and ordinary_waits(lane):
         return True
     if lane.splitter and (clients_wait(lane.splitter) or completions_wait(lane.splitter)):
@@ -106,6 +106,6 @@ def wait(lane, longest):
 
 @compiled
 def is_only_port(lane):
-    """Whether the last `wait` has found only packets and doorbells."""
+    """Whether the last `wait` found only packets and doorbells."""
     place = address_of(lane) + POLLFDS
     return not pollfd_at(place + POLLFD_SIZE).revents and not pollfd_at(place + U64(2) * POLLFD_SIZE).revents

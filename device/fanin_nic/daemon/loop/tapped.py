@@ -1,7 +1,5 @@
-"""A lane with a tap: the packets of a batch are taken one by one, and the record of each says why it was dropped.
-
-Engine and transport count drops by reason and name no packet, so the counters are compared before and after each.
-"""
+"""A lane with a tap: packets are taken one by one, and their records say why they were dropped. Engine and transport
+count drops by reason without naming packets, so the counters are compared before and after each."""
 
 from numba import int64
 
@@ -18,7 +16,7 @@ from fanin_nic.transport import events as ordinary
 from fanin_nic.transport.records.tables import COUNTERS as ORDINARY_COUNTERS
 from fanin_nic.transport.records.tables import Counter as OrdinaryCounter
 
-# Where the counters of the engine, and those of the transport, begin among the reasons.
+# Where the counters of engine and transport begin among the reasons
 ENGINE_REASONS = FIRST_REASON + len(Drop)
 ORDINARY_REASONS = ENGINE_REASONS + COUNTERS
 COUNTERS_BYTES, ORDINARY_COUNTERS_BYTES = COUNTERS * 8, ORDINARY_COUNTERS * 8
@@ -27,7 +25,7 @@ ORDINARY_DROPS = tuple(int(counter) for counter in OrdinaryCounter if counter.na
 
 
 def reasons() -> list[str]:
-    """The names of the counters that stand behind the reasons in the records of a tap, row by row; "" for others."""
+    """Names of the counters behind the reasons in a tap's records, row by row; "" for others."""
     rows = [""] * (ORDINARY_REASONS + ORDINARY_COUNTERS)
     for first, prefix, counters in (
         (FIRST_REASON, "drop_", Drop),
@@ -42,7 +40,7 @@ def reasons() -> list[str]:
 
 @compiled
 def take_tapped(lane, e, table, first, count, tap_address, now):
-    """As events.packets, with the reasons of drops."""
+    """events.packets with the reasons of drops."""
     before, counters, index = stack_bytes(COUNTERS_BYTES), address_of(e) + e.counter_offset, int64(first)
     while index < count:
         copy(before, counters, U64(COUNTERS_BYTES))
@@ -57,7 +55,7 @@ def take_tapped(lane, e, table, first, count, tap_address, now):
 
 @compiled
 def take_ordinary_tapped(lane, t, table, first, count, tap_address, now):
-    """As transport.events.packets, with the reasons of drops."""
+    """transport.events.packets with the reasons of drops."""
     before, counters, index = stack_bytes(ORDINARY_COUNTERS_BYTES), address_of(t) + t.counter_offset, int64(first)
     while index < count:
         copy(before, counters, U64(ORDINARY_COUNTERS_BYTES))

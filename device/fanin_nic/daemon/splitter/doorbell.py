@@ -1,4 +1,4 @@
-"""Doorbells between the lanes of a device. They work as those of a client: a doorbell word and an eventfd."""
+"""Doorbells between the lanes of a device: a doorbell word and an eventfd, as of a client."""
 
 import numpy as np
 
@@ -21,8 +21,7 @@ EVENT_SIZE = np.uint64(8)
 
 @compiled
 def ring_doorbell(address):
-    """Wake the lane behind the LANE_DOORBELL at `address`, if it sleeps. What it shall find must have been stored
-    before."""
+    """Wake the lane of the LANE_DOORBELL at `address`, if it sleeps. Store what it shall find before."""
     full_fence()
     doorbell = doorbell_at(address)
     if load_relaxed(doorbell.doorbell + SLEEPING):
@@ -33,5 +32,5 @@ def ring_doorbell(address):
 
 @compiled
 def drain_doorbell(eventfd):
-    """Reset the eventfd of a doorbell, after poll has shown it as readable."""
+    """After poll has shown the eventfd as readable."""
     read(eventfd, stack_bytes(8), EVENT_SIZE)

@@ -1,8 +1,6 @@
 """Flushing in the splitter: requests of a queue that leaves its job, or is destroyed, and that the lanes do not have.
-
-The lanes have flushed their parts, those of a query too. What is left are requests that a fence has held, and requests
-in the send ring of the client.
-"""
+The lanes have flushed their parts, also of a query. Left are requests held by a fence, and those in the client's send
+ring."""
 
 from numba import uint64
 
@@ -47,6 +45,6 @@ def flush_queue(address, index):
 
 @compiled
 def give_back(queue, place):
-    """Complete the oldest request that was given to no lane as FLUSHED."""
+    """Complete the oldest request that no lane has as FLUSHED."""
     request_at(request_address(place, queue.given)).status = FLUSHED
     queue.given += 1

@@ -17,13 +17,12 @@ def submit(ring, wqe):
 
 @compiled
 def is_empty(ring):
-    """Whether a completion ring has nothing to take."""
     return load_acquire(ring + PRODUCER) == load_u32(ring + CONSUMER)
 
 
 @compiled
 def take(ring, cqe):
-    """Copy the oldest CQE of a completion ring to address `cqe` and free its entry. False: there is none."""
+    """Take the oldest CQE of a completion ring, to address `cqe`. False: none."""
     if is_empty(ring):
         return False
     consumer = load_u32(ring + CONSUMER)

@@ -1,5 +1,4 @@
-"""Merging: one completion for each request of a client, in the order of the requests, from the completions of the
-lanes."""
+"""Merging: one completion for each request of a client, in order, from the completions of the lanes."""
 
 from numba import uint32, uint64
 
@@ -26,7 +25,7 @@ QUERY = int(WqeOpcode.QUERY)
 
 @compiled
 def merge(address):
-    """Take the completions of the lanes, and complete the requests that all lanes have completed. Returns the number of
+    """Take the completions of the lanes, and complete the requests that all lanes have completed; returns the number of
     completions taken. address: of the SPLITTER."""
     splitter = splitter_at(uint64(address))
     scratch = uint64(address) + CQE_SCRATCH
@@ -42,7 +41,7 @@ def merge(address):
 
 @compiled
 def wake_clients(splitter):
-    """Wake the clients that sleep until completions come which have been stored."""
+    """Those that sleep until completions come which were stored."""
     full_fence()
     for index in range(splitter.queues):
         queue = split_queue_at(queue_address(splitter, index))
@@ -53,7 +52,7 @@ def wake_clients(splitter):
 
 @compiled
 def merge_queue(splitter, place, scratch):
-    """As `merge`, for the queue at `place`, without waking its client. scratch: memory for a CQE."""
+    """`merge` for the queue at `place`, without waking its client. scratch: memory for a CQE."""
     parts = collect(splitter, place, scratch)
     if parts:
         retire(splitter, place, scratch)
@@ -63,7 +62,7 @@ def merge_queue(splitter, place, scratch):
 
 @compiled
 def completions_wait(address):
-    """Whether a lane has completions that are not merged. address: of the SPLITTER."""
+    """Whether a lane has unmerged completions. address: of the SPLITTER."""
     splitter = splitter_at(uint64(address))
     for index in range(splitter.queues):
         queue = split_queue_at(queue_address(splitter, index))
@@ -83,7 +82,7 @@ def has_overruns(address):
 
 @compiled
 def collect(splitter, place, scratch):
-    """Enter the completions of the lanes for one queue into the records of its requests. Returns how many."""
+    """Enter the completions of the lanes for one queue into its requests; returns how many."""
     queue = split_queue_at(place)
     taken = 0
     for lane in range(splitter.lanes):
@@ -101,7 +100,7 @@ def collect(splitter, place, scratch):
 
 @compiled
 def add(request, lane, cqe):
-    """Enter the end of one part of a request. The first failure counts; others follow from it."""
+    """Enter the end of a part of a request. The first failure counts; others follow from it."""
     request.parts &= ~(uint64(1) << uint64(lane))
     request.byte_length += cqe.byte_length
     request.positions += cqe.positions
@@ -114,7 +113,7 @@ def add(request, lane, cqe):
 
 @compiled
 def retire(splitter, place, scratch):
-    """Complete the oldest requests of a queue that have no missing part."""
+    """Complete the oldest requests of a queue without missing parts."""
     queue = split_queue_at(place)
     while queue.head != queue.given:
         request = request_at(request_address(place, queue.head))
@@ -137,7 +136,7 @@ def answer(splitter, place, scratch):
 
 @compiled
 def report(splitter, queue, request, scratch):
-    """Store one completion for the client (step S6). If its ring has no room, the job of the queue has to end."""
+    """Store one completion for the client (step S6). Without room in its ring the queue's job has to end."""
     fill(scratch, queue, request)
     queue.stored = 1
     if not store(queue.completion_ring, scratch):

@@ -1,8 +1,7 @@
-"""A query (step S6): all lanes are asked, and their answers are merged and given at once, out of order with the
-requests.
+"""A query (step S6): all lanes are asked, and their merged answers are given at once, ahead of requests.
 
-A queue has one query under way at a time. The lanes do not know parts of a message that they have completed. These are
-counted here, once, also if they complete while the query is under way.
+A queue has one query at a time. The lanes do not know parts of a message that they have completed, so these are counted
+here, once, also if they complete during the query.
 """
 
 from numba import uint64
@@ -27,13 +26,13 @@ SUCCESS, PENDING = int(Status.SUCCESS), int(Status.PENDING)
 
 @compiled
 def is_asked(place):
-    """Whether the queue at `place` has a query that its lanes have not all answered."""
+    """Whether the queue at `place` has a query that lanes have yet to answer."""
     return request_at(query_address(place)).opcode != 0
 
 
 @compiled
 def ask(splitter, place):
-    """Give the next request of the client, a query, to all lanes. Parts that are complete count from the start."""
+    """Give the next request of the client, a query, to all lanes. Complete parts count from the start."""
     queue = split_queue_at(place)
     wqe = wqe_address(place, queue.tail)
     enter(query_address(place), wqe_at(wqe))
@@ -51,8 +50,8 @@ def ask(splitter, place):
 
 @compiled
 def add_part(place, lane, mid, cqe):
-    """A lane has completed a part of message `mid`: count it if the answer of the lane is still to come, which will not
-    contain it."""
+    """A lane has completed a part of message `mid`: count it if its answer, which will not contain it, is still to
+    come."""
     query = request_at(query_address(place))
     if query.opcode and query.mid == mid and query.parts >> uint64(lane) & uint64(1):
         query.positions += cqe.positions
@@ -66,7 +65,7 @@ def add_answer(place, lane, cqe):
     query.parts &= ~(uint64(1) << uint64(lane))
     query.positions += cqe.positions
     query.byte_length += cqe.byte_length
-    query.status = max(query.status, cqe.status)  # an error is more than PENDING, and PENDING more than SUCCESS
+    query.status = max(query.status, cqe.status)  # errors are more than PENDING, PENDING more than SUCCESS
     if cqe.missing and not query.missing:
         query.missing = cqe.missing
         query.missing_kind = cqe.missing_kind
@@ -74,8 +73,7 @@ def add_answer(place, lane, cqe):
 
 @compiled
 def set_status(place):
-    """Set the status of a query that all lanes have answered, after the requests that are complete have been
-    completed."""
+    """Of a query that all lanes have answered, after the complete requests were completed."""
     queue, query = split_queue_at(place), request_at(query_address(place))
     if query.status > PENDING:
         return

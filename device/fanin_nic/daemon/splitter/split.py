@@ -1,9 +1,9 @@
 """Splitting: the requests of the clients are cut into parts for the lanes.
 
-A message of S segments goes to min(L, max(1, S div F)) lanes, in runs of whole segments that differ by at most one
-segment. F is MIN_SEGMENTS, or less if MIN_BYTES are fewer chunks of the job. All ranks of a job must split a message in
-the same way, so nothing else may decide: no load, no lease, no address, no flag.
-Record 0004 (docs/decisions) says why lanes are engines, and why this stands before them.
+A message of S segments goes to min(L, max(1, S div F)) lanes, in runs of whole segments that differ by at most one. F
+is MIN_SEGMENTS, or less if MIN_BYTES are fewer chunks of the job. All ranks of a job must split a message alike, so
+nothing else may decide: no load, lease, address or flag. Record 0004: why lanes are engines, and why this is before
+them.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import WqeFlag, WqeOpcode
 
 COLLECTIVE, QUERY, FENCE = int(WqeOpcode.COLLECTIVE), int(WqeOpcode.QUERY), int(WqeFlag.FENCE)
-# The least that a lane is given: less is done before another core is awake.
+# The least work for a lane: less is done before another core is awake
 MIN_SEGMENTS, MIN_BYTES = np.uint64(16), np.uint64(65536)
 MAX_SEGMENTS = np.uint64(0x3FFF_FFFF)  # of a message, as for the engine
 LAST_SEGMENT = np.uint64(0xFFFF_FFFF)
@@ -41,8 +41,8 @@ POSTS_PER_TURN = 32
 
 @compiled
 def split(address):
-    """Split the requests that the clients have posted, and wake the lanes that get parts. Returns the number of
-    requests taken or given. address: of the SPLITTER."""
+    """Split the clients' new requests, and wake the lanes that get parts; returns the number of requests taken or
+    given. address: of the SPLITTER."""
     splitter = splitter_at(uint64(address))
     splitter.reach = 1
     work = 0
@@ -55,7 +55,7 @@ def split(address):
 
 @compiled
 def requests_wait(address):
-    """Whether a client has posted a request that may be taken now. address: of the SPLITTER."""
+    """Whether a client has a request that may be taken now. address: of the SPLITTER."""
     splitter = splitter_at(uint64(address))
     for index in range(splitter.queues):
         place = queue_address(splitter, index)
@@ -66,7 +66,7 @@ def requests_wait(address):
 
 @compiled
 def split_queue(splitter, place):
-    """Take and split requests of the queue at `place`, first those that a fence has held. Returns how many."""
+    """Take and split requests of the queue at `place`, first those held by a fence; returns how many."""
     queue = split_queue_at(place)
     given = give(splitter, place)
     for taken in range(POSTS_PER_TURN):
@@ -99,8 +99,8 @@ def offers(place):
 
 @compiled
 def give(splitter, place):
-    """Give the lanes the requests that were taken, up to a fenced one, which waits until all before it are complete.
-    Returns how many."""
+    """Give the lanes the taken requests, up to a fenced one, which waits until all before it are complete; returns how
+    many."""
     queue = split_queue_at(place)
     given = 0
     while queue.given != queue.tail:
@@ -114,8 +114,7 @@ def give(splitter, place):
 
 @compiled
 def cut(splitter, place):
-    """Give each lane its part of the next request. A request that makes no sense goes to lane 0 as it is: the engine
-    finds out why it is wrong."""
+    """Give each lane its part of the next request. An inconsistent one goes to lane 0, whose engine finds the fault."""
     queue = split_queue_at(place)
     wqe = wqe_at(wqe_address(place, queue.given))
     wqe.wr_id = queue.given
@@ -132,7 +131,7 @@ def cut(splitter, place):
 
 @compiled
 def is_divisible(queue, wqe):
-    """Whether a request is a collective of a job and its segments can be divided. No check has come before."""
+    """Whether an unchecked request is a collective of a job with divisible segments."""
     segments = uint64(wqe.segments)
     return (
         wqe.opcode == COLLECTIVE
@@ -144,16 +143,15 @@ def is_divisible(queue, wqe):
 
 @compiled
 def lanes_of(segments, chunk, lanes):
-    """Number of lanes that a message of `segments` segments goes to. A chunk of 0, which the engine will refuse, counts
-    as 1."""
+    """Number of lanes for a message of `segments` segments. A chunk of 0, which the engine will refuse, counts as 1."""
     fewest = max(uint64(1), min(MIN_SEGMENTS, MIN_BYTES // max(uint64(1), chunk)))
     return max(uint64(1), min(uint64(lanes), segments // fewest))
 
 
 @compiled
 def give_parts(queue, place, parts):
-    """Give the WQE at `place` to each lane, with the segments of that lane. A request that is out of step in the stream
-    of the client stays so in those of the lanes."""
+    """Give each lane the WQE at `place` with its segments. A request out of step in the client's stream stays so in
+    those of the lanes."""
     wqe = wqe_at(place)
     sid, segments = wqe.sid, uint64(wqe.segments)
     out_of_step = wqe.seg ^ (queue.position & (queue.slots - 1))

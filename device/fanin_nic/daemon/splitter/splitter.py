@@ -1,4 +1,4 @@
-"""The splitter as Python sees it: queues come and go, join and leave."""
+"""The splitter as an object of Python: queues come and go, join and leave."""
 
 from typing import NamedTuple
 
@@ -28,10 +28,8 @@ def merge_now(address):
 
 
 class Splitter:
-    """Splits requests for `lanes` lanes and merges their completions. `state` is the address of its record.
-
-    Its methods may be called only while no lane runs. doorbells: one record of LANE_DOORBELL for each lane.
-    """
+    """Splits requests for `lanes` lanes and merges their completions, in methods that need all lanes to stand still.
+    `state`: address of its record. doorbells: LANE_DOORBELL of each lane."""
 
     def __init__(self, lanes: int, queues: int, doorbells: np.ndarray) -> None:
         self._record = np.zeros(1, SPLITTER)
@@ -44,7 +42,7 @@ class Splitter:
         self.state = int(self._record.ctypes.data)
 
     def open(self, queue: int, qp: int, send_ring: int, completion_ring: int) -> list[LaneRings]:
-        """Serve a client's queue pair number `qp`; the rings for each lane."""
+        """Serve a client's queue pair number `qp`; returns the rings for each lane."""
         lanes = int(self._record["lanes"][0])
         memory = np.zeros(lanes * RING_BYTES + 64, np.uint8)
         start = memory.ctypes.data + -memory.ctypes.data % 64
@@ -59,7 +57,6 @@ class Splitter:
         return rings
 
     def close(self, queue: int) -> None:
-        """Forget a queue and its rings."""
         self.queues[queue] = np.zeros(1, SPLIT_QUEUE)[0]
         self._memory.pop(queue, None)
         self._count_queues()
@@ -68,8 +65,7 @@ class Splitter:
         self._record["queues"] = max(self._memory, default=-1) + 1
 
     def join(self, queue: int, lane_slots: list[int]) -> int:
-        """Start the stream of a queue that has joined a job. Returns the number of slots that the client counts
-        with."""
+        """Start the stream of a queue in its job; returns the number of slots for the client."""
         slots = min(lane_slots)
         record = self.queues[queue]
         record["slots"], record["position"], record["overrun"] = slots, 0, 0
@@ -86,7 +82,7 @@ class Splitter:
         flush_queue(self.state, queue)
 
     def leave(self, queue: int) -> None:
-        """End the stream of a queue, which has left its job. Unfinished requests are dropped."""
+        """End the stream of a queue that has left its job. Unfinished requests are dropped."""
         record = self.queues[queue]
         record["slots"] = record["overrun"] = 0
         record["head"] = record["given"] = record["tail"]
@@ -96,8 +92,7 @@ class Splitter:
                 record_view(int(ring), abi.RING)[:] = 0
 
     def take_overruns(self) -> list[int]:
-        """Queues whose completion ring has overrun since they joined; none if there is no new one since the last
-        call."""
+        """Queues whose completion ring has overrun since they joined; none without a new one since the last call."""
         if not self._record["overruns"][0]:
             return []
         self._record["overruns"] = 0
@@ -105,5 +100,5 @@ class Splitter:
 
     @property
     def cq_overflows(self) -> int:
-        """Number of completions for which the ring of a client had no room."""
+        """Completions without room in a client's ring."""
         return int(self._record["cq_overflows"][0])

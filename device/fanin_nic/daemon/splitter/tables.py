@@ -1,4 +1,4 @@
-"""The tables of the splitter: its queues, their positions in the streams of the lanes, and the requests under way."""
+"""The tables of the splitter: queues, their positions in the lanes' streams, requests in flight."""
 
 import numpy as np
 from numba import uint32, uint64
@@ -12,14 +12,14 @@ from fanin_wire.abi import WqeFlag
 from fanin_wire.limits import MAX_LANES
 
 SIGNALED = int(WqeFlag.SIGNALED)
-UNDER_WAY = abi.SQ_DEPTH - 1  # requests of one queue: a ring of a lane has room for all of them and a query
+UNDER_WAY = abi.SQ_DEPTH - 1  # requests of one queue: a lane's ring has room for all and a query
 
 SPLITTER = np.dtype(
     [
         ("lanes", "u4"),
         ("queues", "u4"),  # 1 + the highest queue in use
-        ("overruns", "u4"),  # queues that have overrun since Python has looked
-        ("reach", "u4"),  # lanes from 0 on that this turn's requests go to
+        ("overruns", "u4"),  # queues that have overrun since Python looked
+        ("reach", "u4"),  # lanes from 0 on for this turn's requests
         ("cq_overflows", "u8"),
         ("queue_table", "u8"),  # address of SPLIT_QUEUE [queues of an engine]
         ("doorbell_table", "u8"),  # address of LANE_DOORBELL [lanes]
@@ -29,7 +29,7 @@ SPLITTER = np.dtype(
 )
 CQE_SCRATCH = np.uint64(SPLITTER.fields["cqe"][1])  # type: ignore[index]
 
-# A client's request that is under way, or a query that the lanes have not all answered.
+# A client's request in flight, or a query that not all lanes have answered
 REQUEST = np.dtype(
     [
         ("wr_id", "u8"),
@@ -39,10 +39,10 @@ REQUEST = np.dtype(
         ("jid", "u4"),
         ("mid", "u4"),
         ("lost_device", "u4"),
-        ("parts", "u4"),  # bitmap of the lanes whose part is not back
-        ("status", "u1"),  # of the part that failed first
+        ("parts", "u4"),  # bitmap of the lanes whose part is missing
+        ("status", "u1"),  # of the first failed part
         ("missing_kind", "u1"),
-        ("opcode", "u1"),  # of the client's WQE; of a queue's `query`, 0: none is asked
+        ("opcode", "u1"),  # of the client's WQE; of a queue's `query`, 0: none
         ("signaled", "u1"),
     ],
     align=True,
@@ -54,19 +54,19 @@ SPLIT_QUEUE = np.dtype(
         ("completion_ring", "u8"),
         ("qp", "u4"),
         ("overrun", "u4"),  # 1: the client's completion ring had no room; its job ends
-        ("slots", "u4"),  # N as the client knows it; 0: not in a job
+        ("slots", "u4"),  # N for the client; 0: not in a job
         ("position", "u4"),  # of the client's next segment
-        ("head", "u4"),  # number of the oldest request under way
-        ("given", "u4"),  # of the oldest that the lanes have not got
+        ("head", "u4"),  # number of the oldest request in flight
+        ("given", "u4"),  # number of the oldest request that the lanes lack
         ("tail", "u4"),
-        ("stored", "u4"),  # 1: completions are in the client's ring of which it has not been told
-        ("lane_send_ring", "u8", (MAX_LANES,)),  # addresses, as for a client, but within this process
+        ("stored", "u4"),  # 1: the client's ring has completions of which it was not told
+        ("lane_send_ring", "u8", (MAX_LANES,)),  # addresses; within this process, else as for a client
         ("lane_completion_ring", "u8", (MAX_LANES,)),
         ("lane_slots", "u4", (MAX_LANES,)),  # N of each lane
         ("lane_position", "u4", (MAX_LANES,)),  # of each lane's next segment
         ("query", REQUEST),
         ("requests", REQUEST, (abi.SQ_DEPTH,)),
-        ("wqes", abi.WQE, (abi.SQ_DEPTH,)),  # of the requests, and behind them the client's next one
+        ("wqes", abi.WQE, (abi.SQ_DEPTH,)),  # of the requests, and the client's next one behind them
     ],
     align=True,
 )
@@ -77,42 +77,40 @@ QUEUE_SIZE = np.uint64(SPLIT_QUEUE.itemsize)
 REQUEST_SIZE = np.uint64(REQUEST.itemsize)
 LANE_DOORBELL_SIZE = np.uint64(LANE_DOORBELL.itemsize)
 
-_TABLES = ("cqe", "query", "requests", "wqes")  # are reached by address
+_TABLES = ("cqe", "query", "requests", "wqes")  # reached by address
 splitter_at = record_at(SPLITTER[[name for name in SPLITTER.names or () if name not in _TABLES]])
 split_queue_at = record_at(SPLIT_QUEUE[[name for name in SPLIT_QUEUE.names or () if name not in _TABLES]])
 request_at = record_at(REQUEST)
-# What the splitter looks at or changes in a WQE; the rest is the engine's business.
+# What the splitter reads or changes in a WQE
 wqe_at = record_at(abi.WQE[["opcode", "flags", "wr_id", "jid", "mid", "sid", "seg", "chunk", "segments"]])
 cqe_at = record_at(abi.CQE)
 
 
 @compiled
 def queue_address(splitter, index):
-    """Address of the SPLIT_QUEUE `index`."""
     return splitter.queue_table + uint64(index) * QUEUE_SIZE
 
 
 @compiled
 def request_address(queue_place, number):
-    """Address of the REQUEST with a free-running number, of the SPLIT_QUEUE at `queue_place`."""
+    """Of a free-running number, in the SPLIT_QUEUE at `queue_place`."""
     return queue_place + REQUESTS + (uint64(number) % uint64(abi.SQ_DEPTH)) * REQUEST_SIZE
 
 
 @compiled
 def wqe_address(queue_place, number):
-    """Address of the WQE of the request with a free-running number."""
+    """Of a free-running number, in the SPLIT_QUEUE at `queue_place`."""
     return queue_place + WQES + (uint64(number) % uint64(abi.SQ_DEPTH)) * rings.WQE_BYTES
 
 
 @compiled
 def query_address(queue_place):
-    """Address of the query of the SPLIT_QUEUE at `queue_place`."""
     return queue_place + QUERY
 
 
 @compiled
 def under_way(queue):
-    """Requests of a queue that are not complete."""
+    """Incomplete requests of a queue."""
     return uint32(queue.tail - queue.head)
 
 

@@ -1,4 +1,2 @@
-"""Clients on another host: their rings are filled, and their memory is reached, by RDMA.
-
-Record 0066 (docs/decisions): why messages say what is in the control region, and what else was tried.
-"""
+"""Clients on another host: RDMA fills their rings and reaches their memory. Record 0066: why messages say what is in
+the control region, and what else was tried."""

@@ -1,4 +1,4 @@
-"""The address at which a device serves clients over RDMA, as its settings write it: rdma://DEVICE@ADDRESS:PORT."""
+"""Where a device serves clients over RDMA, as in its settings: rdma://DEVICE@ADDRESS:PORT."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class HostAddress(NamedTuple):
 
 
 def parse(text: str) -> HostAddress:
-    """What a checked setting says."""
+    """Of a checked setting."""
     device, _, place = text.removeprefix(RDMA_PREFIX).partition("@")
     address, _, port = place.partition(":")
     return HostAddress(device, address, int(port))

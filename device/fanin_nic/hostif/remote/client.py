@@ -1,4 +1,4 @@
-"""A client over RDMA: as any client, but its rings are filled, and its memory is reached, through a queue pair."""
+"""A client over RDMA: a queue pair fills its rings and reaches its memory; otherwise as any client."""
 
 from collections.abc import Container
 from contextlib import ExitStack
@@ -14,15 +14,13 @@ from fanin_nic.port.verbs.opening import VerbsFailed
 from fanin_wire import abi, limits
 from fanin_wire.abi import MessageType, Status
 
-REACHED_BY_RDMA = 0  # in the place of an address here
-QUEUES = 32  # of a kind: their rings are registered, and so not to be swapped out, on both sides
+REACHED_BY_RDMA = 0  # in place of an address here
+QUEUES = 32  # of a kind: both sides register their rings, which pins them
 
 
 class RemoteClient(Client):
-    """State of one client over RDMA. It has no ordinary traffic, no process memory and no early data.
-
-    request: its record of abi.ATTACH_RDMA.
-    """
+    """State of one client over RDMA, without ordinary traffic, process memory and early data. request: its record of
+    abi.ATTACH_RDMA."""
 
     def __init__(
         self, index: int, engine: EnginePort, offered: DeviceLimits, device: VerbsDevice, request: np.void
@@ -45,7 +43,6 @@ class RemoteClient(Client):
         self._engine.attach(self.index, memory_fd, self.endpoint.state)
 
     def attach_reply(self, head: np.void) -> bytes:
-        """Answer to ATTACH_RDMA."""
         reply = np.zeros(1, abi.ATTACH_RDMA_REPLY)
         reply["attached"] = np.frombuffer(super().attach_reply(head), abi.ATTACH_REPLY)
         reply["endpoint"] = self.endpoint.describe()
@@ -59,12 +56,12 @@ class RemoteClient(Client):
         return self.endpoint.markers
 
     def mark_end_of_results(self) -> None:
-        """Nothing orders its connection with its queue pair. So the client waits for the marker, too."""
+        """The client waits for this marker, because its connection and its queue pair are not ordered."""
         self.endpoint.post_marker()
 
     @property
     def is_broken(self) -> bool:
-        """Whether nothing can be sent to it any more."""
+        """Whether it can no longer be reached."""
         return self.endpoint.is_broken
 
     def _handler(self, message_type: int) -> str | None:
@@ -99,8 +96,8 @@ class RemoteClient(Client):
         return record.tobytes()
 
     def _unused(self, kind: str, used: Container[int], limit: int) -> int:
-        """The numbers are given in turn. Nothing orders this connection with the queue pair, so a message about a queue
-        that is no more may come when there is another one. It has another number."""
+        """The numbers are given in turn: connection and queue pair are not ordered, so a message about a destroyed
+        queue may come when another one exists, which must have another number."""
         first = self._last_number[kind] + 1
         number = first_unused(((first + step) % limit for step in range(limit)), used)
         self._last_number[kind] = number

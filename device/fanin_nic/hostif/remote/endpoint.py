@@ -1,4 +1,4 @@
-"""The verbs objects of clients over RDMA: for each client a protection domain, a queue pair, its memory and keys."""
+"""The verbs objects of clients over RDMA: for each a protection domain, a queue pair, memory and keys."""
 
 import contextlib
 import ctypes
@@ -33,19 +33,19 @@ from fanin_nic.port.verbs.opening import MAPPED, VerbsFailed, checked, gid_of, o
 from fanin_nic.port.verbs.records import RECEIVE_REQUEST
 
 HOP_LIMIT = 64
-READS_IN_FLIGHT = 16  # on one queue pair, in each direction; fewer if one of the two verbs devices has fewer
-RETRIES = 6  # the most that ends: rxe takes 7 for "without end"
+READS_IN_FLIGHT = 16  # on one queue pair, in each direction; fewer if a verbs device has fewer
+RETRIES = 6  # the most that ends: rxe takes 7 as "without end"
 ANY_NUMBER = 7  # retries while the other side has no buffer: for ever
 NO_BUFFER_TIMER = 1  # 10 us
-TICK = 4.096e-6  # s: the time-out of a queue pair is 2^n of them
+TICK = 4.096e-6  # s: the time-out of a queue pair is 2^n ticks
 LONGEST_TIMEOUT = 18
 PSN_BITS = 24
 RECEIVED = 2 << 32  # number of a receive: hostif/remote/queue_pair.py
 
 
 class VerbsDevice:
-    """A verbs device, and its port and GID: that of `address` if it has it, else its first of RoCE v2 over IPv4. Raises
-    VerbsFailed."""
+    """A verbs device, with its port and GID: that of `address` if it has it, else its first of RoCE v2 over IPv4.
+    Raises VerbsFailed."""
 
     def __init__(self, name: str, address: str) -> None:
         self.name = name
@@ -80,21 +80,20 @@ class VerbsDevice:
             raise VerbsFailed(f"port {self.port} of {self.name} is down; set its network interface up")
 
     def close(self) -> None:
-        """Close it."""
         self.library.ibv_close_device(self.context)
 
 
 class Endpoint:
-    """Queue pair and memory of one client. `state` is the address of its REMOTE record. Raises VerbsFailed.
+    """Queue pair and memory of one client. Raises VerbsFailed.
 
-    markers: how many were posted, mod 2^32
-    patience: seconds for which the device waits for a client that takes nothing.
+    `state`: address of its REMOTE record. `markers`: number posted, mod 2^32. `patience`: seconds for which the device
+    waits for a client that takes nothing.
     """
 
     def __init__(self, device: VerbsDevice, region: ControlRegion, patience: float) -> None:
         self._device, self._library, self._patience = device, device.library, patience
         self.psn = secrets.randbits(PSN_BITS)
-        self.markers = 0  # that were posted
+        self.markers = 0
         with contextlib.ExitStack() as undo:
             self._make(undo, region)
             self._arrange(region)
@@ -167,7 +166,7 @@ class Endpoint:
             self.record[member] = value
 
     def _function(self, offset: int) -> int:
-        """Address of a function of the context."""
+        """Of the context."""
         return int(c_void_p.from_address(self._device.context + offset).value or 0)
 
     @property
@@ -177,22 +176,21 @@ class Endpoint:
 
     @property
     def event_fd(self) -> int:
-        """Descriptor that becomes readable when something has come, after it was asked for."""
+        """Readable when something has come, after it was asked for."""
         return int(self._channel.contents.fd)
 
     @property
     def is_broken(self) -> bool:
-        """Whether the queue pair has failed."""
         return bool(self.record[0]["broken"])
 
     def describe(self) -> tuple[np.ndarray, int, int, int, int, int]:
-        """What the other side needs: a record of abi.ENDPOINT."""
+        """For the other side: a record of abi.ENDPOINT."""
         number, device = int(self.queue_pair.contents.qp_num), self._device
         gid = np.frombuffer(device.gid, "u1")
         return (gid, number, self.psn, device.mtu, device.reads_asked, device.reads_answered)
 
     def connect(self, other: np.void) -> None:
-        """Connect to the queue pair of the client (a record of abi.ENDPOINT), and post the buffers of its messages."""
+        """Connect to the client's queue pair (a record of abi.ENDPOINT), and post the buffers of its messages."""
         attributes = ibv.QueuePairAttributes(
             qp_state=ibv.INIT, port_num=self._device.port, qp_access_flags=ibv.REMOTE_WRITE | ibv.REMOTE_READ
         )
@@ -224,7 +222,7 @@ class Endpoint:
         )
 
     def _timeout(self) -> int:
-        """The time-out of the queue pair, as 2^n ticks: with all its retries within the patience."""
+        """Of the queue pair, as 2^n ticks: within the patience including all retries."""
         found = 1
         while found < LONGEST_TIMEOUT and TICK * 2 ** (found + 1) * (RETRIES + 1) <= self._patience:
             found += 1
@@ -235,7 +233,7 @@ class Endpoint:
         zero(error, f"bring a queue pair on {self._device.name} into state {attributes.qp_state}")
 
     def _post_receives(self) -> None:
-        """Buffers of no bytes: a message says all in its immediate data."""
+        """Empty buffers: a message has only immediate data."""
         requests = np.zeros(RECEIVE_DEPTH, RECEIVE_REQUEST)
         requests["number"] = RECEIVED
         places = requests.ctypes.data + np.arange(RECEIVE_DEPTH) * RECEIVE_REQUEST.itemsize
@@ -245,7 +243,7 @@ class Endpoint:
         zero(error, f"post {RECEIVE_DEPTH} buffers to {self._device.name}")
 
     def mirror(self, region: int, key: int) -> None:
-        """Where the client has its copy of the control region."""
+        """Set the place of the client's copy of the control region."""
         self.record["host_region"], self.record["host_key"] = region, key
 
     def open_completions(self, cq: int) -> None:
@@ -254,13 +252,13 @@ class Endpoint:
         self.record["cq_end"] = max(int(self.record[0]["cq_end"]), cq + 1)
 
     def enter(self, start: int, length: int, key: int, access: int) -> None:
-        """Enter memory of the client, which has registered it under `key`."""
+        """Enter memory of the client, registered there under `key`."""
         count = int(self.record[0]["region_count"])
         self._regions[count] = (start, length, key, access)
         self.record["region_count"] = count + 1
 
     def erase(self, start: int, key: int) -> None:
-        """Forget memory of the client. Nothing reaches it after the return."""
+        """Forget memory of the client, which nothing reaches after the return."""
         self._erase(start, key)
         settle(self.state)
 
@@ -273,10 +271,10 @@ class Endpoint:
                 return
 
     def post_marker(self) -> None:
-        """Post a message behind all that was written to the client."""
+        """A message behind all that was written to the client."""
         post_marker(self.state)
         self.markers = (self.markers + 1) % 2**32
 
     def close(self) -> None:
-        """Give all back. The compiled code must not know the record any more."""
+        """The compiled code must not know the record any more."""
         self._resources.close()

@@ -1,7 +1,7 @@
 """Posting to the queue pair of a client over RDMA, and its completions, in compiled code.
 
-Requests of one queue pair are carried out in their order. Whatever fails breaks the queue pair, and the client is
-dropped: `broken` is set, and nothing is posted any more.
+Requests of a queue pair are performed in order. Any failure breaks it (`broken`): nothing more is posted, and the
+client is dropped.
 """
 
 from numba import int64, uint32, uint64
@@ -41,7 +41,7 @@ COMPLETION_IMMEDIATE = uint64(COMPLETION.fields["immediate"][1])  # type: ignore
 COMPLETION_SIZE = uint64(COMPLETION.itemsize)
 RECEIVE_BYTES = RECEIVE_REQUEST.itemsize
 
-# The upper half of a request's number says what is done with it, the lower half how much of it there is.
+# Upper half of a request's number: its kind; lower half: an amount
 WRITTEN, HAS_READ, RECEIVED = uint64(0), uint64(1), uint64(2)
 KIND = uint64(32)
 LOW = uint64(0xFFFF_FFFF)
@@ -51,7 +51,7 @@ ONE = uint64(1)
 
 @compiled
 def fail(remote, status):
-    """The queue pair is of no use any more."""
+    """The queue pair is of no more use."""
     remote.broken = 1
     remote.status = status
 
@@ -87,8 +87,8 @@ def await_room(remote):
 
 @compiled
 def be_patient(remote, until):
-    """Take completions; if there are none, sleep a little. until: result of the last call, first 0. After
-    `patience` the queue pair counts as broken."""
+    """Take completions; if there are none, sleep a little. until: result of the last call, first 0. After `patience`
+    the queue pair counts as broken."""
     if reap(remote):
         return uint64(0)
     now = uint64(monotonic_ns())
@@ -102,7 +102,7 @@ def be_patient(remote, until):
 
 @compiled
 def reap(remote):
-    """Take completions of requests, and messages of the client. Returns how many there were."""
+    """Take completions of requests, and messages of the client; returns their number."""
     if remote.broken:
         return int64(0)
     place = address_of(remote) + COMPLETIONS
@@ -130,8 +130,8 @@ def reap(remote):
 
 @compiled
 def take_message(remote, immediate):
-    """A client has written requests: `immediate` has the queue pair above, and below how many. Only now are they sure
-    to be in the ring; of none at all it just wakes. The buffer of the message goes back."""
+    """A client has written requests: `immediate` is the queue pair in the upper half, their number in the lower. Only
+    now are they in the ring for sure; 0 just wakes. The message's buffer goes back."""
     queue_pair, count = uint64(immediate >> uint32(16)), uint32(immediate & HALF_WORD)
     if queue_pair < uint64(remote.max_qp) and count and count <= SQ_DEPTH:
         ring = remote.region + uint64(remote.sq_offset) + queue_pair * uint64(remote.sq_stride)
@@ -153,7 +153,7 @@ def settle(address):
 
 @compiled
 def ask_for_event(remote):
-    """Ask for an event of the next completion, before sleep. Returns whether there is something to do already."""
+    """Before sleep: ask for an event of the next completion; returns whether there is work already."""
     if remote.broken:
         return False
     if remote.asked_event:

@@ -1,4 +1,4 @@
-"""What a device needs to serve clients over RDMA: a verbs device, a TCP socket, a token."""
+"""What a device needs for clients over RDMA: a verbs device, a TCP socket, a token."""
 
 from contextlib import ExitStack
 
@@ -37,12 +37,11 @@ class RemoteService:
             raise RemoteFailed(str(error)) from error
 
     def check(self, request: np.void) -> None:
-        """Refuse a client whose record of abi.ATTACH_RDMA is of another version, or does not have the token."""
+        """Refuse a record of abi.ATTACH_RDMA of another version or without the token."""
         if request["version"] != abi.RDMA_VERSION:
             raise Refused(Status["VERSION_MISMATCH"], f"a client over RDMA of version {request['version']}")
         if not is_token(self._token, request["token"].tobytes()):
             raise Refused(Status["PERMISSION_DENIED"], "a client over RDMA with a wrong token")
 
     def close(self) -> None:
-        """Give all back."""
         self._resources.close()

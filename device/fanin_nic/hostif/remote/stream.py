@@ -15,7 +15,7 @@ PROBES = 3  # of a silent peer
 
 
 class AddressInUse(RuntimeError):
-    """The address of the TCP socket can not be had: cause, then remedy."""
+    """The TCP socket can not be bound: cause, then remedy."""
 
 
 class StreamListener(Accepting):
@@ -35,7 +35,7 @@ class StreamListener(Accepting):
         super().__init__(listening)
 
     def accept(self) -> socket.socket | None:
-        """As Accepting; a silent host ends the connection."""
+        """A silent host ends the connection."""
         connection = super().accept()
         if connection is not None:
             watch(connection, self._detection)
@@ -43,7 +43,7 @@ class StreamListener(Accepting):
 
 
 def watch(connection: socket.socket, detection: float) -> None:
-    """End a connection whose other side is silent for about the detection time: its host may be gone without a word."""
+    """End a connection whose peer is silent for about the detection time: its host may have gone without a word."""
     interval = max(1, math.ceil(detection / (PROBES + 1)))
     options = {
         socket.TCP_NODELAY: 1,
@@ -59,14 +59,14 @@ def watch(connection: socket.socket, detection: float) -> None:
 
 
 class MessageReader:
-    """Takes messages out of a connection, never a byte of the next one: what is left there shows as an event."""
+    """Reads messages of a connection, never a byte of the next one, which then shows as an event."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._begun = bytearray()
 
     def read(self, connection: socket.socket) -> bytes | None:
-        """The next message; b"" at the end of the connection. None: it has not come, or not wholly. Raises OSError."""
+        """The next message; b"" at the end of the connection; None: it is not complete. Raises OSError."""
         if (wanted := self._missing()) and not self._take(connection, wanted):
             return b""
         if (wanted := self._missing()) and len(self._begun) >= LENGTH.size and not self._take(connection, wanted):
@@ -78,7 +78,7 @@ class MessageReader:
         return message
 
     def _missing(self) -> int:
-        """Bytes to the end of the length, or of the message. Raises OSError if it is too long, or has none."""
+        """Bytes to the end of the length, or of the message. OSError: it is too long, or empty."""
         if len(self._begun) < LENGTH.size:
             return LENGTH.size - len(self._begun)
         (length,) = LENGTH.unpack_from(self._begun)
@@ -87,7 +87,7 @@ class MessageReader:
         return LENGTH.size + length - len(self._begun)
 
     def _take(self, connection: socket.socket, wanted: int) -> bool:
-        """Take what there is. False: the other side has closed."""
+        """Take what has come. False: the peer has closed."""
         try:
             data = connection.recv(wanted)
         except BlockingIOError:
@@ -97,7 +97,7 @@ class MessageReader:
 
 
 def send_message(connection: socket.socket, data: bytes) -> None:
-    """Send a message wholly. Raises OSError, also if the other side does not take it."""
+    """Send a whole message. Raises OSError, also if the peer does not take it."""
     framed = LENGTH.pack(len(data)) + data
     if connection.send(framed, socket.MSG_NOSIGNAL) != len(framed):
         raise OSError(errno.EAGAIN, "its connection is full")

@@ -1,7 +1,5 @@
-"""The token by which clients over RDMA show that they may use the device: 32 bytes, as 64 hexadecimal digits in a file.
-
-The file takes the place of the kernel's word about the peer of a UNIX socket: who can read it may use the device.
-"""
+"""The token of clients over RDMA: 32 bytes, as 64 hexadecimal digits in a file. It replaces the kernel's credentials of
+a UNIX socket's peer: who can read the file may use the device."""
 
 import hmac
 import os
@@ -12,11 +10,11 @@ from fanin_wire import abi
 
 
 class BadToken(Exception):
-    """A token file that can not serve: cause, then remedy."""
+    """The token file is unusable: cause, then remedy."""
 
 
 def read_token(path: str) -> bytes:
-    """The token in a file that nobody but its owner can read or write. Raises BadToken."""
+    """The token in a file that only its owner can read or write. Raises BadToken."""
     remedy = "make one with: (umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\n' > FILE)"
     try:
         with open(path, encoding="ascii") as file:
@@ -32,5 +30,5 @@ def read_token(path: str) -> bytes:
 
 
 def is_token(token: bytes, given: bytes) -> bool:
-    """Whether what a client has given is the token, in a time that tells nothing of it."""
+    """In constant time."""
     return hmac.compare_digest(token, given)

@@ -1,8 +1,8 @@
-"""What goes between a device and a client over RDMA, in compiled code: data by READ, results by WRITE, completions by
-WRITE with immediate data.
+"""Transfers with a client over RDMA, in compiled code: data by READ, results by WRITE, completions by WRITE with
+immediate data.
 
-Results are posted before the completion that tells of them, on one queue pair. The client takes a completion when it
-has the message that came with it, so all that was written before is in its memory then (docs/host-over-rdma.md).
+Results are posted before their completion, on one queue pair. The client takes a completion after its message, so all
+that was written before is in its memory then (docs/host-over-rdma.md).
 """
 
 from numba import int64, uint32, uint64
@@ -51,7 +51,7 @@ kept_at = record_at(ACTION)
 
 @compiled
 def find(remote, address, length, access):
-    """The row of the region that holds these bytes with this right; -1: there is none."""
+    """The row of the region with these bytes and this right; -1: none."""
     for row in range(remote.region_count):
         region = region_at(remote.regions + uint64(row) * REGION_SIZE)
         inside = address >= region.start and uint64(length) <= region.length
@@ -62,7 +62,7 @@ def find(remote, address, length, access):
 
 @compiled
 def begin_read(remote, action):
-    """Begin to read what a DMA_READ names. PENDING: `take_read` gives it when it has come; else why it does not."""
+    """Begin a DMA_READ. PENDING: `take_read` will return it; else the reason why not."""
     if remote.broken:
         return PEER_LOST
     if find(remote, action.remote, action.length, ACCESS_READ) < 0:
@@ -79,9 +79,9 @@ def begin_read(remote, action):
 
 @compiled
 def post_read(remote, action):
-    """Post a READ into a free slot. As `begin_read`."""
+    """Into a free slot; returns as `begin_read`."""
     row = find(remote, action.remote, action.length, ACCESS_READ)
-    if row < 0:  # the client has taken the memory back meanwhile
+    if row < 0:  # the client has taken the memory back
         return LOCAL_PROTECTION_ERROR
     region = region_at(remote.regions + uint64(row) * REGION_SIZE)
     slot = lowest_bit(remote.free_reads)
@@ -97,14 +97,13 @@ def post_read(remote, action):
 
 @compiled
 def staging_of(remote, slot):
-    """Where the data of a slot lie."""
+    """Address of a slot's data."""
     return remote.read_staging + slot * uint64(READ_BYTES)
 
 
 @compiled
 def take_read(remote):
-    """Take a READ whose data have come. Returns its slot, which stays in use until `free_slot`, whatever else comes
-    meanwhile; NOWHERE: there is none."""
+    """The slot of a READ whose data came, in use until `free_slot`; NOWHERE: none."""
     if not remote.done_reads:
         return int64(NOWHERE)
     slot = lowest_bit(remote.done_reads)
@@ -114,14 +113,14 @@ def take_read(remote):
 
 @compiled
 def free_slot(remote, slot):
-    """The data of a slot that was taken have been used."""
+    """A slot's data have been used."""
     remote.free_reads |= ONE << uint64(slot)
 
 
 @compiled
 def reserve(remote):
-    """Wait for room in the staging memory for one WRITE. Returns the bytes that are left out at its end; -1: the queue
-    pair is broken."""
+    """Wait for room in the staging memory for one WRITE; returns the bytes skipped at its end; -1: the queue pair is
+    broken."""
     place = remote.written % ROOM
     skipped = ROOM - place if ROOM - place < uint64(MAX_WRITE) else uint64(0)
     until = uint64(0)
@@ -132,8 +131,8 @@ def reserve(remote):
 
 @compiled
 def write(remote, e, index, end):
-    """Write a result to the client, together with the actions of the queue before `end` that continue it; these are
-    done then. False: the client may not have it there."""
+    """Write a result to the client, with the actions of the queue before `end` that continue it, which are then done.
+    False: the client has no such memory."""
     first = action_at(e, index)
     row = find(remote, first.remote, first.length, ACCESS_WRITE)
     if row < 0:
@@ -141,7 +140,7 @@ def write(remote, e, index, end):
     region = region_at(remote.regions + uint64(row) * REGION_SIZE)
     skipped = reserve(remote)
     if skipped < 0:
-        return True  # nobody is there to see it
+        return True  # no client is left
     target = remote.write_staging + (remote.written + uint64(skipped)) % ROOM
     length = gather(e, index, end, target, region.start + region.length)
     used = uint64(skipped) + (length + LINE - ONE) // LINE * LINE
@@ -153,7 +152,7 @@ def write(remote, e, index, end):
 
 @compiled
 def gather(e, index, end, target, limit):
-    """Copy the data of an action, and of those that continue it, to `target`. Returns how many bytes they are."""
+    """Copy the data of an action, and of those that continue it, to `target`; returns their bytes."""
     first, length = action_at(e, index), uint64(0)
     for other in range(index, min(end, index + uint64(LOOK_AHEAD))):
         action = action_at(e, other)
@@ -173,7 +172,8 @@ def gather(e, index, end, target, limit):
 
 @compiled
 def send_completions(remote):
-    """Send on what the completion rings hold, each run of completions as one message. Returns how many messages."""
+    """Send on what the completion rings hold, each run of completions as one message; returns the number of
+    messages."""
     messages = 0
     for number in range(remote.cq_end):
         offset = uint64(remote.cq_offset) + uint64(number) * uint64(remote.cq_stride)
@@ -199,8 +199,7 @@ def send_completions(remote):
 
 @compiled
 def post_marker(address):
-    """Post a message that brings nothing, behind all results and completions that there are: when the client has it, it
-    has them."""
+    """An empty message behind all results and completions so far: a client that has it has them."""
     remote = remote_at(uint64(address))
     send_completions(remote)
     post(
@@ -211,8 +210,8 @@ def post_marker(address):
 
 @compiled
 def post_waiting(remote):
-    """Post the READs that wait, the oldest first, as far as there are slots. Returns the address of the first that can
-    not be posted, and why; the caller calls again then, for those behind it. 0: all were posted."""
+    """Post waiting READs, oldest first, while slots are free. Returns the address of the first that can not be posted,
+    and why; the caller then calls again for those behind it. 0: all were posted."""
     while remote.free_reads and remote.waiting_head != remote.waiting_tail:
         place = remote.waiting + uint64(remote.waiting_head % MAX_WAITING_READS) * ACTION_SIZE
         remote.waiting_head += uint32(1)
