@@ -179,8 +179,7 @@ def answer_of_error(error: AgentError) -> Answer:
 
 
 def code_of(kind: str, name: str) -> int:
-    """Code of an op, dtype, contributors, route, or service, operation, right of verbs. AgentError for an unknown
-    name."""
+    """Code of an op, dtype, contributors, route, service, operation or right. AgentError for an unknown name."""
     try:
         return int(_ENUMERATIONS[kind][name.upper()])
     except KeyError:

@@ -1,7 +1,4 @@
-"""The demands of SPEC.md by their numbers, for conformance tests.
-
-clause("5-22").text == "A discarded packet MUST NOT change anything."
-"""
+"""The demands of SPEC.md by number: clause("5-22").text == "A discarded packet MUST NOT change anything."."""
 
 from __future__ import annotations
 
@@ -37,8 +34,7 @@ class UnknownClause(KeyError):
 
 @functools.cache
 def clauses() -> dict[str, Clause]:
-    """All demands by number, in the order of the text. ValueError for a number that occurs twice or in a wrong
-    section."""
+    """All demands by number, in the order of the text. ValueError: a number is repeated or in a wrong section."""
     found: dict[str, Clause] = {}
     text = _GENERATED.sub("", SPECIFICATION.read_text())
     for part in re.split(r"^#+ (?=\d)", text, flags=re.M)[1:]:

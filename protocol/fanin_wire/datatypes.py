@@ -141,8 +141,7 @@ def datatype_by_code(code: int) -> DataType:
 
 
 def datatype_by_name(name: str) -> DataType:
-    """The type called `name` ("f32", in any case); "bf16" says what plain uint16 hold. UnsupportedDataType if
-    unknown."""
+    """The type called `name`, in any case; "bf16" says what plain uint16 hold. UnsupportedDataType if unknown."""
     if entry := _BY_NAME.get(name.lower()):
         return entry
     raise UnsupportedDataType(repr(name))

@@ -1,7 +1,4 @@
-"""`make tables`, or `python -m fanin_wire.generate` in its root: all of the checkout that is made from the definitions.
-
-A test holds each file equal to the definitions.
-"""
+"""All that is made from the definitions: `make tables`, or `python -m fanin_wire.generate` in the checkout."""
 
 from __future__ import annotations
 

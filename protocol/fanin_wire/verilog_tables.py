@@ -1,5 +1,4 @@
-"""The constants of the switch in Verilog (see `generate`): `fanin_constants.vh`. Offsets are in bits from the first bit
-of a header on the wire, most significant first."""
+"""The constants of the switch in Verilog (see `generate`). Offsets: bits on the wire, most significant first."""
 
 from __future__ import annotations
 

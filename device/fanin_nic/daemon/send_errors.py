@@ -34,8 +34,8 @@ REMEDIES = {
 
 
 class SendErrors:
-    """Logs, for each other device, the first packet that could not be sent at once, then at most a line a minute.
-    ports: of all lanes of a device."""
+    """Logs, for each other device, the first failed packet at once, then at most a line a minute. ports: of all
+    lanes."""
 
     def __init__(self, ports: Sequence[Port]) -> None:
         self._ports = ports

@@ -57,8 +57,7 @@ def add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def busiest(links: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """The links with the most packets, and under "other" the sum of the rest: strangers with many addresses must not
-    make the status too long for a message."""
+    """The links with the most packets; "other" is the sum of the rest, which could make the status too long."""
     ranked = sorted(links, key=lambda address: -links[address]["tx_packets"] - links[address]["rx_packets"])
     shown = [address for address in ranked[:MAX_LINKS] if address != OTHER]
     rest = [links[address] for address in links if address not in shown]

@@ -192,8 +192,7 @@ def end_job(base, queue, status, missing_kind, missing, lost_device, now):
 
 @compiled
 def add_region(base, client, lkey, start, length, access, mapped):
-    """A client has registered memory, mapped at `mapped`. False: the table is full, or the client has this key
-    already."""
+    """A client has registered memory, mapped at `mapped`. False: the table is full, or the client has this key."""
     return regions.add_region(engine_at(U64(base)), client, lkey, U64(start), U64(length), access, U64(mapped))
 
 

@@ -1,5 +1,4 @@
-"""The functions that the engine calls by address (`records.function_table`), compiled as C functions. Their addresses
-are in the arena, beside those of the kernels."""
+"""The functions called by address (`records.function_table`), compiled as C functions, and their addresses."""
 
 import functools
 from typing import Any
@@ -31,8 +30,7 @@ def _proceed(engine, job, slot, _fourth, _fifth):
 
 @functools.cache
 def entry_table() -> np.ndarray:
-    """Addresses of the functions, uint64 of shape (ENTRIES,). The first call compiles them or loads them from the
-    cache."""
+    """Addresses of the functions, uint64 of shape (ENTRIES,), compiled or loaded from the cache at the first call."""
     table = np.zeros(ENTRIES, np.uint64)
     for place, function in ((ABORT, _abort), (PROCEED, _proceed)):
         signature, options = (FIVE_WORDS.args, FIVE_WORDS.return_type), {"error_model": "numpy"}

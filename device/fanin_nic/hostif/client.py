@@ -56,8 +56,7 @@ class SendQueue(NamedTuple):
 
 
 class Client:
-    """State of one attached process, with number `index`. `doorbell_fd` becomes readable when it wakes the device. Owns
-    `memory_fd`."""
+    """One attached process, number `index`. `doorbell_fd` gets readable to wake the device. Owns `memory_fd`."""
 
     def __init__(
         self,
@@ -142,8 +141,7 @@ class Client:
         return record.tobytes()
 
     def _new_lkey(self) -> int:
-        """Random, so that a stale key matches nothing; never the key of process memory or of a region of ordinary
-        traffic."""
+        """Random, so that stale keys match nothing; no key of process memory or of a region of ordinary traffic."""
         while True:
             lkey = secrets.randbits(30) | 1 << 30
             if not self._is_known(lkey):
@@ -233,8 +231,7 @@ class Client:
         return entry.queue
 
     def close(self) -> None:
-        """Take everything back from the engine, tell the client, then unmap: a client that is told may use its memory
-        again."""
+        """Take everything back from the engine, tell the client, which may use its memory again, then unmap."""
         for entry in self._queues.values():
             self._engine.destroy_queue(entry.queue)
         self._ordinary.close()

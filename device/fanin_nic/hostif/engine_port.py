@@ -1,5 +1,4 @@
-"""The control server's interface to the engine. The daemon implements it with the compiled engine, tests with a
-model."""
+"""The control server's interface to the engine: the compiled one in the daemon, a model in tests."""
 
 from typing import Protocol
 

@@ -1,5 +1,4 @@
-"""Messages of the control socket: strict reading of requests, and replies. Any input gives a record, Refused or
-Malformed."""
+"""Messages of the control socket: strict reading of requests (a record, Refused or Malformed), and replies."""
 
 import json
 from typing import Any

@@ -184,8 +184,7 @@ class ControlServer:
                 self._drop(connection)
 
     def _accept(self, listener: Listener | StreamListener, kind: type[Connection]) -> None:
-        """Accept one connection. If there are too many, the oldest unattached one is closed; at least half are
-        unattached."""
+        """Accept a connection. If there are too many, close the oldest unattached one; at least half are unattached."""
         accepted = listener.accept()
         if accepted is None:
             return

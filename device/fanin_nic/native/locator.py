@@ -12,8 +12,7 @@ PACKAGES = [Path(__file__).parents[1], Path(fanin_wire.__file__).parent]
 
 
 def add_package(folder: Path) -> None:
-    """Cache the functions of the package in `folder` by their place in it. numba asks for the place when it decorates a
-    function: call this first."""
+    """Cache the functions of the package in `folder` by their place in it. Call it before numba decorates them."""
     PACKAGES.append(folder)
 
 

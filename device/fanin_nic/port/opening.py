@@ -22,8 +22,7 @@ def open_ports(settings: DeviceSettings) -> Sequence[Port]:
 
 
 def path_mtu(settings: DeviceSettings) -> int:
-    """Bytes of a device's longest IP packet: as set, else what the interface of its address carries. PortError if that
-    is less."""
+    """Bytes of a device's longest IP packet: as set, else as its interface carries. PortError if that is less."""
     found = interface_of(settings.address)
     if found is None:
         return settings.mtu or ETHERNET_MTU

@@ -62,8 +62,7 @@ BARRETT_POLYNOMIAL = reflect(POLYNOMIAL, DEGREE + 1)
 
 
 def byte_tables(count: int) -> np.ndarray:
-    """Tables of slicing-by-`count`, uint32 [count, 256]: [k, b] is the CRC register after byte b and k zeros, begun
-    with 0."""
+    """Tables of slicing-by-`count`, uint32 [count, 256]: [k, b] is the register after byte b and k zeros, from 0."""
     tables = np.empty((count, 256), np.uint32)
     tables[0] = [reflect(divide(reflect(byte, 8) << DEGREE)[1], DEGREE) for byte in range(256)]
     for k in range(1, count):

@@ -152,8 +152,7 @@ def _enter(port, index, source, packet, size):
 
 @compiled
 def _split(port, message, destination, found):
-    """Check the packets of a message to `destination`, and enter the good ones behind the first `found`; returns the
-    new number of packets."""
+    """Enter the good packets of a message to `destination` behind the first `found`; returns the new number."""
     source = load_be32(message.name + uint64(SOURCE_ADDRESS))
     source_port = uint32(load_be16(message.name + uint64(SOURCE_PORT)))
     buffer = load_u64(message.iov)  # IOVEC.base

@@ -34,8 +34,7 @@ def addresses_of(table: np.ndarray) -> np.ndarray:
 
 
 class PortTables:
-    """All tables of one port. receive_messages: datagrams or super-packets of a batch; buffers: whether they have own
-    buffers."""
+    """All tables of one port. receive_messages: datagrams or super-packets of a batch; buffers: whether it has own."""
 
     def __init__(self, receive_messages: int = RECEIVE_MESSAGES, *, buffers: bool = True) -> None:
         self.port = np.zeros(1, PORT)
@@ -98,8 +97,7 @@ class PortTables:
 
 
 def _address(headers: np.ndarray, iovecs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give the MMSGHDR records their pieces, destinations and control messages for UDP_SEGMENT; returns the last
-    two."""
+    """Give the MMSGHDR records pieces, destinations and control messages for UDP_SEGMENT; returns the last two."""
     destinations, controls = np.zeros(len(headers), SOCKET_ADDRESS), np.zeros(len(headers), CONTROL)
     destinations["family"], destinations["port"] = socket.AF_INET, UDP_PORT
     controls["length"] = CONTROL_LENGTH_SEGMENT

@@ -78,8 +78,7 @@ def post_receive(base, index, wqe, now):
 
 @compiled
 def post_shared(base, index, wqe, now):
-    """Event: a work request was copied out of a shared receive queue's ring. Returns 0, without effect, if it is
-    full."""
+    """Event: a work request came from a shared receive queue's ring. Returns 0, without effect, if it is full."""
     t = transport_at(U64(base))
     t.now = now
     shared = shared_queue_at(t, U64(index))

@@ -229,8 +229,7 @@ class Transport:
         return index
 
     def destroy_shared_queue(self, index: int) -> None:
-        """End a shared receive queue. Its requests have no completions. SharedQueueInUse: a queue pair receives from
-        it."""
+        """End a shared receive queue without completions. SharedQueueInUse: a queue pair receives from it."""
         pairs = self.tables["queue_pairs"]
         if users := int(np.count_nonzero((pairs["qpn"] != 0) & (pairs["shared_queue"] == index + 1))):
             raise SharedQueueInUse(f"{users} queue pairs receive from the shared receive queue {index}")
@@ -275,8 +274,7 @@ class Transport:
         return key
 
     def deregister(self, key: int) -> None:
-        """Forget a region: packets and requests that name it are refused from now on. KeyUnknown: no region has this
-        key."""
+        """Forget a region: packets and requests with its key are refused from now on. Raises KeyUnknown."""
         index = key >> KEY_BITS
         if not key or index >= self.limits.regions or self.tables["regions"][index]["key"] != key:
             raise KeyUnknown(f"no region has the key {key:#x}")

@@ -76,8 +76,7 @@ class LaneCore:
         return int(self._doorbell.ctypes.data), self._eventfd
 
     def connect(self, doorbells: np.ndarray, splitter: int = 0) -> None:
-        """Make it one lane of several. doorbells: LANE_DOORBELL of each; splitter: address of the SPLITTER that it
-        drives."""
+        """Make it one lane of several. doorbells: LANE_DOORBELL of each; splitter: address of the SPLITTER to drive."""
         assert doorbells.dtype == LANE_DOORBELL
         self._record["host_doorbell"], self._record["splitter"] = doorbells.ctypes.data, splitter
 

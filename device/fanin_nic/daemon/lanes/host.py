@@ -137,8 +137,7 @@ class LanesHost:
             self._leave(queue, 0)
 
     def spread_ends(self) -> None:
-        """End jobs that ended in one lane in all lanes, with the same status; and jobs whose completions had no
-        room."""
+        """End jobs that ended in one lane in all, with the same status; and jobs whose completions had no room."""
         overrun = self._splitter.take_overruns()
         if not overrun and self._jobs_aborted() == self._aborted:
             return

@@ -89,8 +89,7 @@ def watch_port(lane, now):
 
 @compiled
 def wake_ranks(lane, e):
-    """Wake the clients whose completions were stored, after all are stored: a woken client may take the device's
-    core."""
+    """Wake the clients whose completions were stored, after all are: a woken client may take the device's core."""
     fenced = False
     for index in range(e.action_count):
         action = action_at(e, U64(index))
@@ -105,8 +104,7 @@ def wake_ranks(lane, e):
 
 @compiled
 def wake_splitter(lane, e):
-    """Wake lane 0, which completes the requests of the ranks, if this lane has completions for it. (Lane 0 looks after
-    its own.)"""
+    """Wake lane 0, which completes the ranks' requests, if there are completions for it. (It looks after its own.)"""
     for index in range(0 if lane.splitter else e.action_count):
         if action_at(e, U64(index)).kind == COMPLETE:
             ring_doorbell(lane.host_doorbell)

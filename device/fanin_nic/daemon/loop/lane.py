@@ -121,8 +121,7 @@ def has_ended_job(lane):
 
 @compiled
 def turn(lane, now):
-    """One turn: packets in, requests in, data, timers, actions out; then ordinary traffic. Returns whether there was
-    work."""
+    """Packets in, requests in, data, timers, actions out; then ordinary traffic. Returns whether there was work."""
     e = engine_at(lane.engine)
     work = take_packets(lane, e, now)
     if lane.remote_end:

@@ -95,8 +95,7 @@ def give_read(lane, remote_address, now):
 
 @compiled
 def end_read(lane, remote_address, slot, now):
-    """The slot of `give_read` is free, for a waiting READ. The memory of one may be gone meanwhile; those behind it
-    must not wait for ever."""
+    """Free the slot of `give_read` for waiting READs. One whose memory is gone must not hold up those behind it."""
     remote = remote_at(remote_address)
     free_slot(remote, slot)
     refused, status = post_waiting(remote)
@@ -109,8 +108,7 @@ def end_read(lane, remote_address, slot, now):
 
 @compiled
 def send_all(lane):
-    """Send on the completions of all clients over RDMA, and note those that are lost; returns the number of
-    messages."""
+    """Send on the completions of all clients over RDMA, note the lost clients; returns the number of messages."""
     work = 0
     for client in range(lane.remote_end):
         address = load_u64(lane.remotes + U64(client) * U64(8))

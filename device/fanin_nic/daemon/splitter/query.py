@@ -50,8 +50,7 @@ def ask(splitter, place):
 
 @compiled
 def add_part(place, lane, mid, cqe):
-    """A lane has completed a part of message `mid`: count it if its answer, which will not contain it, is still to
-    come."""
+    """A lane has completed a part of message `mid`: count it if its answer, which will lack it, is still to come."""
     query = request_at(query_address(place))
     if query.opcode and query.mid == mid and query.parts >> uint64(lane) & uint64(1):
         query.positions += cqe.positions

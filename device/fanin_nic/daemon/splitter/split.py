@@ -99,8 +99,7 @@ def offers(place):
 
 @compiled
 def give(splitter, place):
-    """Give the lanes the taken requests, up to a fenced one, which waits until all before it are complete; returns how
-    many."""
+    """Give the lanes the taken requests; a fenced one waits until all before it are complete. Returns how many."""
     queue = split_queue_at(place)
     given = 0
     while queue.given != queue.tail:

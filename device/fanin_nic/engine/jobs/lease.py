@@ -74,8 +74,7 @@ def clear_record(e, index, jid, key, owner):
 
 @internal
 def grantable_slots(e, job, offered):
-    """Slots that a job can lease now: the largest power of two that is free, within the owner's share, at most
-    `offered`; 0 if none."""
+    """Slots that a job can lease: the largest free power of two, up to the owner's share and `offered`; 0 if none."""
     most = min(int64(e.max_lease), payloads_allowed(e, job)) // int64(job.buffers)
     size = int64(e.min_lease)
     while size * 2 <= offered and size * 2 <= most:

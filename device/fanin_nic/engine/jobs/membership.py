@@ -236,8 +236,7 @@ def create_switch_job(e, header, body, source):
 
 @internal
 def bind_child(e, job, body, source, is_full):
-    """Enter a device below as joined, for the first time or again. is_full: its CONFIG is as long as the job's longest
-    packet."""
+    """Enter a device below as joined, perhaps again. is_full: its CONFIG is as long as the job's longest packet."""
     bit = packet_form.bit(body)
     child = child_at(e, child_index(job, bit))
     boot_id = packet_form.boot_id(body)

@@ -34,8 +34,7 @@ def is_remote_tombstone(job):
 
 @internal
 def is_evictable(job):
-    """Whether a new job may evict it: a remote tombstone, or that of an ended ring whose ranks have left, kept only for
-    the previous node."""
+    """Whether a new job may evict it: a remote tombstone, or a ring's that is kept only for the previous node."""
     return is_remote_tombstone(job) or (
         job.state == ABORTED and job.slots == 0 and job.window != 0 and job.rank_joined & ~job.rank_left == ZERO
     )

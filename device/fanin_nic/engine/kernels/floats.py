@@ -1,5 +1,4 @@
-"""Kernels of f32 and f64, and of the complex types, which are two of them. MIN and MAX compare the bits as integers:
-that orders -0 below +0, and vectorises."""
+"""Kernels of f32, f64 and complex types. MIN and MAX compare bits as integers: -0 is below +0, and it vectorises."""
 
 from typing import NamedTuple
 

@@ -1,5 +1,4 @@
-"""Kernels of the integer types. Where the sign does not matter (two's complement), one kernel serves both of a
-width."""
+"""Kernels of the integer types: one for both of a width where the sign does not matter (two's complement)."""
 
 import math
 

@@ -31,8 +31,7 @@ class Kernel(NamedTuple):
 
 @intrinsic
 def elements(typing_context, pointer, count):
-    """The `count` elements at `pointer` as an array; unlike `carray` without alignment, as a client may have data
-    anywhere."""
+    """The `count` elements at `pointer` as an array of any alignment, unlike `carray`: clients have data anywhere."""
     array_type = types.Array(pointer.dtype, 1, "C", aligned=False)
 
     def generate(context, builder, signature, arguments):

@@ -135,8 +135,7 @@ def probe_due(e, job):
 
 @internal
 def probe(e, job, slot, reach):
-    """PROBE for a position. In a ring one answer covers many positions, so those before `reach` are skipped; returns
-    the new reach."""
+    """PROBE for a position; in a ring only from `reach` on, as one answer covers many. Returns the new reach."""
     if not slot.unacked:
         probe_above(e, job, slot)
     elif distance(slot.position, reach) >= 0:

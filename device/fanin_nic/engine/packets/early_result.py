@@ -82,8 +82,7 @@ def claim_for_data(e, job, slot, header):
 
 @internal
 def take(e, job, slot, header, payload):
-    """Store the data, and give them to the ranks here and the devices below. If the result came first, the position is
-    complete."""
+    """Store the data, and give them to ranks and devices below. If the result came first, the position is complete."""
     copy(payload_of(e, job, slot.position), payload, U64(header.length))
     slot.length = header.length
     slot.flags |= HAS_DATA | EARLY

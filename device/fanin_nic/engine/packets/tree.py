@@ -163,8 +163,7 @@ def crosses_result(e, job, slot):
 
 @internal
 def send_wait(e, job, slot, header, source):
-    """WAIT: the child's contribution is here and others are missing. It names the missing child that was silent
-    longest, and for how long."""
+    """WAIT: others are missing. It names the child among them that was silent longest, and for how long."""
     index = reply(e, job, header, WAIT, source)
     scope, missing = 0, U64(slot.node_missing)
     if (

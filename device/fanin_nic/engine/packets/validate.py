@@ -30,8 +30,7 @@ def is_in_lease(job, header):
 
 @internal
 def is_computable(e, header):
-    """Whether the device can compute with a packet's data. Those of a ONE position need no computing; NONE has no
-    data."""
+    """Whether the device can compute with a packet's data. Those of a ONE position need no computing; NONE has none."""
     contributors = contributor_class(header.flags)
     if header.flags & HAS_DATA == 0 or contributors == CLASS_ONE:
         return contributors <= CLASS_ALL

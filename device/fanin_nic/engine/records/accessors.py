@@ -85,8 +85,8 @@ def distance(a, b):
 
 @internal
 def address_place(request, entry):
-    """Address of an entry of a request's address list, an abi.ADDRESS. The first is in the request, as most have
-    one."""
+    """Address of an entry of a request's address list, an abi.ADDRESS. The first, for most the only, is in the
+    request."""
     if entry == 0:
         return address_of(request) + _FIRST_ADDRESS
     return address_of(request) + request.list + U64(entry - 1) * _ADDRESS_SIZE

@@ -22,8 +22,7 @@ def entry_address(e, entry):
 
 @internal_for(ENGINE, JOB, int64, int64, uint64)
 def abort(e, job, status, missing_kind, missing):
-    """End a job with a status, once (`jobs.abort.end_job`). missing: bitmap of missing members, of scope
-    `missing_kind`."""
+    """End a job with a status, once (`jobs.abort.end_job`). missing: members as a bitmap of scope `missing_kind`."""
     call_function(entry_address(e, ABORT), address_of(e), address_of(job), U64(status), U64(missing_kind), missing)
 
 

@@ -154,8 +154,7 @@ def reduce_mode(e, job, request, read):
 
 @internal
 def batch_length(e, job, request, read):
-    """Segments of one REDUCE: as many as the window has room for, all ranks have posted, and the same ranks bring and
-    want."""
+    """Segments of one REDUCE: all have posted them, the same ranks bring and want, and the window has room."""
     first, position, ranks = U64(request.sid + read), request.first + read, U64(job.rank_mask)
     length = int(job.window) - distance(position, job.base)
     length = min(length, int64(max(ONE, MAX_BYTES // (U64(request.segment) * count_bits(ranks)))))
@@ -172,8 +171,7 @@ def batch_length(e, job, request, read):
 
 @internal
 def uniform_length(request, entry, first, most):
-    """How many of `most` segments from `first` on have, for one rank, the same sources and destinations as the
-    first."""
+    """How many of `most` segments from `first` on have, for one rank, the sources and destinations of the first."""
     brought, wanted = brings(request, entry, first), wants(request, entry, first)
     for length in range(1, most):
         segment = first + U64(length)

@@ -47,8 +47,7 @@ def ask_above(e, job, slot):
 
 @internal
 def answer_query(e, queue_index, wqe):
-    """Append one completion: PENDING with the positions done and the missing members; SUCCESS if the message is not in
-    flight."""
+    """Append one completion: PENDING with positions done and members missing; SUCCESS for a message not in flight."""
     queue = queue_at(e, queue_index)
     found = find_message(e, queue_index, wqe.mid)
     action = action_at(e, append(e, COMPLETE))

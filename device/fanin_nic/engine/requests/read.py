@@ -123,8 +123,7 @@ def serve(e, queue_index, budget):
 
 @internal
 def waits_for_turn(e, queue, request):
-    """Whether the next data of a queue wait for those of ranks before its own. Then the position is begun, to show
-    those ranks."""
+    """Whether the next data of a queue wait for ranks before its own. The position is begun then, to show them."""
     job = job_at(e, queue.job - 1)
     if not has_ranks_before(job, queue, request) or is_its_turn(e, job, queue, request.first + queue.read_segments):
         return False

@@ -18,8 +18,7 @@ SENT = int(Ahead.SENT)
 
 @internal
 def may_go_ahead(job, request, length):
-    """Whether the data of a segment of `length` bytes go ahead: they are a whole message of one rank, which a rank can
-    take before it asks."""
+    """Whether the `length` bytes of a segment go ahead: a whole message of one rank, short enough to come unasked."""
     if job.route == LOCAL_ROUTE or request.contributors != CLASS_ONE:
         return False
     return request.count == 1 and U64(length) == request.length and request.length <= MAX_AHEAD

@@ -68,8 +68,7 @@ def rank_of_entry(queue, entry):
 
 @internal
 def give_early(e, job, slot, queue_index, request, has_brought):
-    """The data of a ONE position are here: the rank that brought them gives them to all, another takes its own. False:
-    the job has ended."""
+    """The rank that brought the data of a ONE position gives them to all, another takes its own. False: job ended."""
     if has_brought:
         return deliver_early(e, job, slot, queue_index, request.count == 1 and U64(slot.length) == request.length)
     return deliver_early_to(e, job, slot, queue_index)

@@ -120,6 +120,5 @@ def payload_bytes(e, slot):
 
 @internal
 def segment_bytes(e, job, chunk, op, dtype, contributors):
-    """Bytes of the message in a full segment: the chunk of its request, or less if f32 partials of smaller elements
-    fill the chunk."""
+    """Bytes of the message in a full segment: its request's chunk, or less if f32 partials of it fill the chunk."""
     return U64(chunk) // (WIDE_ITEM // itemsize(e, dtype) if travels_wide(e, job, op, dtype, contributors) else U64(1))

@@ -153,8 +153,7 @@ def early_data(e, job, slot, order):
 
 @internal
 def data_of_rank(e, job, slot, order):
-    """Address of the data of a rank of this node. Its request is not complete before the sum, so it is still in its
-    queue."""
+    """Address of the data of a rank of this node. Its request stays in its queue until the sum is complete."""
     ranks = U64(job.rank_mask)
     for _ in range(order):
         ranks &= ranks - ONE

@@ -19,8 +19,7 @@ QUEUES = 32  # of a kind: both sides register their rings, which pins them
 
 
 class RemoteClient(Client):
-    """State of one client over RDMA, without ordinary traffic, process memory and early data. request: its record of
-    abi.ATTACH_RDMA."""
+    """One client over RDMA: no ordinary traffic, process memory or early data. request: abi.ATTACH_RDMA."""
 
     def __init__(
         self, index: int, engine: EnginePort, offered: DeviceLimits, device: VerbsDevice, request: np.void

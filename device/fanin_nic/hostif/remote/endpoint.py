@@ -44,8 +44,7 @@ RECEIVED = 2 << 32  # number of a receive: hostif/remote/queue_pair.py
 
 
 class VerbsDevice:
-    """A verbs device, with its port and GID: that of `address` if it has it, else its first of RoCE v2 over IPv4.
-    Raises VerbsFailed."""
+    """A verbs device; port and GID are those of `address`, else its first of RoCE v2 over IPv4. Raises VerbsFailed."""
 
     def __init__(self, name: str, address: str) -> None:
         self.name = name

@@ -119,8 +119,7 @@ def free_slot(remote, slot):
 
 @compiled
 def reserve(remote):
-    """Wait for room in the staging memory for one WRITE; returns the bytes skipped at its end; -1: the queue pair is
-    broken."""
+    """Wait for room in the staging memory for one WRITE; returns the bytes skipped at its end; -1: broken."""
     place = remote.written % ROOM
     skipped = ROOM - place if ROOM - place < uint64(MAX_WRITE) else uint64(0)
     until = uint64(0)
@@ -172,8 +171,7 @@ def gather(e, index, end, target, limit):
 
 @compiled
 def send_completions(remote):
-    """Send on what the completion rings hold, each run of completions as one message; returns the number of
-    messages."""
+    """Send on what the completion rings hold, each run of completions as one message; returns how many messages."""
     messages = 0
     for number in range(remote.cq_end):
         offset = uint64(remote.cq_offset) + uint64(number) * uint64(remote.cq_stride)

@@ -110,8 +110,7 @@ def _is_datagram(frame):
 
 @compiled
 def check_frame(frame, length, own, address, group):
-    """ACCEPTED or the reason to drop a frame of `length` bytes. own, address: Ethernet and IP address of this port;
-    group: 0 for none."""
+    """ACCEPTED or why to drop a frame. own, address: this port's Ethernet and IP address; group: 0 for none."""
     if length < HEADERS_SIZE:
         return int64(RUNT)
     group_mac = uint64(GROUP_MAC) | uint64(group) & uint64(GROUP_BITS)

@@ -1,5 +1,4 @@
-"""libibverbs for the set-up of a port, by ctypes. A preloaded library counts first, so that its devices serve as
-well."""
+"""libibverbs for the set-up of a port, by ctypes. A preloaded library counts first: its devices serve as well."""
 
 import ctypes
 import functools

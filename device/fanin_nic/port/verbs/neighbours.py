@@ -19,7 +19,7 @@ class NeighbourResolver(Resolver):
     _queue_pair: RawQueuePair
 
     def _put(self, question: Question, address: str) -> bool:
-        """Look an address up. The datagram makes the kernel ask for an unknown Ethernet address, and check an old
+        """Look an address up. The datagram makes the kernel ask for an unknown Ethernet address, or check an old
         one."""
         with contextlib.suppress(OSError):
             self._socket.sendto(b"", (address, DISCARD_PORT))

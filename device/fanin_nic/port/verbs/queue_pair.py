@@ -264,8 +264,7 @@ class QueuePair:
         """Ask for packets. The network knows the number of a UD queue pair, so it needs nothing."""
 
     def mend(self) -> None:
-        """Restore a failed queue pair. The compiled code must have marked it as broken; what it held is lost. Raises
-        VerbsFailed."""
+        """Restore a queue pair that compiled code has marked as broken; what it held is lost. Raises VerbsFailed."""
         self._modify(ibv.RESET, 0)
         poll = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_int, c_void_p)(self._function(records.POLL))
         for queue in self._queues:

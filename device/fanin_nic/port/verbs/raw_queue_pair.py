@@ -38,8 +38,7 @@ class RawQueuePair(QueuePair):
         self._steer(self._mac, self.address)
 
     def _reserve(self) -> None:
-        """Take the UDP port: the kernel then does not answer packets that it sees, and an owner of the port is found
-        out."""
+        """Take the UDP port: the kernel then does not answer packets that it sees, and a port in use is an error."""
         self._reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)  # not read

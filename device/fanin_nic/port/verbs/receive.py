@@ -31,8 +31,7 @@ def _completion(verbs, index):
 
 @compiled
 def take_completions(port, limit):
-    """Give the buffers of the last call back to the device, then enter datagrams as messages of the port, up to `limit`
-    in all."""
+    """Give back the buffers of the last call, then enter datagrams as messages of the port, up to `limit` in all."""
     verbs = verbs_at(port.verbs)
     if is_broken(verbs):
         return

@@ -50,8 +50,7 @@ def complete_send(t, q, request, status):
 
 @internal
 def complete_receive(t, q, request, status, opcode, length):
-    """The completion of a receive request; returns the number of the action, for what the packet brought beside
-    data."""
+    """The completion of a receive request; returns its action's number, for what the packet has beside data."""
     index = append(t, COMPLETE)
     action = action_at(t, U64(index))
     action.queue_pair = q.index

@@ -70,8 +70,8 @@ def retry_later(t, q, until):
 
 @internal
 def note_progress(t, q, psns):
-    """The other side has acknowledged something new: it lives, and all retries are restored. psns: so many more may be
-    in flight."""
+    """A new acknowledgement: the other side lives, and all retries are restored. psns: how many more may be in
+    flight."""
     q.limit = min(int64(t.window), int64(q.limit) + psns)
     q.backoff = 0
     q.retries_left = q.retry_count

@@ -40,8 +40,7 @@ def fail_unreadable(t, number):
 
 @internal
 def take_back(t, q, number):
-    """Remove the requester's packets from the action `number` on; of UC and UD, whose requests are complete when sent,
-    the completions too."""
+    """Remove the requester's packets from action `number` on; for UC and UD also the completions of sent requests."""
     for index in range(number, int64(t.action_count)):
         action = action_at(t, U64(index))
         if action.queue_pair != q.index:
