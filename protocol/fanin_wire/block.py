@@ -10,5 +10,5 @@ def with_block(text: str, begin: str, end: str, lines: str) -> str:
     block = re.compile(rf"(?<=^{re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.M | re.S)
     replaced, places = block.subn(lambda _: lines, text)
     if places != 1:
-        raise ValueError(f"there are no lines between `{begin}` and `{end}`")
+        raise ValueError(f"not one place between `{begin}` and `{end}`")
     return replaced

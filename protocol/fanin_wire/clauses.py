@@ -42,7 +42,7 @@ def clauses() -> dict[str, Clause]:
         section, _, title = heading.partition(" ")
         for number, said in _marked(body):
             if number in found or number.partition("-")[0] != section:
-                raise ValueError(f"[{number}] in section {section} is not the number of a new demand there")
+                raise ValueError(f"[{number}] in section {section} is repeated or misplaced")
             found[number] = Clause(number, title, said)
     return found
 

@@ -60,7 +60,7 @@ def ipv4_address(value: str) -> str:
     if address.is_unspecified:
         return f"{value} stands for all addresses of a machine, and a device has one"
     # Linux routes 240.0.0.0/4, which Python calls reserved, except the broadcast address.
-    return f"{value} is no address of one machine" if address.is_multicast or address == BROADCAST else ""
+    return f"{value} is not one machine's address" if address.is_multicast or address == BROADCAST else ""
 
 
 def optional_ipv4_address(value: str) -> str:
@@ -69,7 +69,7 @@ def optional_ipv4_address(value: str) -> str:
 
 def optional_multicast_address(value: str) -> str:
     try:
-        return "" if not value or ipaddress.IPv4Address(value).is_multicast else f"{value} is no multicast address"
+        return "" if not value or ipaddress.IPv4Address(value).is_multicast else f"{value} is not a multicast address"
     except ValueError:
         return f"{value!r} is not an IPv4 address"
 

@@ -40,4 +40,4 @@ def test_without_a_manager_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_manager_that_has_gone_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ServiceManager(str(tmp_path / "nobody")).ready("accepts ranks")
-    assert "takes no notice" in caplog.text
+    assert "does not accept notices" in caplog.text

@@ -428,4 +428,4 @@ def test_device_that_can_not_serve(bench: Bench, hosts: Hosts) -> None:
     with pytest.raises(ToolError) as refusal:
         bench.build(replace(fabric, devices=(nic,)))
     assert refusal.value.name == "DEVICE_LOST"
-    assert "there is no verbs device nothing; use one of fanin0, fanin1, " in refusal.value.cause
+    assert "no verbs device is called nothing; use one of fanin0, fanin1, " in refusal.value.cause

@@ -146,7 +146,7 @@ def test_queue_pairs_that_fail(carriers: Running, on_carriers: pytest.MonkeyPatc
     [
         (
             {"port": "verbs://nowhere"},
-            "there is no verbs device nowhere; use one of fanin0, fanin1, fanin2, fanin3, fanin4",
+            "no verbs device is called nowhere; use one of fanin0, fanin1, fanin2, fanin3, fanin4",
         ),
         ({"port": "verbs://fanin1"}, "verbs device fanin1 has no RoCE v2 address {address}; give the device's"),
         ({"port": "verbs://fanin2?raw"}, "network interface lo has no Ethernet address; use one that has"),
@@ -174,7 +174,7 @@ def test_verbs_device_that_is_lost(bench: Bench, on_carriers: pytest.MonkeyPatch
     kill_device(carrier, carrier.fabric.nics[0].name)
     (nic,) = running.fabric.nics
     cause = "verbs device fanin0 has failed (IBV_EVENT_DEVICE_FATAL)"
-    remedy = "start this device anew when the verbs device is there again"
+    remedy = "restart this device when the verbs device is back"
     end = time.monotonic() + BOUND_S
     while f"{nic.name}: {cause}; {remedy}" not in (said := running.state.log(nic.name).read_text()):
         assert time.monotonic() < end, said

@@ -161,7 +161,7 @@ def test_field_of_another_type(tmp_path: Path, caplog: pytest.LogCaptureFixture,
 def test_processor_that_lacks_something_says_what(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     target.record(target.TARGETS["arm64"], tmp_path)
     assert not target.take_recorded(tmp_path)
-    assert "needs aes, crc, sha2, which is not here" in caplog.text
+    assert "needs aes, crc, sha2, which this machine lacks" in caplog.text
     assert config.CPU_NAME is None
 
 

@@ -23,7 +23,7 @@ def test_udp_is_what_nobody_asks_for(address: str) -> None:
 
 
 def test_what_verbs_lack_is_named(address: str) -> None:
-    with pytest.raises(PortError, match="2 lanes are not there over verbs://rxe0; use lanes = 1"):
+    with pytest.raises(PortError, match="2 lanes are not supported over verbs://rxe0; use lanes = 1"):
         open_ports(settings(address, port="verbs://rxe0", lanes=2))
 
 

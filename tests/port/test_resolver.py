@@ -230,5 +230,5 @@ def test_queue_pair_that_stays_down_is_named_once(
     one.refusal = ""
     while one.record["broken"]:
         assert one.mended.acquire(timeout=BOUND_S)
-    said = "the queue pair on none has failed (status 0) and stays down: no such device; start this device anew when"
+    said = "the queue pair on none has failed (status 0) and stays down: no such device; restart this device when"
     assert caplog.text.count(said) == 1

@@ -71,7 +71,7 @@ def test_device_that_has_failed(device: Device, event: Event) -> None:
     device.told = [(event, 0), (Event.DEVICE_FATAL, 0)]
     watch.take()
     cause = f"verbs device rxe1 has failed (IBV_EVENT_{event.name})"
-    assert told == [f"{cause}; start this device anew when the verbs device is there again"]
+    assert told == [f"{cause}; restart this device when the verbs device is back"]
     late: list[str] = []
     watch.on_failure(late.append)
     assert late == told

@@ -17,7 +17,7 @@ def test_a_file_is_the_definitions(name: str) -> None:
 
 def test_a_file_without_a_place_for_them_is_refused() -> None:
     for text in ("a\n", "a\nb\na\nb\n"):
-        with pytest.raises(ValueError, match="there are no lines between `a` and `b`"):
+        with pytest.raises(ValueError, match="not one place between `a` and `b`"):
             with_block(text, "a", "b", "lines\n")
     assert with_block("a\nold\nb\n", "a", "b", "new\n") == "a\nnew\nb\n"
 

@@ -58,7 +58,7 @@ def _compile_input(name: str) -> None:
 
     asked = Path(os.environ["FANIN_CACHE_DIR"])
     if not CACHE_FOLDER.is_relative_to(asked):
-        raise SystemExit(f"{asked} can not be written; give a folder that can")
+        raise SystemExit(f"{asked} can not be written; give a writable folder")
     chosen, whole = pickle.loads(given)
     for entry in chosen:
         entry.compile()

@@ -73,7 +73,7 @@ def serve(
     from fanin_nic.port.port import PortError
 
     tell = manager or ServiceManager(address="")
-    tell.status("loading the device code; what is not in the cache is compiled, which takes a minute or two")
+    tell.status("loading the device code; what the cache lacks is compiled, which takes a minute or two")
     signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))  # nothing runs here yet
     try:
         device = Device(device_settings, is_switch=kind == "switch", tell=tell.status)

@@ -23,12 +23,12 @@ REMEDIES = {
     errno.EMSGSIZE: "the network interface or the route carries less than MTU {mtu}: raise its MTU, or start all"
     " devices of the path with a smaller --mtu",
     errno.EPERM: "a packet filter of this machine refuses them: let UDP port 4791 pass (nft list ruleset)",
-    errno.EACCES: "the system refuses them: see its packet filters, and whether the address is one of a broadcast",
-    errno.ENETUNREACH: "there is no route to it: see ip route get {address}, and whether the interface is up",
+    errno.EACCES: "the system refuses them: see its packet filters, and whether it is a broadcast address",
+    errno.ENETUNREACH: "no route leads to it: see ip route get {address}, and whether the interface is up",
     errno.EHOSTUNREACH: "it does not answer on its network: see ip neigh show {address}",
     errno.ENETDOWN: "the network interface is down: ip link set up",
     errno.ENODEV: "the network interface is gone",
-    errno.EINVAL: "the address of this device is no longer one of this machine, or the kernel can not cut packets of"
+    errno.EINVAL: "this machine has lost the address of this device, or the kernel can not cut packets of"
     " MTU {mtu}: see ip address",
 }
 

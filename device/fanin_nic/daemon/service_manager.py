@@ -38,4 +38,4 @@ class ServiceManager:
             try:
                 sender.sendto(message.encode(), address)
             except OSError as error:
-                log.warning("%s=%s takes no notice: %s", ENVIRONMENT_VARIABLE, self._address, error)
+                log.warning("%s=%s does not accept notices: %s", ENVIRONMENT_VARIABLE, self._address, error)

@@ -261,7 +261,7 @@ def _sees_descriptors() -> bool:
     """Whether /proc shows what a descriptor is. If not, all memory of ranks has to be registered."""
     sees = os.path.exists("/proc/self/fd")
     if not sees:
-        log.warning("/proc is not mounted here, so that ranks have registered memory only: mount -t proc proc /proc")
+        log.warning("/proc is not mounted here, so ranks have registered memory only: mount -t proc proc /proc")
     return sees
 
 

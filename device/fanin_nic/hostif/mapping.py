@@ -174,7 +174,7 @@ def _check_memfd(descriptor: int, end: int) -> None:
     if _filesystem_of(descriptor) != TMPFS_MAGIC:
         raise Refused(Status["LOCAL_PROTECTION_ERROR"], "a memfd of huge pages")
     if os.fstat(descriptor).st_size < end:
-        raise Refused(Status["LOCAL_PROTECTION_ERROR"], "the region ends behind the end of its memfd")
+        raise Refused(Status["LOCAL_PROTECTION_ERROR"], "the region exceeds its memfd")
 
 
 def is_process_memory(descriptor: int) -> bool:

@@ -206,7 +206,7 @@ class ControlServer:
             log.info("a client is dropped: %s", error)
             self._drop(connection)
         except Exception:  # a fault of the device: one request must not end it for all clients
-            log.exception("a client is dropped, for its request has met a fault of the device")
+            log.exception("a client is dropped: its request met a fault of the device")
             self._drop(connection)
         finally:
             close_all(descriptors)
@@ -281,7 +281,7 @@ class ControlServer:
         try:
             client = Client(index, self._engine, self._limits, memory, self._transport)
         except OSError as error:
-            log.warning("there is no memory for a client: %s", error)
+            log.warning("no memory for a client: %s", error)
             raise NoResources(str(error)) from None
         self._enter(connection, client)
         self._watch(connection)
@@ -300,7 +300,7 @@ class ControlServer:
             log.warning("a client over RDMA is refused: %s", error)
             raise
         except OSError as error:
-            log.warning("there is no memory for a client: %s", error)
+            log.warning("no memory for a client: %s", error)
             raise NoResources(str(error)) from None
         self._enter(connection, client)
         connection.send(client.attach_reply(record["head"]))

@@ -66,7 +66,7 @@ def mask_without(names) -> bytes:
     mask = bytearray(b"\xff" * fields.TRANSPORT_SIZE)
     for offset, bits, member in _members():
         if member in names:
-            assert offset % 8 == bits % 8 == 0, f"{member} is no bytes"
+            assert offset % 8 == bits % 8 == 0, f"{member} is not whole bytes"
             mask[offset // 8 : (offset + bits) // 8] = bytes(bits // 8)
     return bytes(mask)
 

@@ -26,7 +26,7 @@ if not take_recorded(CACHE_FOLDER):
         unused, CACHE_FOLDER, KEEPS = CACHE_FOLDER, choose_cache_folder(ready_made=False), True
         log.warning("the device code in %s is for another processor: it is compiled, into %s", unused, CACHE_FOLDER)
 if (asked := os.environ.get(ENVIRONMENT_VARIABLE)) and not CACHE_FOLDER.is_relative_to(asked):
-    log.warning("%s=%s can not be written: %s serves", ENVIRONMENT_VARIABLE, asked, CACHE_FOLDER)
+    log.warning("%s=%s can not be written: %s is used", ENVIRONMENT_VARIABLE, asked, CACHE_FOLDER)
 COMPLETE = completion_mark(CACHE_FOLDER)
 
 

@@ -84,7 +84,7 @@ def take_recorded(folder: Path) -> bool:
     lacking = names(target.features) - names(get_host_cpu_features())
     if platform.machine() != target.machine or lacking:
         what = ", ".join(sorted(lacking)) or f"the machine {target.machine}"
-        log.warning("the device code in %s needs %s, which is not here: it is compiled anew", folder, what)
+        log.warning("the device code in %s needs %s, which this machine lacks: it is compiled anew", folder, what)
         return False
     config.CPU_NAME, config.CPU_FEATURES = target.cpu, target.features
     return True

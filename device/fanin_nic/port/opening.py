@@ -38,7 +38,7 @@ def path_mtu(settings: DeviceSettings) -> int:
 def _open_verbs(settings: DeviceSettings) -> VerbsPort:
     """On a verbs device, with one lane."""
     if settings.lanes > 1:
-        raise PortError(f"{settings.lanes} lanes are not there over {settings.port}; use lanes = 1")
+        raise PortError(f"{settings.lanes} lanes are not supported over {settings.port}; use lanes = 1")
     name, mark, _ = settings.port.removeprefix(VERBS_PREFIX).partition(RAW_SUFFIX)
     group = settings.parent_group or None
     return VerbsPort(name, settings.address, settings.mtu, settings.receive_buffer, group=group, raw=bool(mark))

@@ -75,7 +75,7 @@ def set_buffer(udp: socket.socket, forced: int, limited: int, size: int) -> int:
 
 @functools.cache
 def _warn_of_uncounted() -> None:
-    log.warning("this system does not tell what receive buffers drop (SO_MEMINFO): drop_receive_buffer stays 0")
+    log.warning("this system does not report drops of receive buffers (SO_MEMINFO): drop_receive_buffer stays 0")
 
 
 def dropped_at(udp: socket.socket) -> int:
@@ -108,7 +108,7 @@ def _bound_socket(address: str, port: int, *, joins: bool = False) -> socket.soc
 def _group_socket(address: str, group: str, lane: int) -> socket.socket | None:
     """The socket of a multicast group; None if joining fails: its packets then come to the port itself."""
     if not ipaddress.IPv4Address(_ipv4(group)).is_multicast:
-        raise PortError(f"{group} is no multicast address; choose one of 239.0.0.0/8, which is for private use")
+        raise PortError(f"{group} is not a multicast address; choose one of 239.0.0.0/8, which is for private use")
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
         join_group(udp, group, address, UDP_PORT, lane)

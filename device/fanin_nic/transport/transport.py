@@ -93,7 +93,7 @@ class Transport:
         self.mtu = mtu
         self.limits = limits or Limits()
         if self.limits.actions < 2 * self.limits.send_depth + 64:
-            raise ValueError("one acknowledgement can complete a whole send queue: there are too few actions for it")
+            raise ValueError("too few actions: one acknowledgement can complete a whole send queue")
         offsets, size = {}, _aligned(TRANSPORT.itemsize)
         for name, rows in _rows(self.limits).items():
             offsets[name] = size

@@ -121,5 +121,5 @@ class Watch:
         if self.failure:
             return
         cause = f"verbs device {self._source.name} has failed (IBV_EVENT_{event.name})"
-        self.failure = f"{cause}; start this device anew when the verbs device is there again"
+        self.failure = f"{cause}; restart this device when the verbs device is back"
         self._tell(self.failure)

@@ -43,7 +43,7 @@ def with_address(device: str, address: str) -> tuple[str, int]:
     for folder in sorted((DEVICES / device / "device/net").glob("*")):
         if address_of(folder.name) == address:
             return folder.name, int((folder / "dev_port").read_text()) + 1
-    remedy = "give it that address, or the Fanin device that of the interface"
+    remedy = "give it that address, or use its own for the Fanin device"
     raise VerbsFailed(f"verbs device {device} has no network interface with the address {address}; {remedy}")
 
 

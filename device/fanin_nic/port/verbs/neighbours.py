@@ -26,7 +26,7 @@ class NeighbourResolver(Resolver):
         try:
             return self._look_up(question.row, address)
         except OSError as error:  # such as too many open files; the next question looks again
-            log.error("the kernel does not say how %s is reached: %s", address, error.strerror)
+            log.error("the kernel does not report how to reach %s: %s", address, error.strerror)
             return False
 
     def _look_up(self, row: int, address: str) -> bool:
@@ -35,7 +35,7 @@ class NeighbourResolver(Resolver):
         if address not in self._unreachable and is_of_this_host(address):
             self._unreachable.add(address)
             cause = f"{address} is an address of this host: no frame that {self._queue_pair.name} sends comes back"
-            log.error("%s; give the two devices a host each, or UDP", cause)
+            log.error("%s; put the two devices on two hosts, or use UDP", cause)
         return False
 
     def _take_message(self) -> bool:

@@ -58,4 +58,4 @@ def open_device(name: str, user: str) -> int:
     if found:
         devices.ibv_free_device_list(found)
     remedy = f"use one of {', '.join(names)}" if names else "load the driver of an RDMA device (rdma link lists them)"
-    raise VerbsFailed(f"there is no verbs device {name}; {remedy}")
+    raise VerbsFailed(f"no verbs device is called {name}; {remedy}")

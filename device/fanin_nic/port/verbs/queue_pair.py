@@ -69,7 +69,7 @@ class QueuePair:
     def _find_port(self) -> None:
         """The port with the GID, and its MTU."""
         if self._find_gid() is None:
-            remedy = "give the device's network interface that address, or the Fanin device that of the interface"
+            remedy = "give the device's network interface that address, or use its own for the Fanin device"
             raise VerbsFailed(f"verbs device {self.name} has no RoCE v2 address {self.address}; {remedy}")
         self.mtu = 128 << self._check_active().active_mtu
 

@@ -44,7 +44,7 @@ class RawQueuePair(QueuePair):
             self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)  # not read
             self._reservation.bind((self.address, UDP_PORT))
         except OSError as error:
-            cause = f"cannot have UDP port {UDP_PORT} of {self.address}: {error.strerror}"
+            cause = f"cannot take UDP port {UDP_PORT} of {self.address}: {error.strerror}"
             remedy = "stop the device that has this address, or remove the rxe device of its network interface"
             raise VerbsFailed(f"{cause}; {remedy}") from error
 

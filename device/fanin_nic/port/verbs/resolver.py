@@ -121,7 +121,7 @@ class Resolver:
         except VerbsFailed as error:
             if self._mend_pause == MEND_SECONDS:  # log it once
                 cause = f"the queue pair on {name} has failed (status {status}) and stays down: {error}"
-                log.error("%s; start this device anew when the verbs device is there again", cause)
+                log.error("%s; restart this device when the verbs device is back", cause)
             self._put_off_mending(now)
             return
         log.warning("the queue pair on %s had failed (status %d) and is up again", name, status)

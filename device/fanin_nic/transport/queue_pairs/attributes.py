@@ -92,7 +92,7 @@ def check(kind: Transport, state: S, target: S, values: dict[A, int]) -> None:
     """
     change = Change() if target in ALWAYS else CHANGES[kind].get((state, target))
     if change is None:
-        raise AttributesInvalid(f"{kind.name}: there is no way from {state.name} to {target.name}")
+        raise AttributesInvalid(f"{kind.name}: {state.name} can not change to {target.name}")
     given = A(0)
     for attribute in values:
         given |= attribute
