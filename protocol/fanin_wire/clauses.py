@@ -24,7 +24,7 @@ class Clause(NamedTuple):
 
     @property
     def section(self) -> str:
-        """As "5" or "10.1"."""
+        """The section's number, as "5" or "10.1"."""
         return self.number.partition("-")[0]
 
 
@@ -58,6 +58,7 @@ def _marked(body: str) -> list[tuple[str, str]]:
 
 
 def clause(number: str) -> Clause:
+    """The demand with a number; UnknownClause if none has it."""
     try:
         return clauses()[number]
     except KeyError:

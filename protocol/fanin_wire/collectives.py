@@ -76,5 +76,5 @@ _BY_NAME = {row.name: row for row in COLLECTIVES}
 
 
 def collective(name: str) -> Collective:
-    """KeyError for an unknown name."""
+    """The row of a collective; KeyError for an unknown name."""
     return _BY_NAME[name]

@@ -13,7 +13,7 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser with errors in this form."""
 
     def error(self, message: str) -> NoReturn:
-        """As argparse calls it. message: the cause."""
+        """Refuse the arguments; argparse calls this. message: the cause."""
         self.refuse(message, f"see {self.prog} --help")
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:

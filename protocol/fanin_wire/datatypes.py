@@ -134,7 +134,7 @@ _BY_LAYOUT = by_layout(DATATYPES)
 
 
 def datatype_by_code(code: int) -> DataType:
-    """UnsupportedDataType for an unknown wire code."""
+    """The type with a wire code; UnsupportedDataType if unknown."""
     if entry := _BY_CODE.get(int(code)):
         return entry
     raise UnsupportedDataType(f"with code {int(code)}")

@@ -26,11 +26,11 @@ class Header(NamedTuple):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Length in bytes."""
         return sum(field.bits for field in self.fields) // 8
 
     def field(self, name: str) -> Field:
-        """KeyError for an unknown name."""
+        """The field called `name`; KeyError if unknown."""
         for field in self.fields:
             if field.name == name:
                 return field

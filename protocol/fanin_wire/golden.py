@@ -1,8 +1,4 @@
-"""The golden vectors, literal packets with their meaning, for the tests of every implementation: `vectors/*.toml`,
-read.
-
-Each vector is a whole IPv4 packet; the meaning of its fields stands beside its bytes. They are reviewed by hand.
-"""
+"""The golden vectors of `vectors/*.toml`: literal IPv4 packets with the meaning of their fields, reviewed by hand."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ class Vector:
         return self.packet[IPV4_UDP_SIZE:]
 
     def value(self, header: str, field: str) -> int:
-        """Of a field; 0 if the vector does not name it."""
+        """Value of a field; 0 if the vector does not name it."""
         return self.headers[header].get(field, 0)
 
 
@@ -76,7 +72,7 @@ def vectors() -> tuple[Vector, ...]:
 
 
 def vector(name: str) -> Vector:
-    """KeyError for an unknown name."""
+    """The vector called `name`; KeyError if unknown."""
     for candidate in vectors():
         if candidate.name == name:
             return candidate

@@ -161,7 +161,7 @@ _BY_NAME = {entry.name: entry for entry in OPERATIONS}
 
 
 def operation_by_code(code: int) -> Operation:
-    """UnsupportedOperation for an unknown wire code."""
+    """The operation with a wire code; UnsupportedOperation if unknown."""
     if entry := _BY_CODE.get(int(code)):
         return entry
     raise UnsupportedOperation(f"with code {int(code)}")

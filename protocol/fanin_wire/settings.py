@@ -47,7 +47,7 @@ class InvalidSetting(ValueError):
 
 
 def power_of_two(value: int) -> str:
-    """Of a value above 0."""
+    """Check a value above 0."""
     return f"{value} is not a power of two" if value & (value - 1) else ""
 
 
@@ -235,7 +235,7 @@ def _explain(error: msgspec.ValidationError, values: Any, kind: type[Struct]) ->
 
 
 def _explain_value(path: str, value: Any, type_: Any) -> InvalidSetting:
-    """Of a value that has the right type but is not allowed."""
+    """Explain a value that has the right type but is not allowed."""
     plain = _plain(type_)
     if isinstance(plain, schema.LiteralType):
         return InvalidSetting(path, f"{value!r} is not known", f"use one of {', '.join(map(str, plain.values))}")
@@ -290,6 +290,6 @@ def fields(kind: type[Struct]) -> dict[str, schema.Field]:
 
 
 def description(field: schema.Field) -> str:
-    """For the help of a command line."""
+    """A field's description, for the help of a command line."""
     text = field.type.extra_json_schema if isinstance(field.type, schema.Metadata) else None
     return str((text or {}).get("description", ""))

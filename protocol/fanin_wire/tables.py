@@ -54,7 +54,7 @@ def flag_table() -> str:
 
 
 def operation_table() -> str:
-    """With the families of types that each takes."""
+    """Table of the operations, with the families of types that each takes."""
     rows = [(entry.code, entry.name, entry.meaning, ", ".join(entry.families)) for entry in OPERATIONS]
     return _markdown(("code", "op", "computes", "families"), [(0, "none", "", "any"), *rows])
 

@@ -50,7 +50,7 @@ def compile_for(name: str, folder: Path, chosen: Sequence[Entry], *, whole: bool
 
 
 def _compile_input(name: str) -> None:
-    """In this process. Prints the folder of the code."""
+    """Compile the entries of the input in this process, and print the folder of the code."""
     given = sys.stdin.buffer.read()
     target.aim(target.TARGETS[name])
     from fanin_nic.engine.function_addresses import entry_table

@@ -81,7 +81,7 @@ class Device:
         self._cores[0].watch(self.server.fileno(), self.server.doorbell_events.fileno(), self._wake)
 
     def _open_lanes(self, settings: DeviceSettings, is_switch: bool) -> None:
-        """Before all else, because that fails if the address is taken."""
+        """Open the ports first, because that fails if the address is taken."""
         ports = open_ports(settings)
         self._mtu = ports[0].mtu
         self.carries = f"MTU {self._mtu}, segments of up to {largest_chunk(self._mtu)} bytes"

@@ -30,7 +30,7 @@ class Drain:
         self.begun = False
 
     def begin(self) -> None:
-        """From now on take no new job, and no new queue pair of ordinary traffic."""
+        """Take no new job, and no new queue pair of ordinary traffic, from now on."""
         self.begun = True
         for core in self._cores:
             core.engine.header["draining"] = 1

@@ -20,12 +20,12 @@ class Entry(NamedTuple):
     arguments: tuple[types.Type, ...]
 
     def compile(self) -> None:
-        """In this process, or load it from the cache."""
+        """Make its machine code in this process, or load it from the cache."""
         getattr(import_module(self.module), self.name).compile(self.arguments)
 
 
 def entries() -> list[Entry]:
-    """Of a device. Those that the cache lacks are compiled, for this processor."""
+    """The entries of a device. Those that the cache lacks are compiled, for this processor."""
     precompile()
     functions = dict.fromkeys(_compiled_functions())
     return sorted(
@@ -39,7 +39,7 @@ def entries() -> list[Entry]:
 
 
 def _compiled_functions() -> Iterator[Compiled]:
-    """Of all loaded modules; a function imported by several comes several times."""
+    """All compiled functions of loaded modules; one that several import comes several times."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "fanin_nic":
             yield from (value for value in vars(module).values() if isinstance(value, Compiled))

@@ -20,7 +20,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def _parser(kind: str) -> Parser:
-    """With an option for each field of DeviceSettings."""
+    """A parser with an option for each field of DeviceSettings."""
     parser = Parser(
         prog=f"fanin-{kind}",
         description=f"A collective-offload {kind}. It is ready when its socket answers, and tells a service manager so."

@@ -87,7 +87,6 @@ def _precompile_control() -> None:
 
 
 def _precompile_transport() -> None:
-    """Of the transport of ordinary traffic."""
     ordinary = OrdinaryHost("127.0.0.1", 1500, SMALL_TRANSPORT)
     key = ordinary.register(0, OrdinaryRegion(0, 1, 0, 0, 0))
     shared = ordinary.create_shared(0, 0, 0)

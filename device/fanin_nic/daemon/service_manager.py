@@ -19,7 +19,7 @@ class ServiceManager:
         self._address = os.environ.pop(ENVIRONMENT_VARIABLE, "") if address is None else address
 
     def status(self, text: str) -> None:
-        """In one line, for people."""
+        """Say in one line, for people, what the device does."""
         self._send(f"STATUS={text}")
 
     def ready(self, text: str) -> None:

@@ -22,7 +22,7 @@ OTHER = "other"  # the port's name for peers without a row
 
 
 def version() -> str:
-    """Of the installed distribution."""
+    """Version of the installed distribution."""
     try:
         return metadata.version("fanin")
     except metadata.PackageNotFoundError:
@@ -30,7 +30,7 @@ def version() -> str:
 
 
 def job_status(parts: list[np.void]) -> dict[str, Any]:
-    """Of one job, from its records in its lanes."""
+    """Status of one job, from its records in its lanes."""
     first = parts[0]
     status = {"jid": int(first["jid"]), "route": Route(int(first["route"])).name.lower(), "state": _state(parts)}
     for name in ("slots", "window"):
@@ -76,7 +76,7 @@ class DeviceStatus:
         self._version = version()  # now: it opens files, and descriptors may run out
 
     def __call__(self) -> dict[str, Any]:
-        """For JSON."""
+        """The status, for JSON."""
         with self._threads.held():
             return self._collect()
 
@@ -136,7 +136,7 @@ class DeviceStatus:
         return busiest({address: add_up(table.get(address, {}) for table in tables) for address in addresses})
 
     def counters(self) -> dict[str, int]:
-        """Of all lanes, added up."""
+        """Counters of all lanes, added up."""
         total = add_up(core.counters() for core in self._cores)
         if self._splitter is not None:
             total["cq_overflows"] += self._splitter.cq_overflows

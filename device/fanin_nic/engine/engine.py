@@ -2,7 +2,7 @@
 
     engine = Engine(address="127.0.0.2", slots=256)
     engine.packet(address_of_bth, length, source, now)
-    for action, header in engine.actions(): ...
+    actions, headers = engine.take_actions()
 
 The simulator and the tests use it; the daemon calls the same machine code, `events`, on `engine.base`. Record 0001: why
 the engine has no clock, no socket and one block of memory.
@@ -219,7 +219,7 @@ class Engine:
         return taken
 
     def counters(self) -> dict[str, int]:
-        """By name: rx_ and tx_ by opcode, drops by reason."""
+        """All counters by name: rx_ and tx_ by opcode, drops by reason."""
         values = self.tables["counters"]
         named = {}
         for opcode in fields.Opcode:

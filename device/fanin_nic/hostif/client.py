@@ -33,7 +33,7 @@ OFFERED = (
 
 
 class DeviceLimits(NamedTuple):
-    """Of a device, for each client."""
+    """What the device offers each client."""
 
     max_chunk: int  # bytes: the largest payload of a segment
     slots: int  # segment buffers of the device
@@ -88,7 +88,7 @@ class Client:
         self._engine.attach(self.index, memory_fd)
 
     def attach_reply(self, head: np.void) -> bytes:
-        """To ATTACH, with the descriptors of the region and the eventfd."""
+        """Answer to ATTACH, sent with the descriptors of the region and the eventfd."""
         reply = np.zeros(1, abi.ATTACH_REPLY)
         reply["head"][0] = (abi.ABI_VERSION, head["type"], head["tag"], Status["SUCCESS"], 0)
         for name in OFFERED:
@@ -243,7 +243,8 @@ class Client:
         self._resources.close()
 
     def _forget_regions(self) -> None:
-        """After the queues: a queue that still used a region would end its job, as if the rank had erred."""
+        """Forget all regions, after the queues: a queue that still used one would end its job, as if the rank had
+        erred."""
         for lkey in list(self._regions):
             self._forget_region(lkey)
 

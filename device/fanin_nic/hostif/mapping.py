@@ -114,7 +114,7 @@ class ControlRegion:
         return self._mapping.address + self.srq_offset + index * self.srq_stride
 
     def clear_ring(self, address: int) -> None:
-        """Before it is used again."""
+        """Empty a ring before it is used again."""
         record_view(address, abi.RING)[:] = 0
 
     def empty_ring(self, address: int) -> None:

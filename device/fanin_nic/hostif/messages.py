@@ -44,7 +44,7 @@ class Malformed(Exception):
 
 
 def read_head(data: bytes) -> np.void:
-    """As a record of abi.MESSAGE. Raises Malformed if it is too short."""
+    """The head of a message (abi.MESSAGE). Raises Malformed if it is too short."""
     if len(data) < abi.MESSAGE.itemsize:
         raise Malformed(f"{len(data)} bytes")
     return np.frombuffer(data, abi.MESSAGE, count=1)[0]
@@ -103,7 +103,7 @@ def late_reply(dtype: np.dtype, message_type: str, tag: int, status: int) -> np.
 def join_reply(
     tag: int, status: int, slots: int = 0, window: int = 0, chunk: int = 0, missing: int = 0, missing_kind: int = 0
 ) -> bytes:
-    """With status PENDING it names missing members, and another answer must follow."""
+    """Answer to a JOIN; PENDING names missing members, and another answer must follow."""
     reply = late_reply(abi.JOIN_REPLY, "JOIN", tag, status)
     for name, value in (("slots", slots), ("window", window), ("chunk", chunk), ("missing", missing)):
         reply[name] = value

@@ -35,7 +35,7 @@ MEMBERS = {
 
 
 class OrdinaryClient:
-    """Of client `index`. has_cq: whether it has a completion queue."""
+    """Ordinary traffic of client `index`. has_cq: whether it has a completion queue."""
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ class Connection:
         return data, descriptors
 
     def send(self, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
-        """If the peer does not read, hang up; its end then comes as an event."""
+        """Send, or hang up if the peer does not read; its end then comes as an event."""
         try:
             self._send(data, descriptors)
         except OSError as error:
@@ -78,7 +78,7 @@ class Connection:
 
 
 class RemoteConnection(Connection):
-    """Of a client over RDMA, trusted once it has shown the token."""
+    """The connection of a client over RDMA, trusted once it has shown the token."""
 
     def __init__(self, stream: socket.socket) -> None:
         self.socket = stream
@@ -248,7 +248,7 @@ class ControlServer:
                 connection.send(reply)
 
     def _begin_profile(self, connection: Connection) -> None:
-        """While the connection lasts, so that a dead client leaves no profiling behind."""
+        """Profile while the connection lasts, so that a dead client leaves no profiling behind."""
         if not self._is_profiled():
             self._profile(True)
         connection.profiles = True
@@ -257,7 +257,7 @@ class ControlServer:
         return any(connection.profiles for connection in self._connections.values())
 
     def _begin_tap(self, connection: Connection, request: np.void) -> None:
-        """While the connection lasts."""
+        """Record while the connection lasts."""
         messages.check_tap(request)
         if self._tap is None or isinstance(connection, RemoteConnection):  # its rings can not be mapped elsewhere
             raise Refused(Status["NOT_SUPPORTED"], "no tap")

@@ -9,7 +9,7 @@ from fanin_wire.abi import Status
 
 
 class SharedQueues:
-    """Of client `index`."""
+    """The shared receive queues of client `index`."""
 
     def __init__(self, index: int, region: ControlRegion) -> None:
         self._index, self._region = index, region
@@ -17,7 +17,7 @@ class SharedQueues:
         self._users: dict[int, int] = {}  # number of a shared queue, by that of a queue pair
 
     def create(self, port: TransportPort, record: np.void) -> bytes:
-        """With an empty ring."""
+        """Make one, with an empty ring."""
         number = next((free for free in range(self._region.max_shared_queues) if free not in self._rows), None)
         if number is None:
             raise NoResources("shared receive queues of a client")
@@ -52,6 +52,6 @@ class SharedQueues:
         self._users.pop(qp, None)
 
     def close(self, port: TransportPort) -> None:
-        """After the queue pairs."""
+        """End all, after the queue pairs."""
         for row in self._rows.values():
             port.destroy_shared(row)

@@ -99,7 +99,7 @@ def errno():
 
 @compiled
 def monotonic_ns():
-    """As `time.monotonic_ns()`."""
+    """CLOCK_MONOTONIC in ns, as `time.monotonic_ns()`."""
     timespec = stack_bytes(16)
     clock_gettime(time.CLOCK_MONOTONIC, timespec)
     return int64(load_u64(timespec)) * 1_000_000_000 + int64(load_u64(timespec + 8))

@@ -80,7 +80,7 @@ def _barrett_128(low, high):
 
 @compiled
 def _barrett_tail(state, address, length):
-    """Of the last 0 to 15 bytes."""
+    """Take in the last 0 to 15 bytes."""
     if length & uint64(8):
         word = load_u64(address) ^ state
         state = _reduce_96(word << uint64(32), word >> uint64(32))
@@ -99,7 +99,7 @@ _reduce_128, _tail = (register_of, crc_instructions) if cpu_features() >= ARM_CR
 
 @compiled
 def _clmul_128(low, high, address, length):
-    """As `crc_clmul_128`, but 128 bits instead of a register are added to the first 16 bytes, which must all exist."""
+    """`crc_clmul_128` with 128 bits, not a register, added to the first 16 bytes, which must all exist."""
     blocks = length >> uint64(4)
     if blocks >= 4:
         low, high = fold_128(low, high, address, blocks)

@@ -39,7 +39,7 @@ crc_double = _instruction("x", ir.IntType(64))
 
 @compiled
 def crc_instructions(state, address, length):
-    """As `crc.crc_update`."""
+    """The CRC register after `length` bytes, as of `crc.crc_update`."""
     state, end = uint32(state), address + length
     while end - address >= uint64(8):
         state = crc_double(state, load_u64(address))

@@ -21,7 +21,7 @@ HEADER_BLOCKS = 6  # of IPv4, UDP, BTH and CETH
 
 
 def _arm_product(builder, left, right, selector: int):
-    """Of one lane. LLVM makes `pmull2` of the high words without moving them."""
+    """The product of one lane. LLVM makes `pmull2` of the high words without moving them."""
     words = [builder.extract_element(vector, ir.IntType(32)(selector & 1)) for vector in (left, right)]
     function_type = ir.FunctionType(ir.VectorType(ir.IntType(8), LANE_BYTES), [WORD, WORD])
     function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.aarch64.neon.pmull64")

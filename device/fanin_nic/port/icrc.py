@@ -74,7 +74,7 @@ def _other_headers(source, destination, source_port, udp_length, identification,
 
 @compiled
 def udp_length_of(transport_length, payload_length):
-    """Of UDP header, transport headers, payload, padding, ICRC."""
+    """UDP length of a packet: UDP and transport headers, payload, padding, ICRC."""
     return UDP_HEADER_SIZE + transport_length + payload_length + (-payload_length & 3) + ICRC_SIZE
 
 

@@ -73,7 +73,7 @@ def mirror_received(port, reason, source, destination, source_port, place, packe
 
 @compiled
 def remember_record(port, index, record):
-    """Of the packet at `index` of the port's table of RECEIVED."""
+    """Keep the record of the packet at `index` of the port's table of RECEIVED."""
     store_u64(tap_at(port.tap).received + uint64(index) * uint64(8), record)
 
 

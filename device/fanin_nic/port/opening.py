@@ -36,7 +36,7 @@ def path_mtu(settings: DeviceSettings) -> int:
 
 
 def _open_verbs(settings: DeviceSettings) -> VerbsPort:
-    """On a verbs device, with one lane."""
+    """The port on a verbs device, which has one lane."""
     if settings.lanes > 1:
         raise PortError(f"{settings.lanes} lanes are not supported over {settings.port}; use lanes = 1")
     name, mark, _ = settings.port.removeprefix(VERBS_PREFIX).partition(RAW_SUFFIX)

@@ -13,7 +13,7 @@ from fanin_nic.port.crc import crc_behind_headers, crc_multiply, crc_power
 
 @compiled
 def forget_payload(port):
-    """For a new batch: earlier payloads may have changed."""
+    """Begin a new batch: earlier payloads may have changed."""
     port.crc_payload = 0
 
 

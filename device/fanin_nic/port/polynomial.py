@@ -33,7 +33,7 @@ def multiplier(exponent: int) -> int:
 
 
 def multiply(one: int, other: int) -> int:
-    """Of two polynomials, modulo the polynomial."""
+    """Product of two polynomials, modulo the polynomial."""
     product = 0
     for exponent in range(other.bit_length()):
         if other >> exponent & 1:

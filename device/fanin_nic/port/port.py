@@ -33,12 +33,12 @@ class Port(ABC):
     @property
     @abstractmethod
     def receive_fd(self) -> int:
-        """To poll for packets."""
+        """Descriptor to poll for packets."""
 
     @property
     @abstractmethod
     def group_fd(self) -> int:
-        """To poll for packets to the group; -1 without a group."""
+        """Descriptor to poll for packets to the group; -1 without a group."""
 
     @property
     def received(self) -> np.ndarray:
@@ -72,7 +72,7 @@ class Port(ABC):
         return int(self._tables.port["dropped"][0][list(SEND_DROPS)].sum())
 
     def send_errors(self) -> dict[str, tuple[int, int]]:
-        """By IPv4 address of the other device: packets that could not be sent to it, and the errno of the last."""
+        """Packets that could not be sent, and the errno of the last, by IPv4 address of the other device."""
         peers = self._tables.peers
         rows = peers[peers["tx_failed"] != 0]
         return {

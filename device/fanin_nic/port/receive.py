@@ -134,7 +134,7 @@ def _check(port, source, destination, source_port, packet, size, place):
 
 @compiled
 def _segment_size(message):
-    """Of the datagrams of a message; the last one may be shorter."""
+    """Size of a message's datagrams; the last one may be shorter."""
     if message.control_length >= CONTROL_SIZE - 4:
         control = control_at(message.control)
         if control.level == IPPROTO_UDP and control.type == UDP_GRO and control.segment_size > 0:

@@ -174,18 +174,18 @@ class UdpPort(Port):
         self._is_alone = False
 
     def steer(self) -> None:
-        """From now on deliver packets to the sockets of their lanes."""
+        """Deliver packets to the sockets of their lanes from now on."""
         with _explained(f"steer packets to the lanes of {self.address}"):
             steer(self._receiver)
 
     @property
     def receive_fd(self) -> int:
-        """To poll for packets."""
+        """Descriptor to poll for packets."""
         return self._receiver.fileno()
 
     @property
     def group_fd(self) -> int:
-        """To poll for packets to the group; -1 without a group."""
+        """Descriptor to poll for packets to the group; -1 without a group."""
         return self._group_receiver.fileno() if self._group_receiver else -1
 
     @property

@@ -46,7 +46,7 @@ def message_address(port, index):
 
 @compiled
 def mmsghdr_address(port, index):
-    """Of SEND_MESSAGE `index`."""
+    """Address of the MMSGHDR of SEND_MESSAGE `index`."""
     return port.send_header_table + uint64(index) * uint64(MMSGHDR_SIZE)
 
 
@@ -145,7 +145,7 @@ def _begin_piece(message):
 
 @compiled
 def _extend_piece(message, size):
-    """By the next `size` bytes of the frame."""
+    """Extend the piece by the next `size` bytes of the frame."""
     iovec_at(message.iovec).length += size
     message.cursor += size
 

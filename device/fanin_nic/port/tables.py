@@ -29,7 +29,7 @@ CONTROL_LENGTH_SEGMENT = 16 + 2  # CMSG_LEN of UDP_SEGMENT's u2
 
 
 def addresses_of(table: np.ndarray) -> np.ndarray:
-    """Of each entry along the first axis, uint64."""
+    """Address of each entry along the first axis, uint64."""
     return np.uint64(table.ctypes.data) + np.arange(len(table), dtype=np.uint64) * np.uint64(table.strides[0])
 
 
@@ -72,7 +72,7 @@ class PortTables:
         self._destinations, self._send_controls = _address(self.send_headers, self._send_iovecs)
 
     def _arrange_ordinary(self) -> None:
-        """For ordinary traffic, where each message is one piece of the frames."""
+        """The same for ordinary traffic, where each message is one piece of the frames."""
         self._frames_of_ordinary = np.zeros(FRAMES_BYTES, np.uint8)
         self.frame_headers = np.zeros(SEND_MESSAGES, MMSGHDR)
         self._frame_iovecs = np.zeros(SEND_MESSAGES, IOVEC)

@@ -324,7 +324,7 @@ class Transport:
 
 
 def _in_units(attribute: Attribute, value: int) -> int:
-    """As the table keeps it: a time-out in ns."""
+    """An attribute as the table keeps it: a time-out in ns."""
     if attribute == Attribute.TIMEOUT:
         return TIMEOUT_UNIT_NS << value if value else 0
     return int(value)

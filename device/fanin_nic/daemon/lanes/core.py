@@ -102,7 +102,7 @@ class LaneCore:
         os.eventfd_write(self._eventfd, 1)
 
     def resume(self) -> None:
-        """After an interrupt, when `run` has returned."""
+        """End an interrupt, when `run` has returned."""
         shared_words.store_release(self.state + int(INTERRUPT_FLAG), 0)
 
     def take_notices(self) -> list[np.void]:
@@ -136,7 +136,7 @@ class LaneCore:
         self.engine.header["tap"] = segments
 
     def counters(self) -> dict[str, int]:
-        """Of engine, port, loop and ordinary traffic; those of the same name are added up."""
+        """Counters of engine, port, loop and ordinary traffic; those of the same name are added up."""
         total = self.engine.counters()
         for name, value in self.port.drops().items():
             total[name] = total.get(name, 0) + value

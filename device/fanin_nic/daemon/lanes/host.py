@@ -84,7 +84,7 @@ class LanesHost:
                 core.refresh([])
 
     def join(self, queue: int, request: np.void) -> None:
-        """In every lane."""
+        """Join with every lane."""
         if self._hosts[0].is_in_job(queue):  # a refused JOIN would end the job that its queue is in
             raise Refused(Status["INVALID_REQUEST"], "the queue pair is in a job, or joins one")
         request = request.copy()
@@ -94,7 +94,7 @@ class LanesHost:
                 host.join(queue, request)
 
     def leave(self, queue: int, tag: int) -> None:
-        """In every lane."""
+        """Leave with every lane."""
         number = self._answers.ask(queue, tag)
         with self._threads.held():
             self._leave(queue, number)

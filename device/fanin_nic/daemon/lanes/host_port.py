@@ -167,7 +167,7 @@ class HostPort:
         return int(record["client"]) if record["active"] else None
 
     def answer(self, _lane: int, notice: np.void) -> np.void | None:
-        """To the client, for a JOIN or LEAVE: that of the engine."""
+        """The client's answer to a JOIN or LEAVE is that of the engine."""
         return notice
 
     @property

@@ -158,7 +158,7 @@ class OrdinaryHost:
         return {name: int(np.count_nonzero(column)) for name, column in columns.items()}
 
     def counters(self) -> dict[str, int]:
-        """Of the transport, with the prefix `ordinary_`."""
+        """The transport's counters, with the prefix `ordinary_`."""
         return {f"ordinary_{name}": value for name, value in self.transport.counters().items()}
 
 

@@ -29,7 +29,6 @@ class DeviceTap:
         self._descriptor = -1
 
     def begin(self, request: np.void) -> int:
-        """As TapPort."""
         flags, units = int(request["flags"]), int(request["units"])
         stride = RING_HEAD.itemsize + units * UNIT
         self._make_rings(stride * len(self._cores))
@@ -50,7 +49,6 @@ class DeviceTap:
         return {"name": self._name, "lanes": len(self._cores), "reasons": reasons()}
 
     def end(self) -> None:
-        """As TapPort."""
         with self._threads.held():
             for core in self._cores:
                 core.set_tap(NOBODY, NOBODY)

@@ -90,7 +90,7 @@ class LaneThreads:
         self._threads = [LaneThread(core, deliver) for core in cores[1:]]
 
     def start(self) -> None:
-        """Until then the lanes stand still."""
+        """Let the lanes run; until then they stand still."""
         for thread in self._threads:
             thread.start()
 

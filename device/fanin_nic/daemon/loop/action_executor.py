@@ -224,7 +224,7 @@ def write_arrival(lane, action):
 
 @compiled
 def write_completion(lane, action):
-    """For the host (step S6)."""
+    """Store a completion queue entry for the host (step S6)."""
     fence_results(lane)
     ring = load_u64(lane.completion_rings + U64(action.queue) * U64(8))
     address = address_of(lane) + CQE_SCRATCH

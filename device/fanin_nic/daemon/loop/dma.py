@@ -23,7 +23,7 @@ iovec_at = record_at(IOVEC)
 
 @compiled
 def descriptor(memory_fds, action):
-    """Of an action's process memory; -1: none."""
+    """Descriptor of an action's process memory; -1: none."""
     return load_i32(memory_fds + U64(action.process - 1) * U64(4))
 
 

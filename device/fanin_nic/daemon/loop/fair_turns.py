@@ -58,7 +58,7 @@ def ordinary_held(lane):
 
 @compiled
 def credit(before, own, other, other_works):
-    """Of a kind after it moved `own` bytes, and the other kind `other`."""
+    """The credit of a kind after it moved `own` bytes, and the other kind `other`."""
     if not other_works:
         return int64(BURST)
     return min(int64(BURST), int64(before) + RATIO * int64(other) - int64(own))

@@ -214,5 +214,5 @@ def take_requests(lane, e, now):
 
 
 def prepare() -> None:
-    """For the argument type of `Device`."""
+    """Compile `run`, or load it from the cache, for the argument type of `Device`."""
     run.compile((int64,))

@@ -104,7 +104,7 @@ def take_requests(lane, now):
 
 @compiled
 def take_sends(lane, index, ring, now):
-    """Of one ring, up to POSTS_PER_TURN."""
+    """Post requests to send of one ring, up to POSTS_PER_TURN; returns how many."""
     wqe = address_of(lane) + SEND_WQE_SCRATCH
     for number in range(POSTS_PER_TURN):
         if not events.can_post_send(lane.transport, index) or not fetch_ordinary(ring, wqe, SEND_WQE_SIZE, DEPTH):

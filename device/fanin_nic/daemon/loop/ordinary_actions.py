@@ -124,7 +124,7 @@ def put_together(lane, t, port, index):
 
 @compiled
 def store_completions(lane, t, count, now):
-    """And wake those who wait for them."""
+    """Store the completions, then wake those who wait for them."""
     stored = 0
     for index in range(count):
         action = action_at(t, U64(index))
@@ -142,7 +142,7 @@ def store_completions(lane, t, count, now):
 
 @compiled
 def wake_ring(ring):
-    """Unless the completion ring is gone."""
+    """Wake those who wait for a completion ring, unless it is gone."""
     if ring:
         wake(ring)
 

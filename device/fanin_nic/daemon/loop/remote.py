@@ -122,7 +122,7 @@ def send_all(lane):
 
 @compiled
 def remotes_wait(lane):
-    """Before sleep: ask each queue pair for an event; returns whether something has come already."""
+    """Ask each queue pair for an event before sleep; returns whether something has come already."""
     found = False
     for client in range(lane.remote_end):
         address = load_u64(lane.remotes + U64(client) * U64(8))

@@ -50,7 +50,7 @@ def something_waits(lane):
 
 @compiled
 def longest_sleep(port):
-    """In ns; 0: packets have come. Sockets wake `wait` themselves."""
+    """How many ns a lane may sleep; 0: packets have come. Sockets wake `wait` themselves."""
     verbs = port_at(port).verbs
     return min(verbs_sleep.longest_sleep(verbs), MAX_SLEEP) if verbs else MAX_SLEEP
 

@@ -32,5 +32,5 @@ def ring_doorbell(address):
 
 @compiled
 def drain_doorbell(eventfd):
-    """After poll has shown the eventfd as readable."""
+    """Reset the eventfd of a doorbell, after poll has shown it as readable."""
     read(eventfd, stack_bytes(8), EVENT_SIZE)

@@ -72,7 +72,7 @@ def add_answer(place, lane, cqe):
 
 @compiled
 def set_status(place):
-    """Of a query that all lanes have answered, after the complete requests were completed."""
+    """Set the status of a query that all lanes have answered, after the completion of complete requests."""
     queue, query = split_queue_at(place), request_at(query_address(place))
     if query.status > PENDING:
         return

@@ -93,13 +93,13 @@ def queue_address(splitter, index):
 
 @compiled
 def request_address(queue_place, number):
-    """Of a free-running number, in the SPLIT_QUEUE at `queue_place`."""
+    """Address of the REQUEST with a free-running number, in the SPLIT_QUEUE at `queue_place`."""
     return queue_place + REQUESTS + (uint64(number) % uint64(abi.SQ_DEPTH)) * REQUEST_SIZE
 
 
 @compiled
 def wqe_address(queue_place, number):
-    """Of a free-running number, in the SPLIT_QUEUE at `queue_place`."""
+    """Address of the WQE with a free-running number, in the SPLIT_QUEUE at `queue_place`."""
     return queue_place + WQES + (uint64(number) % uint64(abi.SQ_DEPTH)) * rings.WQE_BYTES
 
 

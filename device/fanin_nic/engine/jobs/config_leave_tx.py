@@ -20,7 +20,7 @@ MAX_INTERVAL = 500_000_000
 
 @internal
 def forwards_config(job):
-    """In a ring CONFIG runs from node 0 to the last."""
+    """Whether CONFIG goes to the next node: in a ring it runs from node 0 to the last."""
     return job.route == RING and job.node_index != job.node_count - 1
 
 

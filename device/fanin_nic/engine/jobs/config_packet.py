@@ -57,7 +57,7 @@ def hop_bit(body, level):
 
 @internal
 def bit(body):
-    """Of the sender at the receiver."""
+    """The sender's bit at the receiver."""
     return hop_bit(body, 0)
 
 
@@ -135,7 +135,7 @@ def agrees(job, body):
 
 @internal
 def describe_job(job, body):
-    """From the first CONFIG of a new job."""
+    """Describe a new job by its first CONFIG."""
     job.route = load_u8(body + ROUTE)
     job.flags = load_u8(body + FLAGS)
     job.last_lane = last_lane(body)
@@ -169,7 +169,7 @@ def write_hop(address, device, bit, mask):
 
 @internal
 def write_config(e, job, body, route, hops):
-    """Without the path."""
+    """The body without the path."""
     fill_zero(body, CONFIG_SIZE)
     store_be64(body + BOOT_ID, e.boot_id)
     store_be64(body + DIGEST_HIGH, job.digest_high)

@@ -32,7 +32,7 @@ join_event = record_at(JOIN_EVENT)
 
 @internal
 def is_valid(e, request):
-    """Of itself, without regard to the job."""
+    """Whether a JOIN makes sense by itself."""
     if request.rank_bitmap == ZERO or request.rank_bitmap & ~request.rank_mask != ZERO:
         return False
     if count_bits(request.rank_bitmap) > e.addresses:
@@ -121,8 +121,8 @@ def replace_tombstone(e, queue_index, job, request):
 
 @internal
 def create_job(e, queue_index, request):
-    """The first rank of this node: make the job and lease its slots. A draining device refuses new jobs, but lets the
-    other ranks of a job in that it has begun to form."""
+    """The first rank of this node: make the job and lease its slots. A draining device refuses new jobs, but lets
+    in the other ranks of a job that it has begun to form."""
     made = new_job(e, request.jid, request.key, queue_at(e, queue_index).client + 1)
     if not made:
         refuse_join(e, queue_index, NO_RESOURCES, 0)

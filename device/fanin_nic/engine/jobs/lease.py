@@ -142,7 +142,7 @@ def start(e, job, count, window):
 
 @internal
 def free_slots(e, job):
-    """Of a job that has ended; its record stays."""
+    """Free the slots of a job that has ended; its record stays."""
     if job.slots:
         trace_run(e, job, ENDED, 0, 0, job.slots, 0)
     e.slots_used -= job.occupied

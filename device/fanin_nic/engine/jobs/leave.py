@@ -55,7 +55,7 @@ def leave_queue(e, queue_index, tag):
 
 @internal
 def abort_forming(e, job):
-    """With TIMEOUT, naming the members that have not joined."""
+    """Abort a forming job with TIMEOUT, naming the members that have not joined."""
     scope, missing = not_joined(job)
     abort(e, job, TIMEOUT, scope, missing)
 
@@ -154,7 +154,7 @@ def has_members_to_come(job):
 
 @internal
 def all_below_left(job):
-    """In an ended ring the previous node need not say so."""
+    """Whether all members below have left; in an ended ring the previous node need not say so."""
     if job.state == ABORTED:
         return job.route == RING or job.node_joined & ~job.node_left == ZERO
     return job.rank_left == job.rank_mask and job.node_left == job.node_mask
@@ -226,7 +226,7 @@ def on_leave_ack(e, job, source):
 
 @internal
 def abort_departed(e, job, slot):
-    """With ABORTED, naming the members of a slot that left before the others were done."""
+    """Abort a job with ABORTED, naming the members of a slot that left before the others were done."""
     here = slot.rank_missing & job.rank_left
     if here != ZERO:
         abort(e, job, ABORT_STATUS, 0, here)

@@ -155,7 +155,7 @@ def send_config_ack(e, job, destination, bit, token, status, is_full):
 
 @internal_for(ENGINE, HEADER, int64, int64, int64)
 def refuse_config(e, header, destination, status, slots):
-    """For a job without a record here."""
+    """Refuse a job that has no record here."""
     job = job_at(e, e.jobs)  # the spare record behind the table
     job.jid = header.jid
     job.key = header.key
@@ -259,7 +259,7 @@ def bind_child(e, job, body, source, is_full):
 
 @internal
 def answer_child(e, job, source, bit, boot_id, is_full):
-    """With the lease if the job runs, else PENDING, unless this CONFIG has made it run."""
+    """Answer a CONFIG: the lease if the job runs, else PENDING, unless this CONFIG has made it run."""
     if job.state == ACTIVE or job.state == LEAVING:
         send_config_ack(e, job, source, bit, boot_id, SUCCESS, is_full)
         return

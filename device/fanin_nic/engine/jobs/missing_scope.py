@@ -22,13 +22,13 @@ def ring_levels(job):
 
 @internal
 def scope_below(job):
-    """Of a bitmap of the devices that send to this one."""
+    """Scope of the devices that send to this one."""
     return ring_levels(job)
 
 
 @internal
 def scope_above(job):
-    """Of a bitmap of the children of the device above."""
+    """Scope of the children of the device above."""
     return ring_levels(job) + 1
 
 
@@ -41,7 +41,7 @@ def set_missing_below(header, scope, missing):
 
 @internal
 def scope_for_below(scope):
-    """As a device below counts it."""
+    """The scope as a device below counts it."""
     return scope + 1
 
 
@@ -62,19 +62,19 @@ def set_missing_above(job, header, scope, missing):
 
 @internal
 def scope_from_above(job, header):
-    """Of the bitmap in a packet of the device above."""
+    """Scope of the bitmap in a packet of the device above."""
     return scope_from_number_above(job, header.seg)
 
 
 @internal
 def scope_from_number_above(job, named):
-    """Of a scope that the device above sent as `named`."""
+    """Scope that the device above sent as `named`."""
     return min(max(int(named), 1) + ring_levels(job), MAX_SCOPE)
 
 
 @internal
 def scope_from_peer(job, header):
-    """Of the bitmap in a packet of a device below or a node of the same ring."""
+    """Scope of the bitmap in a packet of a device below or a node of the same ring."""
     return min(max(int(header.seg), ring_levels(job)), MAX_SCOPE)
 
 

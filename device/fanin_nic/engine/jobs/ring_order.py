@@ -23,7 +23,7 @@ def ring_start(job, sid):
 
 @internal
 def next_node(job):
-    """As a bitmap."""
+    """Bitmap of the next node of a ring."""
     return bit_of((job.node_index + 1) % job.node_count)
 
 

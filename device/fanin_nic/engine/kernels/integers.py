@@ -71,7 +71,7 @@ def _divide_u64(accumulator, divisor, count):
 
 
 def _divide_i64(accumulator, divisor, count):
-    """On magnitudes; that of the least integer is right as unsigned."""
+    """`_divide_u64` on magnitudes; that of the least integer is right as unsigned."""
     a, by = elements(accumulator, count), elements(divisor, 1)[0]
     if by < 2:
         return

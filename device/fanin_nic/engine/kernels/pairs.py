@@ -66,7 +66,7 @@ def _integer_choice(largest: bool):
 
 
 def _one_word(bits: int, choose):
-    """On pairs of 8 bytes: value low, index high. Padding between them becomes zero."""
+    """Kernel on pairs of 8 bytes: value low, index high. Padding between them becomes zero."""
     unused, mask = 64 - bits, (1 << bits) - 1
 
     def locate(accumulator, data, count):
@@ -80,7 +80,7 @@ def _one_word(bits: int, choose):
 
 
 def _two_words(choose):
-    """On pairs of 16 bytes. The padding behind the index becomes zero."""
+    """Kernel on pairs of 16 bytes. The padding behind the index becomes zero."""
 
     def locate(accumulator, data, count):
         a, b = elements(accumulator, 2 * count), elements(data, 2 * count)

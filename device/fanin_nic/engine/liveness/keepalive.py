@@ -43,7 +43,7 @@ def is_keepalive_due(e, said):
 
 @internal
 def send_keepalives(e, job):
-    """To all quiet neighbours that this device has not left and that have not left it."""
+    """KEEPALIVE to all quiet neighbours that this device has not left and that have not left it."""
     if e.action_count and e.action_count + MAX_NEIGHBOURS > e.actions:
         arm_timer(e, e.now)  # go on when there is room again
         return
@@ -60,14 +60,14 @@ def send_keepalives(e, job):
 
 @internal
 def send_keepalives_forming(e, job):
-    """To the previous node while the CONFIG_ACK travels round a large ring: that node may run already and listen."""
+    """KEEPALIVE to the previous node, which may run and listen while the CONFIG_ACK travels round a large ring."""
     if job.route == RING and is_keepalive_due(e, job.said_previous):
         header_at(e, packet(e, job, KEEPALIVE, job.previous_address)).source = job.node_index
 
 
 @internal
 def send_keepalives_ring(e, job):
-    """To the neighbours in a ring. The previous node listens until it leaves, also to a node that has left."""
+    """KEEPALIVE to both neighbours. The previous node listens until it leaves, also to a node that has left."""
     if job.next_leave == NOT_YET and is_keepalive_due(e, job.said_next):
         header_at(e, packet(e, job, KEEPALIVE, job.next_address)).source = job.node_index
     if job.node_mask & ~job.node_left and is_keepalive_due(e, job.said_previous):

@@ -103,7 +103,7 @@ def tick_config(e, job):
 
 @internal
 def tick_active(e, job):
-    """Of a running job on a NIC."""
+    """The timers of a running job on a NIC."""
     probe_due(e, job)
     check_deadlines(e, job)
 

@@ -97,7 +97,7 @@ def slot_packet(e, job, slot, opcode, destination):
 
 @internal
 def attach_slot_payload(e, job, slot, index):
-    """Unless the position is poisoned or has no data."""
+    """Attach a slot's data to a packet, unless the position is poisoned or has none."""
     if slot.flags & HAS_DATA and slot.status == 0:
         header_at(e, index).flags |= HAS_DATA | (slot.flags & WIDE)
         attach_payload(e, index, data_address(e, job, slot), payload_bytes(e, slot))

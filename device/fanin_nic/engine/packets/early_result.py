@@ -73,7 +73,7 @@ def is_held_below(e, job, position):
 
 @internal
 def claim_for_data(e, job, slot, header):
-    """For data that come before any contribution."""
+    """Claim a slot for data that come before any contribution."""
     claim_for_node(e, job, slot, header.position, header.sid)
     if job.route != RING:
         slot.node_missing = job.node_mask

@@ -41,7 +41,7 @@ def dispatch_parent(e, job, header, payload):
 
 @internal
 def dispatch_position(e, job, header, payload):
-    """About a position of a running job."""
+    """Handle a packet about a position of a running job."""
     if header.opcode == RESULT and header.node_bitmap & bit_of(job.parent_bit) == ZERO:
         count(e, DROP_NOT_ADDRESSED)
     elif header.opcode == RESULT and contributor_class(header.flags) > CLASS_ALL:

@@ -48,7 +48,7 @@ def dispatch_below(e, job, header, payload, source):
 
 @internal
 def dispatch_previous(e, job, header, payload):
-    """About a position of a running job."""
+    """Handle a packet about a position of a running job."""
     if header.opcode == CONTRIBUTION:
         ring.on_contribution(e, job, header, payload)
     elif header.opcode == RESULT:

@@ -121,7 +121,7 @@ def fold_predicted(e, job, slot, child, data):
 
 @internal
 def claim_predicted(e, job, slot, address, position):
-    """For the first contribution to a position."""
+    """Claim a slot for the first contribution to a position."""
     op, dtype, flags = load_u8(address + OP), load_u8(address + DTYPE), load_u8(address + FLAGS)
     slot_rule.claim(e, job, slot, position)
     slot.node_missing = job.node_mask

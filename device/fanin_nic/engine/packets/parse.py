@@ -105,7 +105,7 @@ def on_unknown_job(e, found, header, source):
 
 @internal
 def send_nak(e, job, header, source):
-    """To the sender of a packet of a job that this device takes no part in."""
+    """NAK to the sender of a packet of a job that this device takes no part in."""
     count(e, DROP_UNKNOWN_JOB)
     if may_be_nacked(header.opcode) and not is_invitation(header) and e.now >= e.next_nak:
         e.next_nak = e.now + NAK_INTERVAL

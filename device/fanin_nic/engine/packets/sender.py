@@ -50,7 +50,7 @@ def is_from_below(e, job, header, source):
 
 @internal
 def note_ring_neighbour(e, job, source):
-    """With two nodes one neighbour is both next and previous."""
+    """A ring neighbour was heard; with two nodes it is both next and previous."""
     if source == job.next_address:
         job.heard_next = e.now
     if source == job.previous_address:

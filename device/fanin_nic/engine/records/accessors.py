@@ -45,13 +45,13 @@ def child_index(job, bit):
 
 @internal
 def request_index(e, queue_index, counter):
-    """Of the request with the free-running number `counter` in its queue."""
+    """Row of the request with the free-running number `counter` in its queue."""
     return U64(queue_index) * U64(e.requests) + (U64(counter) & (U64(e.requests) - ONE))
 
 
 @internal
 def slot_index(job, position):
-    """Of the slot that serves a position of a job."""
+    """Row of the slot that serves a position of a job."""
     return U64(job.slot_base) + (U64(position) & (U64(job.slots) - ONE))
 
 
@@ -94,7 +94,7 @@ def address_place(request, entry):
 
 @internal
 def list_distance(e, index):
-    """From the request in row `index` to the addresses of its further ranks."""
+    """Distance from the request in row `index` to the addresses of its further ranks."""
     places = U64(index) * (U64(e.addresses) - ONE) * _ADDRESS_SIZE
     return e.list_offset + places - (e.request_offset + U64(index) * _REQUEST_SIZE)
 

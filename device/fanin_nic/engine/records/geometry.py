@@ -39,7 +39,7 @@ def segments_of(length, block, segment):
 
 @internal
 def range_bytes(length, block, first, count):
-    """Of a range of blocks; 0 if it is empty."""
+    """Bytes of a range of blocks; 0 if it is empty."""
     if count == 0:
         return U64(0)
     start = U64(first) * U64(block)
@@ -68,7 +68,7 @@ def place_in_message(request, segment):
 
 @internal
 def segment_length(request, segment):
-    """In bytes; 0 if the request brings no data at all."""
+    """Bytes of a segment; 0 if the request brings no data at all."""
     if request.length == 0:
         return U64(0)
     end = min(request.length, (block_number(request, segment) + U64(1)) * request.block)

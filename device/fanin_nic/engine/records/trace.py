@@ -29,7 +29,7 @@ def trace_run(e, job, step, position, mid, count, who):
 
 @internal_for(ENGINE, JOB, int64, int64, int64, int64, int64)
 def record(e, job, step, position, mid, count, who):
-    """If the tap wants the job."""
+    """Write the record, if the tap wants the job."""
     tap = tap_at(U64(e.tap))
     if tap.one_job and tap.jid != job.jid:
         return

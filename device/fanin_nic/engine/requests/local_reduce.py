@@ -203,7 +203,7 @@ def append_reduce(e, job, request, read):
 
 @internal
 def mark_slots(e, job, request, first, position, segments):
-    """As used. The first one gets the control information; its memory takes the blocks."""
+    """Mark slots as used. The first one gets the control information; its memory takes the blocks."""
     for number in range(segments):
         slot = slot_at(e, slot_index(job, position + U64(number)))
         slot.position = position + U64(number)

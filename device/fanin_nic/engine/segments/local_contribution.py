@@ -35,7 +35,7 @@ OPEN = slot_rule.OPEN
 
 @internal
 def claim_for_node(e, job, slot, position, sid):
-    """For the ranks of this node and, in a ring, for the partial of the previous node."""
+    """Claim a slot for the ranks of this node and, in a ring, for the partial of the previous node."""
     slot_rule.claim(e, job, slot, position)
     slot.rank_missing = job.rank_mask
     if job.route == RING:

@@ -114,7 +114,7 @@ def settle_result(e, slot, target, shared):
 
 @internal
 def payload_bytes(e, slot):
-    """In its present form."""
+    """Bytes of a slot's payload in its present form."""
     return elements_of(e, slot) * WIDE_ITEM if slot.flags & WIDE else U64(slot.length)
 
 

@@ -40,7 +40,7 @@ SEGMENTS = int(Counter.SEGMENTS)
 
 @internal
 def contributor_class(flags):
-    """Of the flags of a CETH or a slot."""
+    """The class in the flags of a CETH or a slot."""
     return (flags >> CLASS_SHIFT) & CLASS_MASK
 
 
@@ -131,7 +131,7 @@ def fold(e, job, slot, address, wide):
 
 @internal
 def contribution_bytes(e, slot, wide):
-    """In the form in which it comes."""
+    """Bytes of a contribution in the form in which it comes."""
     return U64(slot.length) // itemsize(e, slot.dtype) * WIDE_ITEM if wide else U64(slot.length)
 
 
@@ -170,7 +170,7 @@ def data_of_rank(e, job, slot, order):
 
 @internal
 def early_buffer(e, job, slot, order):
-    """Of a device below. If there are ranks, the first buffer has their sum."""
+    """Address of a device's buffer. If there are ranks, the first buffer has their sum."""
     ranks = int64(count_bits(job.rank_mask))
     return buffer_of(e, job, slot.position, int64(order) - max(ranks - 1, 0))
 

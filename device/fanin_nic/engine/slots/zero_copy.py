@@ -59,5 +59,5 @@ def copy_referenced_data(e, job, slot):
 
 @internal
 def data_address(e, job, slot):
-    """Of a slot: in its buffer, or in the rank's memory."""
+    """Address of a slot's data: in its buffer, or in the rank's memory."""
     return U64(slot.zero_copy_address) if slot.zero_copy_address != ZERO else payload_of(e, job, slot.position)

@@ -14,7 +14,7 @@ class HostAddress(NamedTuple):
 
 
 def parse(text: str) -> HostAddress:
-    """Of a checked setting."""
+    """The address in a checked setting."""
     device, _, place = text.removeprefix(RDMA_PREFIX).partition("@")
     address, _, port = place.partition(":")
     return HostAddress(device, address, int(port))

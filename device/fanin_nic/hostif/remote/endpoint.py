@@ -165,7 +165,6 @@ class Endpoint:
             self.record[member] = value
 
     def _function(self, offset: int) -> int:
-        """Of the context."""
         return int(c_void_p.from_address(self._device.context + offset).value or 0)
 
     @property
@@ -183,7 +182,7 @@ class Endpoint:
         return bool(self.record[0]["broken"])
 
     def describe(self) -> tuple[np.ndarray, int, int, int, int, int]:
-        """For the other side: a record of abi.ENDPOINT."""
+        """What the other side needs: a record of abi.ENDPOINT."""
         number, device = int(self.queue_pair.contents.qp_num), self._device
         gid = np.frombuffer(device.gid, "u1")
         return (gid, number, self.psn, device.mtu, device.reads_asked, device.reads_answered)
@@ -221,7 +220,7 @@ class Endpoint:
         )
 
     def _timeout(self) -> int:
-        """Of the queue pair, as 2^n ticks: within the patience including all retries."""
+        """Time-out of the queue pair, as 2^n ticks: within the patience including all retries."""
         found = 1
         while found < LONGEST_TIMEOUT and TICK * 2 ** (found + 1) * (RETRIES + 1) <= self._patience:
             found += 1

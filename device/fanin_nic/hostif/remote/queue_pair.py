@@ -153,7 +153,7 @@ def settle(address):
 
 @compiled
 def ask_for_event(remote):
-    """Before sleep: ask for an event of the next completion; returns whether there is work already."""
+    """Ask for an event of the next completion before sleep; returns whether there is work already."""
     if remote.broken:
         return False
     if remote.asked_event:

@@ -30,5 +30,5 @@ def read_token(path: str) -> bytes:
 
 
 def is_token(token: bytes, given: bytes) -> bool:
-    """In constant time."""
+    """Whether a client gave the token, in constant time."""
     return hmac.compare_digest(token, given)

@@ -79,7 +79,7 @@ def begin_read(remote, action):
 
 @compiled
 def post_read(remote, action):
-    """Into a free slot; returns as `begin_read`."""
+    """Post a READ into a free slot; returns as `begin_read`."""
     row = find(remote, action.remote, action.length, ACCESS_READ)
     if row < 0:  # the client has taken the memory back
         return LOCAL_PROTECTION_ERROR

@@ -88,7 +88,7 @@ def rule(port: int, mac: int, address: str) -> np.ndarray:
 
 
 def _function(context: int, offset: int) -> int:
-    """Of struct verbs_context; 0: the device lacks it."""
+    """Address of a function of struct verbs_context; 0: the device lacks it."""
     has_extension = c_void_p.from_address(context + ABI_COMPAT).value == EXTENDED
     if not has_extension or int(c_void_p.from_address(context + SIZE).value or 0) < LEAST_SIZE:
         return 0

@@ -229,5 +229,5 @@ def library() -> Any:
 
 
 def last_error() -> str:
-    """Of errno."""
+    """errno of the last call in words."""
     return os.strerror(ctypes.get_errno())

@@ -50,7 +50,7 @@ class NeighbourResolver(Resolver):
 
 
 def is_of_this_host(address: str) -> bool:
-    """Of an IPv4 address."""
+    """Whether the kernel has an IPv4 address itself."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_port:
         try:
             any_port.bind((address, 0))

@@ -16,7 +16,7 @@ class VerbsFailed(Exception):
 
 
 def gid_of(address: str) -> bytes:
-    """Of an IPv4 address."""
+    """The GID of an IPv4 address."""
     return MAPPED + ipaddress.IPv4Address(address).packed
 
 

@@ -98,7 +98,7 @@ class VerbsPort(Port):
 
     @property
     def receive_fd(self) -> int:
-        """To poll for packets, after `longest_sleep`."""
+        """Descriptor to poll for packets, after `longest_sleep`."""
         return self._queue_pair.event_fd
 
     @property

@@ -115,7 +115,7 @@ class QueuePair:
 
     @property
     def async_fd(self) -> int:
-        """To poll for asynchronous events."""
+        """Descriptor to poll for asynchronous events."""
         return int(ctypes.c_int.from_address(self._context + ibv.ASYNC_FD).value)
 
     def events(self) -> Iterator[tuple[int, int]]:
@@ -186,7 +186,7 @@ class QueuePair:
             self.record[member] = value
 
     def _members(self) -> dict[str, Any]:
-        """Of the VERBS record."""
+        """The VERBS record by member."""
         return {
             "queue_pair": self._address_of_queue_pair,
             "send_queue": self._queues[0],
@@ -214,7 +214,6 @@ class QueuePair:
         }
 
     def _function(self, offset: int) -> int:
-        """Of the context."""
         return int(c_void_p.from_address(self._context + offset).value or 0)
 
     @property
@@ -232,7 +231,7 @@ class QueuePair:
 
     @property
     def event_fd(self) -> int:
-        """To poll for datagrams, after `longest_sleep`."""
+        """Descriptor to poll for datagrams, after `longest_sleep`."""
         return int(self._channel.contents.fd)
 
     def _modify(self, state: int, mask: int) -> None:
@@ -241,7 +240,7 @@ class QueuePair:
         zero(error, f"bring the queue pair on {self.name} into state {state}")
 
     def bring_up(self) -> None:
-        """From RESET to RTS, with all buffers posted. The compiled code must not run, or see it as broken."""
+        """Go from RESET to RTS, with all buffers posted. Compiled code must not run, or see it as broken."""
         for member in ("send_next", "chained", "received", "waiting"):
             self.record[member] = 0
         self.record["send_free"] = self.send_depth

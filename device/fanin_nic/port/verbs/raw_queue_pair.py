@@ -49,7 +49,7 @@ class RawQueuePair(QueuePair):
             raise VerbsFailed(f"{cause}; {remedy}") from error
 
     def _find_port(self) -> None:
-        """By the GID; a device with RoCE switched off has none: by the network interface."""
+        """Find the port by the GID or, with RoCE switched off, by the network interface."""
         gid = self._find_gid()
         self._has_gid = gid is not None
         if gid is not None:

@@ -46,7 +46,7 @@ class Question:
 
 
 class Resolver:
-    """Of one queue pair. peers: the PEER table beside whose rows the destinations are."""
+    """The resolver of one queue pair. peers: the PEER table beside whose rows the destinations are."""
 
     def __init__(self, queue_pair: QueuePair, lane: int, peers: np.ndarray) -> None:
         self._queue_pair, self._lane, self._peers = queue_pair, lane, peers

@@ -16,7 +16,7 @@ MOST_OF_A_PACKET = 2 * MAX_SGE + 4  # actions of one packet, received or sent
 
 @internal
 def has_room(t):
-    """For the actions of one more packet."""
+    """Whether the actions of one more packet fit."""
     return int64(t.action_count) + MOST_OF_A_PACKET <= int64(t.actions)
 
 

@@ -22,7 +22,7 @@ OF_FETCH_ADD = int(CompletionOpcode.FETCH_ADD)
 
 @internal
 def completion_opcode(opcode):
-    """Of a request to send."""
+    """Completion opcode of a request to send."""
     if opcode in (WRITE, WRITE_WITH_IMM):
         return OF_WRITE
     if opcode == READ:

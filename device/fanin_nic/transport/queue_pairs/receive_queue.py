@@ -2,7 +2,7 @@
 
 A message of one packet ends the oldest request of the shared queue. A longer one takes it: it becomes the only request
 of the queue pair's own queue, and is completed or flushed as usual. If the message stays incomplete and ends no request
-(UC, or a reset), it goes back to its old place, for which room is kept.
+(UC, or a reset), the request goes back to its old place, for which room is kept.
 """
 
 from numba import int64
@@ -47,7 +47,7 @@ def shared_queue_of(t, q):
 
 @internal
 def oldest_receive(t, q):
-    """After `has_receive`."""
+    """The oldest receive request, after `has_receive`."""
     if q.receive_head != q.receive_tail or not q.shared_queue:
         return receive_row(t, receive_index(t, q, q.receive_head))
     shared = shared_queue_of(t, q)

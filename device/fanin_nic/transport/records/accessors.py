@@ -71,7 +71,7 @@ def response_index(q, counter):
 
 @internal
 def original_index(q, counter):
-    """Of an atomic."""
+    """Row of the atomic with a free-running number."""
     return U64(q.index) * U64(MAX_RD_ATOMIC) + (U64(counter) & U64(MAX_RD_ATOMIC - 1))
 
 

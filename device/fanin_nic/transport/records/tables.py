@@ -18,7 +18,7 @@ RESPONSES = 2 * MAX_RD_ATOMIC  # rows of a queue pair: those being answered, and
 
 
 class RequestState(enum.IntEnum):
-    """Of a request to send."""
+    """States of a request to send."""
 
     POSTED = 0
     STARTED = 1  # it has its PSNs

@@ -66,7 +66,7 @@ def post_shared(t, shared, wqe):
 
 @internal
 def fill_receive(request, wqe):
-    """From the RECEIVE_WQE at an address."""
+    """Make the RECEIVE_WQE at an address a request."""
     copy(address_of(request), U64(wqe), RECEIVE_WQE_SIZE)
     request.sge_count = min(int64(request.sge_count), MAX_SGE)
     request.length = length_of(pieces_of_receive(request), int64(request.sge_count))

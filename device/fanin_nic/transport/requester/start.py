@@ -46,7 +46,7 @@ def is_supported(q, opcode):
 
 @internal
 def message_length(request):
-    """In bytes."""
+    """Bytes of a request's message."""
     if request.flags & INLINE:
         return int64(request.inline_length)
     return length_of(pieces_of_send(request), int64(request.sge_count))

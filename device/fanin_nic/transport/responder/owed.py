@@ -148,7 +148,7 @@ def send_data(t, q, response):
 
 @internal
 def read_opcode(is_first, is_last):
-    """Of a packet of the response to a read."""
+    """BTH opcode of a packet of the response to a read."""
     if is_first:
         return READ_ONLY if is_last else READ_FIRST
     return READ_LAST if is_last else READ_MIDDLE

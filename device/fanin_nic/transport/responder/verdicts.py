@@ -11,7 +11,7 @@ from fanin_wire.rocev2 import ACKNOWLEDGE_SHIFT, Acknowledge, Nak, syndrome
 
 
 class Verdict(enum.IntEnum):
-    """On the expected request."""
+    """What becomes of the expected request."""
 
     ACCEPTED = 0
     NOT_READY = 1  # no receive request: RNR NAK
@@ -35,5 +35,5 @@ REFUSALS[OPERATION] = Counter.REFUSED_OPERATION
 
 @internal
 def rnr_syndrome(q):
-    """With the time that the queue pair asks for."""
+    """Syndrome of an RNR NAK with the queue pair's time."""
     return RNR | int64(q.rnr_timer)
