@@ -12,7 +12,7 @@ from fanin_tools.bench.sizing import Card, Cost, Costs, Job
 from fanin_tools.cli.app import app
 from fanin_tools.errors import UsageError
 
-PAGE = Path(__file__).parents[2] / "docs/sizing.md"
+PAGE = Path(__file__).parents[2] / "docs/performance.md"
 HERE = Costs(Cost(100e-9, 100e-12), Cost(200e-9, 300e-12), 3.0, 64, "some processor")
 # Its core has half the clock, half the instructions of a cycle, and a quarter of the bytes.
 CARD = Card("card", 5, 1.5, 0.5, 16, 12.5e9, 31.5e9, 25.6e9)
@@ -89,7 +89,7 @@ def test_processor() -> None:
 
 @pytest.fixture
 def costs(tmp_path: Path) -> Path:
-    """Those that docs/sizing.md begins with, as its command writes them."""
+    """Those of docs/performance.md, as the command writes them."""
     (text,) = re.findall(r"<<'END'\n(.*?)^END$", PAGE.read_text(), re.M | re.S)
     (tmp_path / "costs.json").write_text(text)
     return tmp_path / "costs.json"

@@ -23,8 +23,7 @@ LANGUAGES = {
     "text": "output, packets, drawings: not code",
 }
 NOT_RUN = {  # reason in the title of a block -> what the block must have
-    "takes minutes": r"\bmake [a-z]|fanin (?:bench|soak|\S*sim)|engine\.(?:segment\.)?kernels|fpga_cosim|--switch rtl"
-    "|order_cost",
+    "takes minutes": r"\bmake [a-z]|fanin (?:bench|soak|\S*sim)|engine\.(?:segment\.)?kernels|fpga_cosim|--switch rtl",
     "needs an MPI": r"mpirun|mpiexec|mpicc|--mpi\b",
     "needs verbs devices": r"--rdma rdma://|doorbells rxe1 rxe2",
     "needs torch": r"\.\[torch\]",

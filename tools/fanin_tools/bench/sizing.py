@@ -2,7 +2,7 @@
 
 A packet of p bytes costs a core a + b p seconds. a is made of instructions: it is scaled by the clock and by the
 instructions of a cycle. b is made of bytes through vector registers: it is scaled by the clock and by the bytes that a
-core loads in a cycle. docs/sizing.md says what each number is, where it comes from, and why the result may be wrong.
+core loads in a cycle. docs/performance.md says where each number comes from, and why the result may be wrong.
 """
 
 import re

@@ -230,7 +230,7 @@ def sizing(
     name: options.Name = "sizing",
     json_output: options.Json = False,
 ) -> None:
-    """An estimate of what a device does on the cores of a card, from costs measured here (docs/sizing.md)."""
+    """An estimate of what a device does on the cores of a card, from costs measured here (docs/performance.md)."""
     from fanin_tools.bench import sizing
 
     found = sizing.read(costs) if costs else sizing.measure(name, print_progress, gigahertz)
