@@ -2,7 +2,7 @@
 WRITE with immediate data.
 
 Results are posted before the completion that tells of them, on one queue pair. The client takes a completion when it
-has the message that came with it, so all that was written before is in its memory then (docs/host-over-rdma.md).
+has the message that came with it, so all that was written before is in its memory then (record 0066).
 """
 
 from numba import int64, uint32, uint64
