@@ -18,7 +18,7 @@ from tests.cluster.nodes import SUBNETS, write_node_of_the_document
 
 TOTAL, RECOMMENDED, VOTES = Reading
 ROCE1, ROCE2 = 0, 1
-PAGE = Path(__file__).parents[2] / "docs/topology.md"
+PAGE = Path(__file__).parents[2] / "docs/decisions/0085-class-by-total-of-free-pairs.md"
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_readings_differ() -> None:
 
 def test_the_page_has_the_differences() -> None:
     page = PAGE.read_text()
-    assert differences.with_table(page) == page, "python -m fanin_cluster.placement.differences docs/topology.md"
+    assert differences.with_table(page) == page, f"python -m fanin_cluster.placement.differences {PAGE}"
 
 
 def test_a_class_must_hold_the_job() -> None:

@@ -19,7 +19,7 @@ def main() -> int:
         description="A device plugin of Kubernetes: pairs of a GPU and a virtual function of its RoCE NIC, by subnet."
         " SIGTERM ends it; containers keep what they have.",
     )
-    parser.add_argument("--settings", type=Path, help="TOML file, docs/device-plugin.md; default: all settings theirs")
+    parser.add_argument("--settings", type=Path, help="TOML file, docs/deployment.md; default: all settings theirs")
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     arguments = parser.parse_args()
     logging.basicConfig(level=arguments.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")

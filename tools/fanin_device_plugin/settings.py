@@ -66,7 +66,7 @@ def read_settings(path: Path | None) -> Settings:
     except OSError as error:
         raise SettingsInvalid(f"{path} can not be read: {error.strerror}", "give the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise SettingsInvalid(f"{path}: {error}", "docs/device-plugin.md has the settings") from None
+        raise SettingsInvalid(f"{path}: {error}", "docs/deployment.md has the settings") from None
     if not DOMAIN.fullmatch(settings.domain) or len(settings.domain) > 63:
         raise SettingsInvalid(f"{path}: domain = {settings.domain!r} is no DNS name", "write it as in example.com")
     try:

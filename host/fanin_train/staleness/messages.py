@@ -1,4 +1,4 @@
-"""What nodes say to each other. The table is that of docs/staleness.md; a step is one of the document."""
+"""What nodes say to each other. A step is one of founding document 003."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -67,7 +67,7 @@ def streaming(stale_max: int, apply: Apply = Apply.ARRIVED) -> Rules:
 
 
 def forms(stale_max: int) -> dict[str, Rules]:
-    """The forms that docs/staleness.md compares, from the text to the repaired one."""
+    """The forms that `fanin train-sim --forms` compares, from the text to the repaired one."""
     text = literal(stale_max)
     refusing = replace(text, initiator_refuses=True)
     return {

@@ -1,4 +1,4 @@
-"""The document's protocol stands still; the repaired one does not. The numbers are those of docs/staleness.md."""
+"""The document's protocol stands still; the repaired one does not. docs/staleness.md has the scene."""
 
 from dataclasses import replace
 
