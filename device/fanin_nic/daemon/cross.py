@@ -5,7 +5,7 @@ ready with nothing compiled. Nothing of the code is run here. Python must have t
 
 The entries are those that a device of this machine has (`entries`), which come into the cache of this machine on the
 way. Another process compiles them, since one process has one target.
-Record 0067 (docs/decisions) says how the entries are found, and what was rejected.
+Record 0094 (docs/decisions) says how the entries are found, and what was rejected.
 """
 
 from __future__ import annotations

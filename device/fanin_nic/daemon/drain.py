@@ -2,7 +2,7 @@
 
 What is counted as running: a job that has not ended here, a queue pair of a client (its rank has yet to hear of the end
 of its job), and a queue pair of ordinary traffic. A job of which a member has joined here is no new one.
-Record 0068 (docs/decisions) says why a signal begins it, and why it is never taken back.
+Record 0074 (docs/decisions) says why a signal begins it, and why it is never taken back.
 """
 
 import contextlib
