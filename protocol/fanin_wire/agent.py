@@ -1,4 +1,4 @@
-"""The protocol between the conformance suite and the agent that works the device under test: docs/agent.md.
+"""The protocol between the conformance suite and the agent that works the device under test: docs/conformance.md.
 
 A request is one line of JSON, and so is its answer. The suite sends a request when it has the answer to the one before.
 """
