@@ -5,7 +5,7 @@
 // engine do not keep. The simulation looks at both (tb/engine/test_slot_properties.py). The solver (`make formal`) chooses
 // slot and packets: it assumes that nothing is breached, and shows that nothing is broken.
 //
-// Record 0078 (docs/decisions) says why by induction.
+// Record 0106 (docs/decisions) says why by induction.
 
 localparam RULES = 12, CONTRACTS = 3;
 localparam MOST_UNSENT = 16'd32; // commands that read a slot: in the queue, and with the sender

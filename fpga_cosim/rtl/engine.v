@@ -20,7 +20,7 @@
 // out before its data are there, and the queue behind it holds it back (switch_core.v). Membership takes what it
 // takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
 //
-// Record 0078 (docs/decisions) says why packets are decided upon one by one.
+// Record 0106 (docs/decisions) says why packets are decided upon one by one.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -9,7 +9,7 @@
 // those behind see a frame, if a wrong one; of what has begun to go in, nothing remains. It must last eight clocks of
 // the slower side.
 //
-// Record 0078 (docs/decisions) says why whole frames, and why no Gray code.
+// Record 0106 (docs/decisions) says why whole frames, and why no Gray code.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -2,7 +2,7 @@
 // stays behind data that are still on their way, and whoever pushes need not wait for them. It is otherwise as `fifo`; a
 // pop without `is_settled` is lost.
 //
-// Record 0078 (docs/decisions) says why results wait here, and not the engine.
+// Record 0106 (docs/decisions) says why results wait here, and not the engine.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

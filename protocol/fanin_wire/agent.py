@@ -1,4 +1,4 @@
-"""The protocol between the conformance suite and the agent that works the device under test: docs/agent.md.
+"""The protocol between the conformance suite and the agent that works the device under test: docs/conformance.md.
 
 A request is a line of JSON, and so is its answer, which the suite awaits before it sends the next request.
 """

@@ -1,4 +1,4 @@
-"""What all requests to the agent of a device under test share: docs/agent.md."""
+"""What all requests to the agent of a device under test share: docs/conformance.md."""
 
 from __future__ import annotations
 

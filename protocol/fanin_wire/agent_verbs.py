@@ -1,4 +1,4 @@
-"""Requests to the agent about ordinary RDMA traffic: queue pairs, each with its own memory (docs/agent.md).
+"""Requests to the agent about ordinary RDMA traffic: queue pairs, each with its own memory (docs/conformance.md).
 
 Names are those of verbs: operations as in IBV_WR_..., rights as in IBV_ACCESS_..., statuses as in IBV_WC_....
 """

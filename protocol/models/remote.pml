@@ -1,4 +1,4 @@
-/* A client over RDMA: when a result is there, and when memory is the program's again. Record 0066 names the
+/* A client over RDMA: when a result is there, and when memory is the program's again. Record 0108 names the
    code. What the device writes goes by the queue pair, requests such as DESTROY_QP and their replies by TCP, and nothing
    orders the two.
 

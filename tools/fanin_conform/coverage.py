@@ -1,6 +1,6 @@
 """Which demand of SPEC.md is checked by which script: `python -m fanin_conform.coverage [DEMAND or SECTION ...]`.
 
-With the path of docs/conformance.md its tables are written anew.
+With the path of docs/conformance.md its table is written anew.
 """
 
 import re
@@ -91,16 +91,11 @@ def ranges(numbers: list[str]) -> str:
 
 
 def tables() -> str:
-    """The tables of the page: for each section its scripts by their modules, and the demands without a script."""
+    """What the page says: how many demands a script names, and why the others have none."""
     rows = checked()
     done = sum(bool(names) for names in rows.values())
     lines = [f"Of {len(rows)} demands, {done} are named by a script.", ""]
-    lines += ["| section | demands | named | scripts in |", "| --- | --- | --- | --- |"]
-    for section in dict.fromkeys(clause.section for clause in clauses().values()):
-        inner = [names for number, names in rows.items() if clauses()[number].section == section]
-        modules = ", ".join(sorted({name.partition("/")[0] for names in inner for name in names}))
-        lines.append(f"| {section} | {len(inner)} | {sum(bool(names) for names in inner)} | {modules} |")
-    lines += ["", "| demands without a script | why |", "| --- | --- |"]
+    lines += ["| demands without a script | why |", "| --- | --- |"]
     without: dict[str, list[str]] = {}
     for number, names in rows.items():
         if not names:

@@ -2,7 +2,7 @@
 
 With FANIN_CACHE_DIR=FOLDER, the same sources and the same minor version of Python, a device on such a processor is
 ready without compiling. The entries are those of a device of this machine (`entries`), whose cache is filled on the
-way. Another process compiles them, since one process has one target. Record 0067: how the entries are found, and what
+way. Another process compiles them, since one process has one target. Record 0094: how the entries are found, and what
 was rejected.
 """
 

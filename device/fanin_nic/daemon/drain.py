@@ -1,7 +1,7 @@
 """Drain: a device takes no new job, lets the running ones end, and then ends itself.
 
 Running are a job that has not ended here, a queue pair of a client (its rank has yet to learn of the end of its job),
-and a queue pair of ordinary traffic. A job with a member here is not new. Record 0068: why a signal begins it, and why
+and a queue pair of ordinary traffic. A job with a member here is not new. Record 0074: why a signal begins it, and why
 it is never cancelled.
 """
 

@@ -8,7 +8,7 @@ All processes are ranks of one job, the pool. The first `workers` of them train,
 others are spares and wait. When a member is lost, all that are left agree who is left (shrink), tell each other how far
 they are, choose a spare by the same rule from the same records, and form a new group. In it the spare has the position
 that was lost. A member that has completed the last step sends the state to those that have not. Then all go on.
-Records 0089 and 0098 (docs/decisions) say why a pool, and why the end takes two agreements.
+Record 0098 (docs/decisions) says why a pool, and why the end takes two agreements.
 """
 
 import contextlib

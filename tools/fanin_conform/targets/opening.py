@@ -56,7 +56,7 @@ def open_target(
         names = f"{ENGINE}, {ENGINE_NIC}, {RTL}, or {PREFIX} or {NIC_PREFIX}"
         raise TargetInvalid(f"{name!r} is no target", f"use {names} and the address of a device")
     if name.startswith(NIC_PREFIX) and not agent:
-        raise TargetInvalid("a NIC needs an agent", "give --agent HOST:PORT or --agent COMMAND (docs/agent.md)")
+        raise TargetInvalid("a NIC needs an agent", "give --agent HOST:PORT or --agent COMMAND (docs/conformance.md)")
     try:
         address = ipaddress.IPv4Address(name.removeprefix(PREFIX).removeprefix(NIC_PREFIX))
         first = ipaddress.IPv4Address(local) if local else _loopback(address) + number * count

@@ -225,7 +225,7 @@ def _again(context: typer.Context, script: str) -> str:
 
 
 def _agent_error(error: AgentError) -> ToolError:
-    return ToolError(error.name, error.text, "start the agent, or correct --agent (docs/agent.md)")
+    return ToolError(error.name, error.text, "start the agent, or correct --agent (docs/conformance.md)")
 
 
 def _converse(device: Target, context: typer.Context, seeds: range, profile: Profile) -> None:

@@ -2,7 +2,7 @@
 immediate data.
 
 Results are posted before their completion, on one queue pair. The client takes a completion after its message, so all
-that was written before is in its memory then (record 0066).
+that was written before is in its memory then (record 0108).
 """
 
 from numba import int64, uint32, uint64

@@ -1,5 +1,5 @@
 /* Completions: what has ended, in the order of its posting, and why.
- * Record 0050 (docs/decisions): which requests end for the program before they end. */
+ * Record 0058 (docs/decisions): which requests end for the program before they end. */
 #include "collectives/stream_parts.h"
 
 #define BATCH 32

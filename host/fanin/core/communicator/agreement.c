@@ -12,7 +12,7 @@
  * The registrar is the first living rank of an order that is the same on all survivors of one failure: suspects come
  * last. A pair whose registrar is dead is lost within the detection time; then the next rank is asked. The id and
  * key of the new job follow from its members: ranks with different verdicts never meet in one job.
- * Record 0089 (docs/decisions) says why through one survivor.
+ * Record 0098 (docs/decisions) says why through one survivor.
  */
 #include "communicator/communicator.h"
 #include "complaint.h"

@@ -1,6 +1,6 @@
 /* A job gains members. Its ranks and the newcomers join a new job, which all ranks derive from what all of them know.
  * Its id and key follow from those of the old job: a process that the old job has lost, and that comes back, knows
- * neither. Record 0089 (docs/decisions) says why newcomers are invited. */
+ * neither. Record 0098 (docs/decisions) says why newcomers are invited. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "geometry.h"

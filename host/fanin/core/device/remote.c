@@ -3,7 +3,7 @@
  * The device's completions come with messages. A completion counts when its message has been taken: then RDMA has all
  * in memory that was written before, the results included, while a word that is found in memory would say nothing of
  * them. So `producer` of a completion ring is stored here, by the thread that takes the messages.
- * Record 0066 (docs/decisions) says what this costs, and what else was tried.
+ * Record 0108 (docs/decisions) says what this costs, and what else was tried.
  */
 #define _GNU_SOURCE
 #include "device/remote.h"

@@ -1,7 +1,7 @@
 /* A device on another host, or on the card of this one, that is reached by RDMA: rdma://[VERBS-DEVICE@]HOST:PORT.
  *
  * The control region is a copy: what the host stores in it is written to the device's, and the device writes its
- * completions here. See record 0066.
+ * completions here. See record 0108.
  */
 #ifndef FANIN_REMOTE_H
 #define FANIN_REMOTE_H
