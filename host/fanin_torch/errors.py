@@ -26,14 +26,14 @@ def _torch_class(kind: Any) -> Any:
 
 
 def as_torch(error: FaninError) -> FaninError:
-    """The same error: its class is that of `error` and DistBackendError, its text and attributes are the same."""
+    """The same error, also as a DistBackendError."""
     if isinstance(error, DistBackendError):
         return error
     kind: Any = type(error)
     made: FaninError = _torch_class(kind).__new__(_torch_class(kind), *error.args)
     made.__dict__.update(error.__dict__)
     entry = status_entry(error.status)
-    if error.remedy == entry.remedy:  # the general one, which names what programs of Fanin call
+    if error.remedy == entry.remedy:  # the general one is for Fanin's own interface
         made.remedy = REMEDIES.get(entry.name, entry.remedy)
     made.args = (str(error).replace(error.remedy, made.remedy),)
     return made
