@@ -1,4 +1,5 @@
 """Segments per second through a switch's engine on one core: parse, bitmap, reduce, encapsulate, without a port."""
+
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,4 @@
-"""Subcommands of `fanin bench` for parts of the data path alone, and for goodput while packets are lost."""
+"""Subcommands of `fanin bench` for single parts of the data path, and for goodput while packets are lost."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,6 @@ from fanin_wire.limits import MAX_DEVICES, MAX_LANES
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add them to `app` as subcommands."""
     for command in (streams, loss, fairness, engine, memory, port, start, sizing):
         app.command(command.__name__)(command)
 

@@ -76,7 +76,7 @@ def handoff(
 
 
 def _as_dict(plan: Plan, found: Cost, chunks: int, naive: float) -> dict[str, Any]:
-    """The plan for programs: with it a program can do every copy."""
+    """Enough for a program to do every copy."""
     return {
         "bytes": plan.size,
         "first_gpus": plan.first_gpus,

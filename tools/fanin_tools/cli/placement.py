@@ -49,7 +49,7 @@ def classes(
 
 
 def classes_of(file: Path | None, subnet: list[str] | None, affinity: str) -> tuple[Machine, ServerClasses]:
-    """A machine and its classes, from the options of a command. Raises UsageError."""
+    """From the options of a command. Raises UsageError."""
     from fanin_cluster.placement.classes import Affinity, PlacementInvalid, server_classes
 
     if affinity not in tuple(Affinity):

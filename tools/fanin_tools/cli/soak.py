@@ -60,8 +60,8 @@ def _parse_kinds(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _soak(minutes: float, seed: int, kinds: tuple[str, ...]) -> Tally:
-    """Show a progress bar that moves between rounds only: the simulator forks, and would copy a thread's locks. A line
-    for each round where no bar can move."""
+    """A progress bar that moves between rounds only: the simulator forks, and would copy a thread's locks. Without a
+    terminal, a line for each round."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
