@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.02
 JOIN_SECONDS = 30.0
 ALLREDUCE_SECONDS = 4 * JOIN_SECONDS
 FIREWALL = "let UDP to port 4791 in and out, from and to the addresses of the devices (nft list ruleset)"
-# What the system says of a packet that it does not send: name, cause, remedy.
+# Errors of the system for a packet that it does not send: name, cause, remedy.
 REFUSALS = {
     "EMSGSIZE": (
         "MTU_TOO_SMALL",
@@ -38,7 +38,7 @@ REFUSALS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong. host: where; "SOURCE -> TARGET" for a path of which either end may be the cause."""
+    """Something wrong. host: where; "SOURCE -> TARGET" for a path of which either end may be the cause."""
 
     host: str
     name: str
@@ -51,14 +51,13 @@ class Finding:
 
 @dataclass
 class Report:
-    """What was found. devices: what each device says of itself, by address; path: how the allreduce went."""
+    """What was found. devices: each device's own report, by address; path: of the allreduce."""
 
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     path: str = ""
 
     def add(self, host: str, error: ToolError) -> None:
-        """A failure as a finding."""
         self.findings.append(Finding(host, error.name, error.cause, error.remedy))
 
 
@@ -71,12 +70,12 @@ class PathFailure(ToolError):
 
 
 class Check:
-    """A check of `hosts` by their agents."""
+    """Of `hosts`, by their agents."""
 
     def __init__(self, hosts: Hosts, session: Session, progress: ProgressCallback) -> None:
         self._hosts, self._session, self._progress = hosts, session, progress
-        self._about: dict[str, dict[str, Any]] = {}  # what each host says of itself
-        self._tried: dict[tuple[str, str], bool] = {}  # source and target host: whether all arrives
+        self._about: dict[str, dict[str, Any]] = {}  # each host's own report
+        self._tried: dict[tuple[str, str], bool] = {}  # by source and target host: whether all arrives
         self.report = Report()
 
     def run(self) -> Report:
@@ -143,7 +142,7 @@ class Check:
                 self._find(device.host, "DRAINING", f"the {device} takes no new job", "start it anew")
 
     def _compare_devices(self) -> None:
-        """MTU, version, and what must be alike on all devices."""
+        """MTU, version, and what must be equal on all devices."""
         known = self.report.devices
         if not known:
             return
@@ -168,12 +167,12 @@ class Check:
     # ---- Paths ----
 
     def _paths(self) -> Iterator[tuple[Device, Device]]:
-        """The neighbours on the way of the job, in both directions, of those that answer."""
+        """The job's neighbours that answer, in both directions."""
         job, seen = self._hosts.job(), set[tuple[str, str]]()
         for rank in range(job.size):
             place, own = job.membership(rank), job.nodes[rank].address
             ways: list[list[int | str]] = [[own, place.next_address]] if place.next_address else []
-            if place.node_index == place.node_count - 1 or not place.next_address:  # of a ring the last one alone
+            if place.node_index == place.node_count - 1 or not place.next_address:  # of a ring only the last node
                 ways.append([own, *(hop.address for hop in place.hops)])
             for lower, upper in itertools.chain.from_iterable(map(itertools.pairwise, ways)):
                 pair = str(ipaddress.IPv4Address(lower)), str(ipaddress.IPv4Address(upper))
@@ -201,7 +200,7 @@ class Check:
                 self._try_group(sender, switch.group)
 
     def _suspect(self, source: str, target: str) -> str:
-        """The end of a path of which more paths fail; both, where none stands out."""
+        """The end of a path with more failing paths; both if they have equally many."""
         shares = {}
         for end in (source, target):
             others = {other: True for pair in self._tried if end in pair for other in pair if other != end}
@@ -213,7 +212,7 @@ class Check:
         return source if shares[source] > shares[target] else target
 
     def _try(self, source: Device, target: Device) -> PathFailure | None:
-        """What is wrong with the path from a device to another, by a short packet and one of full size."""
+        """What is wrong with a path, tried with a short packet and one of full size."""
         longest = min(self.report.devices[end.address]["mtu"] for end in (source, target))
         try:
             for size in (SHORTEST, longest):
@@ -255,7 +254,7 @@ class Check:
         return PathFailure(ToolError("PATH_MTU", cause, remedy))
 
     def _longest(self, source: Device, target: Device, fits: int, lost: int) -> int:
-        """The longest packet that arrives, between one that does and one that does not."""
+        """The longest packet that arrives, between a length that does and one that does not."""
         while lost - fits > 1:
             size = (fits + lost) // 2
             arrives = self._arrives(source, target, size, tries=1)
@@ -263,7 +262,7 @@ class Check:
         return fits
 
     def _try_group(self, switch: Device, group: str) -> None:
-        """Whether what a switch sends to a group arrives at the NICs below it."""
+        """Whether a switch's packets to a group arrive at the NICs below it."""
         below = [host.address for host in self._hosts.hosts if switch.address in self._hosts.switches_above(host)[:1]]
         for nic in self._hosts.devices():
             if nic.address not in below or nic.address not in self.report.devices:
@@ -277,7 +276,7 @@ class Check:
                 self.report.add(switch.host, error)
 
     def _look_for_strangers(self) -> None:
-        """Whether hosts have learnt another hardware address for a device than its own."""
+        """Hosts may have learnt another hardware address for a device than its own."""
         said = self._session.ask_all(self._about, lambda agent: agent.ask("neighbours"))
         for device in self._hosts.devices():
             own = self._about.get(device.host, {}).get("hardware", [])
