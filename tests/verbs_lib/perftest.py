@@ -1,5 +1,5 @@
-"""perftest measures the frequency of the processor first. On a busy machine that can fail; then its figures are 0, and
-it is to be run again."""
+"""perftest first measures the processor's frequency. That can fail on a busy machine: its figures are 0 then, and it
+must run again."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,8 +10,7 @@ TRIES = 5
 
 
 def until_timed(run: Callable[[], Outcome], text_of: Callable[[Outcome], str]) -> Outcome:
-    """The first outcome of `run` whose text does not say that the frequency is unknown. Raises AssertionError after
-    TRIES runs."""
+    """The first outcome of `run` whose text has a frequency. Raises AssertionError after TRIES runs."""
     for _ in range(TRIES):
         outcome = run()
         if NO_FREQUENCY not in text_of(outcome):
