@@ -250,7 +250,7 @@ def _tell_all(store: Any, what: str, rank: int, size: int, mine: Any, extra: flo
             late = Timeout(
                 f"ranks {', '.join(map(str, missing))} of a group of {size} did not arrive within "
                 f"{limit.total_seconds():g} s",
-                remedy="See what they do instead, or give init_process_group a longer timeout.",
+                remedy="See what these ranks do instead, or give init_process_group a longer timeout.",
             )
             late.missing_ranks = tuple(missing)
             raise late from None

@@ -14,7 +14,7 @@ REMEDIES = {
     "PEER_LOST": "See who is named. Go on without them by fanin_torch.survivors, or start all ranks again by torchrun.",
     "TIMEOUT": "See which rank is named as missing, or give init_process_group a longer timeout.",
     "NO_RESOURCES": "Destroy groups that are not needed, or set FANIN_TORCH_SLOTS to fewer slots.",
-    "ABORTED": "See the first error of all ranks, which names the cause. Then make the group anew.",
+    "ABORTED": "See the first error of all ranks, which names the cause. Then make a new group.",
     "FLUSHED": "Wait for a work before you destroy its group. Else the first error of the group names the cause.",
     "NOT_SUPPORTED": "Use an operation and a data type that devices compute: docs/pytorch.md has them.",
 }

@@ -306,7 +306,7 @@ class FaninProcessGroup(ProcessGroup):
         if len(sizes) != self._size or sum(sizes) != rows:
             raise InvalidRequest(
                 f"{what} sizes {list(sizes)} of a tensor of {rows} rows for {self._size} ranks",
-                remedy="Give one for each rank, which make up the tensor.",
+                remedy="Give one for each rank; together they must make up the tensor.",
             )
         return tensor.split(list(sizes))
 

@@ -136,7 +136,7 @@ def test_vfs_and_ids_that_come_later() -> None:
     with running(prepare=prepare) as node:
         node.says("NO_RESOURCES: there is no pair of a GPU and a VF yet")
         node.says("mlx5_0 has no VFs; write 4 to its sriov_numvfs")
-        node.says("there is no NIC mlx5_1 with RDMA, which the settings name")
+        node.says("the settings name mlx5_1, which is no NIC with RDMA here")
         for number in range(4):
             write_vf(node.sysfs, 0, number, 4 + number)
         node.says("gpu3_mlx5_7: the driver tells no id of gpu3; give it in gpu_ids")
@@ -197,7 +197,7 @@ def test_an_old_kubelet(lister: str) -> None:
         if lister.startswith("v1alpha1."):
             assert "is taken: default/job/main has" in refusal(node, FIRST[:1])
         else:
-            node.says("does not tell which devices pods have: devices that other plugins give away go unseen")
+            node.says("does not say which devices pods have: devices that other plugins give away are not seen")
             assert node.kubelet.allocate_these(ROCE1, FIRST[:1])
 
 

@@ -123,7 +123,7 @@ def too_many_regions() -> None:
 
     if dist.get_rank() == 0:
         tensors = [long() for _ in range(200)]
-        with pytest.raises(NoResources, match="let go of arrays and tensors") as raised:
+        with pytest.raises(NoResources, match="drop arrays and tensors") as raised:
             tensors.extend(iter(long, None))
         assert isinstance(raised.value, dist.DistBackendError)
         del tensors[0]

@@ -72,7 +72,7 @@ async def _listed(channel: grpc.aio.Channel, socket: Path) -> Any:
                 if error.code() not in BUSY or tried == TRIES:
                     raise ClaimsUnknown(f"{socket}: {error.code().name}: {error.details()}") from None
                 await asyncio.sleep(SECONDS / 4)
-    raise ClaimsUnsupported(f"the kubelet at {socket} does not tell which devices pods have")
+    raise ClaimsUnsupported(f"the kubelet at {socket} does not say which devices pods have")
 
 
 def claims_on_halves(

@@ -190,9 +190,9 @@ class Plugin:
                 except (ClaimsUnknown, ClaimsUnsupported) as error:
                     warning = str(error)
             else:
-                warning = f"{self.pod_resources} is not there"
+                warning = f"{self.pod_resources} is missing"
             if warning and not warned:
-                log.warning("%s: devices that other plugins give away go unseen", warning)
+                log.warning("%s: devices that other plugins give away are not seen", warning)
             warned = warning
             await asyncio.sleep(CLAIM_PERIODS * self.settings.period)
 

@@ -126,7 +126,7 @@ class Inventory:
         firsts, without_address = by_component(settings.addresses, nics)
         sockets, without_socket = by_component(settings.sockets, nics)
         for name in dict.fromkeys([*classes.absent, *without_address, *without_socket]):
-            hindrances.append(f"there is no NIC {name} with RDMA, which the settings name")
+            hindrances.append(f"the settings name {name}, which is no NIC with RDMA here")
         resources = {pair: each.name for each in classes.classes for pair in each.pairs}
         entries = {}
         for one in found.values():

@@ -96,7 +96,7 @@ class Resource:
         """
         kubelet = _identity(self._folder / KUBELET_SOCKET)
         if kubelet is None:
-            self._complain(f"{self._folder / KUBELET_SOCKET} is not there; waiting for the kubelet")
+            self._complain(f"{self._folder / KUBELET_SOCKET} is missing; waiting for the kubelet")
             return
         if self._server is None or self.is_replaced:
             if answers(self._folder / self.endpoint):  # two plugins that take it from each other would serve nobody

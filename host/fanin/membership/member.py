@@ -179,7 +179,7 @@ class Member(BoundCommunicator):
         if not self.connection.context.closed:
             status = self._end_job(leave, LEAVE_TIMEOUT_MS)
             if status not in (Status["SUCCESS"], Status["DEVICE_LOST"]):
-                error = FaninError.of(status, "the device has not confirmed it")
+                error = FaninError.of(status, "the device has not confirmed the leave")
                 log.warning("rank %d left job %d without confirmation: %s", self.rank, self.job.jid, error)
         self.connection.release()
 

@@ -87,7 +87,7 @@ def require_apart(source: np.ndarray, source_offset: int, destination: np.ndarra
         return
     if address_of(source) - source_offset != address_of(destination) - destination_offset:
         raise InvalidRequest(
-            "out overlaps the input other than block on block",
+            "out overlaps the input, and not in place",
             remedy="Give the same array for both, the rank's own place in the larger one, or separate arrays.",
         )
 

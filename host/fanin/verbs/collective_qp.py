@@ -25,7 +25,7 @@ from fanin_wire.geometry import position_count, segment_length
 from fanin_wire.operations import supports
 
 WHAT_IS_SUPPORTED = (
-    "Post what capabilities() names, for all members of the job; for some of them make a job of theirs (split)."
+    "Post what capabilities() names, for all members of the job; for some of them make a job by split()."
 )
 QUERY = int(WqeOpcode["QUERY"])
 ALL = int(ContributorClass["ALL"])

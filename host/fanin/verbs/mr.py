@@ -15,7 +15,7 @@ from fanin_wire.verbs import Access as Rights
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
 MOST = 1 << 62  # bytes; more than any machine has
 LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
-LESS_MEMORY = "Ask for less memory, or let go of arrays and tensors that are not needed, which gives theirs back."
+LESS_MEMORY = "Ask for less memory, or drop arrays and tensors that are not needed."
 
 
 class Mapping:

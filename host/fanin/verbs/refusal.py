@@ -44,5 +44,5 @@ def refusal(status: int, asked: Asked, reply: Any, missing: str = "") -> FaninEr
 def _other_version(version: int) -> str:
     """Names the device with another version; only the one directly below it sees its number."""
     if version:
-        return f"the next device on its way speaks version {version} of the wire protocol,"
-    return "a device of its way speaks another version of the wire protocol than the one below it,"
+        return f"the next device on its path speaks version {version} of the wire protocol,"
+    return "a device on its path speaks another version of the wire protocol than the device below it,"

@@ -131,7 +131,7 @@ def read(path: Path) -> Costs:
     try:
         return msgspec.convert(msgspec.json.decode(path.read_bytes())["costs"], Costs)
     except (OSError, KeyError, TypeError, msgspec.DecodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) else f"the file is not what --json prints: {error}"
+        cause = error.strerror if isinstance(error, OSError) else f"the file is not the output of --json: {error}"
         raise UsageError(f"{path}: {cause}", "write it with fanin bench sizing --json", name="BAD_COSTS") from error
 
 

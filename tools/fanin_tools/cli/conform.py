@@ -33,7 +33,7 @@ ENGINE, ENGINE_NIC = "engine", "engine-nic"
 OPENING = {
     ENGINE: options.LOADING,
     ENGINE_NIC: options.LOADING,
-    RTL: "compiling the switch in Verilog (half a minute, if it is not there)",
+    RTL: "compiling the switch in Verilog (half a minute, unless it is already compiled)",
 }
 FILES = ("junit", "wave", "pcap", "json_output")  # options that `again:` leaves out, to keep earlier results
 
@@ -120,22 +120,22 @@ def conform(
         str, typer.Option(metavar="ADDRESS", help="Multicast address of the device's results, if it has one.")
     ] = "",
     agent: Annotated[
-        str, typer.Option(metavar="PLACE", help="What works the NIC as its host does: HOST:PORT, or a command.")
+        str, typer.Option(metavar="PLACE", help="Agent that drives the NIC as its host does: HOST:PORT, or a command.")
     ] = "",
     profile: Annotated[
         str,
         typer.Option(
             metavar="FILE",
-            help="What the device implements: a file in TOML, or one that is shipped: switch, reference, nic, "
+            help="What the device implements: a TOML file, or a shipped one: switch, reference, nic, "
             "nic-lanes, rocev2. Default: everything.",
         ),
     ] = "",
     seed: options.Seed = 1,
     conversations: Annotated[
-        int, options.count(min=0, help="In place of scripts, N random conversations, from the seed on.")
+        int, options.count(min=0, help="Instead of scripts: N random conversations, from --seed on.")
     ] = 0,
     junit: Annotated[Path | None, files.output_file(help="Write the verdicts as JUnit XML.")] = None,
-    wave: Annotated[Path | None, files.output_file(help="Of rtl: write the waveform of all signals, as VCD.")] = None,
+    wave: Annotated[Path | None, files.output_file(help="With rtl: write the waveform of all signals, as VCD.")] = None,
     pcap: Annotated[Path | None, files.output_file(help="Write all packets as pcapng, each with its script.")] = None,
     json_output: options.Json = False,
 ) -> None:
@@ -233,13 +233,13 @@ def _converse(device: Target, context: typer.Context, seeds: range, profile: Pro
     with steady("holding conversations", total=len(seeds)) as holding:
         found = conversation.search(device, ReferenceTarget(suite.ADDRESSES), _counted(seeds, holding), profile)
     if found is None:
-        print(f"{len(seeds)} conversations, and {device.name} said in each what the reference switch says")
+        print(f"{len(seeds)} conversations: {device.name} answered each as the reference switch does")
         return
     seed = found.conversation.seed
     once = ["--seed", str(seed), "--conversations", "1"]
     print(f"{found}\nagain: {options.again(context, once, *FILES, 'seed', 'conversations')}")
     cause = f"the device and the reference switch differ in the conversation of seed {seed}"
-    raise ToolError("NOT_CONFORMING", cause, "compare the last packets, above; it was shrunk to what it needs")
+    raise ToolError("NOT_CONFORMING", cause, "compare the last packets, above; the conversation was minimised")
 
 
 def _counted(seeds: range, holding: Activity) -> Iterator[int]:

@@ -161,8 +161,7 @@ def drain(
     timeout: options.Timeout = None,
     json_output: options.Json = False,
 ) -> None:
-    """Take no new job, wait until the present ones have ended, and end the devices. One alone: `restart` brings it
-    back."""
+    """Take no new job, wait until present ones have ended, and end the devices. `restart` brings a single one back."""
     from fanin_tools.fabric import drain
 
     devices = drain.drain(name, device, timeout)

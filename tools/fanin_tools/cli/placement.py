@@ -23,7 +23,7 @@ app = App(no_args_is_help=True, help="Give the workers of a job GPUs and NICs th
 
 File = Annotated[Path | None, typer.Argument(help="A topology in XML. Default: this machine.", show_default=False)]
 Subnets = Annotated[
-    list[str] | None, typer.Option("--subnet", metavar="NIC=SUBNET", help="Of each NIC with GPUs: mlx5_0=10.1.0.0/24.")
+    list[str] | None, typer.Option("--subnet", metavar="NIC=SUBNET", help="Subnet of a NIC: mlx5_0=10.1.0.0/24.")
 ]
 Near = Annotated[str, typer.Option("--affinity", help="numa, or switch: how near a GPU must be to its NIC.")]
 
@@ -99,7 +99,7 @@ def slices(
 @app.command()
 @reporting
 def choose(
-    nodes: Annotated[list[str], typer.Argument(help="Of each node the free pairs of each class: 0,3 1,0 3,2.")],
+    nodes: Annotated[list[str], typer.Argument(help="Free pairs of each class, node by node: 0,3 1,0 3,2.")],
     workers: Annotated[int, options.count(min=1, help="Workers of the job.")] = 1,
     gpus: Annotated[int, options.count(min=1, help="GPUs of each worker.")] = 1,
     spread: Annotated[bool, options.flag("--spread", help="Each worker on a node of its own.")] = False,

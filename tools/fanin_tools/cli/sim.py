@@ -74,7 +74,7 @@ def sim(
     ] = False,
     seconds: Annotated[float, options.seconds(min=0.1, help="Duration of --fuzz.")] = 60.0,
     schedules: Annotated[
-        int | None, options.count(min=1, metavar="N", help="Of --fuzz: N schedules, however long they take.")
+        int | None, options.count(min=1, metavar="N", help="With --fuzz: N schedules, however long they take.")
     ] = None,
     processes: Annotated[int, typer.Option(min=1, max=256, help="Processes of --fuzz; use one for each core.")] = 2,
     json_output: options.Json = False,

@@ -74,7 +74,7 @@ def _socket_option(subject: str, option: int, value: int) -> CheckResult:
             return CheckResult(
                 subject, Level.LIMITED, detail, "super-packets of many segments", "use Linux 5.0 or newer"
             )
-    return CheckResult(subject, Level.OK, "there", "super-packets of many segments")
+    return CheckResult(subject, Level.OK, "present", "super-packets of many segments")
 
 
 def _receive_buffer() -> CheckResult:

@@ -143,7 +143,7 @@ def _check_root(fabric: Fabric, source: str) -> None:
         while (upper := above.get(seen[-1])) is not None:
             if upper in seen:
                 cause = f"the links form a cycle: {' - '.join([*seen[seen.index(upper) :], upper])}"
-                raise DescriptionError(f"{source}: device[{index}]", cause, "let every way up end at one top switch")
+                raise DescriptionError(f"{source}: device[{index}]", cause, "let every path up end at one top switch")
             seen.append(upper)
 
 

@@ -32,7 +32,7 @@ REFUSALS = {
     "EPERM": ("FILTERED", "a packet filter of this host refuses {size} bytes to UDP port 4791", FIREWALL),
     "ECONNREFUSED": ("FILTERED", "the other side refuses UDP port 4791: a packet filter, or nobody listens", FIREWALL),
     "ENETUNREACH": ("NO_ROUTE", "there is no route", "give the hosts addresses of one network, or routes (ip route)"),
-    "EHOSTUNREACH": ("NO_ROUTE", "the other host does not answer to ARP, or a router has no way there", "ip neighbour"),
+    "EHOSTUNREACH": ("NO_ROUTE", "the other host does not answer to ARP, or a router has no route", "ip neighbour"),
 }
 
 
@@ -116,11 +116,11 @@ class Check:
             return
         if device.address not in owner["own"]:
             remedy = "give its interface that address (ip address add), or correct the file of the hosts"
-            self._find(device.host, "NO_ADDRESS", f"{device.address} is no address of this host", remedy)
+            self._find(device.host, "NO_ADDRESS", f"{device.address} is not an address of this host", remedy)
         for host, other in self._about.items():
             if device.address in other["own"] and other["network"] != owner["network"]:
                 cause = f"it has the address {device.address} of the {device.kind} of {device.host}"
-                self._find(host, "ADDRESS_TWICE", cause, "take it away there (ip address del)")
+                self._find(host, "ADDRESS_TWICE", cause, "remove it there (ip address del)")
 
     # ---- Devices ----
 
@@ -139,7 +139,7 @@ class Check:
                     cause = f"the device at {device.socket} has {name} {found[name]}, not {getattr(device, name)}"
                     self._find(device.host, "WRONG_DEVICE", cause, "correct its settings, or the file of the hosts")
             if found["draining"]:
-                self._find(device.host, "DRAINING", f"the {device} takes no new job", "start it anew")
+                self._find(device.host, "DRAINING", f"the {device} takes no new job", "restart it")
 
     def _compare_devices(self) -> None:
         """MTU, version, and what must be equal on all devices."""
@@ -155,14 +155,14 @@ class Check:
             if found["mtu"] != widest:
                 cause = f"the {device} has an MTU of {found['mtu']}, {_whose(self._hosts)} {widest}"
                 remedy = (
-                    "set the MTU of its interface (ip link set DEV mtu), or `mtu` of all devices, and start it anew"
+                    "set the MTU of its interface (ip link set DEV mtu), or `mtu` of all devices, and restart it"
                 )
                 self._find(device.host, "MTU_DIFFERS", cause, remedy)
             for name, value in usual.items():
                 if found[name] != value:
                     code = "VERSION_MISMATCH" if name == "version" else "SETTINGS_DIFFER"
                     cause = f"the {device} has {name} {found[name]}, others {value}"
-                    self._find(device.host, code, cause, "make it alike on all devices, and start it anew")
+                    self._find(device.host, code, cause, "make it equal on all devices, and restart it")
 
     # ---- Paths ----
 
@@ -248,7 +248,7 @@ class Check:
             return PathFailure(ToolError("FILTERED", cause, f"on both hosts and between them, {FIREWALL}"))
         fits = self._longest(source, target, SHORTEST, size)
         cause = f"packets of {size} bytes from the {source} do not arrive at the {target}; those of {fits} bytes do"
-        remedy = f"let what lies between carry {size} bytes (MTU of each interface, filters for long packets)"
+        remedy = f"let the network between them carry {size} bytes (MTU of each interface, filters for long packets)"
         if fits >= MIN_MTU:
             remedy += f", or give all devices mtu = {fits}"
         return PathFailure(ToolError("PATH_MTU", cause, remedy))
@@ -284,7 +284,7 @@ class Check:
                 seen = "" if isinstance(answer, ToolError) else answer["neighbours"].get(device.address, "")
                 if own and seen and seen not in own and host != device.host:
                     cause = f"{host} finds {device.address} at {seen}, which is not an interface of this host"
-                    self._find(device.host, "ADDRESS_TWICE", cause, "find who else has it (arping), and take it away")
+                    self._find(device.host, "ADDRESS_TWICE", cause, "find the other host (arping), and remove it there")
 
     # ---- An allreduce ----
 
