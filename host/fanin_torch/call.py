@@ -334,8 +334,7 @@ class Call:
 
 
 def _one_memory(parts: Tensors) -> torch.Tensor | None:
-    """The memory of tensors that lie one after the other, as one; else None. Those without elements may lie anywhere.
-    """
+    """The memory of tensors that lie one after the other, as one; else None. Empty ones may lie anywhere."""
     filled = [part for part in parts if part.numel()]
     if not filled:
         return torch.empty(0, dtype=parts[0].dtype)

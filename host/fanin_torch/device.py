@@ -50,8 +50,7 @@ class Place:
 
 @dataclass
 class Device:
-    """The connection of this process to its NIC, and where the NIC is. fabric: set if the NIC was started for the run.
-    """
+    """This process's connection to its NIC, and the NIC's place. fabric: set if the NIC was started for the run."""
 
     connection: DeviceConnection
     place: Place
@@ -60,8 +59,7 @@ class Device:
 
     @classmethod
     def open(cls, socket: str, place: Place, fabric: LocalFabric | None = None) -> Self:
-        """Attach to the NIC, which knows its own address; the caller is its first user. place: what lies above the NIC.
-        """
+        """Attach to the NIC, which knows its own address; the caller is its first user. place: switches above it."""
         connection = DeviceConnection(socket)
         connection.take()
         own = replace(place, address=_address(connection.context.query_device().address))

@@ -90,14 +90,12 @@ def _typestr(dtype: torch.dtype) -> str:
 
 
 def as_numbers(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's elements, in order, as a flat array of the type in which devices compute: bf16 as uint16, complex
-    numbers as pairs."""
+    """A tensor's elements, in order and flat, in the type that devices compute: bf16 as uint16, complex as pairs."""
     return _array(tensor, _typestr(tensor.dtype))
 
 
 def as_elements(tensor: torch.Tensor) -> np.ndarray:
-    """As `as_numbers`, to move them: types in which no device computes are bytes. The devices compare the types of
-    ranks."""
+    """As `as_numbers`, to move them: types that no device computes are bytes. Devices compare the ranks' types."""
     return _array(tensor, _typestr(tensor.dtype) if tensor.dtype in TYPES else "|u1")
 
 

@@ -1,12 +1,10 @@
-"""Keeps torch.compile out of the group's methods: its tracer would take them, with their threads and descriptors, for a
-part of the program."""
+"""Keeps torch.compile's tracer out of the group's methods, whose threads and descriptors are not the program's."""
 
 from inspect import isfunction
 
 
 def leave_untraced(*classes: type) -> None:
-    """Run the methods of these classes, and what they call, untraced. Compiled DDP fails with a torch that can not do
-    that."""
+    """Run the methods of these classes, and what they call, untraced; compiled DDP fails with a torch that can not."""
     try:
         from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
     except ImportError:

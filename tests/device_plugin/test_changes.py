@@ -189,8 +189,7 @@ def test_a_kubelet_that_answers_late() -> None:
 
 @pytest.mark.parametrize("lister", ["v1alpha1.PodResourcesLister", "v9.PodResourcesLister"])
 def test_an_old_kubelet(lister: str) -> None:
-    """Before 1.20 another service says what pods have. A kubelet that never says it does not keep pods from starting.
-    """
+    """Before 1.20 another service says what pods have. A kubelet that never does still starts pods."""
     with running(prepare=lambda node: node.kubelet.change_lister(lister)) as node:
         node.ready()
         node.kubelet.allocate(ROCE1, 1, "default/job/main")

@@ -33,8 +33,7 @@ def calls(sizes: Sequence[int]) -> list[CollectiveCall]:
 
 
 def long_calls(elements: int, ranks: int) -> list[CollectiveCall]:
-    """Every collective with one long message of all ranks, from registered memory; some in parts from ordinary memory.
-    """
+    """Every collective with one long message of all ranks, registered; some in parts from ordinary memory."""
     return [
         *(CollectiveCall(name, elements if name in UNDIVIDED else elements // ranks) for name in MOVES_DATA),
         CollectiveCall("allreduce", elements, registered=True, in_place=True),

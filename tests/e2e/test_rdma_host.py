@@ -334,8 +334,7 @@ def assert_kept(held: Held, rank: HeldRank) -> None:
 
 @pytest.mark.parametrize("what", ["wait", "post", "request"])
 def test_results_behind_the_loss_of_a_device(held: Held, what: str) -> None:
-    """However the rank notices the loss, its queue pair is gone by then. Only the connection is lost; the device goes
-    on."""
+    """However the rank notices it, its queue pair is gone. Only the connection is lost; the device goes on."""
     with held.rank(what) as (relay, rank):
         relay.cut()
         tell(rank)

@@ -69,8 +69,7 @@ def be_wrong(sender: VerbsPort, receiver: VerbsPort) -> None:
 
 
 def exchange(sender: VerbsPort, receiver: VerbsPort, to: str = "") -> None:
-    """Send until a whole row of packets has come in order. Packets sent while a queue pair is unknown, or has failed,
-    are lost."""
+    """Send until a row of packets has come in order; those sent to an unknown or failed queue pair are lost."""
     end = time.monotonic() + SECONDS
     wanted = [payload + bytes(-len(payload) % 4) for payload in PAYLOADS]
     found: list[bytes] = []

@@ -1,5 +1,4 @@
-"""What a device posts to a client's queue pair over RDMA: READs, by the table of those in flight, and markers. The test
-makes the completions."""
+"""What a device posts to a client's queue pair over RDMA: READs and markers. The test makes the completions."""
 
 import ctypes
 import socket

@@ -66,8 +66,8 @@ class Ranks:
         self._connections[rank].send(None)
 
     def finish(self, *ranks: int, code: int = 0) -> list[str]:
-        """Wait until all end with this exit code; their error output. If one ends otherwise, the others have some
-        seconds to report it."""
+        """Wait until all end with this exit code; their error output. If one does not, others have time to report it.
+        """
         wanted = ranks or tuple(range(len(self.processes)))
         pending: dict[Any, Any] = {self.processes[rank].sentinel: self.processes[rank] for rank in wanted}
         bound = TORCH_BOUND_S
@@ -107,8 +107,7 @@ class Ranks:
 
 
 def torchrun(size: int, *command: str, **environment: str) -> str:
-    """The output of a program under plain torchrun, which must end well. Unless `environment` does, nothing names a
-    NIC."""
+    """The output of a program that plain torchrun runs well. Unless `environment` does, nothing names a NIC."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("FANIN_")}
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     done = subprocess.run(

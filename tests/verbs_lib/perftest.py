@@ -1,5 +1,4 @@
-"""perftest first measures the processor's frequency. That can fail on a busy machine: its figures are 0 then, and it
-must run again."""
+"""perftest can fail to measure the processor's frequency on a busy machine: its figures are 0, and it runs again."""
 
 from collections.abc import Callable
 from typing import TypeVar

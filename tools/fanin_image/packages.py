@@ -34,8 +34,7 @@ class Selection(NamedTuple):
 def output_of(
     command: Sequence[str | Path], what: str, environment: dict[str, str] | None = None, folder: Path | None = None
 ) -> str:
-    """The output of a command, run in a folder. Raises NotPossible with `what` and the output's last line if it fails.
-    """
+    """The output of a command, run in `folder`. Raises NotPossible with `what` and its last line if it fails."""
     variables = os.environ | (environment or {})
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=variables, cwd=folder)

@@ -175,8 +175,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return tuple(ffi.unpack(ranks, count)) if count else ()
 
     def missing_names(self, rank: int, status: int, missing: int, kind: int, lost_device: int = 0) -> str:
-        """The same in words, after a semicolon; "" if a completion of that `status` names no rank. lost_device: as in a
-        WC."""
+        """In words, after a semicolon; "" if a completion of that `status` names no rank. lost_device: as in a WC."""
         members = {"missing": missing, "missing_kind": kind, "lost_device": lost_device}
         completion = ffi.new("struct fanin_cqe *", {"status": status, **members})
         text = _words(lambda words, room: library().fanin_name_members(self.c, rank, completion, words, room))

@@ -190,8 +190,7 @@ class Member(BoundCommunicator):
     # Called by the extension
 
     def _failure(self, about: object, name: str, status: int, number: int, completion: tuple[int, ...]) -> FaninError:
-        """The exception of a request, or of a start that was refused. number: of its message. completion: fields of its
-        WC, or zeros."""
+        """Of a request, or of a refused start. number: of its message. completion: fields of its WC, or zeros."""
         request = str(about) if isinstance(about, Request) else f"{about or name} on rank {self.rank}"
         found = WC(*completion)
         if status == Status["FLUSHED"] or found.status != status or not found.jid:

@@ -60,8 +60,7 @@ def bytes_of(array: np.ndarray | None) -> np.ndarray | None:
 
 
 def address_of(array: np.ndarray) -> int:
-    """Address of the first byte. The way by the buffer protocol, which not all types have, takes a fifth of the time.
-    """
+    """Of the first byte. The buffer protocol, which not all types have, takes a fifth of the time."""
     try:
         return int(ffi.cast("uintptr_t", ffi.from_buffer(array)))
     except (TypeError, ValueError):

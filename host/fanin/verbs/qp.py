@@ -135,8 +135,8 @@ class QP(Resource):
         return int(self._attributes().state)
 
     def modify(self, qp_attr: QPAttr, mask: int) -> None:
-        """Change the attributes that `mask` (IBV_QP_STATE, ...) names. InvalidRequest: verbs forbids it, and nothing
-        has changed."""
+        """Change the attributes that `mask` (IBV_QP_STATE, ...) names; InvalidRequest, and no change, if verbs forbids
+        it."""
         self.require_open()
         given, state = A(mask), int(qp_attr.qp_state) if mask & A.STATE else self.qp_state
         values = {theirs: int(getattr(qp_attr, ours)) for bit, (ours, theirs) in _MEMBERS.items() if given & bit}

@@ -156,8 +156,7 @@ class Messages:
         return self._nic
 
     def _connect(self, peer: Peer) -> None:
-        """Wait for the other side, then send the backlog. A late rank is not lost: until it comes, messages time out.
-        """
+        """Wait for the other side, then send the backlog. A late rank is not lost: until then messages time out."""
         try:
             peer.link.connect(Meeting(self._store, self._rank, peer.rank, lambda: not self._is_closed, self.timeout))
             with self._lock:

@@ -39,8 +39,7 @@ class Contender:
 
 
 def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Contender]:
-    """The contenders called `names`, or all; ours first. folder: of the peers' environments. Raises UsageError for an
-    unknown name."""
+    """Those called `names`, or all; ours first. folder: of the peers' environments. Raises UsageError."""
     every = [ours(setup, variant) for variant in setup.variants if not variant.in_c or c_program.can_build()]
     for peer, binaries in peers.installed(folder):
         every += [_other(setup, peer, binaries), _with_shim(setup, peer, binaries)]

@@ -102,8 +102,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Load:
-    """size: bytes of the allreduce's message. polls: the stream polls for completions without sleep, as perftest does.
-    """
+    """size: bytes of the allreduce's message. polls: the stream polls without sleep, as perftest does."""
 
     route: str
     size: int

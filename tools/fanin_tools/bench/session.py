@@ -145,8 +145,7 @@ class Session:
         return self.time(size, warm_up(size), repetitions(size))
 
     def time(self, size: int, warm: int, repeat: int) -> list[int]:
-        """As `turn`, for `repeat` repetitions after `warm` that do not count; verifies the last result. Raises
-        ToolError WRONG_RESULT."""
+        """As `turn`, after `warm` calls that do not count; verifies the last result. Raises ToolError WRONG_RESULT."""
         answers = self.ask(do="time", warm=warm, repeat=repeat)
         self.calls += self._size * (warm + repeat)
         # Verify when all ranks are done, or it would take cores from ranks whose last call still runs.

@@ -103,8 +103,7 @@ def fitted(rates: Mapping[int, float]) -> Cost:
 
 
 def measure(name: str, progress: ProgressCallback, gigahertz: float | None = None) -> Costs:
-    """Measure engine and port here. gigahertz: the clock, if the kernel does not show it. Raises UsageError NO_CLOCK.
-    """
+    """Measure engine and port here. gigahertz: if the kernel does not show it. Raises UsageError NO_CLOCK."""
     clock, vector_bytes, processor = processor_of(Path("/proc/cpuinfo").read_text())
     clock = gigahertz or clock
     if not clock:

@@ -100,8 +100,7 @@ def _await_ready(device: subprocess.Popen[bytes], notices: socket.socket) -> Non
 
 
 def _processor_time(process: int) -> int:
-    """Nanoseconds of processors of all threads of a process: proc(5), schedstat. 0 if the kernel does not count them.
-    """
+    """Nanoseconds of processors of a process's threads: proc(5), schedstat. 0 if the kernel does not count them."""
     return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{process}/task").glob("*/schedstat"))
 
 

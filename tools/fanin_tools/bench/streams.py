@@ -30,8 +30,7 @@ COLUMNS = ("collective", "bytes", "ranks")
 
 @dataclass(frozen=True)
 class Row:
-    """Microseconds of an operation in a stream. bytes: of a rank's block. left: why calls were left to the MPI, or "".
-    """
+    """Microseconds of an operation. bytes: of a rank's block. left: why calls were left to the MPI, or ""."""
 
     mpi: str
     ranks: int

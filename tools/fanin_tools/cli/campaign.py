@@ -68,8 +68,7 @@ def _teller(shown: contextlib.ExitStack, seconds: float) -> Callable[[float], No
 
 
 def print_replay(prepare: Callable[[], None], replay: Callable[[int], Replay], seed: int, command: str) -> None:
-    """Print every event of a seed's schedule, which `command` shows. Raises ToolError SIMULATION_FAILED if anything was
-    violated."""
+    """Print every event of a seed's schedule, which `command` shows. Raises ToolError SIMULATION_FAILED."""
     with steady(LOADING):
         prepare()
         replayed = replay(seed)

@@ -91,8 +91,7 @@ def _lost_devices(fabric: dict[str, Any]) -> ToolError | None:
 
 
 def _print_tables(fabrics: list[dict[str, Any]]) -> None:
-    """Each fabric is a tree. A table fits into 80 columns: long names are folded, nothing is cut off, and some columns
-    are left out."""
+    """Each fabric as a tree. Tables fit into 80 columns: long names are folded, some columns are left out."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -23,7 +23,7 @@ app = App(no_args_is_help=True, help="Give the workers of a job GPUs and NICs th
 
 File = Annotated[Path | None, typer.Argument(help="A topology in XML. Default: this machine.", show_default=False)]
 Subnets = Annotated[
-    list[str] | None, typer.Option("--subnet", metavar="NIC=SUBNET", help="Subnet of a NIC: mlx5_0=10.1.0.0/24.")
+    list[str] | None, typer.Option("--subnet", metavar="NIC=SUBNET", help="Of each NIC with GPUs: mlx5_0=10.1.0.0/24.")
 ]
 Near = Annotated[str, typer.Option("--affinity", help="numa, or switch: how near a GPU must be to its NIC.")]
 

@@ -105,8 +105,7 @@ def check_task(task: Task) -> None:
 
 
 def routes_of(fabric: Fabric, wanted: str) -> list[str]:
-    """`wanted`, or with "all" every route of this fabric. Raises UsageError for an unknown route, or one that the
-    fabric lacks."""
+    """`wanted`, or with "all" every route of this fabric. Raises UsageError for a route that it lacks."""
     if wanted in ROUTES:
         placement_of(fabric, wanted)
         return [wanted]

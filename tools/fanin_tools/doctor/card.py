@@ -52,8 +52,7 @@ class Verbs(NamedTuple):
 
 
 def run_checks(root: Path = ROOT, locked: int | None = None) -> Iterator[CheckResult]:
-    """root: what to take for `/`. locked: bytes of memory that a process may lock, -1 for all; None: this process's
-    limit."""
+    """root: what to take for `/`. locked: bytes that a process may lock, -1: all; None: this process's limit."""
     card = card_of(root)
     if not card:
         yield CheckResult("BlueField", Level.ABSENT, "no such card", "devices on a DPU")

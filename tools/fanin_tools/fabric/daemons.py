@@ -101,8 +101,7 @@ def wait_until_ready(
     progress: ProgressCallback,
     seconds: float = READY_SECONDS,
 ) -> None:
-    """Wait until every device answers a STATUS request. Raises ToolError DEVICE_LOST with a device that does not within
-    `seconds`."""
+    """Until every device answers a STATUS request. Raises ToolError DEVICE_LOST for one that does not in `seconds`."""
     end = time.monotonic() + seconds
     with activity("starting devices", progress, total=len(processes)) as starting:
         for ready, (name, process) in enumerate(processes.items()):

@@ -83,8 +83,7 @@ class Device(Settings, frozen=True, kw_only=True):
 
 
 class Link(Settings, frozen=True):
-    """A cable. The first end of a link between two switches is the lower switch. rate: as for tc ("1gbit"); "":
-    unshaped."""
+    """A cable. Of a link between two switches, the first end is the lower one. rate: as for tc; "": unshaped."""
 
     ends: tuple[str, str]
     rate: Rate = ""

@@ -28,8 +28,7 @@ def query_status(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
 
 @contextmanager
 def profiling(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
-    """Let the device profile itself for the time of the block; `query_status` then has "profile". Raises as
-    `query_status`."""
+    """Let the device profile itself during the block; `query_status` then has "profile". Raises as that does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(timeout_seconds)
         _decode(path, _exchange(connection, path, abi.MessageType.PROFILE))

@@ -38,8 +38,7 @@ def _link_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
 
 
 def _device_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
-    """Of devices that both have; without addresses if only one of both is in namespaces. The caller removes
-    repetitions."""
+    """Of devices in both; without addresses if only one is in namespaces. The caller removes repetitions."""
     others = {device.name: device for device in asked.devices}
     compared = [name for name in settings.fields(Device) if present.netns == asked.netns or name not in ADDRESSES]
     for device in present.devices:

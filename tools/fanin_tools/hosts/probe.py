@@ -20,8 +20,7 @@ BURST = 4  # packets, since one may be lost
 
 
 def send(source: str, destination: str, size: int) -> dict[str, Any]:
-    """Send some probes of `size` bytes, as IP packets that may not be fragmented. Returns also why the system refuses
-    one."""
+    """Send probes of `size` bytes, as IP packets that may not be fragmented; also why the system refuses one."""
     packet = bytearray(size - IPV4_UDP_SIZE)
     packet[1] = ANOTHER_VERSION
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:

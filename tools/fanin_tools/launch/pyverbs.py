@@ -31,8 +31,7 @@ def find() -> Path:
 
 @contextlib.contextmanager
 def added(command: Sequence[str]) -> Iterator[list[str]]:
-    """The command with pyverbs, and no other package of the system, in its PYTHONPATH for the time of the block. Raises
-    UsageError as `find`."""
+    """The command with pyverbs, but no other package of the system, in its PYTHONPATH during the block. As `find`."""
     if importlib.util.find_spec("pyverbs"):
         yield list(command)
         return

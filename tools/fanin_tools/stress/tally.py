@@ -1,5 +1,4 @@
-"""The tally of a stress run (simulation, fuzzing, real faults): work done, and violations with the command that repeats
-each."""
+"""The tally of a stress run (simulation, fuzzing, real faults): work, and violations with the command to repeat."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -30,8 +30,7 @@ VERSION_AND_LENGTH, DONT_FRAGMENT, TTL, UDP_PROTOCOL = 0x45, 0x4000, 64, 17
 
 @dataclass(frozen=True)
 class Packet:
-    """A packet that a device received or sent. time: of CLOCK_MONOTONIC; drop: the counter of the reason why it was
-    dropped, or ""."""
+    """time: of CLOCK_MONOTONIC; drop: the counter of the reason why a device dropped it, or ""."""
 
     interface: int
     time: int

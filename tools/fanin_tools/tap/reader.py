@@ -28,8 +28,7 @@ DEFAULT_UNITS = 1 << 19  # 16 MiB
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a tap is to record. flags: of abi.TapFlag; jid: with ONE_JOB; kinds: bits as in struct fanin_tap; units: of
-    each ring."""
+    """What to record. flags: of abi.TapFlag; jid: with ONE_JOB; kinds: bits of struct fanin_tap; units: of a ring."""
 
     flags: int
     jid: int = 0

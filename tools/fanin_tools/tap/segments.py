@@ -17,8 +17,8 @@ MESSAGE_MASK = (1 << MID_BITS) - 1
 
 
 class Event(NamedTuple):
-    """A step of `positions` positions of a job from `position` on, in one lane of a device. message: its number in the
-    job; who: as Step says."""
+    """A step of `positions` positions from `position` on, in one lane of a device. message: its number; who: as Step.
+    """
 
     time: int  # ns
     device: str
@@ -63,8 +63,7 @@ def _events(device: str, lane: int, piece: bytes) -> Iterator[Event]:
 
 
 class Segment:
-    """One position of a job in one lane of a device, from the step that opens its slot on. Steps outside the trace are
-    None."""
+    """One position of a job in one lane of a device, once its slot is open. Steps outside the trace are None."""
 
     def __init__(self, opened: Event) -> None:
         self.opened = opened

@@ -78,8 +78,7 @@ class HostileClient:
         self._stream.close()
 
     def ask(self, data: bytes, passed: list[int] | None = None) -> bytes:
-        """The reply to a message; b"" if the device has closed the connection. Keeps the descriptors of a reply to
-        ATTACH."""
+        """The reply to a message; b"" if the device has hung up. Keeps the descriptors of a reply to ATTACH."""
         self._tally.work[Work.MESSAGES] += 1
         try:
             socket.send_fds(self._stream, [data], passed or [])

@@ -38,8 +38,7 @@ def run(seconds: float, seed: int, tally: Tally) -> None:
 
 
 def attack_fabric(seconds: float, seed: int, tally: Tally, lanes: int = 1) -> None:
-    """Bring a fabric up, attack its devices for `seconds` beside the control job, and take it down, even if this
-    process is killed."""
+    """Bring a fabric up, attack it for `seconds` beside the control job, and take it down, even after a kill."""
     plan = Plan(f"hostile-{secrets.token_hex(4)}", Shape(NODES, 4, lanes=lanes))
     with leased(plan, lambda _text: None) as running:
         before = open_descriptors(running)
