@@ -16,9 +16,7 @@ HeldRank = subprocess.Popen[str]
 
 class HeldDevice:
     """A device at `port` of this host that holds results back while `file` exists (programs/held_writes.c).
-
-    host_device: the verbs device of its ranks.
-    """
+    host_device: the verbs device of its ranks."""
 
     def __init__(self, port: int, host_device: str, file: Path) -> None:
         self._port, self._host_device, self._file = port, host_device, file

@@ -87,10 +87,8 @@ class Ranks:
 
 
 class Kills:
-    """Kills of ranks and devices one by one, each in a new job, by the choices of a seed.
-
-    start: starts the ranks of a job on a route. seconds: limit for the ranks to end.
-    """
+    """Kills of ranks and devices one by one, each in a new job, by the choices of a seed. start: starts the ranks of a
+    job on a route. seconds: limit for the ranks to end."""
 
     def __init__(self, running: Running, start: Callable[[str], Ranks], seed: int, seconds: float = BOUND_S) -> None:
         self._running, self._start, self._seconds = running, start, seconds

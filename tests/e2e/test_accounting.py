@@ -31,10 +31,8 @@ def running(bench: Bench) -> Running:
 
 
 def reduce(members: list[Communicator], repeat: int = 1, elements: int = MESSAGE // 4, late: float = 0) -> list[Any]:
-    """Allreduce of ones in registered memory, `repeat` times; each rank's sum.
-
-    All start together, but rank 0 `late` seconds later: devices ask for what is missing.
-    """
+    """Allreduce of ones in registered memory, `repeat` times; each rank's sum. All start together, but rank 0 `late`
+    seconds later: devices ask for what is missing."""
     ready = threading.Barrier(len(members), timeout=BOUND_S)
 
     def act(rank: int) -> float:

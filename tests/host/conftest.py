@@ -114,9 +114,7 @@ def make_job() -> Callable[..., Job]:
 @pytest.fixture
 def run_ranks(make_job: Callable[..., Job]) -> Callable[..., list[Any]]:
     """Function: run `program(communicator)` as every rank of a new job, each in a thread; the results in rank order.
-
-    parts: of the job; fallback: of the communicators.
-    """
+    parts: of the job; fallback: of the communicators."""
 
     def run(
         device: Device, size: int, program: Callable[[Communicator], Any], fallback: bool = False, **parts: Any

@@ -104,10 +104,8 @@ class Plugin:
             write_file(self.files / f"{pair.pair.vf}.conf", nccl_conf(pair, self.settings.gid_index))
 
     async def refuse_what_is_taken(self, pairs: Sequence[NodePair]) -> None:
-        """Ask the kubelet who has these pairs, or a half of one. Raises Refused.
-
-        Only while a container has a pair is it asked for once: the kubelet notes a grant after Allocate.
-        """
+        """Ask the kubelet who has these pairs, or a half of one. Raises Refused. Only while a container has a pair is
+        it asked for once: the kubelet notes a grant after Allocate."""
         if not self.pod_resources.exists():
             return
         try:

@@ -71,10 +71,8 @@ def layer_of(folder: Path, time: int) -> Layer:
 
 
 def write(path: Path, images: Sequence[Image], name: str, time: int) -> None:
-    """Write images, one for each architecture, as one file.
-
-    name: its version, which tools make the tag. time: seconds since 1970, for all files.
-    """
+    """Write images, one for each architecture, as one file. name: its version, which tools make the tag. time: seconds
+    since 1970, for all files."""
     blobs: dict[str, bytes] = {}
 
     def add(content: bytes, kind: str) -> dict[str, Any]:
@@ -112,10 +110,8 @@ def write(path: Path, images: Sequence[Image], name: str, time: int) -> None:
 
 
 def unpack(path: Path, target: Path) -> dict[str, Any]:
-    """Unpack the layers of an image for one architecture into a folder. Returns its configuration.
-
-    Raises ValueError if the file is no such image, or damaged.
-    """
+    """Unpack the layers of an image for one architecture into a folder. Returns its configuration. Raises ValueError if
+    the file is no such image, or damaged."""
     try:
         return _unpack(path, target)
     except (tarfile.TarError, KeyError, gzip.BadGzipFile) as error:

@@ -74,10 +74,8 @@ class ChangingLine(Activity):
 def activity(
     what: str, progress: ProgressCallback, total: int | None = None, silence: float = LINE_SECONDS
 ) -> Iterator[Activity]:
-    """An activity for the time of the block. Arguments as of `Activity`.
-
-    On a terminal the line changes if `progress` is `print_progress`: another callback may have a display of its own.
-    """
+    """An activity for the time of the block. Arguments as of `Activity`. On a terminal the line changes if `progress`
+    is `print_progress`: another callback may have a display of its own."""
     if progress is print_progress and sys.stderr.isatty():
         with ChangingLine(what, progress, total, silence) as line:
             yield line
@@ -92,10 +90,8 @@ def steady(
     total: int | None = None,
     note: Callable[[], str] = lambda: "",
 ) -> Iterator[Activity]:
-    """An activity that a thread updates, so that its block need not; the block must not fork.
-
-    note: how far the block is, in words; called by the thread.
-    """
+    """An activity that a thread updates, so that its block need not; the block must not fork. note: how far the block
+    is, in words; called by the thread."""
     over = threading.Event()
     with activity(what, progress, total, SILENCE_SECONDS) as shown:
 

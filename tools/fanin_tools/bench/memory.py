@@ -25,10 +25,8 @@ Act = Callable[[np.ndarray, int], object]  # reads or writes an array some times
 
 @dataclass(frozen=True)
 class Speed:
-    """Bytes per second over all `cores`, for `volume` bytes read and as many others written.
-
-    The best round counts: other load only makes a round slower, and this is a bound.
-    """
+    """Bytes per second over all `cores`, for `volume` bytes read and as many others written. The best round counts:
+    other load only makes a round slower, and this is a bound."""
 
     volume: int
     cores: int

@@ -47,10 +47,8 @@ def calls_left(report: str) -> dict[str, str]:
 
 
 def shortfall(report: str, calls: int) -> str:
-    """The calls that were not offloaded, in words; "" if all were.
-
-    report: the output of all ranks. calls: number of allreduces that they made.
-    """
+    """The calls that were not offloaded, in words; "" if all were. report: the output of all ranks. calls: number of
+    allreduces that they made."""
     rows = {name: (int(offloaded), int(left), why.strip()) for name, offloaded, left, why in ROW.findall(report)}
     if "Allreduce" not in rows:
         return "nothing offloaded: the shim has reported no call"

@@ -30,20 +30,16 @@ SHOWN = 600  # characters of the output of a failed process
 
 
 class Command:
-    """A process: a command line and its environment. Fanin has one for each rank, an MPI one mpiexec.
-
-    bound: the rank to whose core the process is bound, or None. mpiexec binds its ranks itself.
-    """
+    """A process: a command line and its environment. Fanin has one for each rank, an MPI one mpiexec. bound: the rank
+    to whose core the process is bound, or None. mpiexec binds its ranks itself."""
 
     def __init__(self, line: Sequence[str], environment: dict[str, str], bound: int | None = None) -> None:
         self.line, self.environment, self.bound = list(line), environment, bound
 
 
 class Session:
-    """A contender's ranks, which wait for commands. ours: whether it is Fanin.
-
-    calls: number of allreduces, over all ranks. said: the processes' output, after their end.
-    """
+    """A contender's ranks, which wait for commands. ours: whether it is Fanin. calls: number of allreduces, over all
+    ranks. said: the processes' output, after their end."""
 
     def __init__(self, name: str, ours: bool, ranks: int, folder: Path, commands: Sequence[Command]) -> None:
         self.name, self._ours, self._size = name, ours, ranks

@@ -170,10 +170,8 @@ def _measure(
     plots: dict[Setup, Path] | None = None,
     keep: Callable[[list[Comparison], Circumstances], None] | None = None,
 ) -> None:
-    """Measure one set-up after the other. Each is drawn, saved and shown at once, in case a later one fails.
-
-    keep: called after each set-up with all comparisons so far.
-    """
+    """Measure one set-up after the other. Each is drawn, saved and shown at once, in case a later one fails. keep:
+    called after each set-up with all comparisons so far."""
     from fanin_tools.bench import compare, machine, plot, report
     from fanin_tools.bench.contenders import contenders as select_contenders
     from fanin_tools.bench.peers import installed, versions

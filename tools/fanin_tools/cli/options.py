@@ -123,10 +123,8 @@ def given(context: typer.Context, *allowed: str) -> list[str]:
 
 
 def again(context: typer.Context, arguments: Sequence[str], *left_out: str) -> str:
-    """The command with the options that it was given and other arguments.
-
-    left_out: parameters that are not repeated, such as files that would be overwritten.
-    """
+    """The command with the options that it was given and other arguments. left_out: parameters that are not repeated,
+    such as files that would be overwritten."""
     words = ["fanin", *context.command_path.split()[1:]]
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")

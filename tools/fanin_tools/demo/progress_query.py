@@ -16,10 +16,8 @@ QUERIES, PAUSE_SECONDS = 100, 0.02  # a device without a core may not have read 
 
 
 def show(pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback) -> SectionResult:
-    """All ranks but the last begin an allreduce, the last of them queries the progress, then the last rank begins.
-
-    The query is on the missing rank's node: a NIC only knows for which of its own ranks it waits.
-    """
+    """All ranks but the last begin an allreduce, the last of them queries the progress, then the last rank begins. The
+    query is on the missing rank's node: a NIC only knows for which of its own ranks it waits."""
     progress(f"{placement.route}: a query ...")
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     *early, late = range(placement.size)

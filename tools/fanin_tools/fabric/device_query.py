@@ -37,10 +37,8 @@ def profiling(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
 
 @contextmanager
 def status_connection(path: Path, timeout_seconds: float = 5.0) -> Iterator[dict[str, Any]]:
-    """As `query_status`, with the connection open for the time of the block.
-
-    The device serves connections in order, so it has seen the end of all that were closed before.
-    """
+    """As `query_status`, with the connection open for the time of the block. The device serves connections in order, so
+    it has seen the end of all that were closed before."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(timeout_seconds)
         yield _decode(path, _exchange(connection, path))

@@ -65,10 +65,8 @@ def drain_devices(sockets: Mapping[str, Path], seconds: float | None) -> None:
 
 
 def _drain(descriptors: Mapping[str, int], sockets: Mapping[str, Path], seconds: float | None) -> None:
-    """Drain processes, and close their descriptors.
-
-    All are signalled before the first is waited for, so that each refuses a job that forms meanwhile.
-    """
+    """Drain processes, and close their descriptors. All are signalled before the first is waited for, so that each
+    refuses a job that forms meanwhile."""
     end = None if seconds is None else time.monotonic() + seconds
     try:
         for name, descriptor in descriptors.items():

@@ -19,10 +19,8 @@ MODULE = "fanin_tools.fabric.lease_guard"
 
 @contextlib.contextmanager
 def guarded(name: str, leaseholder: ProcessIdentity) -> Iterator[None]:
-    """A guard for the time of the block, which then ends the lease by itself.
-
-    After a signal the guard ends what the block may have left, since a second signal can interrupt the block.
-    """
+    """A guard for the time of the block, which then ends the lease by itself. After a signal the guard ends what the
+    block may have left, since a second signal can interrupt the block."""
     command = [sys.executable, "-m", MODULE, name, str(leaseholder.pid), str(leaseholder.start_time)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0) as guard:
         try:

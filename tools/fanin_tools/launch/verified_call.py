@@ -28,10 +28,8 @@ METHODS = {"reduce_scatterv": "reduce_scatter"}  # methods of the library with a
 
 
 class VerifiedCall:
-    """A call on one rank, with filled arrays; it can be made any number of times.
-
-    run: make the call and wait for the result. start: begin it and return the request.
-    """
+    """A call on one rank, with filled arrays; it can be made any number of times. run: make the call and wait for the
+    result. start: begin it and return the request."""
 
     def __init__(self, communicator: fanin.Communicator, call: CollectiveCall) -> None:
         self.communicator, self.call = communicator, call

@@ -25,10 +25,8 @@ END_SECONDS = 5.0
 
 
 class WorkerPool:
-    """One worker process for each of `size` ranks on a fabric; `with` ends them.
-
-    reply_seconds: limit for the answer to a command.
-    """
+    """One worker process for each of `size` ranks on a fabric; `with` ends them. reply_seconds: limit for the answer to
+    a command."""
 
     def __init__(self, running: Running, size: int, reply_seconds: float = REPLY_SECONDS) -> None:
         self.running, self._reply_seconds = running, reply_seconds

@@ -93,9 +93,7 @@ def capture(
     last: int | None = None,
 ) -> Tally:
     """Write the packets of open taps to `path` until `has_ended`, all devices have gone, or Ctrl-C or SIGTERM.
-
-    only_dropped: packets that a device has dropped. last: keep only the last so many.
-    """
+    only_dropped: packets that a device has dropped. last: keep only the last so many."""
     tally, kept, seen = Tally(), deque[Packet](maxlen=last), [0] * len(taps)
     offset = time.time_ns() - time.monotonic_ns()
     with path.open("wb") as file:

@@ -62,10 +62,8 @@ def listening(sockets: Sequence[Path], wanted: Wanted) -> Iterator[list[Tap]]:
 
 @contextlib.contextmanager
 def bound(seconds: float | None, command: Sequence[str]) -> Iterator[Callable[[], bool]]:
-    """For the block: whether the time is over, or the command that runs meanwhile has ended.
-
-    Raises UsageError if there is no such program, ToolError PROGRAM_FAILED at the end of the block if it has failed.
-    """
+    """For the block: whether the time is over, or the command that runs meanwhile has ended. Raises UsageError if there
+    is no such program, ToolError PROGRAM_FAILED at the end of the block if it has failed."""
     if not command:
         end = None if seconds is None else time.monotonic() + seconds
         yield lambda: end is not None and time.monotonic() >= end

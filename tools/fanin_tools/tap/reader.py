@@ -37,10 +37,8 @@ class Wanted:
 
 
 class Tap:
-    """An open tap. `name`: of the device; `reasons`: why packets were dropped, by the number in their records.
-
-    Raises ToolError NO_DEVICE if no device answers, or the status with which it refuses.
-    """
+    """An open tap. `name`: of the device; `reasons`: why packets were dropped, by the number in their records. Raises
+    ToolError NO_DEVICE if no device answers, or the status with which it refuses."""
 
     def __init__(self, path: Path, wanted: Wanted, timeout_seconds: float = 5.0) -> None:
         self._units = wanted.units

@@ -26,10 +26,8 @@ class RanksHang(ToolError):
 
 
 def run_ranks(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECONDS) -> list[Any]:
-    """Call `act(rank)` for all ranks at once, and return each result, or the FaninError that it raised.
-
-    seconds: the time limit. Raises RanksHang if ranks have not ended by then, and any other exception of a rank.
-    """
+    """Call `act(rank)` for all ranks at once, and return each result, or the FaninError that it raised. seconds: the
+    time limit. Raises RanksHang if ranks have not ended by then, and any other exception of a rank."""
     outcomes: dict[int, Any] = {}
 
     def one(rank: int) -> None:

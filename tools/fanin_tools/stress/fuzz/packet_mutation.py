@@ -82,10 +82,8 @@ def store_field(packet, offset, bits, value):
 
 @compiled
 def mutate(packet, templates, lengths, count, table, rows, random):
-    """Write a mutation of one of `count` templates to the address `packet`; its length.
-
-    table: address of `rows` pairs (offset, width) of fields; lengths: address of the templates' lengths.
-    """
+    """Write a mutation of one of `count` templates to the address `packet`; its length. table: address of `rows` pairs
+    (offset, width) of fields; lengths: address of the templates' lengths."""
     number = below(random, count)
     length = load_u64(lengths + number * uint64(8))
     copy(packet, templates + number * uint64(ROOM), uint64(ROOM))

@@ -69,10 +69,8 @@ def is_changed(base, mirror, size):
 
 @compiled
 def classify(base, mirror, size, opcode, protected, protected_count):
-    """The verdict on the engine's last packet.
-
-    protected: address of (offset, length) pairs of memory that the sender must not be able to change.
-    """
+    """The verdict on the engine's last packet. protected: address of (offset, length) pairs of memory that the sender
+    must not be able to change."""
     base, mirror = uint64(base), uint64(mirror)
     e = engine_at(base)
     for index in range(protected_count):

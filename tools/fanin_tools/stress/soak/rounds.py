@@ -53,10 +53,7 @@ def fuzz(seconds: float, seed: int, tally: Tally) -> None:
 
 @contextmanager
 def real_faults(tally: Tally) -> Iterator[Round]:
-    """On one fabric for all rounds, so that leaks add up.
-
-    The tally notes what this machine can not do.
-    """
+    """On one fabric for all rounds, so that leaks add up. The tally notes what this machine can not do."""
     if missing := faults.missing_requirements():
         tally.not_done[LINK_FAULTS] = missing
     with faults.fabric() as running:
