@@ -151,7 +151,7 @@ class Communicator(Collectives, Member):
         rows = self.run(exchange)
         begin = Begin(How.SPLIT, self, data=ffi.from_buffer("struct fanin_choice[]", rows))
         if color is None:
-            check(BoundCommunicator()._begin(0, None, *begin[:3], address_of(rows)))  # it only checks
+            check(BoundCommunicator()._begin(0, None, *begin[:3], address_of(rows)))  # makes no job here
             return None
         return self._child(begin, timeout)
 

@@ -144,8 +144,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @functools.cached_property
     def chosen_route(self) -> str:
-        """The route that is taken. "auto": local on one node; tree if the nodes share a switch, unless one ring below
-        it holds all; else ring."""
+        """The route that is taken: local on one node, else the one asked for. "auto": tree if the nodes share a switch,
+        unless all are in one ring below it; else ring."""
         join = self._describe(0)
         return "tree" if join.flags & FIXED_START else Route(join.route).name.lower()
 

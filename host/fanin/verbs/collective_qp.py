@@ -29,7 +29,7 @@ WHAT_IS_SUPPORTED = (
 )
 QUERY = int(WqeOpcode["QUERY"])
 ALL = int(ContributorClass["ALL"])
-GIVE_UP_SECONDS = 1.0  # for the device to confirm; the end of the connection does as well
+GIVE_UP_SECONDS = 1.0  # for the device to confirm; it sees the end of the connection as well
 MESSAGES = 1 << MID_BITS  # counts of message numbers
 NODE_BITS = 64  # in a bitmap; work requests do not name further nodes
 

@@ -35,7 +35,7 @@ class CQ(Resource):
 
     @property
     def seen(self) -> int:
-        """Completions taken before the last poll returned, mod 2^32."""
+        """Completions taken up to the last poll, mod 2^32."""
         return int(self._seen[0])
 
     def poll(self, num_entries: int = 1) -> tuple[int, list[Any]]:

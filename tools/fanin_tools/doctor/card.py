@@ -95,7 +95,7 @@ def folders(folder: Path) -> list[Path]:
 
 
 def card_of(root: Path) -> str:
-    """"BlueField-3", for example; "" for none. In NIC mode the host sees the same network controller."""
+    """Such as "BlueField-3"; "" for none. In NIC mode the host sees the same network controller."""
     for device in folders(root / "sys/bus/pci/devices"):
         if text_of(device / "vendor") == NVIDIA:
             number = text_of(device / "device")

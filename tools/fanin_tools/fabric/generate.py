@@ -35,7 +35,7 @@ class Shape:
 
     fanout: devices below each switch, level by level from the top, the NICs last; (): one switch
     plain_leaves: the lowest switches only forward; the NICs of each form a ring
-    lanes: cores of each device; None: what serves best (`usual_lanes`)
+    lanes: cores of each device; None: what serves best (`default_lanes`)
     multicast: one switch over namespaces sends results to a group. With several, the bridges would carry each one's
         results to the devices of all; a description may give groups for a network that keeps them apart
     loopback_group: so does one switch on the loopback network, where it saves nothing
