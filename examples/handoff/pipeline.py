@@ -7,6 +7,7 @@
 stage is a process. The second is one process for each GPU, with a fourth of the second layer's columns, so each needs
 all activations. A GPU is a process with its memory here.
 """
+
 from __future__ import annotations
 
 import multiprocessing

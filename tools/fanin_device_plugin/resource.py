@@ -59,6 +59,7 @@ class Resource:
         prefer, allocate, start: serve GetPreferredAllocation, Allocate and PreStartContainer. They raise Refused or
             PlacementInvalid.
     """
+
     def __init__(self, name: str, folder: Path, look: Look, prefer: Prefer, allocate: Allocate, start: Start) -> None:
         self.name = name
         self.states: dict[str, State] = {}  # by id
