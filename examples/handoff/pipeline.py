@@ -46,7 +46,7 @@ def activations(number: int) -> np.ndarray:
 
 
 def first_stage(plan: Plan, jobs: list[Job], devices: dict[str, str]) -> None:
-    """On the first server: compute, and hand off."""
+    """Compute on the first server, and hand off."""
     gpus = [link.first for link in plan.links]
     with Streams(plan, jobs, devices, first_gpus=gpus) as streams:
         stage = Stage(streams, CAPACITY)

@@ -233,7 +233,6 @@ def train(communicator: fanin.Communicator, model: Model, way: Way, seed: int, o
 
 
 def ways_of(options: argparse.Namespace) -> dict[str, Way]:
-    """By name."""
     bound, period = options.stale_max, options.local
     ways: dict[str, Way] = {"synchronous": Synchronous, f"stale {bound}": lambda *of: Stale(*of, bound)}
     if period:

@@ -192,7 +192,7 @@ class Call:
         self._reduce_scatter(output, self.source_of_parts(parts), counts)
 
     def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor) -> None:
-        """From an input in one tensor."""
+        """The input is one tensor."""
         self._require_type([source], output)
         counts = [output.numel()] * self._group.size()
         self._require_parts(counts, source.numel(), output)

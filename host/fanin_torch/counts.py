@@ -42,7 +42,7 @@ class Counts:
             self.offloaded[name] += 1
 
     def note_copies(self, reasons: Iterable[Copy]) -> None:
-        """Of one call, each reason once."""
+        """Count one call, once for each reason."""
         with self._lock:
             self.copied.update(reasons)
 

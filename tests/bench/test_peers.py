@@ -113,7 +113,7 @@ def test_open_mpi_is_told_of_slow_links(tmp_path: Path) -> None:
 
 
 def call_agent(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """With an `ip` that prints its arguments."""
+    """Its `ip` prints its arguments."""
     fake = tmp_path / "ip"
     fake.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     fake.chmod(0o700)

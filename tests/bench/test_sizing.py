@@ -89,7 +89,7 @@ def test_processor() -> None:
 
 @pytest.fixture
 def costs(tmp_path: Path) -> Path:
-    """That docs/sizing.md begins with, as its command writes them."""
+    """Costs as docs/sizing.md begins with, written by its command."""
     (text,) = re.findall(r"<<'END'\n(.*?)^END$", PAGE.read_text(), re.M | re.S)
     (tmp_path / "costs.json").write_text(text)
     return tmp_path / "costs.json"
@@ -118,7 +118,6 @@ def test_the_page_has_the_tables_of_the_command(costs: Path) -> None:
 
 
 def cells(line: str, separator: str) -> list[str]:
-    """Of one row of a table."""
     return [cell.strip() for cell in line.strip(f"{separator} ").split(separator)]
 
 

@@ -65,7 +65,7 @@ def rendered(values: Object, release: str = "fanin", chart: Path = CHART) -> lis
 
 
 def complaints(chart: Path = CHART) -> Sequence[str]:
-    """Of `helm lint`."""
+    """What `helm lint` finds wrong."""
     report = helm_python.lint(chart, strict=True)
     return [message["error"] for message in report["messages"] if message["severity"] == HELM_ERROR] + report["errors"]
 

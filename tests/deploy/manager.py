@@ -33,7 +33,6 @@ class Manager:
 
 @contextlib.contextmanager
 def listening(name: str) -> Iterator[Manager]:
-    """For the time of the block."""
     manager = Manager(name)
     try:
         yield manager

@@ -46,7 +46,6 @@ class PrivateSystemd:
         return subprocess.run([*enter, *words], capture_output=True, text=True, timeout=SECONDS, check=check)
 
     def show(self, unit: str, name: str) -> str:
-        """Of a unit."""
         return self.systemctl("show", f"--property={name}", "--value", unit).stdout.strip()
 
     def process_of(self, unit: str) -> int:

@@ -26,7 +26,7 @@ NAME = "0.1.0"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """With all kinds of files that an image has."""
+    """A root with all kinds of files of an image."""
     root = tmp_path / "root"
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin/program").write_text("#!/bin/sh\n")

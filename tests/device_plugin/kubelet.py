@@ -27,7 +27,7 @@ from tests.waiting import BOUND_S
 
 
 class NotEnough(Exception):
-    """For the container, whose pod waits."""
+    """Too few free devices: the container's pod waits."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class FakeKubelet:
         ]
 
     def stop(self) -> None:
-        """As after a kill: its sockets stay."""
+        """End as after a kill: its sockets stay."""
         for server in self._servers:
             server.stop(grace=None).wait()
         with self.changed:
@@ -89,12 +89,12 @@ class FakeKubelet:
         self.start()
 
     def change_lister(self, service: str) -> None:
-        """To another service for what pods have."""
+        """Use another service for what pods have."""
         self.lister = service
         self.restart()
 
     def end_streams(self) -> None:
-        """Of ListAndWatch, and nothing else."""
+        """End all calls of ListAndWatch, and nothing else."""
         watches, self._watches = self._watches, []
         for watch in watches:
             watch.cancel()

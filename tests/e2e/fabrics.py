@@ -48,7 +48,7 @@ class Bench:
 
 
 def statuses(running: Running) -> Statuses:
-    """Of every device that answers."""
+    """STATUS of every device that answers."""
     found = {}
     for device in running.fabric.devices:
         try:

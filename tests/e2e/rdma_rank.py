@@ -72,7 +72,6 @@ def numbers(address: str) -> None:
 
 
 def say(error: fanin.FaninError) -> None:
-    """In one line."""
     print(type(error).__name__, error, flush=True)
 
 

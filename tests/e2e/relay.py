@@ -46,11 +46,11 @@ class Relay:
                 target.sendall(data)
 
     def cut(self) -> None:
-        """For the client only."""
+        """End the client's connection only."""
         self._near.shutdown(socket.SHUT_RDWR)
 
     def cut_target(self) -> None:
-        """For the target only."""
+        """End the target's connection only."""
         self._far.shutdown(socket.SHUT_RDWR)
 
 

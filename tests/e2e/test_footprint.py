@@ -44,7 +44,7 @@ def cpu_seconds(running: Running) -> dict[str, float]:
 
 
 def busy_shares(running: Running) -> dict[str, float]:
-    """Of a CPU, for each device, over IDLE_S."""
+    """Each device's share of a CPU over IDLE_S."""
     before = cpu_seconds(running)
     time.sleep(IDLE_S)
     return {name: (after - before[name]) / IDLE_S for name, after in cpu_seconds(running).items()}
@@ -100,7 +100,7 @@ def private_mb(pid: int) -> float:
 
 
 def files_of(folder: Path) -> dict[str, int]:
-    """With times of change."""
+    """Files and their times of change."""
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 

@@ -28,7 +28,7 @@ def running(bench: Bench, request: pytest.FixtureRequest) -> Running:
 
 
 class Rank:
-    """By the verbs interface."""
+    """A rank by the verbs interface."""
 
     def __init__(self, socket: str) -> None:
         self.context = Context(socket)

@@ -59,7 +59,6 @@ class Hosts:
 
     @property
     def addresses(self) -> list[str]:
-        """Of each node's NIC."""
         return [self.address(node) for node in range(len(self.ports))]
 
     def address(self, node: int) -> str:
@@ -70,7 +69,6 @@ class Hosts:
         return f"fanin{NODES + node}"
 
     def variables(self) -> dict[str, str]:
-        """Of a rank."""
         return dict(os.environ) | {"FANIN_TOKEN_FILE": str(self.token)}
 
 

@@ -38,7 +38,7 @@ def running(bench: Bench) -> Iterator[Running]:
 
 
 def data_of(rank: int, dtype: str) -> np.ndarray:
-    """With a reduction that is exact in every order."""
+    """Data with a reduction that is exact in every order."""
     numbers = (np.arange(ELEMENTS) + rank) % 3
     entry = datatype_by_name(dtype)
     if entry.numpy.names:

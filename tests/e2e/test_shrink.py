@@ -51,7 +51,6 @@ def shrunk(members: Sequence[Communicator], survivors: Sequence[int]) -> list[An
 
 
 def expected(survivors: Sequence[int], route: str) -> list[Any]:
-    """For each survivor."""
     return [(route, len(survivors), place, sum(survivors)) for place in range(len(survivors))]
 
 

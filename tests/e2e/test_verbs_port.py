@@ -84,7 +84,7 @@ def check_allreduce(running: Running, route: str) -> None:
 
 
 def sent_by_carriers(carriers: Running) -> int:
-    """To each other."""
+    """Packets that the carriers have exchanged."""
     return sum(link["tx_packets"] for status in statuses(carriers).values() for link in status["links"].values())
 
 

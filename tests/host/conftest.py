@@ -48,7 +48,7 @@ class Device:
         self.process.wait(BOUND_S)
 
     def stop(self) -> None:
-        """As a service manager would."""
+        """End it as a service manager would."""
         self.process.terminate()
         try:
             self.process.wait(BOUND_S)
@@ -84,7 +84,7 @@ def end_shared(shared: Device) -> None:
 
 @pytest.fixture
 def own_device() -> Iterator[Device]:
-    """That the test may kill."""
+    """A device that the test may kill."""
     with short_folder() as folder:
         own = Device(folder)
         yield own

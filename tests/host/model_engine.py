@@ -31,7 +31,6 @@ class ModelEngine:
         self.wqe = np.zeros(1, abi.WQE)
 
     def status(self) -> dict[str, Any]:
-        """For the tests."""
         return {
             "name": "model",
             "kind": "nic",

@@ -43,7 +43,7 @@ class Job:
 
     @classmethod
     def of(cls, request: np.void, digest: bytes) -> Self:
-        """Of the first JOIN."""
+        """The job of its first JOIN."""
         return cls(*(int(request[name]) for name in ("jid", "key", "rank_mask", "chunk", "slots", "flags")), digest)
 
     def missing(self) -> int:

@@ -21,7 +21,7 @@ def store(ring, action):
 
 
 class Ring:
-    """In the middle of memory that is watched."""
+    """A ring in the middle of memory that is watched."""
 
     def __init__(self, producer: int = 0, consumer: int = 0, seen: int | None = None) -> None:
         self.memory = np.full(2 * GUARD + arrivals.ARRIVAL_RING_BYTES, 0xA5, np.uint8)

@@ -269,7 +269,7 @@ def test_status(run_ranks, device):
 
 
 def test_rank_processes_from_the_environment(device, make_job, tmp_path):
-    """As `fanin run` starts them."""
+    """Ranks start as `fanin run` starts them."""
     job_file = tmp_path / "job.txt"
     job_file.write_text(make_job(3).to_text())
     environment = {**os.environ, "FANIN_JOB": str(job_file), "FANIN_SOCKET": str(device.socket), "FANIN_SIZE": "3"}

@@ -270,7 +270,7 @@ def test_unknown_parts_are_refused(key):
 
 
 def test_nodes_are_named_with_their_ranks():
-    """As other nodes can name a missing rank."""
+    """Other nodes can only name a missing rank so."""
     lost = Status["PEER_LOST"]
     named = "; missing on: node 10.0.0.1 (ranks 0, 1), node 10.0.0.3 (ranks 3, 4)"
     assert SIX.missing_names(5, lost, 0b101, NODES) == named

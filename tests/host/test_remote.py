@@ -135,7 +135,7 @@ def test_service_without_a_token() -> None:
 
 
 def attach_request() -> np.ndarray:
-    """With a token of zeros."""
+    """Its token is zeros."""
     request = np.zeros(1, abi.ATTACH_RDMA)
     request["head"]["version"], request["head"]["type"] = abi.ABI_VERSION, abi.MessageType["ATTACH_RDMA"]
     request["version"] = abi.RDMA_VERSION

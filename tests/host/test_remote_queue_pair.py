@@ -95,7 +95,7 @@ class Client:
         return len(found)
 
     def read(self, address: int) -> int:
-        """Of one byte."""
+        """Begin a READ of one byte."""
         action = np.zeros(1, ACTION)
         action["remote"], action["length"] = address, 1
         return int(begin_read(self.address, action.ctypes.data))
@@ -106,7 +106,7 @@ class Client:
         reap(self.address)
 
     def store_completions(self, count: int) -> None:
-        """In completion ring 0."""
+        """Store so many completions in completion ring 0."""
         self._ring = np.zeros(int(ENTRIES + CQ_DEPTH * CQE_BYTES), np.uint8)
         self._ring[int(PRODUCER) : int(PRODUCER) + 4].view("u4")[:] = count
         self._sent = np.zeros(1, np.uint32)

@@ -158,7 +158,7 @@ def register(context, descriptor, length, offset=0, access=READ_WRITE, address=0
 
 @pytest.fixture
 def sealed():
-    """Of 8192 bytes, and can not shrink."""
+    """A memfd of 8192 bytes that can not shrink."""
     descriptor = os.memfd_create("test", os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, 8192)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)

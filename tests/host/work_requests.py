@@ -24,7 +24,7 @@ def one_completion(cq: CQ) -> WC:
 
 
 def post_patiently(qp: CollectiveQP, wr: CollectiveWR) -> None:
-    """As soon as the send queue has room."""
+    """Post as soon as the send queue has room."""
     deadline = time.monotonic() + BOUND_S
     while True:
         try:

@@ -23,7 +23,7 @@ def tool(name: str, family: str) -> str:
 
 
 def build(family: str, sources: list[Path], folder: Path) -> Path:
-    """With parts in C if there are any."""
+    """A program of Fortran, with its parts in C if there are any."""
     objects = []
     for source in sources:
         compiler = tool("mpicc" if source.suffix == ".c" else "mpifort", family)
@@ -34,7 +34,6 @@ def build(family: str, sources: list[Path], folder: Path) -> Path:
 
 
 def run(family: str, fabrics: Fabrics, program: Path) -> subprocess.CompletedProcess[str]:
-    """On all nodes."""
     variables = [f"{name}={value}" for name, value in fabrics.variables(RANKS, "tree").items()]
     line = [tool("mpiexec", family), *FAMILIES[family], "-n", str(RANKS), "env", *variables, program]
     environment = os.environ | (AS_ROOT if os.geteuid() == 0 else {})

@@ -28,7 +28,7 @@ LEAVES_OUT = "FANIN_MPI_REPORT=0 leaves this line out"
 
 
 class DebianMpi:
-    """As Debian has it, without any settings."""
+    """Debian's MPI, without any settings."""
 
     def __init__(self, family: str, folder: Path, fabrics: Fabrics) -> None:
         self._compiler, self._launcher = (shutil.which(f"{name}.{family}") for name in ("mpicc", "mpirun"))

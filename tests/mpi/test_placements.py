@@ -34,7 +34,7 @@ def number(address: str) -> int:
 
 
 def nics_of(shape: Shape) -> list[Nic]:
-    """From the fabric's file of uplinks."""
+    """NICs from the fabric's file of uplinks."""
     lines = uplinks_file.render(make("test", shape, "127.99.0")).splitlines()
     return [(words[1], int(words[2]), tuple(words[3:])) for words in map(str.split, lines)]
 

@@ -107,7 +107,7 @@ def test_short_calls_are_left_to_the_mpi_by_default(mpi: Mpi, fabrics: Fabrics, 
 def test_long_requests_are_left_to_the_mpi_by_default(
     mpi: Mpi, fabrics: Fabrics, tmp_path: Path, thresholds: str, done: int
 ) -> None:
-    """Of a blocking and a non-blocking broadcast."""
+    """A broadcast, blocking and non-blocking."""
     more = {"FANIN_MPI_THRESHOLDS": thresholds, "XDG_CONFIG_HOME": str(tmp_path)}
     ended = mpi.run(2, [mpi.build("long_requests")], fabrics.variables(2, "local", **more))
     assert ended.returncode == 0, ended.stderr

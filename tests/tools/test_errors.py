@@ -26,7 +26,7 @@ NAME = re.compile(r"[A-Z][A-Z_]{3,}")
 
 
 def names_in(path: Path) -> set[str]:
-    """Of the errors that a file raises."""
+    """Names of the errors that a file raises."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):
@@ -42,7 +42,6 @@ STATUS_NAMES = {entry.name for entry in STATUSES.values()}
 
 
 def rows(page: str) -> list[list[str]]:
-    """Of all tables of the page."""
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in page.splitlines() if line[:1] == "|"]
 
 

@@ -26,7 +26,7 @@ FABRIC = Plan("f", Shape(3, 2, netns=True)).preview()
 
 
 class FakeState:
-    """Of dead or living devices."""
+    """Devices are dead or alive."""
 
     def __init__(self) -> None:
         self.dead: set[str] = set()

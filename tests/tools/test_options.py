@@ -24,7 +24,7 @@ SOCKETS = {"socket"}  # of a device, which is queried: not a file
 
 
 class Parameter(NamedTuple):
-    """Of a command, as typer gets it."""
+    """A parameter of a command, as typer gets it."""
 
     command: tuple[str, ...]
     name: str

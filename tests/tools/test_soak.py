@@ -149,7 +149,7 @@ def test_growth_counts_files_and_memory_above_the_usual(monkeypatch: pytest.Monk
 
 
 class FakeRunning:
-    """Of one device."""
+    """A fabric of one device."""
 
     @property
     def state(self) -> FakeRunning:

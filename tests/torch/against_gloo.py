@@ -99,7 +99,7 @@ def averages(gloo: dist.ProcessGroup) -> None:
 
 
 def movements() -> None:
-    """Of all types."""
+    """What only moves data, for all types."""
     gloo, rank, size = dist.new_group(backend="gloo"), dist.get_rank(), dist.get_world_size()
     for dtype, count in cases():
         mine = values(count, dtype)

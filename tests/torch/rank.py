@@ -28,7 +28,7 @@ test: Connection | None = None  # to the test that has started this rank
 
 
 def run(program: str) -> None:
-    """As one rank, by torchrun's environment."""
+    """Run a program as one rank, by torchrun's environment."""
     faulthandler.dump_traceback_later(SECONDS, exit=True)
     torch.set_num_threads(1)  # the ranks share the cores
     if os.environ["RANK"] in os.environ.get("FANIN_TEST_NIC_RANKS", ""):

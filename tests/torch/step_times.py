@@ -92,7 +92,7 @@ def measure(name: str, wrappers: list[str], steps: int) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """In Markdown."""
+    """All rows, in Markdown."""
     lines = ["| network | wrapper | elements | back-end | step, ms | quartiles | Gloo's time / this | CPU time, ms |"]
     lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
     gloo = {(*_panel(row), row["type"]): row["s"] for row in rows if row["contender"] == GLOO}

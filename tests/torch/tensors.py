@@ -83,7 +83,7 @@ def resized_storage() -> None:
 
 
 def one_element() -> None:
-    """With a stride other than 1, on one rank only."""
+    """Its stride is not 1, on one rank only."""
     rank, size = dist.get_rank(), dist.get_world_size()
 
     def one() -> torch.Tensor:

@@ -268,7 +268,7 @@ def test_the_first_message_wakes_who_waits(ranks: list[Messages], monkeypatch: p
 
 
 def test_connects_beyond_a_thousand_open_files(ranks: list[Messages]) -> None:
-    """For which `select` has no room."""
+    """`select` has no room for these."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
     with open(os.devnull) as file:

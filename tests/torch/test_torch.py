@@ -167,7 +167,7 @@ def test_a_nic_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
 
 
 def await_end(pid: int) -> None:
-    """Of a process that is not this one's child."""
+    """Wait for a process that is not this one's child."""
     with contextlib.suppress(ProcessLookupError):
         process = os.pidfd_open(pid)
         ended, _, _ = select.select([process], [], [], TORCH_BOUND_S)

@@ -150,7 +150,7 @@ def low_rank() -> None:
 
 
 def sharded(mesh: DeviceMesh) -> nn.Module:
-    """By FSDP2."""
+    """The model, sharded by FSDP2."""
     model = small_model()
     for layer in model:
         if isinstance(layer, nn.Linear):

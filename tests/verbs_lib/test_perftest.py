@@ -46,7 +46,7 @@ ITERATIONS = 100  # if a command does not say how many
 
 
 def option(name: str, line: str) -> str:
-    """In a command line; "" if it is missing."""
+    """Value of an option; "" if it is missing."""
     found = re.search(rf" {name} (\S+)", line)
     return found[1] if found else ""
 

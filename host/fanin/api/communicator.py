@@ -280,7 +280,7 @@ class Communicator(Collectives, Member):
         self.end(leave=False)
 
     def end(self, leave: bool) -> None:
-        """As close, or (not `leave`) as abort."""
+        """Close (`leave`) or abort."""
         _open.discard(self)
         for request in self._persistent:
             request.end(leave)

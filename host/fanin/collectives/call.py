@@ -72,7 +72,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """Of the collective that the program called."""
+        """The name that the program called."""
         return self.part_of or self.on_host or self.row.name
 
     @property
@@ -83,7 +83,7 @@ class Call:
         return DEADLINE_GRACE + self.timeout * (1 if self.with_counts is None else 2)
 
     def arguments(self, rank: int) -> tuple[Any, ...]:
-        """In the order of the extension."""
+        """The extension's arguments, in its order."""
         self._require_apart(rank)
         return (
             self,

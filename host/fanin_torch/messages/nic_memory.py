@@ -34,7 +34,7 @@ class NicMemory:
         self._region: MR | None = None  # made for the first message that is copied
 
     def of_source(self, array: np.ndarray) -> Place:
-        """For peers to read what the array holds now."""
+        """Let peers read what the array holds now."""
         place = self._place(array, IBV_ACCESS_REMOTE_READ)
         if place.start is not None:
             self._bytes(place.start, array.nbytes)[:] = array

@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def remarks(self) -> list[str]:
-        """On the columns of MPIs with the shim."""
+        """Remarks on the columns of MPIs with the shim."""
         return [f"{title}: {words or 'all calls offloaded'}" for title, words in self.shortfalls.items()]
 
     def as_dict(self) -> dict[str, object]:

@@ -34,7 +34,7 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """On the command line."""
+        """Name on the command line."""
         return self.title.lower().replace(" ", "-")
 
 

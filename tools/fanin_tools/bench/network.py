@@ -63,7 +63,7 @@ class SharedWords:
         self._words = np.frombuffer(self._memory, np.uint32)
 
     def address(self, number: int) -> np.uint64:
-        """For compiled code."""
+        """Address of a word, for compiled code."""
         return np.uint64(self._words.ctypes.data + number * self.LINE)
 
     def barrier(self, number: int, count: int) -> None:

@@ -17,7 +17,6 @@ OF_BOUND = "of bound: least time in ours"
 
 
 def explanation(found: Sequence[Comparison]) -> str:
-    """Of the columns of these tables."""
     ratio = [RATIO] if any(map(_has_peers, found)) else []
     return "; ".join([TIMES, *ratio, *([OF_BOUND] if any(map(_has_bound, found)) else [])]) + "."
 

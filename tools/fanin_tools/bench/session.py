@@ -167,7 +167,7 @@ class Session:
         self._errors.close()
 
     def _signal(self, number: int) -> None:
-        """To the groups of the running processes."""
+        """Signal the groups of the running processes."""
         for process in self._processes:
             if process.poll() is None:
                 os.killpg(process.pid, number)

@@ -62,7 +62,7 @@ class Setup:
 
     @property
     def name(self) -> str:
-        """In file names and on the command line."""
+        """Name in file names and on the command line."""
         words = [f"netns-{self.ranks}", self.rate] if self.netns else [f"local-{self.ranks}"]
         if self.lanes:
             words.append(f"{self.lanes}lane{'s' if self.lanes > 1 else ''}")
@@ -120,7 +120,7 @@ def chosen(names: str) -> list[Setup]:
 
 
 def repetitions(size: int) -> int:
-    """Of a message of `size` bytes in one turn."""
+    """Repetitions of a message of `size` bytes in one turn."""
     least, most = REPETITIONS
     return max(least, min(most, VOLUME // size))
 

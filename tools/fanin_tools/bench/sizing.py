@@ -135,7 +135,7 @@ def read(path: Path) -> Costs:
 
 
 def scaled(cost: Cost, costs: Costs, card: Card) -> Cost:
-    """On a core of a card."""
+    """The cost on a core of a card."""
     clock = costs.gigahertz / card.gigahertz
     return Cost(cost.packet * clock / card.instructions, cost.byte * clock * costs.vector_bytes / card.vector_bytes)
 

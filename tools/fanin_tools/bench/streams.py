@@ -137,7 +137,7 @@ def _thousands(microseconds: float) -> str:
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """Of the table's stars."""
+    """What the table's stars mean."""
     found = dict.fromkeys((row.mpi, row.ranks, row.left) for row in rows if row.left)
     return [f"* {mpi}, {counted(ranks, 'rank')}: calls were left to the MPI: {why}" for mpi, ranks, why in found]
 

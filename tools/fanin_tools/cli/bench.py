@@ -200,7 +200,6 @@ def _measure(
 
 
 def _compare(setup: Setup, present: Sequence[Contender], sizes: Sequence[int], rounds: int, name: str) -> Comparison:
-    """On a fabric of its own."""
     from fanin_tools.bench import compare
     from fanin_tools.bench.progress import steps_of
     from fanin_tools.fabric.generate import Plan

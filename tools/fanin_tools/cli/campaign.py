@@ -99,7 +99,6 @@ def counts(title: str, rows: dict[str, str], tally: Tally, profiles: dict[str, i
 
 
 def faults(tally: Tally) -> Table:
-    """By kind."""
     table = Table(title="faults", title_justify="left")
     table.add_column("kind")
     table.add_column("number", justify="right")

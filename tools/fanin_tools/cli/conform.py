@@ -197,7 +197,7 @@ def conform(
 
 
 def _refuse_unused(context: typer.Context, target: str, conversations: int) -> None:
-    """Of options that the run would ignore."""
+    """Refuse options that the run would ignore."""
     at_address = target.startswith(("udp://", "nic://"))
     unused = {"group": not at_address, "local": target in (ENGINE, ENGINE_NIC, RTL)}
     unused |= {"agent": not is_nic(target) or target == ENGINE_NIC}

@@ -40,7 +40,6 @@ def tables(tally: FuzzTally) -> list[Table]:
 
 
 def distributions(tally: FuzzTally) -> Table:
-    """Over schedules."""
     table = Table(title="per schedule (rounded down to half a power of two)", title_justify="left")
     for column in ("", "min", "10 %", "median", "90 %", "max"):
         table.add_column(column, justify="right" if column else "left")

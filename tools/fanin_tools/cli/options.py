@@ -36,7 +36,7 @@ def seconds(*names: str, min: float = 0.0, **shown: Any) -> Any:
 
 
 def ranks(min: int) -> Any:
-    """With the names that MPI's users know."""
+    """Number of ranks, by the names that MPI's users know."""
     return typer.Option("-n", "-np", "--ranks", min=min, max=MAX_RANKS, help="Number of ranks.")
 
 

@@ -53,7 +53,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def print_wrong(text: str) -> None:
-    """With the first line in red on a terminal."""
+    """The first line is red on a terminal."""
     from rich.console import Console
     from rich.text import Text
 

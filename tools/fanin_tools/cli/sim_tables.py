@@ -55,7 +55,7 @@ def _byte_range(spread: ByteRange) -> str:
 
 
 def occupancy(report: Report) -> Table:
-    """Over time, in some samples."""
+    """Seg buffers in use, in some samples of time."""
     table = Table(title="seg buffers in use: mean, most of a device", title_justify="left")
     table.add_column("time", justify="right")
     for group in report.groups:

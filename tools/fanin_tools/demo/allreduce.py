@@ -57,7 +57,7 @@ class Task:
         return CollectiveCall("allreduce", elements, self.dtype, op, seed=SEED, registered=not self.registered)
 
     def further_ops(self) -> list[str]:
-        """To verify beside the measured one."""
+        """Ops to verify beside the measured one."""
         takes = [op for op in CROSS_CHECKED if operation_by_name(op).takes(datatype_by_name(self.dtype))]
         return [op for op in takes if op != self.op] if self.cross_check else []
 

@@ -43,7 +43,7 @@ class Segmentation(NamedTuple):
 
     @property
     def whole_way(self) -> Payload:
-        """Of an uplink."""
+        """Payload of an uplink."""
         return Payload(self.width * self.length, self.length)
 
     def completed(self, nodes: int, rotates: bool) -> list[int]:
@@ -62,7 +62,6 @@ class Segmentation(NamedTuple):
 def segmentation(
     length: int, chunk: int, operation: Operation, datatype: DataType, settings: JobSettings
 ) -> Segmentation:
-    """Of a message that is reduced."""
     shape = settings.reproducible == "shape"
     width = operation.widening(datatype) if settings.wide or shape else 1
     return Segmentation(length, chunk // width, width, rotates=not shape)

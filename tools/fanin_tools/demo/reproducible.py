@@ -54,7 +54,7 @@ def _patterns(
 
 
 def _digests(pool: WorkerPool, placement: Placement, settings: JobSettings, dtype: str) -> set[str]:
-    """Of the results of all runs on all ranks."""
+    """Digests of the results of all runs on all ranks."""
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     arguments = {"dtype": dtype, "elements": ELEMENTS, "runs": RUNS, "pause_ms": PAUSE_MS, "seed": SEED}
     replies = pool.call(placement.size, "repeat", **arguments)

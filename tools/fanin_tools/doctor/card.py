@@ -110,7 +110,6 @@ def is_card(root: Path) -> bool:
 
 
 def netdevs_of(root: Path) -> Iterator[Netdev]:
-    """By name."""
     for folder in folders(root / "sys/class/net"):
         mtu = text_of(folder / "mtu")
         yield Netdev(
@@ -122,7 +121,6 @@ def netdevs_of(root: Path) -> Iterator[Netdev]:
 
 
 def verbs_of(root: Path) -> Iterator[Verbs]:
-    """By name."""
     for folder in folders(root / "sys/class/infiniband"):
         port = folder / "ports/1"
         addresses, netdev = [], ""

@@ -104,7 +104,6 @@ class Fabric(Settings, frozen=True):
 
     @property
     def nics(self) -> tuple[Device, ...]:
-        """In the order of the description."""
         return tuple(device for device in self.devices if device.kind == "nic")
 
     @property

@@ -71,7 +71,7 @@ class Plan:
     shape: Shape
 
     def at(self, prefix: str) -> Fabric:
-        """With addresses from `prefix` on."""
+        """The description, with addresses from `prefix` on."""
         return make(self.name, self.shape, prefix)
 
     def preview(self) -> Fabric:

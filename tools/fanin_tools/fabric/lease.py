@@ -38,5 +38,5 @@ def leased(wanted: Fabric | Plan, progress: ProgressCallback) -> Iterator[Runnin
 
 
 def private_name() -> str:
-    """Of a fabric for this process alone."""
+    """A name for the fabric of this process alone."""
     return f"run-{os.getpid()}"

@@ -90,7 +90,7 @@ class FabricState:
 
     @property
     def exists(self) -> bool:
-        """For a fabric that is up or has crashed."""
+        """Whether there is a folder, of a fabric that is up or has crashed."""
         return self.folder.exists()
 
     def create(self, fabric: Fabric) -> None:
@@ -120,7 +120,7 @@ class FabricState:
         return fabric
 
     def record(self, processes: dict[str, ProcessIdentity]) -> None:
-        """Of all devices that were started."""
+        """Record the processes of all started devices."""
         rows = {name: [process.pid, process.start_time] for name, process in processes.items()}
         self._write("processes.json", json.dumps(rows))
 

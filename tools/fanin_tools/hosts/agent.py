@@ -42,7 +42,6 @@ def neighbours() -> Reply:
 
 
 def status(socket: str) -> Reply:
-    """Of a device."""
     found = query_status(Path(socket))
     wanted = ("kind", "address", "version", "draining", "mtu", "lanes", "detection_s")
     return {name: found[name] for name in wanted} | {"probes": found["counters"][probe.COUNTER]}

@@ -70,7 +70,7 @@ class PathFailure(ToolError):
 
 
 class Check:
-    """Of `hosts`, by their agents."""
+    """Checks `hosts` by their agents."""
 
     def __init__(self, hosts: Hosts, session: Session, progress: ProgressCallback) -> None:
         self._hosts, self._session, self._progress = hosts, session, progress

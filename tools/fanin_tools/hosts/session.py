@@ -103,7 +103,7 @@ class Agent:
 
 
 class Session:
-    """By host."""
+    """The agents, by host."""
 
     def __init__(self, hosts: Iterable[str], launcher: str, python: str) -> None:
         lines = {host: [*launcher_words(launcher, host), python, "-m", MODULE] for host in hosts}

@@ -45,7 +45,7 @@ class CollectiveCall:
     shift: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """For a rank process."""
+        """The call, for a rank process."""
         return asdict(self)
 
     def __str__(self) -> str:

@@ -58,7 +58,6 @@ def exit_causes(job: Path) -> Path:
 
 
 def environment(running: Running, placement: Placement, rank: int, job: Path) -> dict[str, str]:
-    """Of one rank."""
     node = placement.node_of(rank)
     return {
         "FANIN_RANK": str(rank),

@@ -89,7 +89,7 @@ class Output:
 
     @property
     def stream(self) -> IO[str]:
-        """For what this command writes for the ranks."""
+        """The stream for this command's own output for ranks."""
         return sys.stderr if self.to_errors else sys.stdout
 
 
@@ -98,7 +98,7 @@ TO_STANDARD_OUTPUT = Output()
 
 @dataclass
 class RankProcesses:
-    """By rank."""
+    """The processes of a job, by rank."""
 
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     printers: list[threading.Thread] = field(default_factory=list)
@@ -182,7 +182,7 @@ def require_program(program: str) -> None:
 
 
 def mpi_library_of(program: str) -> str | None:
-    """That an ELF program is linked with."""
+    """The library of an MPI that an ELF program is linked with."""
     path = shutil.which(program)
     with contextlib.suppress(OSError), open(path or os.devnull, "rb") as file:
         is_program, names = file.read(4) == b"\x7fELF", file.read(MOST_LOOKED_AT)
@@ -224,7 +224,7 @@ def _spawn(line: list[str], environment: dict[str, str], output: Output) -> subp
 
 
 def copy_lines(stream: IO[bytes], prefix: str, to: IO[str]) -> None:
-    """With `prefix` before each line."""
+    """Put `prefix` before each line."""
     for line in stream:
         to.write(prefix + line.decode(errors="replace"))
         to.flush()

@@ -65,7 +65,7 @@ def join(rank: RankState, job: str, number: int, socket: str, name: str = DEFAUL
 
 
 def leave(rank: RankState, name: str = DEFAULT_JOB) -> Reply:
-    """And free the arrays."""
+    """Leave the job and free the arrays."""
     rank.call = None
     rank.communicators.pop(name).close()
     return {}

@@ -30,7 +30,7 @@ from fanin_tools.launch.verified_call import TIMEOUT_SECONDS, VerifiedCall
 
 
 def begin(rank: RankState, call: dict[str, Any], name: str = DEFAULT_JOB) -> Reply:
-    """And return at once."""
+    """Begin a collective and return at once."""
     rank.call = VerifiedCall(rank.communicator(name), CollectiveCall(**call))
     rank.requests = [rank.call.start()]
     return {}

@@ -20,7 +20,7 @@ PROGRAM = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0) || MPI_Final
 
 
 def tuned_file() -> Path:
-    """That the shim reads. Raises UsageError if the user has no folder of settings."""
+    """The file that the shim reads. Raises UsageError if the user has no folder of settings."""
     folder, home = os.environ.get("XDG_CONFIG_HOME"), os.environ.get("HOME")
     if not folder and not home:
         raise UsageError("neither XDG_CONFIG_HOME nor HOME is set", "name a file with --output")

@@ -73,7 +73,7 @@ class VerifiedCall:
         return _period(self._layout.data, elements.rank, self._layout.period)
 
     def _arguments(self) -> dict[str, Any]:
-        """Of the library's method."""
+        """Arguments of the library's method."""
         collective = self.call.collective
         arguments: dict[str, Any] = {}
         if collective == "broadcast":

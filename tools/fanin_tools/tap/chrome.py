@@ -18,7 +18,7 @@ RANKS, ROWS, LANE = 1, 1000, 100_000  # numbers of tracks: of rank 0, of the fir
 
 
 def trace(events: Sequence[Event], devices: Iterable[str]) -> dict[str, Any]:
-    """Of events in order of time, on `devices`."""
+    """The trace of events in order of time, on `devices`."""
     numbers = {device: number for number, device in enumerate(devices, 1)}
     found = [_name("process_name", numbers[device], 0, device) for device in numbers]
     start = events[0].time if events else 0

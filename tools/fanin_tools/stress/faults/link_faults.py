@@ -27,7 +27,6 @@ def inside(fabric: Fabric, host: str, *command: str, text: str | None = None) ->
 
 
 def interfaces(fabric: Fabric, device: str) -> list[str]:
-    """Of a device."""
     ends = [(index, link) for index, link in enumerate(fabric.links) if device in link.ends]
     return [namespaces.interface(fabric, index, fabric.device(device)) for index, _ in ends]
 

@@ -58,7 +58,7 @@ def describe(
 
 
 def socket_of(running: Running, placement: Placement, rank: int) -> str:
-    """Of the rank's NIC."""
+    """Control socket of the rank's NIC."""
     return str(running.state.socket(placement.nics[placement.node_of(rank)].name))
 
 

@@ -173,7 +173,7 @@ class FaultRounds:
             lifecycle.restart(self.running.fabric.name, name, _silent)
 
     def _check_leaks(self) -> None:
-        """Of what devices hold after the round."""
+        """Record what devices hold after the round."""
         holding = dict.fromkeys(devices_holding_resources(self.running), 1)
         files, memory = self._growth.measure(self.running)
         leaks = (Category.LEAKED_SLOTS, holding), (Category.LEAKED_FILES, files), (Category.LEAKED_MEMORY, memory)

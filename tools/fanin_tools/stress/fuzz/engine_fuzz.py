@@ -44,12 +44,11 @@ class PacketSource(NamedTuple):
 
 
 def place_of(array: np.ndarray) -> np.uint64:
-    """As compiled code takes it."""
+    """Address, as compiled code takes it."""
     return np.uint64(array.ctypes.data)
 
 
 def packet_source(seed: int) -> PacketSource:
-    """With random numbers from `seed`."""
     templates, lengths = packet_mutation.template_table()
     table = packet_mutation.field_table()
     random, packet = np.array([seed * 2 + 1], np.uint64), np.zeros(packet_mutation.ROOM, np.uint8)

@@ -126,7 +126,7 @@ class HostileClient:
             self._send(data[: self._random.choice((len(data), len(data), len(data) - 4))], passed)
 
     def _send(self, data: bytes, passed: list[int] | None = None) -> None:
-        """And read replies, or not: a client may leave them unread."""
+        """Send, then read replies or leave them unread."""
         self._tally.work[Work.MESSAGES] += 1
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
             self._stream.setblocking(False)
@@ -139,7 +139,7 @@ class HostileClient:
         self._stream.settimeout(self._reply_seconds)
 
     def post_corrupt_requests(self) -> None:
-        """To the first send ring."""
+        """Post corrupt requests to the first send ring."""
         for _ in range(self._random.randrange(1, 40) if self._region is not None else 0):
             self.post_request(corrupt(self._random, collective(self._jid, self._lkey, 4096)))
 

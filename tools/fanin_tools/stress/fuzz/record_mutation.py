@@ -41,7 +41,7 @@ def members(dtype: np.dtype, start: int = 0) -> list[tuple[int, int]]:
 
 
 def boundary_number(random: Random, size: int) -> bytes:
-    """Of `size` bytes: a boundary value, or any."""
+    """A boundary value of `size` bytes, or any."""
     bound = 1 << 8 * size
     value = random.choice(
         (random.choice(BOUNDARY_VALUES), bound - 1 - random.choice(BOUNDARY_VALUES), random.getrandbits(8 * size))

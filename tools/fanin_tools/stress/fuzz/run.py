@@ -89,7 +89,7 @@ def ordinary_targets(running: Running, tally: Tally) -> list[OrdinaryTarget]:
 
 
 def open_descriptors(running: Running) -> dict[str, int]:
-    """Of each device, with the one of this query."""
+    """Open descriptors of each device, with the one of this query."""
     found = {}
     for device in running.fabric.devices:
         with device_query.status_connection(running.state.socket(device.name)) as status:

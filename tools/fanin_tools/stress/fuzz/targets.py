@@ -40,7 +40,7 @@ def pack(header: Header, **values: int) -> bytes:
 
 
 def packet(opcode: Opcode, body: bytes = b"", **ceth: int) -> bytes:
-    """From the BTH to before the ICRC."""
+    """A packet from BTH to before the ICRC."""
     bth = pack(BTH, opcode=opcode, pkey=fields.DEFAULT_PKEY, dqpn=fields.COLLECTIVE_QPN)
     return bth + pack(CETH, version=fields.WIRE_VERSION, length=len(body), **ceth) + body
 

@@ -38,7 +38,7 @@ DIMENSIONS: dict[str, tuple[Any, ...]] = {
 
 
 def is_valid(combination: Combination) -> bool:
-    """Of all dimensions or of some."""
+    """Whether a combination, of all dimensions or of some, is valid."""
     collective, op, dtype = (combination.get(name) for name in ("collective", "op", "dtype"))
     if collective == BARRIER and any(combination.get(name, value) != value for name, value in NO_DATA.items()):
         return False

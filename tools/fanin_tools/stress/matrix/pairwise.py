@@ -45,7 +45,6 @@ def pairs_to_cover(dimensions: Mapping[str, Sequence[Any]], is_valid: Callable[[
 
 
 def pairs_of(combination: Combination, dimensions: Mapping[str, Sequence[Any]]) -> Iterator[Pair]:
-    """Of a whole combination."""
     return itertools.combinations([(name, combination[name]) for name in dimensions], 2)
 
 

@@ -51,7 +51,7 @@ class Result:
         return sum(self.executed.values())
 
     def failed(self, collective: str, topology: str) -> int:
-        """Of a cell of the table."""
+        """Failed calls of a cell of the table."""
         return sum(each.call.collective == collective and each.setup.topology == topology for each in self.failures)
 
     def as_dict(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def simulate_rdma(seconds: float, seed: int, tally: Tally) -> None:
 
 
 def add_findings(found: SimulatorTally, tally: Tally) -> None:
-    """Of a simulator, with its faults."""
+    """Add a simulator's faults and findings."""
     tally.simulated_faults.update(found.faults)
     for finding in found.findings:
         tally.begin(finding.replay, seed=finding.seed)
