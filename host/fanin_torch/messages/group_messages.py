@@ -89,6 +89,7 @@ class Messages:
     def _receive(self, array: np.ndarray, peer: int, tag: int) -> Message:
         sources = [self._peer(rank) for rank in (self._others if peer == ANY else (peer,))]
         # Whoever waits for both kinds looks after the sockets; the thread of the NIC wakes it.
+        by_socket = [source for source in sources if source.rank in self._here]
         message = Message(array, peer, tag, self.timeout, (by_socket or sources)[0].progress)
         for arrival in self._arrivals:
             if arrival.tag == tag and peer in (ANY, arrival.source):
