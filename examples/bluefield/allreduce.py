@@ -14,7 +14,7 @@ COUNT = 1_000_000
 with fanin.Communicator() as communicator:
     rank, size = communicator.rank, communicator.size
     mine = communicator.alloc(COUNT, np.float32)
-    mine[:] = np.arange(COUNT) % 1000 + rank  # small whole numbers: every order of additions gives the same bits
+    mine[:] = np.arange(COUNT) % 1000 + rank  # small whole numbers: the same bits in every order of additions
     total = communicator.allreduce(mine)
     expected = (np.arange(COUNT) % 1000 * size + size * (size - 1) // 2).astype(np.float32)
     right = np.array_equal(total, expected)

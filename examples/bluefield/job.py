@@ -1,7 +1,7 @@
 """Describes a job for the devices of a description: python job.py fabric.toml >job.txt
 
-It prints the text that FANIN_JOB names. Every rank of the job needs the same text, so it is made once and copied. Each
-run of a program needs a new one: its numbers are random.
+It prints the text that FANIN_JOB names. All ranks need the same text, so make it once and copy it. Its numbers are
+random: make a new one for each run of a program.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""A model in two stages on two servers: every GPU of the second gets what the first has computed, in one copy.
+"""A model in two stages on two servers: every GPU of the second gets the first stage's activations, in one copy.
 
     fanin fabric up --name pipeline --nodes 4 --direct
     python examples/handoff/pipeline.py pipeline
 
-Each server is as `server.xml` says: four GPUs and two NICs, for which the four devices of the fabric stand. The first
-stage is a process. The second is one process for each GPU, each with a fourth of the columns of the second layer, so
-each needs the activations whole. A GPU is a process with its memory here.
+`server.xml` describes each server: four GPUs and two NICs, which the four devices of the fabric represent. The first
+stage is a process. The second is one process for each GPU, with a fourth of the second layer's columns, so each needs
+all activations. A GPU is a process with its memory here.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ def micro_batch(number: int) -> np.ndarray:
 
 
 def activations(number: int) -> np.ndarray:
-    """What the first stage computes."""
     return np.maximum(micro_batch(number) @ weights()[0], 0)
 
 
 def first_stage(plan: Plan, jobs: list[Job], devices: dict[str, str]) -> None:
-    """On the first server: compute, and hand off."""
+    """Compute on the first server, and hand off."""
     gpus = [link.first for link in plan.links]
     with Streams(plan, jobs, devices, first_gpus=gpus) as streams:
         stage = Stage(streams, CAPACITY)

@@ -2,9 +2,9 @@
 
     FANIN_MPI_THRESHOLDS=all=0- FANIN_MPI_JOIN=early fanin run --mpi -n 4 -- python train.py
 
-Without these settings the MPI adds such short gradients itself, which is faster within a host. Nothing in it knows of
-Fanin. The gradients of the two parameters go as two non-blocking sums, so that the second is computed while the first
-is under way.
+Without these settings the MPI adds such short gradients itself, which is faster within a host. The program does not
+know Fanin. The gradients of the two parameters are two non-blocking sums: the second is computed while the first is
+under way.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ FEATURES, SAMPLES, ROUNDS, RATE = 64, 1000, 60, 0.4
 
 
 def main() -> None:
-    """Train, and say how close the model comes to what made the data."""
+    """Train, and print how close the model comes to what made the data."""
     world = MPI.COMM_WORLD
     wanted = np.random.default_rng(1).normal(size=FEATURES)
     own = np.random.default_rng(100 + world.rank)

@@ -3,9 +3,9 @@
     fanin fabric up --nodes 4
     python examples/nccl/one_gpu.py            # needs a GPU and PyTorch with NCCL
 
-NCCL takes ranks with different NCCL_HOSTID for hosts of their own. So one GPU serves all of them, and all between
-them goes over the network. Every result is compared with the sum; NCCL's own log must say that each rank's data went by
-the collective network, since NCCL falls back to others in silence.
+NCCL takes ranks with different NCCL_HOSTID for different hosts, so they can share one GPU, and all between them uses
+the network. Every result is compared with the sum; NCCL's own log must say that each rank's data used the collective
+network, since NCCL silently falls back to others.
 """
 
 import argparse
@@ -32,7 +32,7 @@ FELL_BACK = "using point-to-point network instead"
 
 
 def losses_of_ddp(rank: int) -> list[float]:
-    """Of a program as people have it: a model on the GPU, trained by DDP."""
+    """Of an ordinary program: a model on the GPU, trained by DDP."""
     import torch
     from torch import nn
 
@@ -96,7 +96,7 @@ def rank_main() -> None:
 
 
 def run(sockets: list[str], variables: dict[str, str], folder: Path) -> dict:
-    """All ranks, one for each NIC. Returns what rank 0 has said; their logs are in the folder."""
+    """All ranks, one for each NIC, with logs in the folder. Returns rank 0's output."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]

@@ -1,8 +1,7 @@
 """Data-parallel training on handwritten digits: an ordinary program of PyTorch.
 
-All that it says of Fanin is the name of the back-end, and the hook by which its devices find the gradients where DDP
-has them. Its digits are those of scikit-learn; where that is not
-installed, it draws digits, which are easier to tell apart.
+It only names the back-end, and the hook with which devices find gradients where DDP has them. The digits are
+scikit-learn's; without it the program draws some, which are easier to tell apart.
 
     torchrun --nproc-per-node 4 examples/torch/ddp_digits.py          # on Fanin; brings a NIC up if there is none
     torchrun --nproc-per-node 4 examples/torch/ddp_digits.py gloo     # the same on Gloo
@@ -40,7 +39,7 @@ def digits() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def drawn_digits() -> tuple[torch.Tensor, torch.Tensor]:
-    """In the place of scikit-learn's: glyphs somewhere in the image, and noise."""
+    """Instead of scikit-learn's: glyphs somewhere in the image, and noise."""
     if dist.get_rank() == 0:
         print("scikit-learn is not installed: these are drawn digits", flush=True)
     generator = torch.Generator().manual_seed(3)

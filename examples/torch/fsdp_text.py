@@ -1,7 +1,6 @@
 """A character transformer, its layers sharded by FSDP2, learns the English of Python's own manual.
 
-The text is that of `help("topics")`, which comes with Python. All that the program says of Fanin is the name of the
-back-end.
+The text is that of `help("topics")`, which comes with Python. The program only names the back-end.
 
     torchrun --nproc-per-node 4 examples/torch/fsdp_text.py              # on Fanin; brings a NIC up if there is none
     torchrun --nproc-per-node 4 examples/torch/fsdp_text.py gloo         # the same on Gloo
@@ -46,7 +45,7 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Says for each position which character comes next: a row for each position of each sequence."""
+    """The next character at each position of each sequence, a row of scores for each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +61,7 @@ class Transformer(nn.Module):
 
 
 def checksum(model: nn.Module) -> str:
-    """Of the bits of all parameters, which are brought together: all ranks call it."""
+    """Of the bits of all parameters, which all ranks bring together."""
     digest = hashlib.sha256()
     for shard in model.state_dict().values():
         digest.update(shard.full_tensor().numpy().tobytes())
@@ -82,7 +81,7 @@ def main() -> None:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     for module in (*model.layers, model):
-        module.set_allocate_memory_from_process_group_for_comm(True)  # where the back-end has some
+        module.set_allocate_memory_from_process_group_for_comm(True)  # if the back-end has some
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     places = torch.Generator().manual_seed(rank)
     begin, total = time.perf_counter(), torch.zeros(())

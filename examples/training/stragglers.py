@@ -6,9 +6,9 @@
 
 Ranks of PostLocalSGD find each other by a file: all have to be on one machine.
 
-Each rank is a node, or a worker of its node. In 5 % of the steps, chosen by a seed, a rank pauses for as long as five
-more steps. All ways have the same pauses, batches and start. Synchronous training makes an allreduce in each step.
-Rank 0 prints, for each way, the time to the target loss and the bytes of a step; at the end, the ratio of the medians.
+Each rank is a node, or a worker of its node. In 5 % of the steps, chosen by a seed, a rank pauses as long as five more.
+All methods have the same pauses, batches and start. Synchronous training makes an allreduce in each step. Rank 0
+prints, for each method, the time to the target loss and the bytes of a step; at the end, the ratio of the medians.
 """
 
 import argparse
@@ -34,7 +34,7 @@ Gradient = Callable[[np.ndarray, int, int], np.ndarray]  # parameters, rank, num
 
 
 class Model(NamedTuple):
-    """What is learnt. target: a loss. rate: of the optimiser, Adam or plain descent."""
+    """target: a loss. rate: of the optimiser, Adam or plain descent."""
 
     start: np.ndarray
     gradient: Gradient
@@ -44,13 +44,12 @@ class Model(NamedTuple):
     target: float
 
     def optimiser(self) -> Optimiser:
-        """A new one."""
         return Adam(self.rate) if self.is_adam else SGD(self.rate)
 
 
 class Outcome(NamedTuple):
-    """seconds: to the target loss, inf where it was not reached. step_s: mean length of a step. waited: seconds for
-    other ranks. sent, received: bytes of data of a step."""
+    """seconds: to the target loss, inf if it was not reached. step_s: mean length of a step. waited: seconds for other
+    ranks. sent, received: bytes of data of a step."""
 
     seconds: float
     loss: float
@@ -61,7 +60,7 @@ class Outcome(NamedTuple):
 
 
 class Trainer(Protocol):
-    """A way to train. waited: seconds for other ranks. sent, received: bytes of data of a step."""
+    """A method. waited: seconds for other ranks. sent, received: bytes of data of a step."""
 
     waited: float
     sent: int
@@ -75,7 +74,7 @@ class Trainer(Protocol):
 
 
 class Synchronous:
-    """Each step takes the mean of the gradients of all, by an allreduce in the devices."""
+    """Each step takes the mean of all gradients, by an allreduce in the devices."""
 
     def __init__(self, communicator: fanin.Communicator, parameters: np.ndarray, model: Model) -> None:
         self.communicator, self.parameters, self.optimiser = communicator, parameters, model.optimiser()
@@ -84,7 +83,6 @@ class Synchronous:
         self.sent = self.received = parameters.nbytes
 
     def step(self, gradient: np.ndarray) -> None:
-        """As Trainer.step."""
         self.mean[:] = gradient
         begin = time.monotonic()
         self.communicator.allreduce(self.mean, out=self.mean, op="mean")
@@ -96,8 +94,6 @@ class Synchronous:
 
 
 class Stale(BoundedStaleness):
-    """Bounded staleness."""
-
     def __init__(self, communicator: fanin.Communicator, parameters: np.ndarray, model: Model, stale_max: int) -> None:
         super().__init__(communicator, parameters, model.optimiser(), stale_max)
         self.sent, self.received, *_ = self.traffic()
@@ -122,14 +118,13 @@ class Local:
         self.sent = self.received = ring // period
 
     def step(self, gradient: np.ndarray) -> None:
-        """As Trainer.step."""
         self.flat.grad = self.torch.from_numpy(gradient)
         self.optimiser.step()
         self.waited += time.monotonic() - self._own_step_ended
-        self.parameters[:] = self.flat.detach().numpy()  # the averager lets `flat` have other memory
+        self.parameters[:] = self.flat.detach().numpy()  # the averager gives `flat` other memory
 
     def _own_step_ends(self, *_: object) -> None:
-        """What is left of a step is the averager's."""
+        """The rest of a step belongs to the averager."""
         self._own_step_ended = time.monotonic()
 
     def finish(self) -> None:
@@ -147,7 +142,7 @@ def process_group(communicator: fanin.Communicator) -> Iterator[None]:
         torch.distributed.init_process_group("gloo", f"file://{folder}/ranks", rank=place, world_size=size)
         yield
         torch.distributed.destroy_process_group()
-        communicator.barrier()  # nobody needs the file any longer
+        communicator.barrier()  # nobody needs the file now
     finally:
         if communicator.rank == 0:
             shutil.rmtree(folder)
@@ -167,7 +162,7 @@ def digits(hidden: int) -> Model:
 
 
 def transformer(width: int, layers: int) -> Model:
-    """Which letter a text began with, to be told at its end: a transformer, in PyTorch on the CPU."""
+    """The letter with which a text began, asked at its end: a transformer, in PyTorch on the CPU."""
     import torch
     from torch import nn
 
@@ -215,7 +210,7 @@ Way = Callable[[fanin.Communicator, np.ndarray, Model], Trainer]
 
 
 def train(communicator: fanin.Communicator, model: Model, way: Way, seed: int, options: argparse.Namespace) -> Outcome:
-    """One run. The loss is looked at after the run, in copies of the parameters."""
+    """One run. The loss is computed after the run, from copies of the parameters."""
     parameters = model.start.copy()
     trainer = way(communicator, parameters, model)
     pauses = random.Random(f"{seed} {communicator.rank}")
@@ -223,7 +218,7 @@ def train(communicator: fanin.Communicator, model: Model, way: Way, seed: int, o
     communicator.barrier()
     begin = time.monotonic()
     for number in range(1, options.steps + 1):
-        due = time.monotonic() + options.step_ms / 1000  # a step takes this long on every machine
+        due = time.monotonic() + options.step_ms / 1000  # a step takes as long on every machine
         gradient = model.gradient(parameters, communicator.rank, number)
         if pauses.random() < options.pause or communicator.rank < options.slow:
             due += (options.factor - 1) * options.step_ms / 1000
@@ -238,7 +233,6 @@ def train(communicator: fanin.Communicator, model: Model, way: Way, seed: int, o
 
 
 def ways_of(options: argparse.Namespace) -> dict[str, Way]:
-    """By name."""
     bound, period = options.stale_max, options.local
     ways: dict[str, Way] = {"synchronous": Synchronous, f"stale {bound}": lambda *of: Stale(*of, bound)}
     if period:
@@ -260,8 +254,8 @@ def main() -> None:
     parser.add_argument("--factor", type=float, default=6.0, help="how much longer a paused step is")
     parser.add_argument("--slow", type=int, default=0, help="this many ranks pause in every step")
     parser.add_argument("--rate", type=float, help="learning rate")
-    parser.add_argument("--target", type=float, help="loss to which the time is taken")
-    parser.add_argument("--runs", type=int, default=3, help="of each way, in turns")
+    parser.add_argument("--target", type=float, help="loss to reach")
+    parser.add_argument("--runs", type=int, default=3, help="of each method, in turns")
     options = parser.parse_args()
     model = transformer(options.width, options.layers) if options.transformer else digits(options.hidden)
     model = model._replace(target=options.target or model.target, rate=options.rate or model.rate)
@@ -278,7 +272,6 @@ def main() -> None:
 
 
 def report(model: Model, found: dict[str, list[Outcome]], ranks: int, options: argparse.Namespace) -> None:
-    """What rank 0 prints."""
     medians = {name: statistics.median(each.seconds for each in runs) for name, runs in found.items()}
     for name, runs in found.items():
         is_reached = max(medians[name], medians["synchronous"]) < float("inf")

@@ -29,7 +29,7 @@ SUMMED, SENT, RECEIVED = 1, 2, 3  # wr_id
 
 
 def await_completion(cq, seen, wr_id):
-    """Wait for the completion of a request; others may come before, of either kind."""
+    """Of a request; others, of either kind, may come before."""
     while wr_id not in seen:
         for wc in cq.poll(4)[1]:
             assert wc.status == e.IBV_WC_SUCCESS, wc.status
@@ -38,7 +38,7 @@ def await_completion(cq, seen, wr_id):
 
 
 def start_sum(collectives, mr, values):
-    """Add up some numbers over all ranks, each for itself."""
+    """Add numbers over all ranks, element by element."""
     length = 8 * len(values)
     mr.write(struct.pack(f"{len(values)}q", *values), length)
     wr = CollectiveWR(int(Op["SUM"]), int(DType["I64"]), length, [Address(mr.buf, mr.buf + PART)], wr_id=SUMMED)

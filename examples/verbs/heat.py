@@ -1,4 +1,4 @@
-"""Heat on a plate: pyverbs carries the edges between neighbours, collectives say when it is over.
+"""Heat on a plate: pyverbs carries the edges between neighbours, collectives find when it is over.
 
     fanin run -n 4 --pyverbs -- env LD_PRELOAD=$(fanin verbs-lib) python examples/verbs/heat.py  # on software NICs
     fanin run -n 4 --pyverbs --name rdma -- python examples/verbs/heat.py               # on real devices: docs/verbs.md
@@ -28,7 +28,7 @@ import fanin
 from fanin.job import Job
 
 ROWS, COLUMNS = 8, 256  # of a rank
-ENOUGH, MOST_STEPS = 10.0, 200  # it ends when no point changes by more, or after so many steps
+ENOUGH, MOST_STEPS = 10.0, 200  # ends when no point changes by more, or after so many steps
 ABOVE, BELOW = 0, 1
 SENT, RECEIVED = 0, 2  # wr_id, plus the side
 HALOS = 2  # for the rows of even and odd steps: a neighbour may be a step ahead
@@ -36,7 +36,7 @@ RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 
 
 def open_device(address):
-    """The verbs device that has the address of this node's NIC, and the index of its GID."""
+    """With the address of this node's NIC, and the index of its GID."""
     wanted = ipaddress.IPv6Address(f"::ffff:{address}")
     for device in get_device_list():
         context = Context(name=device.name.decode())
@@ -68,7 +68,7 @@ class Edges:
         self.connect(communicator, address)
 
     def connect(self, communicator, address):
-        """Tell all ranks what their neighbours need, by an allgather, and connect."""
+        """Tell all ranks by an allgather what their neighbours need, and connect."""
         psns = [random.getrandbits(24) for _ in self.qps]
         mine = [qp.qp_num for qp in self.qps] + psns
         mine += [self.mr.rkey, self.halos.ctypes.data, int(ipaddress.IPv4Address(address))]
@@ -86,21 +86,20 @@ class Edges:
                 self.expect(side)
             self.qps[side].to_rts(attr)
             self.targets.append((rkey, halos))
-        communicator.barrier()  # each is ready to receive before anybody sends
+        communicator.barrier()  # all are ready to receive before anybody sends
 
     def path(self, address):
-        """The way to an address."""
         gid = GID(ipaddress.IPv6Address(f"::ffff:{address}").exploded)
         route = GlobalRoute(dgid=gid, sgid_index=self.gid_index, hop_limit=64)
         return AHAttr(gr=route, is_global=1, port_num=1)
 
     def expect(self, side):
-        """Post a request that the end of a neighbour's WRITE takes."""
+        """Post a request for the end of a neighbour's WRITE."""
         unused = SGE(self.memory.ctypes.data, 0, self.mr.lkey)  # pyverbs wants a place; a WRITE names its own
         self.qps[side].post_recv(RecvWR(wr_id=RECEIVED + side, num_sge=1, sg=[unused]))
 
     def send(self, step):
-        """Write the first row into the memory of the rank above, the last one into that of the rank below."""
+        """The first row into the memory of the rank above, the last one into that of the rank below."""
         for side, row in ((ABOVE, 0), (BELOW, ROWS - 1)):
             place = SGE(self.rows[row].ctypes.data, self.rows[row].nbytes, self.mr.lkey)
             wr = SendWR(SENT + side, num_sge=1, sg=[place], opcode=e.IBV_WR_RDMA_WRITE_WITH_IMM)
@@ -110,7 +109,7 @@ class Edges:
             self.qps[side].post_send(wr)
 
     def wait(self, step):
-        """The rows that the neighbours have written in this step, when they are there and ours are with them."""
+        """The rows that the neighbours wrote in this step, when they have come and ours have gone."""
         while any(self.seen[kind + side] <= step for kind in (SENT, RECEIVED) for side in (ABOVE, BELOW)):
             self.await_completions()
         return self.halos[step % HALOS]
@@ -120,7 +119,7 @@ class Edges:
         count, found = self.cq.poll(16)
         if not count:
             self.cq.req_notify()
-            count, found = self.cq.poll(16)  # it may have come before that
+            count, found = self.cq.poll(16)  # it may have come meanwhile
         if not count:
             self.channel.get_cq_event(self.cq)
             self.cq.ack_events(1)
@@ -137,7 +136,7 @@ class Edges:
 
 
 def main():
-    """Compute until it changes little. The plate is closed: above its first row is its last."""
+    """Compute until little changes. The plate is closed: above its first row is its last."""
     with fanin.Communicator() as communicator:
         job, rank = Job.from_environment(), communicator.rank
         edges = Edges(communicator, job.nodes[job.node_of(rank)].address)

@@ -39,7 +39,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> str:
-    """The version is looked up when it is asked for: it opens files."""
+    """Looked up on demand, since it opens files."""
     if name == "__version__":
         from importlib import metadata
 

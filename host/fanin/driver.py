@@ -1,7 +1,6 @@
 """libfanin (C, `core/`) as Python calls it through cffi: for joining, for memory, and for `fanin.verbs`.
 
-The GIL is released in every call. Collectives go through the extension `fanin._binding`, which is linked with the same
-library.
+Every call releases the GIL. Collectives use the extension `fanin._binding`, which is linked with the same library.
 """
 
 import functools
@@ -26,7 +25,7 @@ MEANWHILE_MS = 5  # between two calls of `meanwhile`
 
 
 def declarations(header: Path) -> str:
-    """A header without what is for a preprocessor, or for C++."""
+    """A header without its preprocessor lines and its part for C++."""
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif$", "", header.read_text(), flags=re.M | re.S)
     return re.sub(r"^#.*$", "", text, flags=re.M)
 
@@ -36,9 +35,8 @@ ffi.include(abi.ffi)
 ffi.cdef(declarations(HEADER_PATH))
 ffi.cdef("void free(void *memory);")  # of the C library
 
-# The types that this package makes and casts. cffi reads the name of a type at its first use, with a lock that it takes
-# by hand: an exception amid that (of Ctrl-C, or of a signal handler) would leave it taken for ever, or a struct without
-# its size. So all are read at import.
+# The types that this package makes and casts, all read at import: at first use cffi reads a type under a lock, and an
+# exception meanwhile (of Ctrl-C, of a signal handler) would leave it locked for ever, or a struct without its size.
 TYPES = (
     *("char *", "char[]", "size_t *", "uint32_t *", "uintptr_t", "void *", "void **"),
     *("struct fanin_address[]", "struct fanin_attach_reply *", "struct fanin_choice[]", "struct fanin_communicator *"),
@@ -53,7 +51,6 @@ for _type in TYPES:
 
 
 def build_it() -> str:
-    """The remedy for a library that is not built."""
     from fanin_wire.installation import install_command  # seldom needed
 
     return f"Build it: install a C compiler (Debian: gcc), then `{install_command()}`."
@@ -63,9 +60,8 @@ def build_it() -> str:
 def library() -> Any:
     """The loaded driver core; DriverMissing if there is none.
 
-    cffi makes each function at its first use, with a lock that it also has while it reads the name of a type. The
-    garbage collector may come amid that, and gives memory back, which would then wait for the lock for ever; so all
-    functions are made here.
+    All functions are made here: cffi makes them at first use, under the lock of its types. The garbage collector, which
+    gives memory back through them, may run while the lock is held, and would wait for it for ever.
     """
     try:
         core = ffi.dlopen(str(LIBRARY_PATH))
@@ -77,32 +73,31 @@ def library() -> Any:
 
 
 def complaint() -> str:
-    """Why the library has refused the last call of this thread that it refused."""
+    """Why the library refused this thread's last refused call."""
     return ffi.string(library().fanin_complaint()).decode(errors="replace")
 
 
 def check(status: int, detail: str = "", **remedies: str) -> None:
-    """Raise the exception of a status other than SUCCESS. remedies: by status name, in place of the general ones."""
+    """Raise the exception of a status other than SUCCESS. remedies: by status name, instead of the general ones."""
     if status:
         raise FaninError.of(status, detail, remedies.get(status_entry(status).name, ""))
 
 
 def because() -> str:
-    """Why the last call of this thread has failed, after a colon; "" where the library does not say. For calls that
-    forget what was said of earlier ones."""
+    """Why this thread's last call failed, after a colon, or "". For calls that forget earlier reasons."""
     return f": {complaint()}" if complaint() else ""
 
 
 def refused(status: int) -> str:
-    """Why the library has refused the last call of this thread, after a colon; "" where it was not the library."""
+    """Why the library refused this thread's last call, after a colon; "" if the refusal was not the library's."""
     is_refusal = status in (Status["INVALID_REQUEST"], Status["NOT_SUPPORTED"], Status["TIMEOUT"])
     return because() if is_refusal else ""
 
 
 def in_slices(wait: Callable[[int], int], timeout: float | None, meanwhile: Callable[[], None] | None = None) -> int:
-    """`wait(ms)`, which stays at most so many milliseconds in a C call, until its status is another than PENDING.
+    """Call `wait(ms)`, which stays at most so many milliseconds in C, until its status is not PENDING or time is out.
 
-    Its last status. None: no limit. `meanwhile` is called between two waits.
+    Returns the last status. None: no limit. `meanwhile` is called between two waits.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     slice_ms = MEANWHILE_MS if meanwhile else SLICE_MS

@@ -1,7 +1,6 @@
-"""Exceptions: one class for each status, so that programs can catch those that they can handle.
+"""Exceptions: one class for each status, such as PeerLost for PEER_LOST.
 
-PeerLost is that of PEER_LOST, and so on. The text is `NAME: event. Remedy.` Where no event or no remedy is given, the
-table of fanin_wire provides the meaning of the status, and its general remedy.
+The text is `NAME: event. Remedy.` The table of fanin_wire has the event and remedy of errors without their own.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from fanin_wire.status import status_entry
 
 
 class FaninError(Exception):
-    """Base of all. `status`: code of enum fanin_status. `detail`: the event. `remedy`: the advice."""
+    """Base of all. `status`: code of enum fanin_status. `detail`: the event. `remedy`: what to do."""
 
     default_status: ClassVar[int | None] = None
     by_status: ClassVar[dict[int, type[FaninError]]] = {}
@@ -73,7 +72,7 @@ class Flushed(FaninError): ...
 
 
 class NotSupported(FaninError, NotImplementedError):
-    """Asked for something that is not implemented; `reason`: the code under which a reduction was counted, or ""."""
+    """Not implemented. `reason`: the code under which a reduction was counted, or ""."""
 
     def __init__(self, detail: str = "", status: int | None = None, remedy: str = "", reason: str = "") -> None:
         super().__init__(detail, status, remedy)

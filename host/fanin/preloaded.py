@@ -1,4 +1,4 @@
-"""The libraries that programs preload: where they are."""
+"""Where the libraries are that programs preload."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from fanin.errors import DriverMissing
 
 
 def built(library: Path, name: str) -> Path:
-    """The path of a library; DriverMissing, with its name in words, if it has not been built."""
+    """The path of a library; DriverMissing, which names it, if it has not been built."""
     if not library.exists():
         raise DriverMissing(f"{name} is not at {library}", remedy=build_it())
     return library

@@ -1,8 +1,7 @@
 """Fanin for PyTorch: `torch.distributed.init_process_group("fanin")` for CPU tensors.
 
-An environment that has torch and Fanin is enough: torch calls `register` when it is imported (entry point group
-`torch.backends`).
-Where that is switched off (TORCH_DEVICE_BACKEND_AUTOLOAD=0), `import fanin_torch` does it.
+An environment that has torch and Fanin is enough: at its import torch calls `register` (entry point group
+`torch.backends`). If that is switched off (TORCH_DEVICE_BACKEND_AUTOLOAD=0), `import fanin_torch` does it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["copied", "not_offloaded", "register", "registered_buckets", "survivo
 
 
 def __getattr__(name: str) -> Any:
-    """What needs the driver is loaded when it is used: torch imports this package in every program."""
+    """Load what needs the driver when it is used, since torch imports this package in every program."""
     if name == "registered_buckets":
         from fanin_torch import buckets
 

@@ -1,7 +1,7 @@
 """Gradient buckets of DDP in registered memory, which the device reads and writes without a copy.
 
-DDP allocates its buckets itself. At the first sight of a bucket, the hook gives its storage other memory, with the same
-content: DDP's views of it follow, since they have the same storage.
+DDP allocates its buckets itself. When the hook first meets a bucket, it gives the bucket's storage other memory with
+the same content; DDP's views share the storage, so they follow.
 """  # no `from __future__ import annotations` below: DDP looks at the annotations of a hook
 
 from typing import Any
@@ -16,18 +16,16 @@ from fanin_torch.errors import as_torch
 def registered_buckets(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """A communication hook for DistributedDataParallel: the device computes the mean, in place.
 
-    model.register_comm_hook(None, fanin_torch.registered_buckets). In the place of None: the group of the model, if it
-    is not the first one of the program.
-
-    Raises:
-        NotSupported: the group is of another back-end, or this torch can not exchange the memory of storages.
+    model.register_comm_hook(None, fanin_torch.registered_buckets); instead of None the group of the model, if it is not
+    the program's first. Raises NotSupported if the group is of another back-end, or this torch can not exchange the
+    memory of storages.
     """
     group = dist.group.WORLD if group is None else group
     if group.name() != "fanin":
         remedy = 'Give the group of the model: register_comm_hook(group, ...), made by init_process_group("fanin").'
         raise as_torch(NotSupported(f"registered buckets need a group of Fanin, not of {group.name()}", remedy=remedy))
     buffer = bucket.buffer()
-    if group.memory is not None:  # None: one rank, or a group that has been left, which allreduce says
+    if group.memory is not None:  # None: one rank, or a group that has been left: allreduce raises that
         group.memory.take_in(buffer)
     mean = dist.AllreduceOptions()
     mean.reduceOp, mean.asyncOp = dist.ReduceOp.AVG, True

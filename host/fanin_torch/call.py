@@ -21,7 +21,7 @@ Tensors = Sequence[torch.Tensor]
 
 
 class Group(Protocol):
-    """What a call needs of its group. timeout: seconds, unless the call says otherwise."""
+    """What a call needs of its group. timeout: seconds, unless the call gives others."""
 
     counts: Counts
     timeout: float
@@ -36,7 +36,7 @@ class Group(Protocol):
 
 
 class Call:
-    """One call of torch while it is started: the requests that it takes, and what is to be done at their end."""
+    """One call of torch while it starts: its requests, and what is to be done at their end."""
 
     def __init__(self, group: Group, name: str, opts: Any) -> None:
         self._group, self.name, self._opts = group, name, opts
@@ -53,7 +53,6 @@ class Call:
 
     @property
     def is_root(self) -> bool:
-        """Whether this rank is the root."""
         return self._group.rank() == self.root
 
     @property
@@ -67,7 +66,7 @@ class Call:
                 tensor.detach().copy_(copy.view(tensor.shape))
 
     def _communicator(self) -> Communicator:
-        """That of the group, of more than one rank. InvalidRequest when it has been left."""
+        """The group's. InvalidRequest when it has been left."""
         communicator = self._group.communicator
         if communicator is None:
             raise InvalidRequest(
@@ -77,7 +76,7 @@ class Call:
         return communicator
 
     def start(self, collective: str, *arrays: Any, **options: Any) -> None:
-        """Start a collective of the driver. Its request is one of this call."""
+        """Start a collective of the driver, as a request of this call."""
         start = getattr(self._communicator(), f"i{collective}")
         self.requests.append(start(*arrays, timeout=self._timeout, **options))
         self._group.counts.note(collective)
@@ -86,14 +85,14 @@ class Call:
             self.copied.add(Copy.ORDINARY_MEMORY)
 
     def source(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Memory that holds what a tensor does: its own, or a copy."""
+        """The tensor's memory, or a copy in order."""
         memory = in_order(tensor)
         if memory is not tensor:
             self.copied.add(Copy.NOT_CONTIGUOUS)
         return memory
 
     def source_of_parts(self, parts: Tensors) -> torch.Tensor:
-        """Memory that holds what tensors of one type do: their own if they lie one after the other, or a copy."""
+        """The memory of tensors of one type that lie one after the other, or a copy of them."""
         source = _one_memory(parts)
         if source is None:
             self.copied.add(Copy.PARTS)
@@ -101,7 +100,7 @@ class Call:
         return source
 
     def is_alone(self, source: torch.Tensor, destination: torch.Tensor) -> bool:
-        """Whether the group has one rank. Then this is all of it."""
+        """Whether the group has one rank, for which this call then does everything."""
         if self._group.size() > 1:
             return False
         self._group.counts.miss(self.name, Reason.ONE_RANK)
@@ -115,7 +114,7 @@ class Call:
         return True
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Memory for what comes into a tensor: its own, or other memory that is copied to it at the end."""
+        """Memory for a result: the tensor's own, or other memory that is copied to it at the end."""
         require_plain(tensor)
         if is_memory(tensor):
             return tensor
@@ -125,8 +124,7 @@ class Call:
         return copy
 
     def whole_of_parts(self, parts: Tensors) -> torch.Tensor:
-        """Memory for what comes into tensors of one type: their own if they lie one after the other, or other memory
-        that is copied to them at the end."""
+        """As `whole`, for tensors of one type: their own memory only if they lie one after the other."""
         whole = _one_memory(parts)
         if whole is None:
             self.copied.add(Copy.PARTS)
@@ -136,9 +134,8 @@ class Call:
         return whole
 
     def _apart(self, source: np.ndarray, out: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-        """The input of a collective, or a copy if the output lies over it. counts: elements of each rank in the larger
-        of both. The smaller one may lie where the larger has it, in place. The driver refuses what lies otherwise, and
-        does so on this rank alone, for which the others would then wait."""
+        """The input of a collective, or a copy if the output overlaps it and not in place. counts: elements of each
+        rank in the larger one. The driver would refuse the overlap on this rank alone, and the others would wait."""
         if not np.may_share_memory(source, out):
             return source
         block, whole = sorted((source, out), key=lambda array: array.nbytes)
@@ -152,7 +149,7 @@ class Call:
         return source.copy()
 
     def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Memory that holds what a tensor does, and gets what comes into it."""
+        """Memory with a tensor's elements, for its result as well."""
         memory = self.whole(tensor)
         if memory is not tensor:
             memory.copy_(tensor.detach())
@@ -188,14 +185,14 @@ class Call:
         self.start("reduce", array, out, op.op, self.root, datatype=op.datatype)
 
     def reduce_scatter(self, output: torch.Tensor, parts: Tensors) -> None:
-        """Of an input in parts, which may differ in size."""
+        """From an input in parts, which may differ in size."""
         self._require_type(parts, output)
         counts = [part.numel() for part in parts]
         self._require_parts(counts, sum(counts), output)
         self._reduce_scatter(output, self.source_of_parts(parts), counts)
 
     def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor) -> None:
-        """Of an input in one tensor."""
+        """The input is one tensor."""
         self._require_type([source], output)
         counts = [output.numel()] * self._group.size()
         self._require_parts(counts, source.numel(), output)
@@ -215,7 +212,7 @@ class Call:
             self.start("reduce_scatter", array, out, op.op, sizes, datatype=op.datatype)
 
     def _require_parts(self, counts: Sequence[int], whole: int, own: torch.Tensor) -> None:
-        """InvalidRequest unless `counts` elements of the ranks make up `whole`, this rank's tensor among them."""
+        """InvalidRequest unless `counts` elements of the ranks add up to `whole`, and this rank's fit its tensor."""
         rank, size = self._group.rank(), self._group.size()
         if len(counts) != size or sum(counts) != whole or counts[rank] != own.numel():
             raise InvalidRequest(
@@ -306,7 +303,7 @@ class Call:
             self.start("scatter", self._apart(as_elements(source), out, counts), out, self.root)
 
     def all_to_all(self, outputs: Tensors, inputs: Tensors) -> None:
-        """A stream of scatters, one from each rank."""
+        """One scatter from each rank, all under way at once."""
         size, rank = self._group.size(), self._group.rank()
         if len(outputs) != size or len(inputs) != size:
             raise InvalidRequest(
@@ -337,8 +334,7 @@ class Call:
 
 
 def _one_memory(parts: Tensors) -> torch.Tensor | None:
-    """The memory of tensors that lie one after the other, as one; None if they do not. Those without elements lie
-    anywhere."""
+    """The memory of tensors that lie one after the other, as one; else None. Empty ones may lie anywhere."""
     filled = [part for part in parts if part.numel()]
     if not filled:
         return torch.empty(0, dtype=parts[0].dtype)

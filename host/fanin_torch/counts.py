@@ -11,8 +11,6 @@ ALLOWED_IN_STRICT = ("ONE_RANK", "SAME_HOST")
 
 
 class Reason(StrEnum):
-    """Why the devices did not do a call."""
-
     ONE_RANK = "ONE_RANK"  # the group has one rank: nothing is to be sent
     SAME_HOST = "SAME_HOST"  # a message between ranks of one host goes through a socket
     SPARSE = "SPARSE"  # the devices bring sparse tensors together, and the host adds them
@@ -20,7 +18,7 @@ class Reason(StrEnum):
 
 
 class Copy(StrEnum):
-    """Why the host copies for a call that the devices do, or a device reaches for its tensors by system calls."""
+    """Why the host copies for an offloaded call, or a device reaches its tensors by system calls."""
 
     ORDINARY_MEMORY = "ORDINARY_MEMORY"  # a tensor is not in registered memory
     NOT_CONTIGUOUS = "NOT_CONTIGUOUS"  # the elements of a tensor do not lie one after the other
@@ -29,7 +27,7 @@ class Copy(StrEnum):
 
 
 class Counts:
-    """Calls of one group. strict: what is not offloaded is an error."""
+    """Counts of one group's calls. strict: a call that is not offloaded is an error."""
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
@@ -39,17 +37,17 @@ class Counts:
         self._lock = threading.Lock()
 
     def note(self, name: str) -> None:
-        """A call that the devices do."""
+        """Count an offloaded call."""
         with self._lock:
             self.offloaded[name] += 1
 
     def note_copies(self, reasons: Iterable[Copy]) -> None:
-        """Of one call, each reason once."""
+        """Count one call, once for each reason."""
         with self._lock:
             self.copied.update(reasons)
 
     def miss(self, name: str, reason: Reason, detail: str = "") -> None:
-        """A call that they do not. NotSupported where that is an error."""
+        """Count a call that is not offloaded. NotSupported if that is an error."""
         with self._lock:
             self.not_offloaded[reason] += 1
         if self.strict and reason not in ALLOWED_IN_STRICT:
@@ -57,7 +55,6 @@ class Counts:
             raise NotSupported(f"{name} is not offloaded ({reason}){detail}", remedy=remedy, reason=reason)
 
     def report(self, group: str) -> str:
-        """Rows for people."""
         rows = [f"fanin: calls of group {group} on rank 0: offloaded"]
         rows += [f"fanin: {name:24}{count:10}" for name, count in sorted(self.offloaded.items())]
         rows += [f"fanin: not offloaded: {reason} {count}" for reason, count in sorted(self.not_offloaded.items())]

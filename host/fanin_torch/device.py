@@ -1,7 +1,7 @@
 """The device of this process: found as MPI programs find theirs, or a NIC that is started for the run.
 
-All ranks of a group take part: each tells the others through the store of the group what it has found. The groups of a
-process share its device, also those whose ranks are threads of it. The last group that releases the device detaches.
+All ranks of a group exchange through its store what they found. The groups of a process share its device, also groups
+whose ranks are threads. The last group that releases the device detaches.
 """
 
 import ipaddress
@@ -32,27 +32,25 @@ START_ONE = (
     "Bring a fabric up (fanin fabric up), or set FANIN_SOCKET on every rank to the socket of its NIC. "
     "Ranks that are all on one machine get a NIC for the run if none of them has one."
 )
-MOST_WORDS = 300  # bytes of what names fabrics that are up
+MOST_WORDS = 300  # bytes of a text that names fabrics
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a NIC is, as all ranks must know it."""
-
     address: str = ""
     ring: int | None = None
     switches: tuple[str, ...] = ()
 
     @classmethod
     def of_struct(cls, place: Any) -> Self:
-        """From a struct fanin_place, which may go away afterwards."""
+        """From a struct fanin_place, which need not outlive this."""
         switches = tuple(map(_address, list(place.hop)[: place.hops]))
         return cls(_address(place.address), place.ring - 1 if place.ring else None, switches)
 
 
 @dataclass
 class Device:
-    """The connection of this process to its NIC, and where the NIC is. fabric: if the NIC was started for the run."""
+    """This process's connection to its NIC, and the NIC's place. fabric: set if the NIC was started for the run."""
 
     connection: DeviceConnection
     place: Place
@@ -61,14 +59,14 @@ class Device:
 
     @classmethod
     def open(cls, socket: str, place: Place, fabric: LocalFabric | None = None) -> Self:
-        """Attach to the NIC, which knows its own address. place: what lies above it. The caller is its first user."""
+        """Attach to the NIC, which knows its own address; the caller is its first user. place: switches above it."""
         connection = DeviceConnection(socket)
         connection.take()
         own = replace(place, address=_address(connection.context.query_device().address))
         return cls(connection, own, RegisteredMemory(connection.pd), fabric)
 
     def release(self) -> None:
-        """One group less uses it. The last lets the NIC of a run go, and memory that was kept for tensors to come."""
+        """One user less. The last lets go of a NIC of the run, and of memory kept for later tensors."""
         global _device
         with _taking:
             self.connection.release()
@@ -85,7 +83,7 @@ _device: Device | None = None  # of this process, while a group uses it
 
 
 def _take() -> Device | None:
-    """That of this process, with one user more; None if no group uses one."""
+    """This process's device, with one user more; None if no group uses one."""
     with _taking:
         if _device is None or _device.connection.context.closed:
             return None
@@ -94,12 +92,10 @@ def _take() -> Device | None:
 
 
 def device_of(store: Any, rank: int, size: int) -> Device:
-    """The device of this process, which its first group opens. The group releases it. All `size` ranks of a group call
-    this: it may be the first one of some of them only.
+    """The device of this process, which its first group opens, and each group releases. All `size` ranks of a group
+    call this: for some it may be the first group.
 
-    Raises:
-        NoDevice: a rank has none. All ranks get it.
-        Timeout: ranks have not come within the time of the store.
+    Raises NoDevice on all ranks if one has none, Timeout if ranks have not come within the store's time.
     """
     global _device
     device = _take()
@@ -114,7 +110,7 @@ def device_of(store: Any, rank: int, size: int) -> Device:
             device = device or _open(store, rank, rows, nics)
         except FaninError as error:
             problem = str(error)
-        # Others may be starting a NIC, which takes longer than the time of some stores.
+        # Others may be starting a NIC, which takes longer than some stores wait.
         problems = _tell_all(store, "devices", rank, size, None if device else problem, READY_SECONDS)
         lacking = [other for other, found in enumerate(problems) if found]
         if device is None or lacking:
@@ -128,7 +124,7 @@ def device_of(store: Any, rank: int, size: int) -> Device:
 
 
 def _open(store: Any, rank: int, rows: list[dict[str, Any]], nics: list[tuple[str, Place]]) -> Device | None:
-    """rows: what each rank has found; nics: what this one has. None if that is nothing."""
+    """rows: what each rank has found; nics: what this one has. None if it found nothing."""
     if _need_a_fabric(rows):
         fabric = LocalFabric.join(store, rank)
         try:
@@ -144,14 +140,14 @@ def _open(store: Any, rank: int, rows: list[dict[str, Any]], nics: list[tuple[st
 
 
 def _need_a_fabric(rows: list[dict[str, Any]]) -> bool:
-    """Whether no rank has a NIC, and one NIC can serve all: they see the same loopback addresses."""
+    """Whether no rank has a NIC, and one NIC can serve all, which see the same loopback addresses."""
     places = {(row["host"], row["network"]) for row in rows}
     return len(places) == 1 and not any(row["nics"] or row["has_device"] for row in rows)
 
 
 def job_of(device: Device, store: Any, rank: int, size: int, settings: Settings) -> tuple[Job, list[str]]:
-    """The job of a group, and for each rank what is equal for those that can open sockets to each other. The members
-    exchange their places, and the longest segments that their NICs take."""
+    """The job of a group; and for each rank a text, equal for ranks that can open sockets to each other. The members
+    exchange their places, and the longest segments of their NICs."""
     mine = {
         "place": asdict(device.place),
         "jid": secrets.randbits(32) or 1,
@@ -179,7 +175,7 @@ def job_of(device: Device, store: Any, rank: int, size: int, settings: Settings)
 
 
 def _start_one() -> str:
-    """What to do without a NIC. It names fabrics that are up, under another name or in another folder."""
+    """The remedy without a NIC. It names fabrics that are up, under another name or in another folder."""
     words = ffi.new("char[]", MOST_WORDS)
     library().fanin_name_fabrics(words, MOST_WORDS)
     others = ffi.string(words).decode()
@@ -194,8 +190,7 @@ def _nics() -> list[tuple[str, Place]]:
 
 
 def _choice(rank: int, size: int, choices: int) -> int:
-    """Which of `choices` NICs of a host one of its `size` ranks takes: blocks of consecutive ranks, the first ones
-    longer, as in `fanin run`."""
+    """Which of a host's NICs a rank takes: blocks of consecutive ranks, the first ones longer, as in `fanin run`."""
     length, longer = divmod(size, choices)
     if rank < longer * (length + 1):
         return rank // (length + 1)
@@ -203,7 +198,7 @@ def _choice(rank: int, size: int, choices: int) -> int:
 
 
 def _switches_of_environment(place: Place) -> Place:
-    """What lies above the NIC: FANIN_SWITCHES and FANIN_RING in the place of what was found."""
+    """What lies above the NIC, by FANIN_SWITCHES and FANIN_RING if they are set."""
     switches = os.environ.get("FANIN_SWITCHES")
     if not switches:
         return place
@@ -217,23 +212,23 @@ def _switches_of_environment(place: Place) -> Place:
 
 
 def _host() -> str:
-    """What is equal for processes of one host."""
+    """Equal for processes of one host."""
     return _kernel(lambda: Path("/proc/sys/kernel/random/boot_id").read_text().strip())
 
 
 def _network() -> int:
-    """What is equal for processes of one network namespace of a host."""
+    """Equal for processes of one network namespace of a host."""
     return _kernel(lambda: os.stat("/proc/self/ns/net").st_ino)
 
 
 def _domain() -> str:
-    """What is equal for processes of one user that can open sockets to each other."""
+    """Equal for processes of one user that can open sockets to each other."""
     users = Path("/proc/self/ns/user")
     return f"{_host()} {_network()} {users.stat().st_ino if users.exists() else 0} {os.geteuid()}"
 
 
 def _kernel(read: Callable[[], T]) -> T:
-    """What the kernel shows in /proc. Raises NotSupported where it does not."""
+    """What /proc shows; NotSupported if it is hidden."""
     try:
         return read()
     except OSError as error:
@@ -242,11 +237,7 @@ def _kernel(read: Callable[[], T]) -> T:
 
 
 def _tell_all(store: Any, what: str, rank: int, size: int, mine: Any, extra: float = 0.0) -> list[Any]:
-    """What every rank says, by rank. extra: seconds to wait for them beside the time of the store.
-
-    Raises:
-        Timeout: some have said nothing. It names them.
-    """
+    """What every rank says, by rank. extra: seconds to wait beside the store's time. Timeout names silent ranks."""
     keys = [f"fanin/{what}/{other}" for other in range(size)]
     store.set(keys[rank], json.dumps(mine))
     limit = store.timeout + timedelta(seconds=extra)
@@ -257,7 +248,7 @@ def _tell_all(store: Any, what: str, rank: int, size: int, mine: Any, extra: flo
             late = Timeout(
                 f"ranks {', '.join(map(str, missing))} of a group of {size} did not arrive within "
                 f"{limit.total_seconds():g} s",
-                remedy="See what they do instead, or give init_process_group a longer timeout.",
+                remedy="See what these ranks do instead, or give init_process_group a longer timeout.",
             )
             late.missing_ranks = tuple(missing)
             raise late from None

@@ -17,18 +17,18 @@ NAMES = {getattr(ReduceOp, entry.torch): entry.name.lower() for entry in OPERATI
 OF_BOOLEANS = {"sum": "lor", "max": "lor", "bor": "lor", "prod": "land", "min": "land", "band": "land", "bxor": "lxor"}
 TYPES = {dtype: entry for entry in DATATYPES if (dtype := getattr(torch, entry.numpy_name, None))}
 PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
-BY_PARTS = ("sum", "mean")  # of complex numbers: each part for itself
+BY_PARTS = ("sum", "mean")  # of complex numbers: computed on each part
 
 
 class Reduction(NamedTuple):
-    """A reduction as the driver takes it. datatype: what numpy's type does not say."""
+    """A reduction as the driver takes it. datatype: where numpy's type does not name it."""
 
     op: str
     datatype: str | None = None
 
 
 def reduction(op: Any, dtype: torch.dtype) -> Reduction:
-    """What `op` means for elements of `dtype`. NotSupported where it means nothing."""
+    """torch's `op` on elements of `dtype`. NotSupported if it has no meaning."""
     name = NAMES.get(op.op if isinstance(op, ReduceOp) else op)
     if name is None:
         raise NotSupported(
@@ -58,29 +58,29 @@ def require_plain(tensor: torch.Tensor) -> None:
 
 
 def is_memory(tensor: torch.Tensor) -> bool:
-    """Whether its elements lie one after the other, as they are meant."""
+    """Whether the elements lie in order, not conjugated or negated."""
     return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
 def in_order(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a copy whose elements lie one after the other."""
+    """The tensor, or a copy whose elements lie in order."""
     require_plain(tensor)
     return tensor if is_memory(tensor) else tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 class _Memory:
-    """Of a tensor, as numpy takes it. `Tensor.numpy()` would mark the storage as one that nobody may resize, and refuse
-    tensors of one element with some strides."""
+    """A tensor's memory, for numpy. `Tensor.numpy()` would forbid the storage to be resized, and refuses tensors of one
+    element with some strides."""
 
     def __init__(self, tensor: torch.Tensor, typestr: str) -> None:
-        self.storage = tensor.untyped_storage()  # lives as long as the array, whatever the tensor gets in its place
+        self.storage = tensor.untyped_storage()  # lives as long as the array, even if the tensor gets another
         count = tensor.numel() * tensor.element_size() // np.dtype(typestr).itemsize
         address = (tensor.data_ptr(), False)
         self.__array_interface__ = {"version": 3, "typestr": typestr, "shape": (count,), "data": address}
 
 
 def _array(tensor: torch.Tensor, typestr: str) -> np.ndarray:
-    if tensor.numel() and not tensor.data_ptr():  # it stands for another, as results of functional collectives do
+    if tensor.numel() and not tensor.data_ptr():  # it stands for another, as do results of functional collectives
         return tensor.detach().reshape(-1).view(torch.uint8).numpy().view(typestr)
     return np.asarray(_Memory(tensor, typestr))
 
@@ -90,17 +90,15 @@ def _typestr(dtype: torch.dtype) -> str:
 
 
 def as_numbers(tensor: torch.Tensor) -> np.ndarray:
-    """A flat array over the memory of a tensor, of the type in which the devices compute: bf16 as uint16, complex
-    numbers as pairs. The elements lie one after the other: `in_order`."""
+    """A tensor's elements, in order and flat, in the type that devices compute: bf16 as uint16, complex as pairs."""
     return _array(tensor, _typestr(tensor.dtype))
 
 
 def as_elements(tensor: torch.Tensor) -> np.ndarray:
-    """As `as_numbers`, to move them: tensors of types in which no device computes are bytes. Ranks that mean different
-    types are told so, since the devices compare them."""
+    """As `as_numbers`, to move them: types that no device computes are bytes. Devices compare the ranks' types."""
     return _array(tensor, _typestr(tensor.dtype) if tensor.dtype in TYPES else "|u1")
 
 
 def as_bytes(tensor: torch.Tensor) -> np.ndarray:
-    """A flat array of bytes over the memory of a tensor, of whatever type, whose elements lie one after the other."""
+    """The bytes of a tensor whose elements lie in order."""
     return _array(tensor, "|u1")

@@ -14,7 +14,7 @@ REMEDIES = {
     "PEER_LOST": "See who is named. Go on without them by fanin_torch.survivors, or start all ranks again by torchrun.",
     "TIMEOUT": "See which rank is named as missing, or give init_process_group a longer timeout.",
     "NO_RESOURCES": "Destroy groups that are not needed, or set FANIN_TORCH_SLOTS to fewer slots.",
-    "ABORTED": "See the first error of all ranks, which names the cause. Then make the group anew.",
+    "ABORTED": "See the first error of all ranks, which names the cause. Then make a new group.",
     "FLUSHED": "Wait for a work before you destroy its group. Else the first error of the group names the cause.",
     "NOT_SUPPORTED": "Use an operation and a data type that devices compute: docs/pytorch.md has them.",
 }
@@ -26,14 +26,14 @@ def _torch_class(kind: Any) -> Any:
 
 
 def as_torch(error: FaninError) -> FaninError:
-    """The same error: its class is that of `error` and DistBackendError, its text and attributes are the same."""
+    """The same error, also as a DistBackendError."""
     if isinstance(error, DistBackendError):
         return error
     kind: Any = type(error)
     made: FaninError = _torch_class(kind).__new__(_torch_class(kind), *error.args)
     made.__dict__.update(error.__dict__)
     entry = status_entry(error.status)
-    if error.remedy == entry.remedy:  # the general one, which names what programs of Fanin call
+    if error.remedy == entry.remedy:  # the general one is for Fanin's own interface
         made.remedy = REMEDIES.get(entry.name, entry.remedy)
     made.args = (str(error).replace(error.remedy, made.remedy),)
     return made

@@ -1,10 +1,8 @@
 """The program that keeps a NIC for the ranks of one machine: python guard.py FOLDER ENVIRONMENT KEEP.
 
-Rank 0 of a run starts it. It starts the NIC, says "ready", and listens at a socket in the folder, where each rank
-connects and stays connected. The NIC ends when this program has ended, by SIGKILL too; and KEEP seconds after the last
-rank, however that has ended: so the death of rank 0 is the loss of a rank to the others, and not of their device. Until
-then the next run may take it, if it has the same ENVIRONMENT.
-
+Rank 0 of a run starts it. It starts the NIC, says "ready", and listens at a socket in the folder; each rank connects
+and stays connected. The NIC ends with this program, even by SIGKILL, and KEEP seconds after the last rank, so the death
+of rank 0 does not take the device from the others. Until then the next run may take it, if it has the same ENVIRONMENT.
 It is a file of its own, since a module of its package would load torch.
 """
 
@@ -29,22 +27,21 @@ from fanin.verbs.context import device_status
 
 READY_SECONDS = 180.0  # the first NIC of a machine compiles its code
 FIRST_RANK_SECONDS = 60.0
-SAID_SECONDS = 10.0  # until one who connects has said what it wants
+SAID_SECONDS = 10.0  # for a new connection to say what it wants
 TRIES = 16  # of addresses
 GUARD, NIC, LOG = "guard", "nic0.sock", "nic.log"
-JOIN, TAKE, TAKEN = b"join", b"take ", b"taken"  # what a rank of the run says, what rank 0 of the next one, the answer
+JOIN, TAKE, TAKEN = b"join", b"take ", b"taken"  # from a rank of the run, from rank 0 of the next run, the answer
 PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
 
 def end_of_log(folder: Path) -> str:
-    """What the program and its NIC have said last."""
+    """The last output of the program and its NIC."""
     return (folder / LOG).read_text()[-500:] if (folder / LOG).exists() else ""
 
 
 def main() -> None:
-    """Entry point."""
     folder, environment, keep = Path(sys.argv[1]), sys.argv[2].encode(), float(sys.argv[3])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: for the ranks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the ranks
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / GUARD))
@@ -53,7 +50,7 @@ def main() -> None:
         try:
             nic = _start_nic(folder)
             if nic is not None:
-                os.chdir("/")  # not before: settings may name files from where the program was started
+                os.chdir("/")  # not before: settings may have relative paths
                 print("ready", flush=True)
                 serve(listener, nic, environment, keep)
         finally:
@@ -64,7 +61,7 @@ def main() -> None:
 
 
 def _start_nic(folder: Path) -> subprocess.Popen[bytes] | None:
-    """A NIC that answers, at a loopback address that nobody uses; None, and a line that says why, if there is none."""
+    """A NIC that answers, at an unused loopback address; else None, and a printed line says why."""
     program = Path(sysconfig.get_path("scripts")) / "fanin-nic"
     found = str(program) if program.exists() else shutil.which("fanin-nic")
     if found is None:
@@ -85,7 +82,7 @@ def _start_nic(folder: Path) -> subprocess.Popen[bytes] | None:
 
 
 def _ending_with_this_process() -> Callable[[], None]:
-    """For preexec_fn of Popen: the system ends the process when this one, which has one thread, has ended."""
+    """For Popen's preexec_fn: the system ends the child when this process, of one thread, has ended."""
     prctl, this = ctypes.CDLL(None).prctl, os.getpid()
 
     def prepare() -> None:
@@ -98,7 +95,7 @@ def _ending_with_this_process() -> Callable[[], None]:
 
 
 def _answers(nic: subprocess.Popen[bytes], path: Path, end: float) -> bool:
-    """Whether the NIC does until `end`, by the monotonic clock. It has ended if not."""
+    """Whether the NIC answers before `end` (monotonic clock); else it has been ended."""
     while nic.poll() is None and time.monotonic() < end and not _is_unwanted():
         with contextlib.suppress(FaninError):
             device_status(path)
@@ -111,14 +108,14 @@ def _answers(nic: subprocess.Popen[bytes], path: Path, end: float) -> bool:
 
 
 def _is_unwanted() -> bool:
-    """Whether rank 0 has ended, which reads what this program says."""
+    """Whether rank 0, which reads this program's output, has ended."""
     waiting = select.poll()
     waiting.register(sys.stdout, 0)  # for its errors alone
     return bool(waiting.poll(0))
 
 
 def serve(listener: socket.socket, nic: subprocess.Popen[bytes], environment: bytes, keep: float) -> None:
-    """Until no run wants the NIC any more, or it has ended."""
+    """Serve until no run wants the NIC, or it has ended."""
     nic_end = os.pidfd_open(nic.pid)
     ranks: set[socket.socket] = set()
     with selectors.DefaultSelector() as selector:
@@ -143,7 +140,7 @@ def serve(listener: socket.socket, nic: subprocess.Popen[bytes], environment: by
 
 
 def admitted(listener: socket.socket, environment: bytes, is_busy: bool) -> socket.socket | None:
-    """The next who connects, if the NIC is for them. They say so at once."""
+    """The next connection that may use the NIC; it must say at once who it is."""
     rank, _ = listener.accept()
     rank.settimeout(SAID_SECONDS)
     try:

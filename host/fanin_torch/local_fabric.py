@@ -1,6 +1,6 @@
-"""A NIC for the runs of one machine, where nothing else is there.
+"""A NIC for the runs of one machine that has no other.
 
-Rank 0 takes the one that an earlier run of the same user has left (`guard`), or starts one; the others connect to it.
+Rank 0 takes the NIC that an earlier run of the same user has left (`guard`), or starts one; the others connect to it.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ PREFIX = "fanin-torch-"
 
 
 class LocalFabric:
-    """The NIC of a run, as one of those who use it. It may end when all of them have left or ended."""
+    """One user's share of the NIC of a run, which may end when all have left or ended."""
 
     def __init__(self, folder: Path, membership: socket.socket) -> None:
         self.socket = str(folder / NIC)
@@ -44,7 +44,7 @@ class LocalFabric:
             if taken:
                 return cls(*taken)
         try:
-            store.wait(["fanin/local"], timedelta(seconds=READY_SECONDS))  # the time of the store itself may be shorter
+            store.wait(["fanin/local"], timedelta(seconds=READY_SECONDS))  # the store's own may be shorter
         except RuntimeError as late:
             remedy = f"See what rank 0 does, or bring a fabric up before the run: {BRING_UP}."
             raise NoDevice(f"rank 0 has started no NIC in {READY_SECONDS:g} s ({late})", remedy=remedy) from None
@@ -58,12 +58,11 @@ class LocalFabric:
         return cls(folder, membership)
 
     def leave(self) -> None:
-        """This process needs it no more."""
         self._membership.close()
 
 
 def _ask(folder: Path, what: bytes) -> socket.socket | None:
-    """A connection to the guard in a folder, who has let us in."""
+    """A connection that the guard of a folder has admitted."""
     connection = socket.socket(socket.AF_UNIX)
     with contextlib.suppress(OSError):
         connection.settimeout(SAID_SECONDS)
@@ -89,7 +88,7 @@ def _take() -> tuple[Path, socket.socket] | None:
 
 
 def _environment() -> bytes:
-    """What a NIC must have in common with the run that takes it: its code, the settings of the user, cores, network."""
+    """What a NIC shares with the runs that take it: code, settings, cores, network."""
     found = [importlib.util.find_spec(package) for package in ("fanin_nic", "fanin_wire")]
     code = [Path(path) for spec in found if spec is not None for path in spec.submodule_search_locations or ()]
     changed = max(file.stat().st_mtime_ns for path in code for file in path.rglob("*.py"))
@@ -118,7 +117,7 @@ def _start() -> str:
 
 
 def _new_folder() -> Path:
-    """In TMPDIR, or in /tmp where the names of sockets would be too long."""
+    """In TMPDIR; in /tmp if the names of sockets would be too long."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     if len(os.fsencode(folder / NIC)) <= LONGEST_SOCKET:
         return folder

@@ -1,7 +1,7 @@
 """The monitored barrier: rank 0 names the ranks that have not come in time.
 
-It goes through the store of the group, so that the group goes on when it has failed: a collective of the devices that
-runs out of time ends its job. Its texts begin with those of Gloo, for which programs look.
+It uses the group's store, so the group survives its failure; a collective of the devices that times out ends its job.
+Its texts begin as Gloo's do, since programs look for those.
 """
 
 import time
@@ -14,18 +14,18 @@ from torch.distributed import DistStoreError
 from fanin.errors import Timeout
 from fanin_torch.errors import as_torch
 
-GRACE = 1.0  # seconds that others give rank 0 to say who is missing
+GRACE = 1.0  # seconds more for rank 0 to say who is missing
 
 
 class MonitoredBarrier:
-    """Of one group. global_ranks: what people call its ranks."""
+    """Of one group. global_ranks: the names of its ranks in messages."""
 
     def __init__(self, store: Any, rank: int, global_ranks: Sequence[int]) -> None:
         self._store, self._rank, self._names = store, rank, global_ranks
         self._number = 0
 
     def wait(self, seconds: float, wait_all_ranks: bool) -> None:
-        """Until all have come. wait_all_ranks: rank 0 names all that are missing, not only the first."""
+        """Wait until all have come. wait_all_ranks: rank 0 names all missing ranks, not only the first."""
         self._number += 1
         prefix = f"monitored/{self._number}"
         if self._rank:
@@ -63,7 +63,7 @@ class MonitoredBarrier:
         raise as_torch(Timeout(text))
 
     def _read(self, key: str, seconds: float) -> str | None:
-        """What a key holds when it is there; None after `seconds`."""
+        """The value of a key; None if it is missing after `seconds`."""
         try:
             self._store.wait([key], timedelta(seconds=seconds))
         except RuntimeError as error:  # each kind of store has an error of its own

@@ -1,8 +1,7 @@
 """FaninProcessGroup: the collectives of torch.distributed on the devices, for tensors of the CPU.
 
-It is a ProcessGroup written in Python: so it needs no compilation against a version of torch. torch's C++ parts (DDP,
-functional collectives) call the methods that torch forwards to Python; the Python functions of torch.distributed call
-all of them.
+A ProcessGroup in Python needs no compilation against a version of torch. torch's C++ parts (DDP, functional
+collectives) call the methods that torch forwards to Python; the functions of torch.distributed call all of them.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ from fanin_wire.limits import MIN_JOB_SLOTS
 
 log = logging.getLogger("fanin")
 Tensors = Sequence[torch.Tensor]
-SHUTDOWN_SECONDS = 60.0  # for other ranks to take what this one has sent them
+SHUTDOWN_SECONDS = 60.0  # for other ranks to take what this one sent
 
 _groups: weakref.WeakSet[FaninProcessGroup] = weakref.WeakSet()  # open ones
 _numbers = itertools.count()
 
 
 class FaninProcessGroup(ProcessGroup):
-    """A group of ranks, as one of them. All ranks of the group make it, and exchange what they must know by `store`.
+    """One rank's view of a group. All ranks make it, and exchange what they need through `store`.
 
-    Raises NoDevice, Timeout naming who is missing, and what else joining a job raises.
+    Raises NoDevice, Timeout naming the missing ranks, and what else joining a job raises.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, global_ranks: Sequence[int] = ()) -> None:
@@ -80,7 +79,7 @@ class FaninProcessGroup(ProcessGroup):
 
     @property
     def memory(self) -> RegisteredMemory | None:
-        """The registered memory of its device; None of one rank, and of a group that has been left."""
+        """The device's registered memory; None in a group of one rank, and in one that has been left."""
         return self._device.memory if self._device is not None else None
 
     def _join(self) -> None:
@@ -116,11 +115,10 @@ class FaninProcessGroup(ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        """The kinds of devices whose tensors it takes."""
         return [torch.device("cpu")]
 
     def _get_backend(self, device: Any) -> Any:
-        """What does the calls for a kind of device: the group itself, for the CPU. RuntimeError for others."""
+        """What does the calls for a kind of device: the group itself, for the CPU; RuntimeError for others."""
         if torch.device(device).type != "cpu":
             raise RuntimeError(f"groups of Fanin do not support tensors on device {device}")
         return self
@@ -140,12 +138,10 @@ class FaninProcessGroup(ProcessGroup):
 
     @property
     def group_name(self) -> str:
-        """The name that torch gives it."""
         return self._name
 
     @property
     def group_desc(self) -> str:
-        """What the program says that it is for."""
         return self._description
 
     def _set_group_name(self, name: str) -> None:
@@ -163,11 +159,10 @@ class FaninProcessGroup(ProcessGroup):
         return self._description
 
     def get_group_store(self) -> Any:
-        """The store by which its ranks exchange what they must know."""
         return self._store
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """How long a collective waits for all ranks, and a message for its other side, from the next one on."""
+        """Seconds for all ranks of a collective and for the peer of a message, from the next call on."""
         self.timeout = timeout.total_seconds()
         if self._messages is not None:
             self._messages.timeout = self.timeout
@@ -283,7 +278,7 @@ class FaninProcessGroup(ProcessGroup):
         input_sizes: Sequence[int] | None = None,
         opts: Any = None,
     ) -> FaninWork:
-        """Rank r gets the r-th part of each rank's input. sizes: of the parts, along the first dimension."""
+        """Rank r gets the r-th part of each rank's input. sizes: of the parts, in rows."""
         opts = _options(c10d.AllToAllOptions, opts)
 
         def steps(call: Call) -> None:
@@ -311,7 +306,7 @@ class FaninProcessGroup(ProcessGroup):
         if len(sizes) != self._size or sum(sizes) != rows:
             raise InvalidRequest(
                 f"{what} sizes {list(sizes)} of a tensor of {rows} rows for {self._size} ranks",
-                remedy="Give one for each rank, which make up the tensor.",
+                remedy="Give one for each rank; together they must make up the tensor.",
             )
         return tensor.split(list(sizes))
 
@@ -321,7 +316,7 @@ class FaninProcessGroup(ProcessGroup):
         return self._begin("barrier", opts, [], lambda call: call.barrier())
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """A barrier that names the ranks that have not come. It goes through the store, and the group survives it."""
+        """A barrier that names late ranks. It goes through the store, and the group survives its failure."""
         try:
             self.counts.miss("monitored_barrier", Reason.MONITORED)
         except FaninError as error:
@@ -332,7 +327,6 @@ class FaninProcessGroup(ProcessGroup):
     # ---- Messages ----
 
     def send(self, tensors: Tensors, destination: int, tag: int = 0) -> FaninWork:
-        """Send to one rank."""
         try:
             source = in_order(tensors[0])
             messages = self._peers(destination)
@@ -343,7 +337,6 @@ class FaninProcessGroup(ProcessGroup):
         return self._keep_message(FaninWork(f"send to {destination}", [step], tensors), [step])
 
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> FaninWork:
-        """Receive from one rank."""
         try:
             require_plain(tensors[0])
             into = tensors[0] if is_memory(tensors[0]) else torch.empty(tensors[0].shape, dtype=tensors[0].dtype)
@@ -362,7 +355,6 @@ class FaninProcessGroup(ProcessGroup):
         return self._keep_message(work, [step])
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> FaninWork:
-        """Receive from whoever sends first."""
         return self.recv(tensors, ANY, tag)
 
     def _peers(self, peer: int) -> Messages:
@@ -391,7 +383,7 @@ class FaninProcessGroup(ProcessGroup):
     # ---- The end ----
 
     def shutdown(self) -> None:
-        """Leave the group, when the others have what this rank has sent them."""
+        """Leave the group, after the others have taken what this rank sent."""
         self._end(leave=True)
 
     def abort(self) -> None:
@@ -422,7 +414,7 @@ class FaninProcessGroup(ProcessGroup):
     # ---- How each collective is started ----
 
     def _begin(self, name: str, opts: Any, result: Tensors, start: Callable[[Call], object]) -> FaninWork:
-        """Start one, and give it to the thread that ends works unless the caller waits at once."""
+        """Start one; the thread that ends works gets it, unless the caller waits at once."""
         self._sequence += 1
         call = Call(self, name, opts)
         try:
@@ -443,7 +435,7 @@ class FaninProcessGroup(ProcessGroup):
         return work
 
     def _keep_message(self, work: FaninWork, steps: Sequence[Ending]) -> FaninWork:
-        """Let a thread end it when its steps have ended, whoever waits."""
+        """Let a thread end it after its steps, whether or not anybody waits."""
         if self._coalescing is not None:
             self._coalescing.append(work)
         self._message_completer.take_when_ended(work, steps)
@@ -451,7 +443,7 @@ class FaninProcessGroup(ProcessGroup):
 
 
 def _options(kind: Callable[[], Any], given: Any) -> Any:
-    """Options as torch gives them; the operation or the root of a method's short form; or nothing."""
+    """Options as torch gives them; or from the operation or root of a short form; or the defaults."""
     is_operation = isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType))
     if given is not None and not is_operation and not isinstance(given, int):
         return given
@@ -464,12 +456,12 @@ def _options(kind: Callable[[], Any], given: Any) -> Any:
 
 
 def _listed(tensors: Tensors | torch.Tensor) -> Tensors:
-    """Methods of torch take one tensor as well, in their short forms."""
+    """Short forms of torch's methods take one tensor."""
     return [tensors] if isinstance(tensors, torch.Tensor) else tensors
 
 
 def _for_all(start: Callable[[Call, torch.Tensor], None], tensors: Tensors) -> Callable[[Call], None]:
-    """What starts the same for each of several tensors."""
+    """Start the same for each tensor."""
 
     def all_of_them(call: Call) -> None:
         for tensor in tensors:
@@ -512,20 +504,20 @@ def _end_of_program() -> None:
 
 
 def not_offloaded(group: FaninProcessGroup | None = None) -> dict[str, int]:
-    """How many calls of a group (None: of the first) the devices did not do, by reason."""
+    """Calls of a group (None: the first) that the devices did not do, by reason."""
     return dict(_group_of(group).counts.not_offloaded)
 
 
 def copied(group: FaninProcessGroup | None = None) -> dict[str, int]:
-    """For how many calls of a group (None: of the first) tensors were copied, or read where they are, by reason."""
+    """Calls of a group (None: the first) whose tensors were copied, or read where they are, by reason."""
     return dict(_group_of(group).counts.copied)
 
 
 def survivors(group: FaninProcessGroup | None = None, timeout: float = 30.0) -> list[int]:
     """The ranks of a group that are left after the loss of one, in their order. All that are left call this.
 
-    They agree on it, as `fanin.Communicator.shrink` does. The group is left; a new one is made by init_process_group
-    with rank and number of those that are left, and a store, or a prefix of one, that was not used before.
+    They agree as in `fanin.Communicator.shrink`, and the group is left. Make a new one by init_process_group with the
+    new rank and number of ranks, and a store, or a prefix of one, that was not used before.
     """
     found = _group_of(group)
     communicator = found.communicator

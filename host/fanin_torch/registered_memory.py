@@ -1,4 +1,4 @@
-"""Memory for tensors which the device reads and writes without a copy."""
+"""Memory for tensors that the device reads and writes without a copy."""
 
 from __future__ import annotations
 
@@ -14,41 +14,39 @@ from fanin.memory.arena import Arena
 from fanin.verbs import MR, PD
 from fanin_torch.errors import as_torch, refuse
 
-SHARED = 1 << 25  # bytes of a region for several tensors: a device takes few regions of a client
+SHARED = 1 << 25  # bytes of a region for several tensors: a device takes few regions from a client
 LONGEST_SHARING = SHARED // 4  # a longer tensor has a region of its own
-MOST_FREE = 1 << 28  # bytes of regions without a tensor, which are kept for tensors to come
+MOST_FREE = 1 << 28  # bytes of unused regions that are kept for later tensors
 
 
 class RegisteredMemory:
-    """Of the connection to one device. All groups that use the connection share it."""
+    """Of one device connection. All its groups share it."""
 
     def __init__(self, pd: PD) -> None:
         self._pd = pd
         self._blocks: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()  # by address
         self._regions: list[Region] = []
         self._lock = threading.Lock()  # of the regions
-        self._returned: deque[tuple[Region, int, int]] = deque()  # regions, and where in them tensors have ended
+        self._returned: deque[tuple[Region, int, int]] = deque()  # regions, and the places of tensors that have ended
 
     def holds(self, array: np.ndarray) -> bool:
-        """Whether the elements of an array lie in it."""
         return self._holds(_address(array), array.nbytes)
 
     def _holds(self, start: int, length: int) -> bool:
         if not self._blocks:
             return False
-        for each in self._blocks.valuerefs():  # a list of its own: other threads may add blocks
+        for each in self._blocks.valuerefs():  # a copy: other threads may add blocks
             block = each()
             if block is not None and each.key <= start and start + length <= each.key + block.nbytes:
                 return True
         return False
 
     def empty(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """A tensor of `count` elements with any content. Its memory is used again when it has ended, since programs
-        that ask for such tensors do so in every step.
+        """A tensor of `count` elements with any content. Its memory is reused when the tensor has ended, since programs
+        ask for such tensors in every step.
 
-        Raises:
-            InvalidRequest: the connection is closed, as in a forked child, whose memory is its parent's.
-            NoResources: the device takes no more regions from this rank.
+        Raises InvalidRequest if the connection is closed, as in a forked child, whose memory is its parent's;
+        NoResources if the device takes no more regions from this rank.
         """
         length = count * dtype.itemsize
         if not length:
@@ -64,10 +62,10 @@ class RegisteredMemory:
             self._take_back()
         view = region.block[start : start + length]
         weakref.finalize(view, self._end, region, start, length).atexit = False
-        return torch.from_numpy(view).view(dtype)  # its storage has `view`
+        return torch.from_numpy(view).view(dtype)  # its storage keeps `view`
 
     def _take(self, length: int) -> tuple[Region, int]:
-        """A region, and where in it `length` bytes have been taken."""
+        """A region, and the place of `length` bytes in it."""
         is_shared = length <= LONGEST_SHARING
         size = SHARED if is_shared else length
         for region in self._regions:
@@ -80,12 +78,12 @@ class RegisteredMemory:
         return region, 0
 
     def _end(self, region: Region, start: int, length: int) -> None:
-        """Of a tensor. The collector of garbage may call this anywhere, also in a thread that holds the lock."""
+        """Of a tensor. The garbage collector may call this anywhere, even in a thread that holds the lock."""
         self._returned.append((region, start, length))
         self._take_back()
 
     def _take_back(self) -> None:
-        """What tensors have returned. Who holds the lock meanwhile does this afterwards."""
+        """If another thread holds the lock, it does this afterwards."""
         while self._returned and self._lock.acquire(blocking=False):
             try:
                 self._enter_returned()
@@ -93,7 +91,7 @@ class RegisteredMemory:
                 self._lock.release()
 
     def _enter_returned(self) -> None:
-        """Under the lock. Of regions without a tensor the oldest go first."""
+        """Under the lock. The oldest unused regions go first."""
         if not self._returned:
             return
         while self._returned:
@@ -107,10 +105,9 @@ class RegisteredMemory:
                 excess -= region.block.nbytes
 
     def take_in(self, tensor: torch.Tensor) -> None:
-        """Let all of a tensor's storage lie here, unless it does. Nobody may have its address.
+        """Move all of a tensor's storage here, unless it is. Nobody may have its address.
 
-        Raises:
-            NotSupported: this torch can not exchange the memory of storages, as 2.12 and newer ones can.
+        Raises NotSupported: torch before 2.12 can not exchange the memory of storages.
         """
         storage = tensor.untyped_storage()
         if not storage.nbytes() or self._holds(storage.data_ptr(), storage.nbytes()):
@@ -134,7 +131,7 @@ class RegisteredMemory:
 
 
 class Region:
-    """Registered memory, and which of its bytes are free. is_shared: it is for several tensors."""
+    """Registered memory, and its free bytes. is_shared: for several tensors."""
 
     def __init__(self, block: np.ndarray, is_shared: bool) -> None:
         self.block, self.is_shared, self.arena = block, is_shared, Arena(block.nbytes)

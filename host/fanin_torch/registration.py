@@ -1,7 +1,7 @@
 """The name `fanin` among the back-ends of torch.distributed.
 
-torch calls `register` at the end of its import, in every program of the environment. So this file loads torch and the
-driver when they are needed: torch then, the driver when a group is made.
+torch calls `register` at the end of its import, in every program of the environment. So this file loads torch then, and
+the driver only when a group is made.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ NAME = "fanin"
 
 
 def register() -> None:
-    """Make the back-end known, unless it is. A torch that was built without torch.distributed has no back-ends."""
+    """Make the back-end known, once. A torch that was built without torch.distributed has no back-ends."""
     import torch.distributed as dist
 
     if dist.is_available() and NAME not in dist.Backend.backend_list:
@@ -18,7 +18,7 @@ def register() -> None:
 
 
 def make_group(options: Any, _: Any) -> Any:
-    """The process group that torch asks for. options: torch's DistributedBackendOptions."""
+    """The process group. options: torch's DistributedBackendOptions."""
     from fanin_torch.process_group import FaninProcessGroup
 
     return FaninProcessGroup(

@@ -1,4 +1,4 @@
-"""Settings from the environment, by which a program that knows nothing of Fanin is run on it."""
+"""Settings from the environment, for programs that do not know Fanin."""
 
 import os
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ ORDERS = {"rank": "run", "arrival": "none"}  # FANIN_ORDER -> reproducible
 
 
 class Settings(NamedTuple):
-    """What the variables say. Route, reproducible and slots of rank 0 hold for the job of a group."""
+    """Rank 0's route, reproducible and slots hold for the job of a group."""
 
     report: bool = False
     strict: bool = False
@@ -41,7 +41,7 @@ class Settings(NamedTuple):
 
 
 def kept_seconds() -> int:
-    """FANIN_TORCH_KEEP: for how long the NIC of a run stays for the next one. InvalidRequest: it is no number."""
+    """FANIN_TORCH_KEEP: seconds that the NIC of a run stays for the next one. InvalidRequest if it is no number."""
     text = os.environ.get("FANIN_TORCH_KEEP") or str(KEPT_SECONDS)
     if not text.isdecimal() or len(text) > 6:
         raise InvalidRequest(f"FANIN_TORCH_KEEP is {text!r}", remedy="Set it to a number of seconds; 0: none.")

@@ -1,6 +1,6 @@
 """The sum of sparse tensors: devices bring all elements to every rank, and the host adds them.
 
-How many there are differs between ranks, so two collectives follow each other, and the call waits for the first.
+Ranks have different numbers of elements, so two collectives follow each other, and the call waits for the first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fanin_torch.elements import as_bytes
 
 
 def allreduce(communicator: Any, tensor: torch.Tensor, seconds: float) -> None:
-    """Let `tensor` be the sum of the tensors of all ranks. All have one shape, but each its own elements."""
+    """Set `tensor` to the sum of all ranks' tensors, of one shape, each with its own elements."""
     mine = tensor.detach().coalesce()
     indices, values = mine.indices().contiguous(), mine.values().contiguous()
     about = np.array([indices.shape[0], indices.shape[1], *tensor.shape], np.int64)
@@ -30,7 +30,7 @@ def allreduce(communicator: Any, tensor: torch.Tensor, seconds: float) -> None:
     found = sum(counts)
     parts = _together(communicator, indices.t().contiguous(), counts, seconds).view(found, indices.shape[0])
     numbers = _together(communicator, values, counts, seconds).view(found, *values.shape[1:])
-    with torch.no_grad():  # a copy into tensor.detach() would leave the elements of `tensor` as they are
+    with torch.no_grad():  # a copy into tensor.detach() would not change `tensor`
         tensor.copy_(torch.sparse_coo_tensor(parts.t(), numbers, tensor.shape).coalesce())
 
 

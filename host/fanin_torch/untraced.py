@@ -1,12 +1,10 @@
-"""torch.compile leaves methods of the group alone, which compiled programs call by way of torch's own C++: its tracer
-would take them for a part of the program, and their threads and descriptors are none."""
+"""Keeps torch.compile's tracer out of the group's methods, whose threads and descriptors are not the program's."""
 
 from inspect import isfunction
 
 
 def leave_untraced(*classes: type) -> None:
-    """Let the methods of these classes run as they are, with all that they call. With a torch that can not be told so,
-    compiled DDP fails."""
+    """Run the methods of these classes, and what they call, untraced; compiled DDP fails with a torch that can not."""
     try:
         from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
     except ImportError:

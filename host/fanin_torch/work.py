@@ -1,7 +1,7 @@
 """Work: what torch waits for, and the thread that ends it where nobody waits.
 
-The device does the collective. What is left to the host (to copy a result to ordinary memory, to post what had no room)
-is done by whoever waits, or by sleeping threads of the group for works that were started without a wait.
+The host's part (to copy a result to ordinary memory, to post what had no room) is done by the thread that waits, or by
+sleeping threads of the group for works that nobody waits for.
 """
 
 from __future__ import annotations
@@ -21,33 +21,29 @@ from fanin.errors import FaninError, Timeout
 from fanin_torch.errors import as_torch
 
 PATIENCE = 0.5  # seconds
-WORKING = 0.001  # seconds of a core in that time: then a callback does not wait
+WORKING = 0.001  # seconds of a core in that time: a callback that uses more is not waiting
 DEEPEST = 3  # of callbacks of works that have begun in callbacks
-_local = threading.local()  # completer: of whose callbacks this thread runs
+_local = threading.local()  # completer: whose callbacks this thread runs
 
 
 class Step(Protocol):
-    """Something under way: a Request of the driver, or a message."""
-
     def wait(self, timeout: float | None = None) -> Any: ...
 
     def test(self) -> bool: ...
 
 
 class Ending(Protocol):
-    """Something that tells of its end: a message, or a work."""
-
     def when_ended(self, call: Callable[[], None]) -> None: ...
 
 
 def nothing() -> None:
-    """For works whose results are where they belong."""
+    """For works whose results need no copy."""
 
 
 class FaninWork(dist.Work):
     """Some steps, after which `conclude` is called once, in the thread that first sees their end.
 
-    result: what its future holds.
+    result: value of its future.
     """
 
     def __init__(
@@ -66,17 +62,17 @@ class FaninWork(dist.Work):
         self._source = source
         self._error: BaseException | None = None
         self._is_done = False
-        self._ending = threading.Lock()  # of the thread that waits for the steps
-        self._waiter: int | None = None  # that thread
-        self._is_untold = False  # it has ended, and nobody has told it yet
-        self._telling = threading.Lock()  # between the end and those who ask for the future
+        self._ending = threading.Lock()  # held by the thread that waits for the steps
+        self._waiter: int | None = None  # the thread that waits for the steps
+        self._is_untold = False  # it has ended, and its future does not know yet
+        self._telling = threading.Lock()  # between the end and `get_future`
         self._future: Any = None
         self._end: Any = None
         self._at_end: Callable[[], None] | None = None
-        self._to_tell: tuple[Any, Callable[[], None] | None] = (None, None)  # who had asked when it ended
+        self._to_tell: tuple[Any, Callable[[], None] | None] = (None, None)  # its future and callback when it ended
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """True when it has ended. Raises its error; or Timeout, after which it goes on."""
+        """True at its end. Raises its error; or Timeout, after which it goes on."""
         seconds = timeout.total_seconds() if timeout is not None else 0.0
         self.finish(seconds if seconds > 0 else None)
         if self._error is not None:
@@ -84,12 +80,12 @@ class FaninWork(dist.Work):
         return True
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait for its end, whatever it is, and tell it. Timeout after `seconds`."""
+        """Wait for its end, good or bad, and tell it. Timeout after `seconds`."""
         if self.take_end(seconds):
             self.tell()
 
     def take_end(self, seconds: float | None = None) -> bool:
-        """Wait for its end, whatever it is. Whether the caller is to tell it. Timeout after `seconds`."""
+        """Wait for its end, good or bad. True if the caller is to tell it. Timeout after `seconds`."""
         if not self._is_done:
             if not self._ending.acquire(timeout=-1 if seconds is None else seconds):
                 raise as_torch(Timeout(f"{self.name} is still under way after {seconds:g} s"))
@@ -103,9 +99,10 @@ class FaninWork(dist.Work):
         return self._claim()
 
     def settle(self) -> bool:
-        """Its steps have ended; end it here, without waiting. False: a thread has to, for the program's callbacks."""
+        """Its steps have ended: end it here. False: only a thread can, since it may wait for the program's callbacks.
+        """
         if self._waiter == threading.get_ident():
-            return True  # this is inside of its take_end
+            return True  # called from its own take_end
         if self._end is not None or not self._ending.acquire(blocking=False):
             return False
         try:
@@ -120,7 +117,7 @@ class FaninWork(dist.Work):
         return True
 
     def _claim(self) -> bool:
-        """Whether the caller is the one who tells its end."""
+        """Whether the caller is to tell its end."""
         with self._telling:
             claimed, self._is_untold = self._is_untold, False
         return claimed
@@ -156,11 +153,11 @@ class FaninWork(dist.Work):
 
     @property
     def has_future(self) -> bool:
-        """Whether somebody had asked for its future when it ended."""
+        """Whether its future was asked for before its end."""
         return self._to_tell[0] is not None
 
     def tell(self) -> None:
-        """Its end to those who asked before, once. The program's callbacks may wait for other works."""
+        """Fulfil its future and callback, once. The program's callbacks may wait for other works."""
         end, at_end = self._to_tell
         if end is not None:
             end.set_result(None)
@@ -168,7 +165,7 @@ class FaninWork(dist.Work):
             at_end()
 
     def when_ended(self, call: Callable[[], None]) -> None:
-        """Call it once, when it has ended; it must not wait."""
+        """Call it once at the end; it must not wait."""
         with self._telling:
             if not self._is_done:
                 self._at_end = call
@@ -176,7 +173,7 @@ class FaninWork(dist.Work):
         call()
 
     def get_future(self) -> torch.futures.Future:
-        """A future of the results. It fails with the error, also for those who wait in C++."""
+        """A future of the results, or of the error, also for those who wait in C++."""
         with self._telling:
             if self._future is None:
                 self._end = torch.futures.Future()
@@ -207,11 +204,9 @@ class FaninWork(dist.Work):
         return self._is_done
 
     def is_success(self) -> bool:
-        """Whether it has ended well."""
         return self.is_completed() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """Its error, if it has ended with one."""
         return self._error if self.is_completed() else None
 
     def result(self) -> list[torch.Tensor]:
@@ -220,14 +215,13 @@ class FaninWork(dist.Work):
         return self._result
 
     def source_rank(self) -> int:
-        """Of a receive from anyone: from whom it was."""
+        """The sender, of a receive from anyone."""
         self.wait()
         return self._source
 
     _source_rank = source_rank
 
     def synchronize(self) -> None:
-        """As wait."""
         self.wait()
 
 
@@ -239,10 +233,10 @@ def _has_ended(step: Step) -> bool:
 
 
 class Completer:
-    """A thread that ends works in the order in which it gets them, and lets a teller tell of each.
+    """A thread that ends works in the order in which it gets them, and lets a teller tell each.
 
-    They sleep while there are none. Works that begin in a callback have a completer of their own, since the callback
-    may wait for them.
+    It sleeps while there are none. Works that begin in a callback have a completer of their own, since the callback may
+    wait for them.
     """
 
     def __init__(self, name: str, depth: int = 0) -> None:
@@ -254,7 +248,7 @@ class Completer:
         self._starting = threading.Lock()
 
     def take(self, work: FaninWork) -> None:
-        """It will be ended, whoever waits."""
+        """End it, whether or not anybody waits."""
         if (deeper := self._below(getattr(_local, "completer", None))) is not None:
             deeper.take(work)
             return
@@ -265,7 +259,7 @@ class Completer:
         self._works.put(work)
 
     def _below(self, completer: Completer | None) -> Completer | None:
-        """The one for works of callbacks of `completer`, if that is this one or a deeper one."""
+        """The completer for works of `completer`'s callbacks, if `completer` is this one or a deeper one."""
         if self._depth == DEEPEST:
             return None
         if completer is self:
@@ -275,7 +269,7 @@ class Completer:
         return self._deeper._below(completer) if completer is not None and self._deeper is not None else None
 
     def take_when_ended(self, work: FaninWork, steps: Sequence[Ending]) -> None:
-        """End it when all its steps have ended, in whatever order they do: so it waits for no other work."""
+        """End it when all its steps have ended, in any order: it waits for no other work."""
         left = itertools.count(len(steps) - 1, -1)  # a step ends in any thread, and next() of this is one operation
 
         def count() -> None:
@@ -294,7 +288,7 @@ class Completer:
             del work  # its tensors are the program's
 
     def close(self) -> None:
-        """When all works have ended; a callback in such a thread itself does not wait for that."""
+        """Return when all works have ended; a callback in such a thread does not wait for that."""
         if self._thread is not None:
             self._works.put(None)
             if self._thread is not threading.current_thread():
@@ -306,18 +300,17 @@ class Completer:
 
 
 class Teller:
-    """A thread that runs the callbacks of works, one after the other, so that all ranks have the same order. One that
-    sleeps for PATIENCE seconds and more may wait for what a later one does, so another thread goes on."""
+    """A thread that runs the callbacks of works one by one, so that all ranks have the same order. If one sleeps for
+    PATIENCE seconds it may wait for a later one, so another thread goes on."""
 
     def __init__(self, name: str, completer: Completer) -> None:
         self._name, self._completer = name, completer
-        self._works: queue.SimpleQueue[FaninWork | None] = queue.SimpleQueue()  # of the last thread, which goes on
+        self._works: queue.SimpleQueue[FaninWork | None] = queue.SimpleQueue()  # of the last thread: it goes on
         self._threads: list[threading.Thread] = []
         self._is_free = threading.Event()
         self._changing = threading.Lock()
 
     def tell(self, work: FaninWork) -> None:
-        """Let the callbacks of an ended work run."""
         if not self._threads or not self._gets_free():
             with self._changing:
                 self._works.put(None)
@@ -347,7 +340,7 @@ class Teller:
                     self._is_free.set()
 
     def close(self) -> None:
-        """When all callbacks have run; a callback itself does not wait for that."""
+        """Return when all callbacks have run; a callback does not wait for that."""
         self._works.put(None)
         if not hasattr(_local, "completer"):
             for thread in self._threads:
@@ -356,6 +349,6 @@ class Teller:
 
 
 def _seconds_of_core(thread: threading.Thread) -> float:
-    """What a living thread has used."""
+    """Processor time of a living thread."""
     assert thread.ident is not None
     return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))

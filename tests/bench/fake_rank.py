@@ -11,17 +11,15 @@ from fanin_tools.bench import rank_program
 
 
 class FakeLibrary:
-    """Knows what the others bring; no processes speak to each other. conduct: wrong: of one element too few."""
+    """Knows the data of all ranks, which do not communicate. conduct: wrong: of one element too few."""
 
     def __init__(self, rank: int, size: int, conduct: str = "good") -> None:
         self.rank, self.size, self.conduct = rank, size, conduct
 
     def array(self, count: int) -> np.ndarray:
-        """Ordinary memory."""
         return np.empty(count, np.float32)
 
     def allreduce(self, source: np.ndarray, result: np.ndarray) -> functools.partial[Any]:
-        """The call."""
         return functools.partial(self._allreduce, source, result)
 
     def _allreduce(self, source: np.ndarray, result: np.ndarray) -> None:
@@ -33,7 +31,6 @@ class FakeLibrary:
 
 
 def main() -> None:
-    """Be such a rank."""
     path, rank, size, conduct = sys.argv[1:]
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)

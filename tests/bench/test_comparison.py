@@ -23,7 +23,7 @@ def summary(microseconds: float) -> Summary:
 
 
 def comparison(peers: bool = True, setup: Setup = SHAPED) -> Comparison:
-    """Times in microseconds that are easily compared."""
+    """With times in microseconds that are easily compared."""
     times = {("fanin tree", True): 200, ("fanin ring", True): 400}
     if peers:
         times |= {("Open MPI", False): 300, ("MPICH", False): 500}
@@ -79,7 +79,7 @@ def test_table_without_peers_and_bounds_has_no_columns_for_them() -> None:
 
 
 def test_tables_fit_a_terminal() -> None:
-    """Of one node, with all contenders: no cell is on a second line."""
+    """Of one node, with all contenders: no cell wraps."""
     ours = ["registered", "ordinary", "C program", "Open MPI with Fanin", "MPICH with Fanin"]
     rows = [Row(name, name in ours, 64 << 20, summary(123_000), None) for name in [*ours, "Open MPI", "MPICH"]]
     console = Console(width=110, record=True, file=io.StringIO())

@@ -1,4 +1,4 @@
-"""The measurement of both kinds of traffic on one port: each gets on, alone and beside the other, with right data."""
+"""Both kinds of traffic on one port progress, alone and together, with right data."""
 
 import pytest
 

@@ -29,7 +29,7 @@ def test_memory_is_read_and_written() -> None:
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_short_messages_cost_what_their_bytes_cost(cores: int) -> None:
-    """A bound must not have the calls of an interpreter in it: 64 B would cost as much as many KiB."""
+    """A bound must not include calls of an interpreter: 64 B would cost as much as many KiB."""
     small, large = (memory.measure(volume, cores).read_and_write_us for volume in (64, 1 << 20))
     assert small < large / 100
 
@@ -107,12 +107,11 @@ def test_device_that_does_not_start_says_why() -> None:
 def test_processes_run_at_once_and_each_in_its_own() -> None:
     words = SharedWords(2)
     tasks = [("", lambda number=number: words.barrier(number, 2)) for number in range(2)]
-    assert run_together(tasks) == [None, None]  # neither would have got beyond the meeting alone
+    assert run_together(tasks) == [None, None]  # neither would have passed the barrier alone
 
 
 @pytest.mark.process
 def test_processes_meet_again_and_again() -> None:
-    """No process leaves a barrier before the last one has reached it."""
     words = SharedWords(2)
 
     def barrier(number: int) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""Peers are found and started. The driver is compared with them as a program uses it."""
+"""Peers are found and started; the driver is compared with them as a program uses it."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ PROGRAM = ["program", "argument"]
 
 
 def install(folder: Path, *programs: str) -> Path:
-    """Something that looks like Open MPI's environment."""
+    """A fake environment of Open MPI."""
     binaries = folder / "openmpi" / "bin"
     binaries.mkdir(parents=True)
     for name in programs:
@@ -113,7 +113,7 @@ def test_open_mpi_is_told_of_slow_links(tmp_path: Path) -> None:
 
 
 def call_agent(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """The launch agent, with an `ip` that prints what it is given."""
+    """Its `ip` prints its arguments."""
     fake = tmp_path / "ip"
     fake.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     fake.chmod(0o700)
@@ -188,7 +188,7 @@ def test_every_setup_is_kept_in_a_folder(state_root: Path, tmp_path: Path) -> No
 def test_every_comparison_is_shown_and_kept_when_it_is_done(
     state_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second fails: what the first has come to is there."""
+    """The second fails: the results of the first are kept."""
     compared = compare.compare
 
     def once(running: Running, setup: Setup, *others: Any) -> compare.Comparison:
@@ -220,7 +220,7 @@ def test_every_comparison_is_shown_and_kept_when_it_is_done(
 def test_impossible_measurement_is_refused_before_anything_starts(
     state_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], error: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # where no peers are
+    monkeypatch.chdir(tmp_path)  # without peers
     monkeypatch.setattr(lifecycle, "up", lambda *_: pytest.fail("a fabric was started"))
     result = CliRunner().invoke(app, ["bench", *options])
     assert result.exit_code in (1, 2)

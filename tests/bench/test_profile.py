@@ -34,8 +34,8 @@ def test_every_stage_has_a_title() -> None:
 
 
 def await_control(path: Path, before: int) -> int:
-    """Nanoseconds in the control socket as soon as they are more. What a device serves in one go it counts at its end:
-    a question that comes meanwhile is answered without its own time, and without that of the one before."""
+    """Nanoseconds in the control socket as soon as they are more. A device counts what it serves in one go at the end:
+    a question meanwhile is answered without its own time, and without that of the one before."""
     for _ in range(1000):
         if (nanoseconds := int(device_query.query_status(path)["profile"]["control"][0])) > before:
             return nanoseconds
@@ -57,7 +57,7 @@ def test_a_device_counts_as_long_as_somebody_asks(state_root: object) -> None:
 @pytest.mark.parametrize("options", [[], ["--ordinary"]])
 def test_stages_of_an_allreduce(state_root: object, monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
     monkeypatch.setattr(profile, "MAX_OPERATIONS", 20)
-    monkeypatch.setenv("FANIN_STAGING", "0")  # else ranks pass ordinary memory on through registered memory
+    monkeypatch.setenv("FANIN_STAGING", "0")  # else ranks copy ordinary memory through registered memory
     result = CliRunner().invoke(app, ["bench", "profile", "--ranks", "2", "--sizes", "8,8M", "--json", *options])
     assert result.exit_code == 0, result.stderr
     rows = json.loads(result.stdout)["rows"]

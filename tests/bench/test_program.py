@@ -1,4 +1,4 @@
-"""`fanin bench program`: who is run when, what is told of a run that fails, and the command with a launcher of ours."""
+"""`fanin bench program`: the order of runs, what is said of a failed run, and the command with a fake launcher."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_both_take_turns_at_being_first(tmp_path: Path) -> None:
     assert (len(found.plain), len(found.with_fanin)) == (3, 3)
     assert min(found.with_fanin) >= 0.05
     faster = [ours < theirs for ours, theirs in zip(found.with_fanin, found.plain, strict=True)]
-    assert found.faster_turns == sum(faster)  # on a busy machine it may be any
+    assert found.faster_turns == sum(faster)  # any, on a busy machine
     assert found.ratio == statistics.median(found.with_fanin) / statistics.median(found.plain)
     assert found.calls is None
     assert [line.partition(":")[0] for line in lines] == ["turn 1 of 3", "turn 2 of 3", "turn 3 of 3"]
@@ -122,7 +122,7 @@ def test_a_run_that_takes_too_long_is_ended_with_what_it_started(
     assert (caught.value.name, caught.value.cause) == ("TIMEOUT", "with Fanin, turn 1: still running after 0.5 s: busy")
     child = int((tmp_path / "child").read_text())
     killed = time.monotonic()
-    while _runs(child) and time.monotonic() - killed < 30:  # killed, it may have yet to end
+    while _runs(child) and time.monotonic() - killed < 30:  # killed, but perhaps not yet gone
         time.sleep(0.01)
     assert not _runs(child)
 
@@ -191,7 +191,7 @@ def test_json_has_all_times(up: Up, fabric: Fabric, launcher: Path) -> None:
 def test_paths_are_those_of_the_user(
     up: Up, fabric: Fabric, launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That of the launcher begins at the current directory, that of the program at --directory."""
+    """The launcher's path begins at the current directory, the program's at --directory."""
     up(fabric)
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "program").write_text("#!/bin/sh\nexec pwd\n")

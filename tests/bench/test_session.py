@@ -29,13 +29,13 @@ CONNECT = "import socket; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A short path: pytest's own are too long for UNIX sockets."""
+    """Short: pytest's own are too long for UNIX sockets."""
     with tempfile.TemporaryDirectory(prefix="fanin-test-", dir="/tmp") as name:
         yield Path(name)
 
 
 def session(folder: Path, *conducts: str, blame: str = "PEER_FAILED") -> Session:
-    """Ranks of a made-up library, one for each conduct."""
+    """Ranks of a fake library, one for each conduct."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in (str(ROOT), *sys.path) if path)}
     program = [sys.executable, "-m", "tests.bench.fake_rank", str(folder / "ranks")]
     commands = [
@@ -56,7 +56,7 @@ def python(folder: Path, program: str) -> Command:
 @pytest.mark.process
 @pytest.mark.parametrize("bound", [0, 1, None])
 def test_a_rank_is_kept_to_its_core(folder: Path, bound: int | None) -> None:
-    """The error output of a rank is the reason that the session gives."""
+    """A rank's error output is the reason that the session gives."""
     mine = os.sched_getaffinity(0)
     line = [sys.executable, "-c", "import os; raise SystemExit(f'{sorted(os.sched_getaffinity(0))} are mine')"]
     expected = mine if bound is None else core_binding.cores(mine)[bound % len(core_binding.cores(mine))]
@@ -78,7 +78,6 @@ def test_a_turn_has_a_time_of_every_repetition(folder: Path, size: int) -> None:
 
 @pytest.mark.process
 def test_next_command_waits_for_all_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All answers to one command have come before the next is given."""
     commands: list[str] = []
     ask = Session.ask
 
@@ -152,7 +151,7 @@ def test_rank_that_connects_and_says_nothing(folder: Path, monkeypatch: pytest.M
 def test_hanging_process_gets_sigterm_then_sigkill(
     folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str, status: int
 ) -> None:
-    """An mpiexec that is told ends its ranks, too; one that does not obey is killed."""
+    """SIGTERM lets mpiexec end its ranks; one that ignores it is killed."""
     monkeypatch.setattr(module, "END_SECONDS", 0.1)
     monkeypatch.setattr(module, "TERMINATE_SECONDS", 0.1 if status < 0 else 60.0)
     program = f"import signal, sys, time; signal.signal(signal.SIGTERM, {answer}); {CONNECT}"

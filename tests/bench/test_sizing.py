@@ -1,4 +1,4 @@
-"""The estimate for cards: its formulas, by numbers that are worked out by hand, and what is wrong with its input."""
+"""The estimate for cards: its formulas, by numbers worked out by hand, and errors of its input."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def test_the_least_part_bounds_a_job() -> None:
 
 
 def test_costs_are_those_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the rows of the engine those with the larger working set and with both ICRCs count, and their best rounds."""
+    """Of the engine's rows the larger working set with both ICRCs counts, in its best rounds."""
     rows = [
         engine.Row(payload, volume, check, 1e-9, best)
         for payload in (256, 1024, 4096)
@@ -89,7 +89,7 @@ def test_processor() -> None:
 
 @pytest.fixture
 def costs(tmp_path: Path) -> Path:
-    """Those of docs/performance.md, as the command writes them."""
+    """Costs as docs/performance.md begins with, written by its command."""
     (text,) = re.findall(r"<<'END'\n(.*?)^END$", PAGE.read_text(), re.M | re.S)
     (tmp_path / "costs.json").write_text(text)
     return tmp_path / "costs.json"
@@ -118,7 +118,6 @@ def test_the_page_has_the_tables_of_the_command(costs: Path) -> None:
 
 
 def cells(line: str, separator: str) -> list[str]:
-    """Of one row of a table."""
     return [cell.strip() for cell in line.strip(f"{separator} ").split(separator)]
 
 

@@ -1,8 +1,8 @@
-"""Takes from the CRDs of NVIDIA's DOCA Platform Framework what judges the objects in `deploy/dpf`.
+"""Extracts from the CRDs of NVIDIA's DOCA Platform Framework what validates the objects in `deploy/dpf`.
 
 `python -m tests.deploy.dpf_schemas FOLDER VERSION` writes `crds/schemas.yaml`. FOLDER is `config/dpuservice/crd/bases`
 of a checkout of https://github.com/NVIDIA/doca-platform, VERSION its tag. Left out are descriptions, status, defaults
-and rules in CEL, and the kinds that `deploy/dpf` does not use. No package of an index has these CRDs.
+and rules in CEL, and kinds that `deploy/dpf` does not use. No package of an index has these CRDs.
 """
 
 import sys
@@ -25,7 +25,7 @@ HEADER = """\
 
 
 def reduced(schema: Any) -> Any:
-    """A schema without what does not judge an object's fields."""
+    """Only what validates an object's fields."""
     if not isinstance(schema, dict):
         return schema
     kept = {key: value for key, value in schema.items() if key in KEPT}
@@ -37,7 +37,7 @@ def reduced(schema: Any) -> Any:
 
 
 def schemas_of(folder: Path) -> dict[str, Any]:
-    """The reduced schema of each kind of `KINDS` in each of its versions, by `GROUP/VERSION/KIND`."""
+    """Reduced, for each kind of `KINDS` in each of its versions, by `GROUP/VERSION/KIND`."""
     found = {}
     for path in sorted(folder.glob("*.yaml")):
         spec = yaml.safe_load(path.read_text())["spec"]

@@ -1,7 +1,7 @@
-"""`python -m tests.deploy.image_trial build/image/fanin-amd64.tar`: what `make image-trial` does. Needs root.
+"""`python -m tests.deploy.image_trial build/image/fanin-amd64.tar`: `make image-trial`. Needs root.
 
-It unpacks an image, and runs programs of it as a container would: in namespaces of their own, with the image as a root
-file system that can not be written, as the image's user. One for arm64 is emulated on x86-64.
+It unpacks an image, and runs its programs as a container would: in their own namespaces, with the image as a read-only
+root, as the image's user. One for arm64 is emulated on x86-64.
 """
 
 import argparse
@@ -23,11 +23,11 @@ from tests.arm.steps import shown_in
 
 CHECKOUT = Path(__file__).parents[2]
 LOADED = CHECKOUT / "tests/arm/programs/loaded.py"
-# Not leased: qemu-user shows a process another start of itself than others see, and the lease would look orphaned.
+# Not leased: under qemu-user a process's start time differs from what others see, so a lease would look orphaned.
 SHAPE = "--name demo --nodes 2 --ranks-per-node 2 --lanes 1"
 DEMO = f"fanin demo --json {SHAPE} --bytes 64K --sections allreduce,collectives"
 SCRIPT = f"fanin fabric up {SHAPE} >&2 && {DEMO}"
-# Without gRPC it ends with NOT_SUPPORTED, before it looks at the node.
+# Without gRPC it would end with NOT_SUPPORTED, before it looks at the node.
 PLUGIN = """mkdir -p /tmp/sys/devices && echo 'sysfs = "/tmp/sys"' >/tmp/plugin.toml
 echo 'files = "/tmp/files"' >>/tmp/plugin.toml
 echo 'state = "/tmp/state"' >>/tmp/plugin.toml
@@ -43,11 +43,11 @@ exec chroot --userspec="$user" "$root" "$@"
 
 
 class TrialFailed(Exception):
-    """A program of the image did not do what it should. The message has what it said."""
+    """A program of the image failed. The message has its output."""
 
 
 def run(root: Path, emulator: str, config: dict[str, object], command: list[str], work: Path) -> str:
-    """Run a program of an image. Returns its output. Raises TrialFailed, NotPossible."""
+    """The output of a program of an image. Raises TrialFailed, NotPossible."""
     settings = config["config"]
     assert isinstance(settings, dict)
     inside = ["/usr/bin/env", "-i", *settings["Env"], *command]
@@ -88,7 +88,6 @@ def trial(path: Path, work: Path) -> None:
 
 
 def main() -> int:
-    """Entry point of the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.deploy.image_trial", description=__doc__)
     parser.add_argument("image", type=Path)
     given = parser.parse_args()

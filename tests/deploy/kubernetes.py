@@ -1,4 +1,4 @@
-"""What judges objects of Kubernetes: its own schemas, those of DPF, and Helm's engine, which renders the chart."""
+"""Validation of Kubernetes' objects: its own schemas, those of DPF, and Helm's engine, which renders the chart."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,12 @@ Object = dict[str, Any]
 
 
 def objects_in(path: Path) -> list[Object]:
-    """The objects of a YAML file."""
     return list(yaml.load_all(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 def judge(item: Object) -> None:
-    """Raises jsonschema.ValidationError for an object that its schema does not allow, also for fields that it lacks;
-    KeyError for a kind of DPF whose schema is not here."""
+    """Raises jsonschema.ValidationError for an object that its schema does not allow, also for unknown fields; KeyError
+    for a kind of DPF without a schema here."""
     if item["apiVersion"].startswith(DPF_GROUP):
         jsonschema.Draft202012Validator(_dpf_schemas()[f"{item['apiVersion']}/{item['kind']}"]).validate(item)
         return
@@ -42,7 +41,7 @@ def _dpf_schemas() -> Mapping[str, Object]:
 
 
 def _closed(schema: Any, *, root: bool = True) -> Any:
-    """A schema that allows no other fields than those it has: a server would remove them and say nothing."""
+    """Without further fields, which a server would silently remove."""
     if isinstance(schema, list):
         return [_closed(item, root=False) for item in schema]
     if not isinstance(schema, dict):
@@ -57,11 +56,8 @@ def _closed(schema: Any, *, root: bool = True) -> Any:
 
 
 def rendered(values: Object, release: str = "fanin", chart: Path = CHART) -> list[Object]:
-    """The objects of a chart with values, by Helm's engine.
-
-    Raises:
-        helm_python.HelmError: the values break the chart's schema, or a template fails.
-    """
+    """The objects of a chart with values, by Helm's engine. Raises helm_python.HelmError if the values break the
+    chart's schema, or a template fails."""
     with helm_python.Chart.load(chart) as loaded:
         files = loaded.render(values, name=release, namespace="fanin")
     texts = [text for name, text in sorted(files.items()) if name.endswith(".yaml")]
@@ -69,13 +65,13 @@ def rendered(values: Object, release: str = "fanin", chart: Path = CHART) -> lis
 
 
 def complaints(chart: Path = CHART) -> Sequence[str]:
-    """What `helm lint` finds wrong in a chart."""
+    """What `helm lint` finds wrong."""
     report = helm_python.lint(chart, strict=True)
     return [message["error"] for message in report["messages"] if message["severity"] == HELM_ERROR] + report["errors"]
 
 
 def values_of(service: Object) -> Object:
-    """The values with which DPF renders the chart of a DPUService: those of the user and those of the service."""
+    """The values with which DPF renders the chart of a DPUService: the user's and the service's."""
     spec = service["spec"]
     return {
         **spec["helmChart"].get("values", {}),

@@ -1,14 +1,14 @@
-"""A service manager that keeps what it is told."""
+"""A service manager that keeps the notices."""
 
 import contextlib
 import socket
 from collections.abc import Iterator
 
-SECONDS = 300.0  # a device whose code is not in the cache compiles it first
+SECONDS = 300.0  # a device may have to compile its code first
 
 
 class Manager:
-    """The socket `name`: a path, or "@" and an abstract name."""
+    """At the socket `name`: a path, or "@" and an abstract name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -21,20 +21,18 @@ class Manager:
         return self._socket.recv(4096).decode().split("\n")
 
     def wait_for(self, line: str) -> list[str]:
-        """The first notice with a line, or whose line begins so."""
+        """The first notice with this line, or a line that begins so."""
         while True:
             notice = self.take()
             if any(each.startswith(line) for each in notice):
                 return notice
 
     def close(self) -> None:
-        """Listen no more."""
         self._socket.close()
 
 
 @contextlib.contextmanager
 def listening(name: str) -> Iterator[Manager]:
-    """A manager for the time of the block."""
     manager = Manager(name)
     try:
         yield manager

@@ -22,7 +22,7 @@ SECONDS = 120.0
 TARGETS = ("basic", "sysinit", "shutdown", "multi-user", "network-online")
 NO_MORE = "[Unit]\nDefaultDependencies=no\n"
 PACKAGES = [f"/opt/fanin-sources/{name}" for name in ("protocol", "device", "host", "tools")]
-# What an installation has in /opt/fanin/bin, over the sources of this checkout.
+# /opt/fanin/bin of an installation, over the sources of this checkout.
 ENTRIES = {
     "fanin-nic": "from fanin_nic.daemon.main import nic as main",
     "fanin-switch": "from fanin_nic.daemon.main import switch as main",
@@ -39,20 +39,17 @@ class PrivateSystemd:
         self.root = Path(f"/proc/{process}/root")
 
     def systemctl(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """A call of systemctl in there."""
         return self.command("systemctl", "--no-pager", *words, check=check)
 
     def command(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """A program in there."""
         enter = ["nsenter", f"--target={self._process}", "--mount", "--pid", "--uts", "--ipc", "--net", "--cgroup"]
         return subprocess.run([*enter, *words], capture_output=True, text=True, timeout=SECONDS, check=check)
 
     def show(self, unit: str, name: str) -> str:
-        """A property of a unit."""
         return self.systemctl("show", f"--property={name}", "--value", unit).stdout.strip()
 
     def process_of(self, unit: str) -> int:
-        """Main process of a unit, by its number on this machine; 0: there is none."""
+        """Main process of a unit, by its number on this machine; 0: none."""
         inner = self.show(unit, "MainPID")
         for folder in Path("/proc").iterdir() if inner != "0" else ():
             with contextlib.suppress(OSError, StopIteration):
@@ -68,7 +65,7 @@ def _namespace(process: Path) -> str:
 
 
 def require() -> None:
-    """Skip where it can not be had."""
+    """Skip if it is not possible here."""
     if not SYSTEMD.exists() or not shutil.which("nsenter"):
         pytest.skip("systemd and util-linux")
     command = ["unshare", "--mount", "--pid", "--fork", "--cgroup", "--net", "mount", "-t", "tmpfs", "none", "/mnt"]
@@ -79,7 +76,7 @@ def require() -> None:
 
 
 def _hierarchies() -> list[Path]:
-    """Where systemd keeps its groups: the one tree of version 2, or those beside version 1."""
+    """systemd's groups: the one tree of version 2, or those beside version 1."""
     if (GROUPS / "cgroup.controllers").exists():
         return [GROUPS]
     return [GROUPS / name for name in ("systemd", "unified") if (GROUPS / name).exists()]
@@ -89,10 +86,8 @@ def _hierarchies() -> list[Path]:
 def booted(work: Path, cache: Path, files: dict[str, str]) -> Iterator[PrivateSystemd]:
     """Boot, and end all of it after the block.
 
-    Args:
-        work: an empty folder.
-        cache: folder of compiled code, for /var/cache/fanin.
-        files: further files of its root, by path.
+    work: an empty folder. cache: folder of compiled code, for /var/cache/fanin. files: further files of its root, by
+    path.
     """
     _prepare(work, cache, files)
     groups = [folder / f"fanin-test-{os.getpid()}" for folder in _hierarchies()]
@@ -110,7 +105,7 @@ def booted(work: Path, cache: Path, files: dict[str, str]) -> Iterator[PrivateSy
         try:
             yield _wait(outer, work / "log")
         finally:
-            outer.send_signal(signal.SIGKILL)  # the kernel ends process 1 with it, and all processes with that
+            outer.send_signal(signal.SIGKILL)  # the kernel then ends process 1, and with it all others
             outer.wait()
             for group in groups:
                 _remove(group)
@@ -131,21 +126,21 @@ def _wait(outer: subprocess.Popen[bytes], log: Path) -> PrivateSystemd:
 
 
 def _remove(group: Path) -> None:
-    """Remove a control group and those in it, whose processes have been killed."""
+    """With those in it; their processes have been killed."""
     end = time.monotonic() + SECONDS
     for folder in sorted([group, *(path for path in group.rglob("*") if path.is_dir())], reverse=True):
         while True:
             try:
                 folder.rmdir()
                 break
-            except OSError:  # the kernel still takes a process away
+            except OSError:  # the kernel still removes a process
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.05)
 
 
 def _prepare(work: Path, cache: Path, files: dict[str, str]) -> None:
-    """What boot_systemd.sh expects."""
+    """For boot_systemd.sh."""
     for name in ("layers", "units", "root/etc", "root/opt/fanin/bin", "root/var/cache"):
         (work / name).mkdir(parents=True)
     (work / "sources").symlink_to(SOURCES)
@@ -155,7 +150,7 @@ def _prepare(work: Path, cache: Path, files: dict[str, str]) -> None:
         shutil.copy(unit, work / "units")
     for name, line in (("passwd", USER), ("group", "fanin:x:977:\n")):
         (work / "root/etc" / name).write_text(Path("/etc", name).read_text() + line)
-    # Services see no home, in which the interpreter may lie: it gets another place.
+    # Services see no home, where the interpreter may be: it gets another place.
     (work / "python").symlink_to(sys.base_prefix)
     libraries = Path(sysconfig.get_path("purelib"))
     inner = (

@@ -1,6 +1,6 @@
-"""The example for cards: its files agree, and its devices, each started by its own settings, verify an allreduce.
+"""The example for cards: its files agree, and its devices, each with its own settings, verify an allreduce.
 
-Not as on cards: addresses are of loopback, packets go by UDP, and ranks are on the machine of their device.
+Unlike on cards, addresses are of loopback, packets are UDP, and ranks are on their device's machine.
 """
 
 import contextlib

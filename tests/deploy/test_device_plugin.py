@@ -1,4 +1,4 @@
-"""The manifest of the device plugin agrees with the program: its settings, its paths, and what a pod asks for."""
+"""The device plugin's manifest agrees with the program: settings, paths, and what a pod asks for."""
 
 from pathlib import Path
 
@@ -24,14 +24,14 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def mounted(pod: Object) -> dict[str, str]:
-    """The path in the container of each path of the host."""
+    """The container's path of each path of the host."""
     (container,) = pod["containers"]
     places = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
     return {each["hostPath"]["path"]: places[each["name"]] for each in pod["volumes"] if "hostPath" in each}
 
 
 def test_paths_are_those_of_the_node(settings: Settings) -> None:
-    """The kubelet is told paths, which it takes for its own."""
+    """The kubelet takes paths for its own."""
     paths = mounted(SET["spec"]["template"]["spec"])
     assert all(host == inside for host, inside in paths.items())
     assert {settings.plugins, str(Path(settings.pod_resources).parent), settings.files, settings.state} <= set(paths)

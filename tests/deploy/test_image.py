@@ -1,6 +1,6 @@
-"""Images: the layout is what OCI says, the same content gives the same bytes, and what is missing is named.
+"""Images: the layout is OCI's, the same content gives the same bytes, and what is missing is named.
 
-Whole images are made by `make image`, and tried by `make image-trial`.
+`make image` makes whole images, `make image-trial` tries them.
 """
 
 import gzip
@@ -26,7 +26,7 @@ NAME = "0.1.0"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A small root, with all kinds of files that there are in an image."""
+    """A root with all kinds of files of an image."""
     root = tmp_path / "root"
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin/program").write_text("#!/bin/sh\n")
@@ -139,7 +139,7 @@ def test_every_architecture_has_device_code() -> None:
 
 
 def test_dependencies_are_those_of_the_project() -> None:
-    """With their bounds: those of the device plugin are in no constraint if this environment does not have them."""
+    """With their bounds: no constraint names the device plugin's if this environment lacks them."""
     names = [row.partition(">=")[0] for row in wheels.dependencies()]
     assert {"numba", "numpy", "cffi", "grpcio", "protobuf"} <= set(names)
     assert all("<" in row for row in wheels.dependencies())

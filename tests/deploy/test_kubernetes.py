@@ -1,4 +1,4 @@
-"""The objects of Kubernetes: each is judged by its schema, rendered charts too; what a pod runs is what there is."""
+"""The objects of Kubernetes, also of rendered charts, fit their schemas; pods run programs that exist."""
 
 import copy
 import re
@@ -59,14 +59,14 @@ def test_schemas_allow_what_the_chart_renders(values: Object) -> None:
     assert item["spec"]["selector"]["matchLabels"].items() <= item["spec"]["template"]["metadata"]["labels"].items()
 
 
-LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")  # what a server allows; no schema has it
+LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")  # as a server demands; no schema has it
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0+local.7", "0.2.0-rc.1+" + 51 * "a." + "a", "1.0.0-" + 70 * "x"])
 @pytest.mark.parametrize("release", ["fanin", "123", 53 * "r"])
 def test_labels_of_every_version(tmp_path: Path, version: str, release: str) -> None:
-    """Versions of charts may have "+" and be long; a release may be called by a number."""
+    """Versions of charts may have "+" and be long; a release may have a number as its name."""
     chart = tmp_path / "fanin"
     shutil.copytree(CHART, chart)
     description = (chart / "Chart.yaml").read_text()
@@ -132,7 +132,7 @@ def test_wrong_values_are_refused(values: Object, message: str) -> None:
 
 
 def pods() -> Iterator[tuple[str, Object]]:
-    """Every pod: the static ones, and those of the chart."""
+    """The static ones, and the chart's."""
     for path in (DEPLOY / "kubelet").glob("*.yaml"):
         yield path.name, objects_in(path)[0]["spec"]
     for name, values in VALUES.items():
@@ -144,7 +144,7 @@ PODS = dict(pods())
 
 @pytest.mark.parametrize("pod", PODS.values(), ids=PODS)
 def test_pods_agree_with_the_image(pod: Object) -> None:
-    """The user and the programs are those of the image, options those of a device, and there is time for the drain."""
+    """User and programs are the image's, options are a device's, and there is time for the drain."""
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsUser"] == content.USER
     program, *words = container["command"]
@@ -186,7 +186,7 @@ SHOW = '#!/bin/sh\necho "${0##*/}" "$@"\n'
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Any]:
-    """Runs fanin-start with programs that show how they are called, in place of devices."""
+    """Runs fanin-start with programs, instead of devices, that print how they are called."""
     for name in ("fanin-nic", "fanin-switch"):
         (tmp_path / name).write_text(SHOW)
         (tmp_path / name).chmod(0o755)

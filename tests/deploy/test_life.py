@@ -23,7 +23,7 @@ ADDRESS = f"127.64.{os.getpid() // 250 % 250}.{1 + os.getpid() % 250}"
 
 
 class Service:
-    """`fanin-nic` with the control socket `path`, and who is told what it does."""
+    """`fanin-nic` with the control socket `path`, and its service manager."""
 
     def __init__(self, folder: Path, manager: Manager) -> None:
         self.path, self.manager = folder / "control.sock", manager
@@ -42,7 +42,6 @@ class Service:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    """A NIC that is ready."""
     with TemporaryDirectory(dir="/tmp") as folder, contextlib.ExitStack() as stack:
         started = Service(Path(folder), stack.enter_context(listening(f"@fanin-life-{os.getpid()}")))
         try:
@@ -54,12 +53,10 @@ def service() -> Iterator[Service]:
 
 
 def job(jid: int) -> Job:
-    """A job of one rank."""
     return Job(jid=jid, key=1, nodes=(JobNode(ADDRESS, (0,)),), slots=8)
 
 
 def fanin(*words: object) -> subprocess.CompletedProcess[str]:
-    """A call of the command."""
     command = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S, check=False)
 

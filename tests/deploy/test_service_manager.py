@@ -1,4 +1,4 @@
-"""What a service manager is told, and what is not told to anyone else."""
+"""What a service manager is told, and nobody else."""
 
 import os
 from pathlib import Path

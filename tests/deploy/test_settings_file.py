@@ -1,4 +1,4 @@
-"""The settings of a device in a file: what is in it, and what is wrong with it."""
+"""The settings of a device in a file, and its errors."""
 
 from pathlib import Path
 
@@ -11,7 +11,6 @@ pytestmark = pytest.mark.unit
 
 
 def parse(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> main.DeviceSettings:
-    """The settings of a command line."""
     monkeypatch.setattr("sys.argv", ["fanin-nic", *map(str, arguments)])
     return main._parse("nic")[0]
 

@@ -1,4 +1,4 @@
-"""The units of systemd: what systemd says of them, and devices that run as such services."""
+"""The units of systemd: systemd's own opinion of them, and devices that run as such services."""
 
 import os
 import shutil
@@ -22,13 +22,13 @@ from tests.e2e.fabrics import eventually
 pytestmark = pytest.mark.process
 ADDRESS = "127.0.0.1"
 LATE_ADDRESS = "10.77.0.1"
-MOST_EXPOSED = 20  # tenths: what is left open is named in the units
+MOST_EXPOSED = 20  # tenths: the units name what is left open
 SECONDS = 120.0
 
 
 @pytest.fixture(params=["fanin-nic@", "fanin-switch@", "fanin-device-plugin"])
 def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A unit as it is installed, with the commands of this environment."""
+    """As installed, with the commands of this environment."""
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze (Debian: systemd)")
     source = (UNITS / f"{request.param}.service").read_text()
@@ -46,7 +46,7 @@ def test_systemd_finds_no_fault(unit: Path) -> None:
 
 
 def _about(text: str, unit: Path) -> list[str]:
-    """The lines about a unit; systemd also complains of others of the machine."""
+    """Lines about a unit; systemd also complains of other units of the machine."""
     return [line for line in text.splitlines() if unit.stem.rstrip("@") in line]
 
 
@@ -80,12 +80,10 @@ def machine() -> Iterator[PrivateSystemd]:
 
 
 def socket_of(machine: PrivateSystemd, device: str) -> Path:
-    """Control socket of a device."""
     return machine.root / f"run/fanin/{device}/control.sock"
 
 
 def job(jid: int) -> Job:
-    """A job of one rank."""
     return Job(jid=jid, key=1, nodes=(JobNode(ADDRESS, (0,)),), slots=8)
 
 
@@ -113,7 +111,7 @@ def test_a_killed_device_is_started_again(machine: PrivateSystemd) -> None:
 
 
 def test_an_address_that_comes_late(machine: PrivateSystemd) -> None:
-    """The device is tried again for as long as it takes. systemd gives up after five tries unless it is told not to."""
+    """The device is started again for as long as it takes; by default systemd gives up after five tries."""
     machine.systemctl("start", "--no-block", "fanin-nic@late")
     eventually(lambda: int(machine.show("fanin-nic@late", "NRestarts")), lambda count: count > 5, SECONDS)
     machine.command("ip", "address", "add", f"{LATE_ADDRESS}/32", "dev", "lo")
@@ -123,7 +121,7 @@ def test_an_address_that_comes_late(machine: PrivateSystemd) -> None:
 
 
 def test_a_stop_lets_jobs_end(machine: PrivateSystemd) -> None:
-    """And one instance takes nothing from the other."""
+    """One instance takes nothing from the other."""
     machine.systemctl("start", "fanin-nic@nic0", "fanin-switch@leaf0")
     path = socket_of(machine, "nic0")
     with Communicator(job(2), 0, path, timeout=SECONDS) as communicator:

@@ -1,8 +1,8 @@
-"""A kubelet as a device plugin sees it: real gRPC servers on sockets in a folder, and the rules of its device manager.
+"""A kubelet as a device plugin sees it: real gRPC servers on sockets in a folder, and its device manager's rules.
 
-What it does as the real one (pkg/kubelet/cm/devicemanager): it deletes all sockets of its folder when it starts; it
-calls the plugin back during Register; a pair is free if it is healthy and no container has it; it asks for a
-preference, then to allocate, then notes who has what; a stream that ends makes the devices of its resource unhealthy.
+As the real one (pkg/kubelet/cm/devicemanager) it deletes all sockets of its folder when it starts; calls the plugin
+back during Register; counts a pair as free if it is healthy and no container has it; asks for a preference, then to
+allocate, then notes who has what. The end of a stream makes the devices of its resource unhealthy.
 """
 
 import threading
@@ -27,13 +27,11 @@ from tests.waiting import BOUND_S
 
 
 class NotEnough(Exception):
-    """Fewer devices of a resource are free than a container wants: its pod waits."""
+    """Too few free devices: the container's pod waits."""
 
 
 @dataclass
 class Endpoint:
-    """A plugin that has registered."""
-
     channel: grpc.Channel
     options: Any
     health: dict[str, str] = field(default_factory=dict)  # by device; empty before the first list
@@ -77,7 +75,7 @@ class FakeKubelet:
         ]
 
     def stop(self) -> None:
-        """End, as a kubelet that is killed: its sockets stay."""
+        """End as after a kill: its sockets stay."""
         for server in self._servers:
             server.stop(grace=None).wait()
         with self.changed:
@@ -91,7 +89,7 @@ class FakeKubelet:
         self.start()
 
     def change_lister(self, service: str) -> None:
-        """Become a kubelet that tells by another service what pods have."""
+        """Use another service for what pods have."""
         self.lister = service
         self.restart()
 
@@ -102,12 +100,12 @@ class FakeKubelet:
             watch.cancel()
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until a condition holds that the plugins bring about."""
+        """Until the plugins have brought about a condition."""
         with self.changed:
             assert self.changed.wait_for(condition, BOUND_S), f"{what}: {self.endpoints}"
 
     def free(self, resource: str) -> list[str]:
-        """The devices of a resource that are healthy and nobody has."""
+        """Healthy devices of a resource that nobody has."""
         with self.changed:
             endpoint = self.endpoints.get(resource)
             taken = {each for devices in self.held.values() for each in devices.get(resource, [])}
@@ -115,7 +113,7 @@ class FakeKubelet:
             return [name for name, health in states.items() if health == HEALTHY and name not in taken]
 
     def allocate(self, resource: str, count: int, holder: str) -> Any:
-        """Give devices to a container. Returns what the plugin says it gets. Raises NotEnough, grpc.RpcError."""
+        """Give devices to a container; the plugin's answer. Raises NotEnough, grpc.RpcError."""
         free = self.free(resource)
         if len(free) < count:
             raise NotEnough(f"{count} of {resource}, where {len(free)} are free")
@@ -135,7 +133,7 @@ class FakeKubelet:
         return given
 
     def start_container(self, resource: str, devices: list[str]) -> None:
-        """Start a container with devices that it was given. Raises grpc.RpcError."""
+        """With devices that it was given. Raises grpc.RpcError."""
         endpoint = self.endpoints[resource]
         if endpoint.options.pre_start_required:
             request = messages["PreStartContainerRequest"](devices_ids=devices)

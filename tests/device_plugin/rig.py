@@ -1,4 +1,4 @@
-"""The device plugin as a process on the node of the founding document, and a kubelet beside it."""
+"""The device plugin as a process on the founding document's node, and a kubelet beside it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PERIOD = 0.02
 
 
 class Node:
-    """A node: `root` is the folder of all its files, `sysfs` one of these. `within`: see `running`."""
+    """`root` is the folder of all its files, `sysfs` one of these. `within`: see `running`."""
 
     def __init__(
         self, root: Path, within: Sequence[str] = (), prepare: Callable[[Node], None] | None = None, **settings: str
@@ -48,18 +48,16 @@ class Node:
         self.process = self.start_plugin()
 
     def start_plugin(self) -> subprocess.Popen[bytes]:
-        """Start the program."""
         command = [*self.within, sys.executable, "-m", "fanin_device_plugin", "--settings", str(self.settings)]
         with (self.root / "log").open("ab") as log:
             return subprocess.Popen(command, stderr=log)
 
     @property
     def log(self) -> str:
-        """What the plugin has said."""
         return (self.root / "log").read_text()
 
     def says(self, text: str) -> None:
-        """Wait until the plugin has said something."""
+        """Wait until the plugin has logged `text`."""
         end = time.monotonic() + BOUND_S
         while text not in self.log:
             assert time.monotonic() < end, f"{text!r} is not in {self.log}"
@@ -74,7 +72,6 @@ class Node:
         )
 
     def stop(self) -> None:
-        """End both."""
         self.process.terminate()
         assert self.process.wait(BOUND_S) == 0, self.log
         self.kubelet.stop()
@@ -84,11 +81,10 @@ class Node:
 def running(
     within: Sequence[str] = (), prepare: Callable[[Node], None] | None = None, **settings: str
 ) -> Iterator[Node]:
-    """A node with the plugin; ended afterwards.
+    """A node with the plugin, ended afterwards.
 
-    Args:
-        within: a command that becomes the one behind it.
-        prepare: changes the node before the plugin starts, which then need not have a list at once.
+    within: a command that executes its arguments. prepare: changes the node before the plugin starts, which then may
+    have no list at once.
     """
     with TemporaryDirectory(dir="/tmp") as folder:  # short: a socket's path has at most 107 bytes
         node = Node(Path(folder), within, prepare, **settings)

@@ -12,13 +12,13 @@ from fanin_tools.fabric import namespaces
 from tests.device_plugin.rig import ROCE1, running
 
 pytestmark = pytest.mark.netns
-# A cable stands for the VF ens0v0: there is no other interface that the namespace has.
+# A cable stands for the VF ens0v0: the namespace has no other interface.
 MAKE = 'ip link add ens0v0 type veth peer name far0 && ip link set far0 up && exec "$@"'
 ADDRESSES = '{mlx5_0 = "10.1.0.16"}'
 
 
 def interface(process: int) -> dict[str, Any]:
-    """The VF as the namespace of a process has it."""
+    """The VF in the namespace of a process."""
     command = ["nsenter", "--target", str(process), "--net", "ip", "-json", "address", "show", "ens0v0"]
     (found,) = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return found

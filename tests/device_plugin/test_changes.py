@@ -31,7 +31,7 @@ FIRST = [pair_id(gpu) for gpu in range(4)]
 
 
 def wait_for(node: Node, resource: str, healthy: list[str], unhealthy: list[str] | None = None) -> None:
-    """Wait until the kubelet knows exactly these devices of a resource."""
+    """Until the kubelet knows exactly these devices of a resource."""
     wanted = {**dict.fromkeys(healthy, HEALTHY), **dict.fromkeys(unhealthy or [], UNHEALTHY)}
     endpoints = node.kubelet.endpoints
     node.kubelet.wait(lambda: resource in endpoints and endpoints[resource].health == wanted, str(wanted))
@@ -44,7 +44,7 @@ def refusal(node: Node, devices: list[str], resource: str = ROCE1) -> str:
 
 
 def make_anew(node: Node) -> None:
-    """The VFs of the first NIC go and come again; the kernel gives their devices other numbers."""
+    """The VFs of the first NIC go and come back; the kernel gives their devices other numbers."""
     remove_vfs(node.sysfs, 0)
     wait_for(node, ROCE1, [], FIRST)
     for number, name in enumerate((7, 6, 5, 4)):
@@ -53,7 +53,7 @@ def make_anew(node: Node) -> None:
 
 
 def test_vfs_that_are_made_anew(node: Node) -> None:
-    """A pair is the same VF by its address, and gets the device file that this VF has now."""
+    """By its address a pair is the same VF, and gets the VF's present device file."""
     make_anew(node)
     given = node.kubelet.allocate(ROCE1, 1, "default/job/main")
     assert given.envs["FANIN_VF_PCI"] == vf_address(0, 0)
@@ -62,7 +62,7 @@ def test_vfs_that_are_made_anew(node: Node) -> None:
 
 
 def test_a_device_file_that_changed_hands_between_two_looks() -> None:
-    """The plugin looks once a minute; at Allocate it reads what is there."""
+    """The plugin looks once a minute; at Allocate it reads the present state."""
     with running(period="60") as node:
         for number, name in ((0, 5), (1, 4)):
             folder = (node.sysfs / "bus/pci/devices" / vf_address(0, number)).resolve()
@@ -84,7 +84,7 @@ def test_a_container_does_not_start_again_with_the_device_of_another_pair(node: 
 
 
 def test_a_container_does_not_start_after_a_boot_with_the_device_of_another_pair(node: Node) -> None:
-    """A boot empties /run, and the kernel gives the VFs other numbers. The kubelet asks for nothing but the start."""
+    """A boot empties /run, and the kernel gives the VFs other numbers. The kubelet only asks for the start."""
     node.kubelet.allocate(ROCE1, 1, "default/job/main")
     node.process.terminate()
     assert node.process.wait(BOUND_S) == 0
@@ -101,7 +101,7 @@ def test_a_container_does_not_start_after_a_boot_with_the_device_of_another_pair
 
 
 def test_a_link_that_goes_while_it_is_read() -> None:
-    """A file that is no link stands for one that has gone: neither can be followed."""
+    """A file that is no link represents one that has gone: neither can be followed."""
 
     def prepare(node: Node) -> None:
         (node.sysfs / "bus/pci/devices/0000:5e:00.0/virtfn00").touch()
@@ -112,7 +112,7 @@ def test_a_link_that_goes_while_it_is_read() -> None:
 
 
 def test_a_vf_that_goes_while_it_is_read(tmp_path: Path) -> None:
-    """Its NIC has no link to it and the machine no such VF; the other pairs can be given away."""
+    """Its NIC has no link to it and the machine no such VF; the other pairs stay available."""
     paths = NodePaths(tmp_path / "sys", tmp_path / "proc")
     write_node_of_the_document(paths.sysfs)
     write_driver_of_the_document(paths.proc)
@@ -126,7 +126,7 @@ def test_a_vf_that_goes_while_it_is_read(tmp_path: Path) -> None:
 
 
 def test_vfs_and_ids_that_come_later() -> None:
-    """As at boot: first no VF, then those of one NIC, then the other NIC, then the driver of the GPUs."""
+    """As at boot: first no VF, then those of one NIC, then the other NIC, then the GPUs' driver."""
 
     def prepare(node: Node) -> None:
         (node.root / "proc").rename(node.root / "later")
@@ -136,7 +136,7 @@ def test_vfs_and_ids_that_come_later() -> None:
     with running(prepare=prepare) as node:
         node.says("NO_RESOURCES: there is no pair of a GPU and a VF yet")
         node.says("mlx5_0 has no VFs; write 4 to its sriov_numvfs")
-        node.says("there is no NIC mlx5_1 with RDMA, which the settings name")
+        node.says("the settings name mlx5_1, which is no NIC with RDMA here")
         for number in range(4):
             write_vf(node.sysfs, 0, number, 4 + number)
         node.says("gpu3_mlx5_7: the driver tells no id of gpu3; give it in gpu_ids")
@@ -148,7 +148,7 @@ def test_vfs_and_ids_that_come_later() -> None:
 
 
 def test_a_gpu_that_is_lost_moves_no_other(node: Node) -> None:
-    """The other GPUs keep their VFs, and their names by which the kubelet knows who has them."""
+    """The other GPUs keep their VFs, and the names by which the kubelet knows them."""
     link = node.sysfs / "bus/pci/devices" / gpu_address(1)
     folder = link.resolve()
     link.unlink()
@@ -167,7 +167,7 @@ def test_another_gpu_in_its_place(node: Node) -> None:
 
 
 def test_a_stream_that_ends(node: Node) -> None:
-    """The kubelet ends it, and all sockets stay: the plugin registers again."""
+    """The kubelet ends it, all sockets stay: the plugin registers again."""
     node.kubelet.end_streams()
     for resource in RESOURCES:
         node.kubelet.wait(lambda resource=resource: node.kubelet.free(resource) == [], "no stream")
@@ -176,7 +176,7 @@ def test_a_stream_that_ends(node: Node) -> None:
 
 
 def test_a_kubelet_that_answers_late() -> None:
-    """Nor takes a registration: devices are looked at meanwhile, and it is asked again when it can."""
+    """It does not take a registration in time: devices are looked at meanwhile, and it is asked again."""
     with running() as node:
         node.kubelet.late = True
         node.kubelet.restart()
@@ -189,19 +189,19 @@ def test_a_kubelet_that_answers_late() -> None:
 
 @pytest.mark.parametrize("lister", ["v1alpha1.PodResourcesLister", "v9.PodResourcesLister"])
 def test_an_old_kubelet(lister: str) -> None:
-    """Before 1.20 another service tells what pods have. A kubelet that never tells does not keep pods from starting."""
+    """Before 1.20 another service says what pods have. A kubelet that never does still starts pods."""
     with running(prepare=lambda node: node.kubelet.change_lister(lister)) as node:
         node.ready()
         node.kubelet.allocate(ROCE1, 1, "default/job/main")
         if lister.startswith("v1alpha1."):
             assert "is taken: default/job/main has" in refusal(node, FIRST[:1])
         else:
-            node.says("does not tell which devices pods have: devices that other plugins give away go unseen")
+            node.says("does not say which devices pods have: devices that other plugins give away are not seen")
             assert node.kubelet.allocate_these(ROCE1, FIRST[:1])
 
 
 def test_ids_of_an_earlier_release(node: Node) -> None:
-    """Containers that live have ids of the names of then: both halves of them are taken, and they start again."""
+    """Running containers have ids of older names: both halves are taken, and they start again."""
     node.kubelet.held["default/old/main"] = {ROCE1: ["gpu0_mlx5_5"]}
     node.kubelet.held["default/older/main"] = {"fanin/gpu-roce1": ["gpu6_mlx5_10"]}
     wait_for(node, ROCE1, FIRST[2:], FIRST[:2])
@@ -212,7 +212,7 @@ def test_ids_of_an_earlier_release(node: Node) -> None:
 
 
 def test_bus_ids_of_nvidia(node: Node) -> None:
-    """As nvidia-smi prints them; and settings call NICs and GPUs by such ids."""
+    """As nvidia-smi prints them; settings name NICs and GPUs by them."""
     node.kubelet.held["default/thief/main"] = {"example.org/gpu": ["00000000:01:00.0"], "example.org/vf": ["5E:00.3"]}
     wait_for(node, ROCE1, [FIRST[1], FIRST[3]], [FIRST[0], FIRST[2]])
 
@@ -223,13 +223,13 @@ def test_settings_by_bus_id() -> None:
         given = node.kubelet.allocate_these(ROCE1, FIRST[:2])
         assert given.envs["NVIDIA_VISIBLE_DEVICES"] == f"9,{UUIDS[1]}"
         assert given.envs["FANIN_VF_IPV4"] == "10.1.0.16/24"
-        # The address of a VF is by its number, whoever else is there.
+        # The address of a VF depends on its number only.
         (node.sysfs / "bus/pci/devices" / vf_address(0, 0)).unlink()
         assert node.kubelet.allocate_these(ROCE1, FIRST[1:2]).envs["FANIN_VF_IPV4"] == "10.1.0.17/24"
 
 
 def write_nic_of_a_guest(node: Node) -> None:
-    """A node as a virtual machine has it: NICs that can have no VFs."""
+    """A node as a virtual machine has it: NICs without VFs."""
     for nic, bus in enumerate(("5e", "be")):
         remove_vfs(node.sysfs, nic)
         folder = (node.sysfs / f"bus/pci/devices/0000:{bus}:00.0").resolve()

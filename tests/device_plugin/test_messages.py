@@ -1,4 +1,4 @@
-"""The messages of the kubelet, byte by byte: the tables are read back from bytes written out by hand."""
+"""The kubelet's messages, byte by byte: the tables read bytes that were written by hand."""
 
 from fanin_device_plugin.kubelet_api import messages
 

@@ -22,7 +22,7 @@ FIRST = [pair_id(gpu) for gpu in range(4)]
 
 
 def refusal(node: Node, resource: str, devices: list[str]) -> str:
-    """What the plugin says to a request that it must refuse."""
+    """The plugin's answer to a request that it must refuse."""
     with pytest.raises(grpc.RpcError) as caught:
         node.kubelet.allocate_these(resource, devices)
     assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
@@ -52,7 +52,7 @@ def test_pairs_are_listed_and_given(node: Node) -> None:
 
 
 def test_health_goes_both_ways() -> None:
-    """A NIC that goes down takes its four pairs with it, and gives them back. The times are printed, not judged."""
+    """A NIC that goes down makes its four pairs unhealthy, until it is up again. The times are printed, not judged."""
     period = Settings().period
     with running(period=str(period)) as node:
         kubelet = node.kubelet
@@ -78,7 +78,7 @@ def test_a_restarted_kubelet_knows_the_plugin_again(node: Node) -> None:
     node.kubelet.refuses = ""
     node.ready()
     assert node.kubelet.free(ROCE1) == FIRST[1:], "what a container has stays its own"
-    # Only the sockets are deleted: that happens to plugins whose kubelet is slow to make its own.
+    # Only the sockets are deleted, as by a kubelet that is slow to make its own.
     for path in node.kubelet.plugins.glob("fanin-*.sock"):
         path.unlink()
     before = [node.kubelet.endpoints[name] for name in RESOURCES]
@@ -103,7 +103,7 @@ def test_a_killed_plugin_starts_over_its_old_sockets(node: Node) -> None:
 
 
 def test_no_pair_is_given_twice(node: Node) -> None:
-    """Not even to a kubelet that has forgotten what it gave away, nor half of it by another plugin."""
+    """Not even to a kubelet that has forgotten its grants, nor half of it by another plugin."""
     kubelet = node.kubelet
     kubelet.allocate(ROCE1, 1, "default/job/main")
     assert refusal(node, ROCE1, FIRST[:1]) == f"gpu0_mlx5_4 is taken: default/job/main has {FIRST[0]} of {ROCE1}"

@@ -20,7 +20,7 @@ SEED = int(os.environ.get("FANIN_TEST_SEED", "1"))
 
 
 class Campaign:
-    """What was given to whom, from what the plugin said, not from what the kubelet noted."""
+    """Grants as the plugin said them, not as the kubelet noted them."""
 
     def __init__(self, node: Node, seed: int) -> None:
         self.node, self.kubelet, self.chance = node, node.kubelet, random.Random(seed)
@@ -70,7 +70,7 @@ class Campaign:
         set_port(self.node.sysfs, nic, UP)
 
     def steal(self) -> None:
-        """Another plugin gives away a GPU that is free, or takes it back."""
+        """Another plugin gives away a free GPU, or takes it back."""
         held = {each for names in self.gpus.values() for each in names}
         if self.thief:
             self.thief = ""

@@ -1,4 +1,4 @@
-"""Two plugins on one node: the second is refused by name, and none takes the sockets of the other."""
+"""Two plugins on one node: the second is refused, and neither takes the other's sockets."""
 
 import socket
 import time
@@ -27,7 +27,7 @@ def test_a_second_plugin_is_refused() -> None:
 
 
 def taken_socket(node: Node) -> socket.socket:
-    """Another program serves where the plugin would: one of an earlier release locks nothing."""
+    """Another program serves there: a plugin of an earlier release locks nothing."""
     other = socket.socket(socket.AF_UNIX)
     path = node.kubelet.plugins / f"fanin-{ROCE1.rpartition('/')[2]}.sock"
     path.unlink(missing_ok=True)
@@ -38,7 +38,7 @@ def taken_socket(node: Node) -> socket.socket:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_sockets_of_another_program(*, first: bool) -> None:
-    """Whether it came first or later: the plugin says so, takes nothing away, and serves when the other has ended."""
+    """First or later: the plugin says so, takes nothing, and serves when the other has ended."""
     others: list[socket.socket] = []
     with running(prepare=(lambda node: others.append(taken_socket(node))) if first else None) as node:
         if not first:

@@ -1,4 +1,4 @@
-"""The settings of the device plugin: wrong ones end by name."""
+"""The settings of the device plugin: wrong ones are refused by name."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """Write every frame of an interface into a pcap file, until the input ends. Arguments: interface, file.
 
-It needs a packet socket only. tcpdump may be missing, and its file does not show the packets that it has dropped.
+It only needs a packet socket. tcpdump may be missing, and its file does not show how many packets it dropped.
 """
 
 import select

@@ -1,4 +1,4 @@
-"""Fabrics of real devices, one for each file of tests, in a state folder of its own and always taken down."""
+"""Fabrics of real devices, one for each test file, in a state folder of its own and always taken down."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from fanin_tools.fabric import namespaces
 
 @pytest.fixture(scope="session")
 def namespaces_allowed() -> None:
-    """Skips where a fabric in namespaces can not be had."""
+    """Skips where fabrics in namespaces are impossible."""
     try:
         namespaces.require()
     except ToolError as error:

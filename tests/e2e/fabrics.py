@@ -1,4 +1,4 @@
-"""Fabrics of real devices, and what their devices say of themselves."""
+"""Fabrics of real devices, and their devices' status."""
 
 import os
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.waiting import BOUND_S, eventually
 
 RUNS = 8
 
-Statuses = dict[str, dict[str, Any]]  # device -> its STATUS reply; devices that are gone are left out
+Statuses = dict[str, dict[str, Any]]  # device -> its STATUS reply; without devices that are gone
 
 
 def silent(text: str) -> None:
@@ -23,28 +23,27 @@ def silent(text: str) -> None:
 
 @dataclass
 class Bench:
-    """Where a file of tests has its fabrics. prefix: of their names; names: of all that it ever had."""
+    """The fabrics of a test file. prefix: of their names; names: of all that it ever had."""
 
     prefix: str
     names: list[str] = field(default_factory=list)
 
     def up(self, shape: Shape) -> Running:
-        """A new fabric of `shape`."""
         return self.build(self.describe(shape))
 
     def describe(self, shape: Shape) -> Fabric:
-        """A description with a name and addresses of its own, also beside another run of the tests."""
+        """With a name and addresses of its own, even beside another run of the tests."""
         number, process = len(self.names), os.getpid()
         prefix = f"127.{80 + process % 160}.{(process // 160 + number) % 256}"
         return make(f"{self.prefix}{number}", shape, NETNS_PREFIX if shape.netns else prefix)
 
     def build(self, fabric: Fabric) -> Running:
-        """Bring `fabric` up; it is taken down at the end of the file of tests."""
+        """It is taken down at the end of the test file."""
         self.names.append(fabric.name)
         return lifecycle.up(fabric, silent)
 
     def down(self, running: Running) -> None:
-        """Take a fabric down before the end."""
+        """Before the end of the test file."""
         lifecycle.down(running.fabric.name)
 
 
@@ -60,20 +59,19 @@ def statuses(running: Running) -> Statuses:
 
 
 def pid_of(running: Running, device: str) -> int:
-    """Process of a device."""
     return running.state.processes()[device].pid
 
 
 def counter(found: Statuses, name: str) -> int:
-    """A counter, over all devices."""
+    """Summed over all devices."""
     return sum(status["counters"].get(name, 0) for status in found.values())
 
 
 def undisturbed(
     measure: Callable[[], tuple[Statuses, Statuses]], trouble: str = "tx_PROBE"
 ) -> tuple[Statuses, Statuses]:
-    """STATUS before and after a run in which no device asked, or had other `trouble`. Who waits too long for a core is
-    late, and asked for, so of a few runs one must be such."""
+    """STATUS before and after a run in which no device asked, or had other `trouble`. A device that waits too long for
+    a core is late, and is asked; so one of a few runs must be undisturbed."""
     for _ in range(RUNS):
         before, after = measure()
         if counter(after, trouble) == counter(before, trouble):
@@ -82,7 +80,7 @@ def undisturbed(
 
 
 def drops(found: Statuses) -> dict[str, int]:
-    """Everything that went wrong with a packet, by device and reason, where there is any."""
+    """Non-zero counters of drops, by device and reason."""
     return {
         f"{device} {name}": value
         for device, status in found.items()
@@ -95,7 +93,7 @@ TROUBLE = ("action_overflow", "resent", "cq_overflows", "dma_errors", "jobs_abor
 
 
 def held(found: Statuses) -> dict[str, Any]:
-    """What devices still hold: jobs (tombstones as well), leased and used slots; empty when all is released."""
+    """What devices hold: jobs (tombstones as well), leased and used slots; empty when all is released."""
     left = {}
     for device, status in found.items():
         jobs = [job for job in status["jobs"] if not is_reminder(job)]
@@ -111,5 +109,5 @@ def is_reminder(job: dict[str, Any]) -> bool:
 
 
 def assert_released(running: Running, seconds: float = BOUND_S) -> None:
-    """Every device that lives holds nothing any more, within `seconds`."""
+    """Within `seconds`, every living device holds nothing."""
     eventually(lambda: held(statuses(running)), lambda left: not left, seconds)

@@ -1,6 +1,6 @@
-"""A rank that joins and forks as programs in C do, so that nothing in its child closes the socket of the device.
+"""A rank that joins and forks as programs in C do: nothing in its child closes the device's socket.
 
-python -m tests.e2e.forking_rank JOB_FILE RANK SOCKET prints the PID of the child.
+python -m tests.e2e.forking_rank JOB_FILE RANK SOCKET prints the child's PID.
 """
 
 import ctypes
@@ -11,7 +11,6 @@ from fanin import Communicator, Job
 
 
 def main() -> None:
-    """Run."""
     path, rank, socket = sys.argv[1:]
     member = Communicator(Job.from_file(path), int(rank), socket)
     member.barrier()

@@ -1,4 +1,4 @@
-"""A device over RDMA whose results are held up, and a rank of it (held_rank.py, held_job.py)."""
+"""A device over RDMA with delayed results, and its rank (held_rank.py, held_job.py)."""
 
 import select
 import subprocess
@@ -15,10 +15,8 @@ HeldRank = subprocess.Popen[str]
 
 
 class HeldDevice:
-    """A device at `port` of this host that holds results up while `file` is there (programs/held_writes.c).
-
-    host_device: the verbs device of its ranks.
-    """
+    """A device at `port` of this host that holds results back while `file` exists (programs/held_writes.c).
+    host_device: the verbs device of its ranks."""
 
     def __init__(self, port: int, host_device: str, file: Path) -> None:
         self._port, self._host_device, self._file = port, host_device, file
@@ -26,7 +24,7 @@ class HeldDevice:
 
     @contextmanager
     def rank(self, program: str, what: str, variables: Mapping[str, str]) -> Iterator[tuple[Relay, HeldRank]]:
-        """A rank whose results are held up already, and the connection between the two."""
+        """A rank whose results are held back already, and the connection to it."""
         for mark in (self._holds, self._gone):
             mark.unlink(missing_ok=True)
         pipe = subprocess.PIPE
@@ -45,17 +43,17 @@ class HeldDevice:
                     process.kill()
 
     def let_go(self) -> None:
-        """The results go on. Returns when they are posted."""
+        """Release the results. Returns when they are posted."""
         self.begin_to_let_go()
         eventually(self._gone.exists, bool)
 
     def begin_to_let_go(self) -> None:
-        """They go on when the device runs."""
+        """Release the results, as soon as the device runs."""
         self._file.unlink()
 
 
 def line_of(process: HeldRank) -> str:
-    """The next line of a rank, which says one and waits."""
+    """The next line of a rank, which prints one and waits."""
     assert process.stdout is not None
     assert process.stderr is not None
     if not select.select([process.stdout], [], [], BOUND_S)[0]:
@@ -66,7 +64,7 @@ def line_of(process: HeldRank) -> str:
 
 
 def tell(process: HeldRank) -> None:
-    """The rank takes its next step."""
+    """Let the rank take its next step."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()

@@ -1,8 +1,8 @@
-"""A job of one rank whose results are held up: `python -m tests.e2e.held_job ADDRESS HELD WHAT`.
+"""A job of one rank whose results are held back: `python -m tests.e2e.held_job ADDRESS HELD WHAT`.
 
-As tests/e2e/held_rank.py, with the calls of `fanin.h`. WHAT is `end`: for the first line of its input the rank ends the
-job, and says "late" if the results have not come in the time of that call. For the next one it leaves the job, and says
-what became of that.
+As tests/e2e/held_rank.py, with the calls of `fanin.h`. WHAT is `end`: at the first line of its input the rank ends the
+job, and says "late" if the results have not come within that call. At the next it leaves the job, and says with which
+outcome.
 """
 
 import sys

@@ -1,12 +1,12 @@
-"""A rank whose results are held up: `python -m tests.e2e.held_rank ADDRESS HELD WHAT`.
+"""A rank whose results are held back: `python -m tests.e2e.held_rank ADDRESS HELD WHAT`.
 
-Its device keeps results in the queue pair while the file HELD is there (programs/held_writes.c). The rank makes the
-file, posts a request, and says "posted". For each line of its input it takes a step: it does WHAT, stores a pattern
-where the results belong, and says "over", or "over: it stands still"; then it says "kept" or "changed".
+Its device keeps results in the queue pair while the file HELD exists (programs/held_writes.c). The rank makes the file,
+posts a request, and says "posted". For each line of its input it takes a step: it does WHAT, stores a pattern where the
+results belong, and says "over", or "over: it stands still"; then "kept" or "changed".
 
-WHAT: learn that the device is lost by a `wait` for a completion, by a `post`, or by a `request` of the control
-connection. Or `leave` the job, or `destroy` the queue pair: the rank says "late" when that has not ended in its time,
-and in a step more it waits for the results.
+WHAT: notice the loss of the device by a `wait` for a completion, by a `post`, or by a `request` of the control
+connection. Or `leave` the job, or `destroy` the queue pair: the rank says "late" if that takes too long, and waits for
+the results in one more step.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from tests.host.work_requests import one_completion, request_over
 
 LENGTH = 100_000  # bytes
 SECONDS = 60.0
-LATE_S = 1.0  # for the end of a job of one rank; the end of a queue pair has a limit of its own
+LATE_S = 1.0  # for the end of a job of one rank; a queue pair's end has its own limit
 PATTERN = b"\xa5" * LENGTH
 LOOK_S = 0.001
 
@@ -33,7 +33,7 @@ def membership(jid: int) -> Membership:
 
 
 def step() -> None:
-    """Wait until the test says that it goes on."""
+    """Wait for the test."""
     if not sys.stdin.readline():
         sys.exit("the test has ended")
 
@@ -43,7 +43,7 @@ def say(text: str) -> None:
 
 
 def until_lost(action: Callable[[], object]) -> None:
-    """Do something until the device is lost. Raises Timeout."""
+    """Repeat until the device is lost. Raises Timeout."""
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         try:
@@ -57,7 +57,7 @@ def until_lost(action: Callable[[], object]) -> None:
 
 
 def be_late(context: Context, end: Callable[[], object]) -> None:
-    """The end of the queue pair, which is not there before the results are. Other requests do not wait for them."""
+    """The end of the queue pair waits for the results; other requests do not wait for it."""
     try:
         end()
     except errors.Timeout:
@@ -69,7 +69,7 @@ def be_late(context: Context, end: Callable[[], object]) -> None:
 
 
 def complete_another(domain: PD) -> None:
-    """A request whose completion comes behind all that the device has written before."""
+    """A request whose completion follows all earlier writes of the device."""
     cq = CQ(domain.context)
     with CollectiveQP(domain, cq) as queue_pair:
         queue_pair.join(membership(18), SECONDS)

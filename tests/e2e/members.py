@@ -1,4 +1,4 @@
-"""Jobs over chosen nodes, and the names of what their ranks got."""
+"""Jobs over chosen nodes, and their ranks' errors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ __all__ = ["across", "describe", "errors_of", "job", "placed", "run_ranks", "soc
 
 
 def across(running: Running, nodes: Sequence[int], route: str, slots: int = 8) -> tuple[Job, list[str]]:
-    """A new job of one rank on each of `nodes` (numbers of NICs), and the control socket of each rank."""
+    """A new job of one rank on each of `nodes` (numbers of NICs), and each rank's control socket."""
     nics = tuple(running.fabric.nics[node] for node in nodes)
     uplinks = uplinks_of(Tree(running.fabric), nics) if route == "tree" else None
     placement = Placement(route, nics, tuple((rank,) for rank in range(len(nics))), uplinks or (Uplinks(),) * len(nics))
@@ -25,11 +25,11 @@ def across(running: Running, nodes: Sequence[int], route: str, slots: int = 8) -
 
 
 def placed(running: Running, size: int, route: str, slots: int) -> tuple[Job, list[str]]:
-    """A new job of `size` ranks, spread as `fanin run` does it, and the control socket of each rank."""
+    """A new job of `size` ranks, spread as by `fanin run`, and each rank's control socket."""
     placement, described = describe(running, size, route, slots)
     return described, [socket_of(running, placement, rank) for rank in range(size)]
 
 
 def errors_of(outcomes: Sequence[Any]) -> list[str]:
-    """Name of the exception of each rank; "no error" where there is a result."""
+    """Exception name of each rank; "no error" for a result."""
     return [type(outcome).__name__ if isinstance(outcome, FaninError) else "no error" for outcome in outcomes]

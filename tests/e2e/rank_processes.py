@@ -1,4 +1,4 @@
-"""Ranks in processes of their own, in one job, and kills of them and of their devices at random moments."""
+"""Ranks as processes of one job, and kills of them and of their devices at random moments."""
 
 import os
 import random
@@ -22,11 +22,11 @@ FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 ROOT = Path(__file__).parents[2]
 SIZES = {"local": 2, "tree": 4, "ring": 4}  # ranks of a job, by its route
 MOST_CALLS = 20  # before a kill
-LONGEST_PAUSE = 0.03  # s: so that it is in any part of a call
+LONGEST_PAUSE = 0.03  # s: so that a kill comes in any part of a call
 
 
 def build_working_rank(folder: Path) -> Path:
-    """A program in C, since it starts at once on any machine."""
+    """In C, so that it starts at once on any machine."""
     program = folder / WORKING_RANK.stem
     link = [f"-I{PACKAGE / 'include'}", f"-L{PACKAGE}", "-l:libfanin.so", f"-Wl,-rpath,{PACKAGE}"]
     compiler = shlex.split(os.environ.get("CC", "cc"))
@@ -37,9 +37,8 @@ def build_working_rank(folder: Path) -> Path:
 class Ranks:
     """The ranks of a job, started.
 
-    addresses: of their device, by node
-    variables: their environment
-    program: gets the file of the job, its rank and the address of its device, and then `arguments`
+    addresses: of their device, by node. variables: their environment. program: called with the job's file, its rank,
+    the address of its device, and `arguments`.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class Ranks:
         return found
 
     def names(self, seconds: float = 2 * BOUND_S) -> list[str]:
-        """The name of the error of each rank; "" of one that was killed."""
+        """Error name of each rank; "" of a killed one."""
         return [
             "" if process.returncode == -signal.SIGKILL else end
             for process, end in zip(self.processes, self.ends(seconds), strict=True)
@@ -88,18 +87,16 @@ class Ranks:
 
 
 class Kills:
-    """Kills of ranks and devices, one after the other, each in a new job, by the choices of a seed.
-
-    start: starts the ranks of a job on a route. seconds: the time within which ranks must have ended.
-    """
+    """Kills of ranks and devices one by one, each in a new job, by the choices of a seed. start: starts the ranks of a
+    job on a route. seconds: limit for the ranks to end."""
 
     def __init__(self, running: Running, start: Callable[[str], Ranks], seed: int, seconds: float = BOUND_S) -> None:
         self._running, self._start, self._seconds = running, start, seconds
         self._choose, self._seed, self._kill = random.Random(seed), seed, 0
 
     def kill_rank(self, route: str) -> str:
-        """The others are told of a lost member. Returns what was killed. Raises AssertionError, also if a device still
-        holds something."""
+        """The others lose a member. Returns what was killed. Raises AssertionError, also if a device holds something.
+        """
         ranks, victim = self._at_work(route), self._choose.randrange(SIZES[route])
         ranks.processes[victim].send_signal(signal.SIGKILL)
         expected = ["" if rank == victim else "PEER_LOST" for rank in range(SIZES[route])]
@@ -107,7 +104,7 @@ class Kills:
         return f"rank {victim} of {route}"
 
     def kill_device(self, route: str) -> str:
-        """Its ranks are told that it is lost, the others that members are. Another takes its place. As `kill_rank`."""
+        """Its ranks get its loss, the others that of members. Another device replaces it. As `kill_rank`."""
         ranks = self._at_work(route)
         node = self._choose.randrange(len(ranks.placement.nics))
         lost = ranks.placement.nics[node].name
@@ -121,7 +118,7 @@ class Kills:
         return f"{lost} of {route}"
 
     def _at_work(self, route: str) -> Ranks:
-        """The moment is random, so this is a pause, not a wait for something."""
+        """A pause, not a wait, since the moment is to be random."""
         self._kill += 1
         ranks = self._start(route)
         ranks.await_work(self._choose.randint(1, MOST_CALLS))

@@ -1,8 +1,8 @@
 """A rank over RDMA: `python -m tests.e2e.rdma_rank JOB RANK ADDRESS WHAT`.
 
-WHAT is `refused`: calls that a device over RDMA can not serve; `many`: more requests than a send ring holds, then more
-completions than a completion ring does; `overrun`: the same with nobody who takes them, in a job of its own;
-`numbers`: queues that are made and destroyed. Each line of output is "ready", or the name of an error with its text.
+WHAT is `refused`: calls that a device over RDMA can not serve; `many`: more requests and completions than rings hold;
+`overrun`: the same without taking them, in a job of its own; `numbers`: queues that are made and destroyed. Each line
+of output is "ready", or the name of an error with its text.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ QUEUES = 32  # of a kind, of a client over RDMA
 
 
 def refused(communicator: fanin.Communicator) -> None:
-    """What is behind a fence goes through no buffer; in registered memory it is right."""
+    """What is behind a fence uses no buffer; in registered memory it is right."""
     ordinary = np.ones(ELEMENTS, dtype="i8")
     try:
         communicator.iallreduce(ordinary, fence=True).wait()
@@ -36,7 +36,7 @@ def refused(communicator: fanin.Communicator) -> None:
 
 
 def many(communicator: fanin.Communicator) -> None:
-    """Rings are filled over their ends."""
+    """Rings wrap."""
     requests = [communicator.iallreduce(np.full(9, number)) for number in range(3 * SQ_DEPTH)]
     for number, request in enumerate(requests):
         assert (request.wait() == number * communicator.size).all()
@@ -46,7 +46,7 @@ def many(communicator: fanin.Communicator) -> None:
 
 
 def overrun(address: str) -> None:
-    """Completions that nobody takes: those that there was room for, then the error."""
+    """Completions that nobody takes: those with room, then the error."""
     with contextlib.closing(Context(address)) as context:
         cq = CQ(context)
         queue_pair = CollectiveQP(PD(context), cq)
@@ -54,13 +54,13 @@ def overrun(address: str) -> None:
         for _ in range(CQ_DEPTH + 1):
             post_patiently(queue_pair, request_over(0, 0, 0))
         with contextlib.suppress(CqOverrun):
-            cq.wait(SECONDS, seen=CQ_DEPTH)  # what is taken before there is no room would make room
+            cq.wait(SECONDS, seen=CQ_DEPTH)  # completions taken too early would make room
         while cq.wait(SECONDS):
             cq.poll(64)
 
 
 def numbers(address: str) -> None:
-    """A queue that is made gets the number that was free longest; all numbers are used."""
+    """A new queue gets the number that was free longest; all numbers are used."""
     with contextlib.closing(Context(address)) as context, contextlib.closing(CQ(context)) as kept:
         found = [kept.index]
         for _ in range(2 * QUEUES - 2):
@@ -72,7 +72,6 @@ def numbers(address: str) -> None:
 
 
 def say(error: fanin.FaninError) -> None:
-    """The error in one line."""
     print(type(error).__name__, error, flush=True)
 
 

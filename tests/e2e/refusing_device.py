@@ -1,4 +1,4 @@
-"""What a client over RDMA takes for a device, which refuses its first request."""
+"""A fake device that refuses the first request of a client over RDMA."""
 
 import socket
 import threading
@@ -31,7 +31,7 @@ class Refusing:
     def _serve(self) -> None:
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # nobody came
+        except OSError:  # no client came
             return
         with connection:
             (length,) = LENGTH.unpack(connection.recv(LENGTH.size, socket.MSG_WAITALL))

@@ -1,4 +1,4 @@
-"""A TCP connection by way of this process, which ends for one side only."""
+"""A TCP connection through this process, which can end for one side only."""
 
 import contextlib
 import socket
@@ -7,11 +7,11 @@ import time
 from typing import Self
 
 LONGEST = 1 << 16
-SLOW_S = 0.05  # longer than the driver goes without a look at its connection
+SLOW_S = 0.05  # longer than between two looks of the driver at its connection
 
 
 class Relay:
-    """Accepts one connection at `port`, and passes it on to `target`, a port of this host."""
+    """Accepts one connection at `port`, and relays it to `target`, a port of this host."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -30,7 +30,7 @@ class Relay:
             end.close()
 
     def _serve(self) -> None:
-        with contextlib.suppress(OSError):  # nobody came
+        with contextlib.suppress(OSError):  # no client came
             self._near, _ = self._listener.accept()
             self._far = socket.create_connection(("127.0.0.1", self._target))
             threading.Thread(target=self._pass_replies, daemon=True).start()
@@ -46,16 +46,16 @@ class Relay:
                 target.sendall(data)
 
     def cut(self) -> None:
-        """End the connection for who has connected, and not for the other side."""
+        """End the client's connection only."""
         self._near.shutdown(socket.SHUT_RDWR)
 
     def cut_target(self) -> None:
-        """End it for the other side, and not for who has connected."""
+        """End the target's connection only."""
         self._far.shutdown(socket.SHUT_RDWR)
 
 
 class OneReply(Relay):
-    """Ends the connection, for who has connected, with the first reply, which is slow: both are in one packet."""
+    """Ends the client's connection with the first reply, which is slow: both are in one packet."""
 
     def _pass_replies(self) -> None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Rank processes that reach their devices at addresses of their own, and what they are asked to do."""
+"""Rank processes that reach their devices at addresses of their own, and their calls."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,17 +7,16 @@ from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, 
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.stress.faults.rank_threads import describe
 
-CALLS_PER_COMMAND = 8  # each command has a time limit, also on an emulated processor
+CALLS_PER_COMMAND = 8  # each command has a time limit, even on an emulated processor
 LONG = 1 << 20  # elements; such a call has a command of its own
-SLOTS, SLOTS_OF_LONG = 8, 256  # of a job: windows that are filled often, and rounds that are few
+SLOTS, SLOTS_OF_LONG = 8, 256  # of a job: windows that fill often; few rounds
 MOVES_DATA = [name for name in COLLECTIVES if name != BARRIER]
 
 
 class Pool(WorkerPool):
-    """Rank processes, each with an address of its own."""
+    """Each with an address of its own."""
 
     def join_at(self, job: dict[str, object], addresses: Sequence[str]) -> None:
-        """Let all ranks join a job."""
         path = job_file.write(self.running, job)
         for rank, address in enumerate(addresses):
             self._send(rank, {"do": "join", "job": str(path), "number": rank, "socket": address})
@@ -34,8 +33,7 @@ def calls(sizes: Sequence[int]) -> list[CollectiveCall]:
 
 
 def long_calls(elements: int, ranks: int) -> list[CollectiveCall]:
-    """Every collective with one long message of all ranks together, from registered memory; some in parts from ordinary
-    memory."""
+    """Every collective with one long message of all ranks, registered; some in parts from ordinary memory."""
     return [
         *(CollectiveCall(name, elements if name in UNDIVIDED else elements // ranks) for name in MOVES_DATA),
         CollectiveCall("allreduce", elements, registered=True, in_place=True),
@@ -58,11 +56,10 @@ def batches(made: Sequence[CollectiveCall]) -> Iterator[list[CollectiveCall]]:
 def failures(
     pool: Pool, route: str, made: Sequence[CollectiveCall], addresses: Sequence[Sequence[str]]
 ) -> Iterator[str]:
-    """Make calls, the long ones on a job of their own, and say what is wrong. addresses: for the ranks of each node, in
-    turn.
+    """Make calls, the long ones in a job of their own; what is wrong. addresses: for each node's ranks in turn.
 
-    A window of few slots needs a round of messages between all processes for each 16 KiB. On a busy machine, where a
-    process waits long for its turn, a long message would not end within the time of a call.
+    With few slots every 16 KiB needs a round of messages between all processes. On a busy machine a long message would
+    then exceed the time limit of a call.
     """
     short = [call for call in made if call.elements < LONG]
     long = [call for call in made if call.elements >= LONG]

@@ -1,4 +1,4 @@
-"""Captures and traces of running fabrics, for tests: what happens in a block, and the blocks of a capture."""
+"""Captures and traces of running fabrics, during a block, and the blocks of a capture file."""
 
 import contextlib
 import struct
@@ -22,7 +22,7 @@ PACKETS = Wanted(TapFlag.PACKETS)
 
 @contextlib.contextmanager
 def capturing(running: Running, path: Path, wanted: Wanted = PACKETS, **options: Any) -> Iterator[Tally]:
-    """The packets of all devices in the block go into the file `path`; the tally is filled in at its end."""
+    """All devices' packets go into the file `path`; the tally is filled in at the end of the block."""
     done, tally = threading.Event(), Tally()
 
     def work() -> None:
@@ -40,7 +40,7 @@ def capturing(running: Running, path: Path, wanted: Wanted = PACKETS, **options:
 
 
 def statistics_of(path: Path) -> list[tuple[int, int]]:
-    """Packets that each interface of a capture has seen, and how many of them were missed."""
+    """Packets that each interface has seen and missed."""
     data, place, found = path.read_bytes(), 0, []
     while place < len(data):
         kind, length = struct.unpack_from("<II", data, place)
@@ -57,7 +57,7 @@ def statistics_of(path: Path) -> list[tuple[int, int]]:
 
 @contextlib.contextmanager
 def tracing(running: Running) -> Iterator[list[Event]]:
-    """The steps of segments on all devices in the block; the list is filled in at its end. None is missed."""
+    """The steps of segments on all devices; the list is filled in at the end of the block. None is missed."""
     done, events, missed = threading.Event(), list[Event](), list[int]()
 
     def work() -> None:
@@ -77,7 +77,7 @@ def tracing(running: Running) -> Iterator[list[Event]]:
 
 
 def packets_of(running: Running, found: Statuses) -> Counter[tuple[str, str]]:
-    """Packets that each device has sent to the others, and received from them, as it counts them."""
+    """Packets that each device counted as sent to the others and received from them."""
     others = {device.address for device in running.fabric.devices}
     return Counter(
         {
@@ -89,7 +89,7 @@ def packets_of(running: Running, found: Statuses) -> Counter[tuple[str, str]]:
 
 
 def settled(running: Running) -> Counter[tuple[str, str]]:
-    """The same as soon as no device has a job, and no packet is on its way."""
+    """The same, when no device has a job and no packet is in flight."""
 
     def is_over(found: Statuses) -> bool:
         counted = packets_of(running, found)

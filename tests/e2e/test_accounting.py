@@ -20,7 +20,7 @@ MESSAGE = 2 << 20  # bytes
 SEGMENTS = MESSAGE // CHUNK
 EACH_WAY = {"tree": MESSAGE, "ring": 2 * (NODES - 1) * MESSAGE // NODES}  # payload of each node
 TRANSPORT_SHARE = 0.02  # BTH + CETH + ICRC, at 4 KiB
-HEADER_SHARE = 0.03  # the whole IP packet but its payload
+HEADER_SHARE = 0.03  # the IP packet without payload
 REPETITIONS = 10
 LATE_S = 0.5  # more than devices wait before they ask
 
@@ -31,10 +31,8 @@ def running(bench: Bench) -> Running:
 
 
 def reduce(members: list[Communicator], repeat: int = 1, elements: int = MESSAGE // 4, late: float = 0) -> list[Any]:
-    """Allreduce of ones in registered memory, `repeat` times; the sum that each rank found.
-
-    All start together, but for rank 0, which is `late` seconds late: devices ask for what is missing.
-    """
+    """Allreduce of ones in registered memory, `repeat` times; each rank's sum. All start together, but rank 0 `late`
+    seconds later: devices ask for what is missing."""
     ready = threading.Barrier(len(members), timeout=BOUND_S)
 
     def act(rank: int) -> float:
@@ -50,7 +48,7 @@ def reduce(members: list[Communicator], repeat: int = 1, elements: int = MESSAGE
 
 
 def measured(running: Running, route: str, **work: int) -> tuple[Statuses, Statuses]:
-    """STATUS before and after `reduce`; joining and leaving are outside."""
+    """STATUS before and after `reduce`, without joining and leaving."""
 
     def measure() -> tuple[Statuses, Statuses]:
         with job(running, RANKS, route) as members:
@@ -157,7 +155,7 @@ def test_small_messages_without_loss_ask_for_nothing(running: Running, route: st
 
 
 def test_results_are_the_message_of_every_rank(running: Running) -> None:
-    """The counts above would also be right for a device that sends rubbish."""
+    """A device that sends rubbish would pass the counts above."""
     with job(running, RANKS, "tree") as members:
 
         def act(rank: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Packets of a whole job as they are on a link: dissected by scapy, ICRC checked, looked at by tshark."""
+"""Packets of a whole job on a link: dissected by scapy, ICRC checked, read by tshark."""
 
 import contextlib
 import shutil
@@ -44,7 +44,7 @@ def running(bench: Bench, namespaces_allowed: None) -> Running:
 
 @contextlib.contextmanager
 def capturing(running: Running, path: Path) -> Iterator[None]:
-    """Everything that passes the link of the first NIC goes into the file `path`."""
+    """All on the first NIC's link goes into the file `path`."""
     host = running.fabric.device(NIC).host
     command = [*namespaces.prefix_command(running.fabric, host), sys.executable, str(PROGRAM), "eth0", str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -65,7 +65,7 @@ def route(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def file(running: Running, route: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture of a job from its first CONFIG to its last LEAVE_ACK."""
+    """Of a job from its first CONFIG to its last LEAVE_ACK."""
     path = tmp_path_factory.mktemp("capture") / f"{route}.pcap"
 
     def measure() -> tuple[Statuses, Statuses]:
@@ -82,7 +82,7 @@ def file(running: Running, route: str, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def packets(file: Path) -> list[Any]:
-    """What of it is RoCEv2."""
+    """RoCEv2 only."""
     return [frame for frame in rdpcap(str(file)) if UDP in frame and frame[UDP].dport == fields.UDP_PORT]
 
 
@@ -91,7 +91,7 @@ def of(packets: list[Any], *codes: Opcode) -> list[Any]:
 
 
 def test_every_packet_dissects_fully(packets: list[Any]) -> None:
-    """No byte is left that no layer knows; padding, CETH length and IP length agree."""
+    """Every byte belongs to a layer; padding, CETH length and IP length agree."""
     assert packets
     for packet in packets:
         transport, ceth = packet[BTH], packet[CETH]
@@ -113,7 +113,7 @@ def test_every_packet_has_the_right_icrc(packets: list[Any]) -> None:
 
 
 def test_building_again_gives_the_same_bytes(packets: list[Any]) -> None:
-    """From its fields alone: with lengths, padding and ICRC left to the layers."""
+    """Lengths, padding and ICRC are left to the layers."""
     computed = [(IP, "len"), (IP, "chksum"), (UDP, "len"), (BTH, "icrc"), (BTH, "padcount"), (CETH, "length")]
     for packet in packets:
         again = packet[IP].copy()
@@ -135,7 +135,7 @@ def test_headers_are_those_of_the_offload(packets: list[Any]) -> None:
 
 
 def test_a_job_is_seen_from_its_beginning_to_its_end(packets: list[Any], route: str) -> None:
-    """On the link of one NIC, up and down: membership, 41 segments each way, leave; nothing asked for."""
+    """On one NIC's link, up and down: membership, 41 segments each way, leave; nothing asked for."""
     seen = Counter(Opcode(packet[BTH].opcode) for packet in packets)
     data = {Opcode.CONTRIBUTION, Opcode.RESULT}
     membership = {Opcode.CONFIG, Opcode.CONFIG_ACK, Opcode.LEAVE, Opcode.LEAVE_ACK}
@@ -155,7 +155,7 @@ def test_payload_is_the_message(packets: list[Any]) -> None:
 
 
 def test_the_dissector_finds_nothing_wrong(file: Path, packets: list[Any]) -> None:
-    """Every packet is dissected with a right ICRC, every contribution has its result, and the filter by kind works."""
+    """A right ICRC in every packet, a result for every contribution; the filter by kind works."""
     names = ("_ws.malformed", "_ws.expert.severity", "fanin.icrc.status", "fanin.kind", "fanin.response_in")
     found = [row for row in dissected_rows(file, *names) if row[2]]
     assert len(found) == len(packets)
@@ -168,7 +168,7 @@ def test_the_dissector_finds_nothing_wrong(file: Path, packets: list[Any]) -> No
 
 
 def test_tshark_sees_well_formed_rocev2(file: Path, packets: list[Any]) -> None:
-    """Plain, without a plugin: InfiniBand BTH over UDP, opcodes that it does not know, nothing malformed."""
+    """Without a plugin: InfiniBand BTH over UDP with unknown opcodes, nothing malformed."""
     if shutil.which("tshark") is None:
         pytest.skip("the program `tshark` (wireshark)")
     wanted = ["frame.protocols", "infiniband.bth.opcode", "infiniband.bth.destqp", "_ws.malformed"]

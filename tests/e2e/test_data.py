@@ -16,7 +16,7 @@ from tests.e2e.members import job, run_ranks
 
 NODES, RANKS = 4, 8
 ROUTES = ("tree", "ring", "local")
-# Where whole numbers come out exactly in every order; the rest is in the matrix and in the tests of the kernels.
+# Left out below, since whole numbers may be rounded; the matrix and the tests of the kernels have these families.
 ROUNDED = (Family.SMALL_FLOAT, Family.PAIR)
 EXACT = [
     (operation.name.lower(), entry.name)
@@ -37,7 +37,7 @@ def running(bench: Bench) -> Running:
 
 @pytest.fixture(scope="module", params=ROUTES)
 def members(request: pytest.FixtureRequest, running: Running) -> Any:
-    """The ranks of one job for each route, which all tests of it use one after the other."""
+    """The ranks of one job for each route, shared by all tests of it."""
     size = RANKS // NODES if request.param == "local" else RANKS
     with job(running, size, request.param) as found:
         yield found
@@ -45,7 +45,7 @@ def members(request: pytest.FixtureRequest, running: Running) -> Any:
 
 
 def numbers(seed: int, rank: int, dtype: str, elements: int) -> np.ndarray:
-    """Whole numbers: sums of floats are exact, so that every order of adding gives the same bits."""
+    """Whole numbers: sums of floats are exact, with the same bits in every order."""
     drawn = np.random.default_rng([seed, rank]).integers(-1000, 1000, elements, endpoint=True)
     return drawn.astype(datatype_by_name(dtype).numpy)
 
@@ -77,7 +77,7 @@ def test_every_type_and_operation_at_every_size(members: list[Communicator], op:
 @pytest.mark.parametrize("op", ["min", "max"])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_least_and_greatest_of_special_values(members: list[Communicator], dtype: str, op: str) -> None:
-    """Signs of zero, infinities and NaN: the result does not depend on the order, so the oracle's bits are the bits."""
+    """Signs of zero, infinities and NaN: the result does not depend on the order, so it is the oracle's."""
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], datatype_by_name(dtype).numpy)
     inputs = [np.roll(np.tile(special, 1000), rank) for rank in range(len(members))]
     expected = operation_by_name(op).oracle(np.stack(inputs))
@@ -99,14 +99,14 @@ def test_rounded_sums_have_the_same_bits_on_every_rank(members: list[Communicato
 
 
 def sources(member: Communicator, elements: int, registered: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Input and result, in memory of the kind."""
+    """Input and result, in memory of this kind."""
     make = member.alloc if registered else np.zeros
     return make(elements, np.float32), make(elements, np.float32)
 
 
 @pytest.fixture(scope="module")
 def unstaged(running: Running) -> Iterator[list[Communicator]]:
-    """Members whose ordinary memory the devices read and write themselves."""
+    """Devices access their ordinary memory directly."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FANIN_STAGING", "0")
         with job(running, 4, "tree") as joined:

@@ -9,7 +9,7 @@ from fanin_tools.fabric.lifecycle import Running
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released
 from tests.e2e.members import errors_of, job, run_ranks
 
-MESSAGES = 30  # of 4 KiB: as many as a sender may be ahead of the slowest rank
+MESSAGES = 30  # of 4 KiB: the lead that a sender may have over the slowest rank
 SHAPES = {"a switch": Shape(4, 1), "two levels": Shape(4, 1, fanout=(2, 2)), "two ranks on each node": Shape(2, 2)}
 ROOT, LATE, RANKS = 0, 3, 4
 
@@ -45,7 +45,7 @@ def test_receivers_do_not_wait_for_a_late_rank(running: Running, count: int) -> 
 
 @pytest.mark.parametrize("root", range(RANKS))
 def test_receivers_that_have_called_first_have_the_data_at_once(running: Running, root: int) -> None:
-    """Receivers wait when the data come. One rank calls only when the others have all of them."""
+    """Receivers wait when the data come; one rank calls only when the others have all of them."""
     late = (root - 1) % RANKS
     early = [rank for rank in range(RANKS) if rank not in (root, late)]
     with job(running, RANKS, "tree", slots=256) as members:

@@ -1,6 +1,6 @@
 """A NIC or the switch is killed under several jobs at once. The right ranks get the error, and nothing stays held.
 
-Silence is detected after 5 s, so each device dies once, and the tests look at what came of it for each job.
+Silence is detected after 5 s, so each device dies once, and each test checks one job.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ JOBS = {"busy-tree": "tree", "busy-ring": "ring", "silent-tree": "tree", "silent
 
 @dataclass
 class Aftermath:
-    """What each rank of each job got, by name of the job, and the fabric without its dead device."""
+    """Each rank's outcome in each job, by the job's name, and the fabric without its dead device."""
 
     running: Running
     outcomes: dict[str, list[Any]]
@@ -43,7 +43,7 @@ def reduce_until_it_fails(member: Communicator, elements: int) -> None:
 
 
 def deaths(running: Running, device: str, routes: Iterable[str]) -> Aftermath:
-    """Kill `device` when all busy jobs have reduced once. Silent jobs call their first allreduce only then."""
+    """Kill `device` when all busy jobs have reduced once. Silent jobs make their first allreduce only then."""
     outcomes: dict[str, list[Any]] = {}
     names = [name for name, route in JOBS.items() if route in routes]
     with contextlib.ExitStack() as stack:

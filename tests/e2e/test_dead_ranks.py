@@ -1,4 +1,4 @@
-"""Ranks are killed during a transfer of 64 MiB. All others learn their names, and everything is released."""
+"""Ranks are killed during a transfer of 64 MiB. The others learn which, and everything is released."""
 
 import contextlib
 import os
@@ -32,7 +32,6 @@ def running(bench: Bench) -> Running:
 
 @contextlib.contextmanager
 def process(job_file: Path, rank: int, socket: str, elements: int = ELEMENTS) -> Iterator[subprocess.Popen[str]]:
-    """A rank in a process of its own."""
     command = [sys.executable, "-m", looping_rank.__name__, str(job_file), str(rank), socket, str(elements)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as found:
         try:

@@ -1,4 +1,4 @@
-"""A rank is missing. Joins and requests with a time-out end by name and say which; others wait."""
+"""A rank is missing. Joins and requests with a time-out name it in their error; others wait."""
 
 import time
 from typing import Any
@@ -14,7 +14,7 @@ from tests.e2e.members import describe, errors_of, job, run_ranks, socket_of
 
 NODES, RANKS = 3, 6
 LOCAL_RANKS = RANKS // NODES
-SHORT_S = 2.0  # by which all have begun that do, on a busy machine as well
+SHORT_S = 2.0  # by then all have begun, even on a busy machine
 ONES = np.ones(10_000, "f4")
 SILENT = [("local", 0), ("local", 1), ("tree", 0), ("tree", 3), ("tree", 5), ("ring", 0), ("ring", 3), ("ring", 5)]
 
@@ -34,7 +34,7 @@ def node_of(rank: int) -> int:
 
 @pytest.mark.parametrize(("route", "silent"), SILENT)
 def test_rank_that_never_joins_is_named(running: Running, route: str, silent: int) -> None:
-    """By itself, or with its node where another node was the first to give up."""
+    """By itself, or with its node if another node gave up first."""
     size = size_of(route)
     placement, description = describe(running, size, route)
 
@@ -49,7 +49,7 @@ def test_rank_that_never_joins_is_named(running: Running, route: str, silent: in
     for rank in others:
         named = outcomes[rank].missing_ranks
         assert "; missing: rank " in str(outcomes[rank]) or "; missing on: node 127" in str(outcomes[rank])
-        if route == "ring":  # a node knows of the one before it only, which may itself wait for the one before
+        if route == "ring":  # a node only knows the one before it, which may itself wait
             assert named
         else:
             assert silent in named
@@ -79,7 +79,7 @@ def test_rank_that_does_not_post_is_named(running: Running, route: str, silent: 
                 assert "; missing on: node 127" in str(outcomes[rank])
         if route != "ring":
             assert all(node_of(rank) == node_of(silent) for rank in named)
-        # The job has ended, which the silent rank learns when it comes.
+        # The silent rank learns of the end of the job when it comes.
         with pytest.raises(errors.Timeout, match="this rank that was waited for") as caught:
             members[silent].allreduce(ONES, timeout=BOUND_S)
         assert caught.value.missing_ranks == ()
@@ -93,7 +93,7 @@ def test_without_a_time_out_a_late_rank_is_waited_for(running: Running, route: s
 
         def act(rank: int) -> float:
             if rank == size - 1:
-                time.sleep(2.5)  # longer than probes and keep-alives take to speak up
+                time.sleep(2.5)  # longer than until probes and keep-alives
             return float(members[rank].allreduce(ONES).max())
 
         assert run_ranks(size, act) == [size] * size

@@ -1,4 +1,4 @@
-"""Devices that drain: jobs that run go on, new ones are refused by name, and then the devices end."""
+"""Devices that drain: running jobs go on, new ones are refused by name, and then the devices end."""
 
 import threading
 from dataclasses import replace
@@ -20,12 +20,11 @@ LANES = replace(TREE, lanes=2)
 
 
 def drains(running: Running, device: str) -> bool:
-    """Whether a device says that it drains."""
     return bool(device_query.query_status(running.state.socket(device))["draining"])
 
 
 def refused(running: Running, route: str) -> list[str]:
-    """What the ranks of a new job get."""
+    """The errors of a new job's ranks."""
     described, sockets = placed(running, 2, route, slots=8)
     return errors_of(run_ranks(2, lambda rank: Communicator(described, rank, sockets[rank], timeout=BOUND_S)))
 
@@ -55,7 +54,7 @@ def test_a_job_ends_before_its_devices(bench: Bench, shape: Shape, route: str) -
 
 
 def test_one_device_refuses_for_all(bench: Bench) -> None:
-    """The ranks at the other NIC hear of it as well, from the switch."""
+    """The ranks at the other NIC learn it from the switch."""
     running = bench.up(TREE)
     with job(running, 1, "local", slots=8):  # keeps nic0 from ending
         with pytest.raises(ToolError) as found:

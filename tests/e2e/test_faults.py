@@ -26,7 +26,7 @@ from tests.e2e.test_dead_ranks import expect, process
 from tests.waiting import BOUND_S, DETECTION_S, eventually
 
 NODES, RANKS = 3, 6
-ROUNDS = 128  # how often each rank reduces FEW elements in what is under way when something happens: 512 MiB
+ROUNDS = 128  # reductions of FEW elements that are under way at the fault: 512 MiB
 FEW = 1 << 20  # of f32
 SHAPE = Shape(NODES, RANKS // NODES, detection=DETECTION_S)
 COUNTED = ("tx_CONTRIBUTION", "tx_RESULT", "tx_PROBE", "resent", "jobs_aborted")
@@ -46,13 +46,13 @@ def linked(bench: Bench, namespaces_allowed: None) -> Running:
 
 
 def reduce(member: Communicator, elements: int) -> bool:
-    """One allreduce of what every rank has as its number; whether all of it is right."""
+    """One allreduce of the ranks' numbers; whether all of it is right."""
     total = member.allreduce(np.full(elements, member.rank, "f4"), timeout=BOUND_S)
     return bool((total == sum(range(member.size))).all())
 
 
 def reduce_for_long(member: Communicator) -> bool:
-    """Many allreduces of one registered array, all handed over at once; whether the result is right."""
+    """Many allreduces of one registered array, all posted at once; whether the result is right."""
     array, result = member.alloc(FEW), member.alloc(FEW)
     array[:] = member.rank
     for request in [member.iallreduce(array, out=result) for _ in range(ROUNDS)]:
@@ -62,7 +62,7 @@ def reduce_for_long(member: Communicator) -> bool:
 
 @contextlib.contextmanager
 def under_way(members: list[Communicator]) -> Iterator[list[Any]]:
-    """All ranks have begun to reduce when the block begins. After the block the list has the result of each."""
+    """All ranks have begun to reduce at the start of the block; after it the list has each rank's result."""
     run_ranks(len(members), lambda rank: members[rank].barrier(timeout=BOUND_S))
     outcomes: list[Any] = []
     thread = threading.Thread(
@@ -77,7 +77,7 @@ def under_way(members: list[Communicator]) -> Iterator[list[Any]]:
 
 
 def works(running: Running, route: str = "tree") -> bool:
-    """Whether a new job gives right results."""
+    """A new job gives right results."""
     with job(running, RANKS, route) as members:
         return run_ranks(RANKS, lambda rank: reduce(members[rank], 10_000)) == [True] * RANKS
 
@@ -141,12 +141,12 @@ def test_rank_that_is_stopped_is_slow_not_dead(running: Running, tmp_path: Path,
 
 
 def expect_lines(child: subprocess.Popen[str]) -> None:
-    """Read in the background what the child says, so that it never waits."""
+    """Read the child's output in the background, so that it never waits."""
     threading.Thread(target=lambda: expect(child, "joined"), daemon=True).start()
 
 
 def stop_for(child: subprocess.Popen[str], seconds: float) -> None:
-    """The process stands still for a while."""
+    """Stop the process for a while."""
     with frozen(ProcessIdentity.of(child.pid)):
         time.sleep(seconds)
 
@@ -216,7 +216,7 @@ def test_restarted_device_is_known_to_the_fabric(running: Running) -> None:
 
 
 def test_full_receive_buffers_lose_packets_and_no_bits(running: Running) -> None:
-    """Junk fills the buffers of stopped devices, so that what the job sends finds no room."""
+    """Junk fills the buffers of stopped devices, so the job's packets find no room."""
     with job(running, RANKS, "tree") as members, under_way(members) as outcomes, contextlib.ExitStack() as stack:
         for device in ("switch", "nic1"):
             stack.enter_context(frozen_device(running, device))
@@ -237,7 +237,7 @@ def flood(address: str) -> None:
 
 @ROUTES
 def test_late_rank_costs_headers_and_no_payload(running: Running, route: str) -> None:
-    """While it is late, which is longer than the detection time, the others send nothing but headers."""
+    """While it is late, longer than the detection time, the others send only headers."""
     seen, times = [], []
 
     def act(rank: int) -> bool:
@@ -254,5 +254,5 @@ def test_late_rank_costs_headers_and_no_payload(running: Running, route: str) ->
     spent = {name: counter(seen[1], name) - counter(seen[0], name) for name in COUNTED}
     asked = spent.pop("tx_PROBE")
     assert spent == dict.fromkeys(spent, 0)
-    # The lowest position of each node, once in a tenth of the detection time between the looks, and some at first
+    # The lowest position of each node, once in a tenth of the detection time, and some at first
     assert asked <= NODES * (10 + (times[-1] - times[0]) / (DETECTION_S / 10))

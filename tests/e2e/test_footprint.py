@@ -44,7 +44,7 @@ def cpu_seconds(running: Running) -> dict[str, float]:
 
 
 def busy_shares(running: Running) -> dict[str, float]:
-    """Share of a CPU that each device used while IDLE_S passed."""
+    """Each device's share of a CPU over IDLE_S."""
     before = cpu_seconds(running)
     time.sleep(IDLE_S)
     return {name: (after - before[name]) / IDLE_S for name, after in cpu_seconds(running).items()}
@@ -52,7 +52,7 @@ def busy_shares(running: Running) -> dict[str, float]:
 
 @pytest.mark.parametrize("with_job", [False, True], ids=["nothing", "silent-jobs"])
 def test_idle_devices_use_no_cpu(running: Running, with_job: bool) -> None:
-    """Also with jobs that have worked and are silent now, in which keep-alives go about."""
+    """Even with silent jobs that have worked and send keep-alives."""
     if not with_job:
         assert max(busy_shares(running).values()) < IDLE_SHARE
         return
@@ -63,7 +63,7 @@ def test_idle_devices_use_no_cpu(running: Running, with_job: bool) -> None:
 
 
 def test_devices_share_the_session_of_their_starter_and_outlive_its_terminal(running: Running) -> None:
-    """Between sessions Linux lets no yield through; a hangup, as of a terminal that is closed, ends none of them."""
+    """Between sessions Linux lets no yield through; a hangup, as of a closed terminal, ends none of them."""
     for device in running.fabric.devices:
         pid = pid_of(running, device.name)
         assert (os.getsid(pid), os.getpgid(pid)) == (os.getsid(0), pid)
@@ -75,7 +75,7 @@ def test_devices_share_the_session_of_their_starter_and_outlive_its_terminal(run
 
 @pytest.mark.parametrize("registered", [True, False], ids=["registered", "ordinary"])
 def test_devices_stay_small(running: Running, registered: bool) -> None:
-    """Memory that clients have registered is theirs, though it shows as the device's too: not counted while it is."""
+    """Without memory that clients have registered, which shows as the device's too."""
     with job(running, RANKS, "tree") as members:
 
         def act(rank: int) -> np.ndarray:
@@ -94,13 +94,13 @@ def test_devices_stay_small(running: Running, registered: bool) -> None:
 
 
 def private_mb(pid: int) -> float:
-    """Resident memory but for mapped memfds."""
+    """Resident memory without mapped memfds."""
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return sum(int(fields[name].split()[0]) for name in ("RssAnon", "RssFile")) / 1000
 
 
 def files_of(folder: Path) -> dict[str, int]:
-    """Name and time of change of all files."""
+    """Files and their times of change."""
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
@@ -125,8 +125,8 @@ def test_compiled_code_is_shared_by_all_processes(running: Running) -> None:
 
 @pytest.mark.parametrize("folder", ["/proc/fanin", "/dev/null/fanin", "/sys/fanin"])
 def test_cache_that_can_not_be_written_is_replaced_by_one_among_temporary_files(folder: str, tmp_path: Path) -> None:
-    """It stays when its process ends: devices that the process has forked still read it. With one small function: to
-    compile all once more would take a minute."""
+    """It outlives its process, since devices that were forked still read it. With one small function: to compile all
+    again would take a minute."""
     program = """
 from pathlib import Path
 from numba import config

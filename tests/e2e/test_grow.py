@@ -1,4 +1,4 @@
-"""A job gains members while it goes on, and others take the places of lost ones. Nobody is started again."""
+"""A running job gains members, and others replace lost ones. Nobody is restarted."""
 
 import queue
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ def running(bench: Bench) -> Running:
 
 
 class Scene:
-    """A job of a rank on each of the first nodes, and spares, which wait for an invitation, at others."""
+    """A job of a rank on each of the first nodes, and spares at others, which wait for an invitation."""
 
     def __init__(self, running: Running, ranks: int, spares: Sequence[int], route: str, folder: Path) -> None:
         described, sockets = across(running, [*range(ranks), *spares], "tree" if route == "auto" else route)
@@ -47,7 +47,7 @@ class Scene:
         )
 
     def invite(self, job: Job, newcomers: Sequence[JobNode]) -> None:
-        """What one of the ranks hands over, as text."""
+        """One rank hands it over, as text."""
         for node in newcomers:
             for rank in node.ranks:
                 self.invitations.put((job.to_text(), rank, node.address))
@@ -60,7 +60,7 @@ class Scene:
         return Communicator(Job.from_file(path), rank, self.sockets[address], timeout=BOUND_S)
 
     def outcomes(self, members: Sequence[Communicator], make: Make, newcomers: int) -> list[Any]:
-        """Rank, size and route in the new job, of each of the members and then of the newcomers; or its error."""
+        """Rank, size and route in the new job, or the error, of each member and then of each newcomer."""
 
         def act(index: int) -> Any:
             if index >= len(members):
@@ -80,7 +80,7 @@ class Scene:
 
 @pytest.fixture
 def scene(running: Running, tmp_path: Path) -> Iterator[Callable[..., Scene]]:
-    """Makes scenes. At the end all is closed, and the devices hold nothing any more."""
+    """At the end all is closed, and the devices hold nothing."""
     scenes = []
 
     def make(ranks: int, spares: Sequence[int], route: str) -> Scene:
@@ -95,7 +95,7 @@ def scene(running: Running, tmp_path: Path) -> Iterator[Callable[..., Scene]]:
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_newcomers_get_the_ranks_that_are_named(scene: Callable[..., Scene], route: str) -> None:
-    """And the job that has grown goes on beside the new one."""
+    """The old job goes on beside the new one."""
     made = scene(3, [3, 0], route)
     nodes = [
         JobNode(spare.address, (rank,), spare.switches, spare.ring)
@@ -119,7 +119,7 @@ def test_job_within_a_node_grows(scene: Callable[..., Scene], spare: int, route:
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_replacement_of_a_rank(scene: Callable[..., Scene], route: str) -> None:
-    """The newcomer has its rank, and with it its place in the ring; of two spares only one is needed."""
+    """The newcomer has its rank and its place in the ring; of two spares only one is needed."""
     made = scene(3, [3, 0], route)
     made.members[1].abort()
     left = [made.members[0], made.members[2]]
@@ -140,7 +140,7 @@ def test_replacement_of_a_nic(scene: Callable[..., Scene], running: Running) -> 
 
 
 def test_too_few_spares(scene: Callable[..., Scene]) -> None:
-    """The lowest of the lost ranks gets it; the ranks behind the other one move up."""
+    """The lowest lost rank gets it; the ranks behind the other one move up."""
     made = scene(4, [1], "tree")
     made.members[1].abort()
     made.members[2].abort()
@@ -151,7 +151,7 @@ def test_too_few_spares(scene: Callable[..., Scene]) -> None:
 
 
 def test_newcomer_that_does_not_come_is_named(scene: Callable[..., Scene]) -> None:
-    """Then another is asked."""
+    """Then another is invited."""
     made = scene(2, [3, 2], "tree")
     nodes = [[JobNode(node.address, (1,), node.switches, node.ring)] for node in made.spares]
     found = run_ranks(2, lambda rank: made.members[rank].grow(nodes[0], timeout=SHORT_S))

@@ -1,4 +1,4 @@
-"""A stopped device may go on and write. The memory of its requests is therefore never used for anything else."""
+"""A stopped device may go on and write, so its requests' memory is never reused."""
 
 import gc
 import weakref
@@ -38,7 +38,7 @@ def persistent(member: Communicator, array: np.ndarray, out: np.ndarray) -> Call
 
 @pytest.mark.parametrize("way", [blocking, non_blocking, persistent])
 def test_device_that_is_stopped_for_long(running: Running, way: Way) -> None:
-    """What was done before is lost like anything else, and its memory is kept when the program has forgotten all."""
+    """Earlier requests are lost like any other; their memory is kept even if the program forgets all."""
     description, sockets = across(running, [0], "tree")
     member, out = Communicator(description, 0, sockets[0], timeout=BOUND_S), np.zeros(1000)
     kept, act = weakref.ref(out), way(member, np.ones(1000), out)
@@ -47,7 +47,7 @@ def test_device_that_is_stopped_for_long(running: Running, way: Way) -> None:
     with frozen_device(running, "nic0"):
         try:
             act()
-        except errors.DeviceLost as error:  # not by pytest.raises, which keeps what the exception knows
+        except errors.DeviceLost as error:  # not by pytest.raises, which keeps the exception's references
             outcome = str(error)
         member.close()
     del member, act, out

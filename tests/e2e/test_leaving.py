@@ -1,6 +1,5 @@
-"""A queue pair that leaves its job, or is destroyed, with requests under way: each has its one completion, in order,
-when the device has answered. Through the verbs, where nobody tidies up after the program.
-"""
+"""A queue pair leaves its job, or is destroyed, with requests under way: each has one completion, in order, when the
+device has answered. By the verbs interface, which does not clean up for the program."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from tests.e2e.members import placed, run_ranks
 from tests.host.work_requests import BOUND_S, post_patiently, request_over
 
 FEW, MANY = 100, SQ_DEPTH + 50  # more than the device takes out of the send ring
-LONG = 1 << 18  # bytes: for both lanes, where there are two
+LONG = 1 << 18  # bytes: for both lanes, if there are two
 RANKS = {"local": 2, "tree": 4, "ring": 4}
 SLOTS = 64
 FLUSHED = Status["FLUSHED"]
@@ -25,12 +24,11 @@ FLUSHED = Status["FLUSHED"]
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-lane", "two-lanes"])
 def running(bench: Bench, request: pytest.FixtureRequest) -> Running:
-    """Two nodes of two ranks below a switch."""
     return bench.up(Shape(2, 2, lanes=request.param))
 
 
 class Rank:
-    """One rank of a job, through the verbs."""
+    """A rank by the verbs interface."""
 
     def __init__(self, socket: str) -> None:
         self.context = Context(socket)
@@ -44,7 +42,7 @@ class Rank:
             post_patiently(self.qp, request_over(address, address, data.nbytes, wr_id=wr_id, flags=flags))
 
     def completions(self) -> list[WC]:
-        """All that are there now."""
+        """Those that have come."""
         found: list[WC] = []
         while batch := self.cq.poll(64)[1]:
             found += batch
@@ -53,7 +51,6 @@ class Rank:
 
 @contextlib.contextmanager
 def joined(running: Running, route: str) -> Iterator[list[Rank]]:
-    """The ranks of a new job."""
     job, sockets = placed(running, RANKS[route], route, SLOTS)
     with contextlib.ExitStack() as stack:
         ranks = [Rank(socket) for socket in sockets]
@@ -91,7 +88,7 @@ def test_requests_not_yet_fetched_are_flushed(running: Running, end: str) -> Non
 
 @pytest.mark.parametrize("flags", [0, int(WqeFlag["FENCE"] | WqeFlag["SIGNALED"])], ids=["silent", "fenced"])
 def test_silent_and_fenced_requests_are_flushed(running: Running, flags: int) -> None:
-    """A silent request says when it fails; a fenced one has not been looked at."""
+    """A silent request reports its failure; a fenced one has not been started."""
     with joined(running, "local") as (first, _):
         first.post(np.ones(1000, np.float32), FEW, flags)
         first.qp.leave()

@@ -1,4 +1,4 @@
-"""Packets are lost on the links. Results are still right, and devices ask before they retransmit."""
+"""Packets are lost on the links. Results stay right, and devices ask before they retransmit."""
 
 import shutil
 
@@ -16,7 +16,7 @@ NODES, RANKS = 3, 6
 ELEMENTS = 1 << 20  # of i32: 1024 segments
 BROADCASTS, ROOT = 300, 2
 PER_MILLE = 15
-LOSSES = ((10, ELEMENTS), (50, ELEMENTS), (200, ELEMENTS // 8))  # per mille, and of how much
+LOSSES = ((10, ELEMENTS), (50, ELEMENTS), (200, ELEMENTS // 8))  # per mille, elements
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def running(bench: Bench, namespaces_allowed: None) -> Running:
 
 @pytest.fixture(autouse=True)
 def nftables(namespaces_allowed: None) -> None:
-    """Skips where packets can not be lost in the kernel."""
+    """Skips where the kernel can not lose packets."""
     if shutil.which("nft") is None:
         pytest.skip("the program `nft` (nftables), to lose packets in the kernel")
 

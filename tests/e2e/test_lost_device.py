@@ -1,4 +1,4 @@
-"""A switch or a NIC is killed: all ranks are told which, near and far."""
+"""A switch or a NIC is killed: all ranks, near and far, learn which."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ LOST = "does not answer, or was started anew"
 
 
 def after_the_death_of(device: str, running: Running, route: str = "tree") -> tuple[str, list[FaninError]]:
-    """The address of the device, and what each rank got that reduced again and again, one on each node."""
+    """The device's address, and the error of each rank, one on each node, that reduced repeatedly."""
     size = len(running.fabric.nics)
     with job(running, size, route, slots=64) as members:
         run_ranks(size, lambda rank: members[rank].allreduce(np.ones(9)))
@@ -45,7 +45,7 @@ def test_switch_above_the_nics(bench: Bench, lanes: int) -> None:
 
 @pytest.mark.parametrize("shape", [TWO_LEVELS, RINGS_BELOW], ids=["switches", "rings"])
 def test_switch_at_the_top(bench: Bench, shape: Shape) -> None:
-    """The NICs hear of it from the switches between, or from the other nodes of their ring."""
+    """The NICs learn it from the switches between, or from the other nodes of their ring."""
     address, outcomes = after_the_death_of("switch", bench.up(shape))
     assert errors_of(outcomes) == ["PeerLost"] * 4
     for outcome in outcomes:

@@ -36,7 +36,7 @@ def running(bench: Bench) -> Running:
 
 
 def call_twice(members: list[Communicator], odd: list[int], wrong: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """The odd ranks call `wrong`, the others RIGHT; then all call RIGHT. What came of both."""
+    """The odd ranks call `wrong`, the others RIGHT; then all call RIGHT. Both outcomes."""
 
     def act(rank: int) -> list[Any]:
         outcomes = []
@@ -67,7 +67,7 @@ def equal_parts(size: int) -> list[int]:
     return [RANKS // size] * size
 
 
-DIFFERENT = {  # what devices do not compare by themselves: the call of rank 1, and that of all others
+DIFFERENT = {  # not compared by devices: the call of rank 1, and that of all others
     "root of reduce": lambda odd, size: ("reduce", {"root": 1 if odd else 0}),
     "root of gather": lambda odd, size: ("gather", {"root": 1 if odd else 0}),
     "counts": lambda odd, size: (
@@ -139,7 +139,7 @@ def test_a_mismatch_later_leaves_the_results_before_it(running: Running) -> None
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])
 @pytest.mark.parametrize("name", ["allreduce", "reduce_scatter", "broadcast", "allgather"])
 def test_zero_elements_on_one_rank_only(running: Running, route: str, name: str) -> None:
-    """The others hear of it at once, though the odd rank does not wait, and calls nothing more before they have."""
+    """The others learn it at once, though the odd rank does not wait, and makes no further call before."""
     size = LOCAL_RANKS if route == "local" else RANKS
     with job(running, size, route) as members:
         odd = members[1]
@@ -164,7 +164,7 @@ def test_zero_elements_on_all_ranks_but_one(running: Running) -> None:
 
 @pytest.mark.parametrize("route", ["tree", "ring", "local"])
 def test_zero_elements_on_all_ranks(running: Running, route: str) -> None:
-    """No rank waits for another, however many such calls it makes within what it may be ahead."""
+    """No rank waits for another, however many such calls it makes within its permitted lead."""
     size = LOCAL_RANKS if route == "local" else RANKS
     with job(running, size, route) as members:
 

@@ -108,7 +108,7 @@ def post_by_hand(running: Running, route: str, length: int, offset: int = 0) -> 
 def test_addresses_outside_the_region_fail_on_every_rank(
     running: Running, route: str, length: int, offset: int
 ) -> None:
-    """The stream stays in step: ranks whose own addresses are right learn why there is no result."""
+    """The stream stays in step: ranks with right addresses learn why there is no result."""
     statuses = post_by_hand(running, route, length, offset)
     assert statuses == [Status["LOCAL_PROTECTION_ERROR"]] * RANKS
     assert_released(running)
@@ -123,7 +123,7 @@ def test_length_that_is_no_whole_number_of_elements(running: Running, length: in
 
 
 def test_unmapped_memory(running: Running) -> None:
-    """An address of nothing in process memory: the device's read fails, and nobody hangs."""
+    """An unmapped address in process memory: the device's read fails, and nobody hangs."""
     placement, description = describe(running, RANKS, "tree")
 
     def act(rank: int) -> int:

@@ -1,4 +1,4 @@
-"""Results by multicast between real devices: the switch sends each once. A host outside the group still gets them."""
+"""Results by multicast between real devices: the switch sends each once; hosts outside the group get them too."""
 
 import shutil
 import time
@@ -24,7 +24,7 @@ def running(bench: Bench, namespaces_allowed: None) -> Running:
 
 def reduce_until(running: Running, members: list, enough: int, path: str) -> dict[str, dict[str, int]]:
     """Allreduce, right each time, until the switch has sent so many packets more to its group (path "group"), or to its
-    children; what it has sent since, by peer."""
+    children; its packets since then, by peer."""
     before, end = statuses(running)[SWITCH]["links"], time.monotonic() + BOUND_S
     while True:
         assert run_ranks(len(members), lambda rank: reduce(members[rank]), BOUND_S) == [True] * len(members)
@@ -52,7 +52,7 @@ def test_a_result_leaves_the_switch_once(bench: Bench, namespaces_allowed: None,
     fabric = bench.up(Shape(NODES, 1, netns=True, lanes=lanes))
     with job(fabric, RANKS, "tree") as members:
         sent = reduce_until(fabric, members, 10 * SEGMENTS, "group")
-        assert sent["children"] < sent["group"]  # those of the first moments, and keep-alives
+        assert sent["children"] < sent["group"]  # at the start, and keep-alives
     assert_released(fabric)
     bench.down(fabric)
 
@@ -67,7 +67,7 @@ def test_without_multicast_each_result_is_sent_to_each_nic(bench: Bench, namespa
 
 
 def test_a_host_that_the_group_does_not_reach_is_served(running: Running) -> None:
-    """First the group works; then a host loses it, in the midst of messages; then it is there again."""
+    """First the group works; then a host leaves it, in the midst of messages; then it is back."""
     if shutil.which("nft") is None:
         pytest.skip("the program `nft` (nftables), to lose packets in the kernel")
     rule = f"ip daddr {group_of(running)} drop"

@@ -1,4 +1,4 @@
-"""A message far larger than the lease: no device ever holds more segments than it leased, or more than it may send."""
+"""A message far larger than the lease: no device ever holds more segments than it leased, or than its window."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def running(bench: Bench) -> Running:
 
 
 def jobs_of(found: Statuses, jid: int) -> dict[str, dict[str, Any]]:
-    """The record of a job on every device that has one."""
+    """The job's record on every device that has one."""
     return {name: one for name, status in found.items() for one in status["jobs"] if one["jid"] == jid}
 
 
@@ -49,7 +49,7 @@ def test_64_mib_never_occupy_more_than_the_lease(running: Running, route: str) -
         assert record["window"] <= SLOTS // 2
         assert 0 < record["slots_high_water"] <= SLOTS, name
         assert found[name]["slots"]["high_water"] <= SLOTS
-    # A NIC of a tree holds only what it has in flight; in a ring also what came from a node that is ahead.
+    # A NIC of a tree holds only segments in flight; in a ring also those of a node that is ahead.
     for nic in running.fabric.nics if route == "tree" else ():
         assert jobs[nic.name]["slots_high_water"] <= jobs[nic.name]["window"]
 

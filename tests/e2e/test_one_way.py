@@ -1,4 +1,4 @@
-"""A rank that wants no result goes on before the others take part. What goes wrong then is told later."""
+"""A rank that wants no result goes on before the others take part. A later failure is reported later."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,6 @@ def running(bench: Bench) -> Running:
 
 @pytest.fixture
 def pair(running: Running) -> Iterator[tuple[Communicator, Communicator]]:
-    """Both ranks of a job."""
     description, sockets = placed(running, 2, "local", 8)
     with ThreadPoolExecutor(2) as pool:
         root, other = pool.map(lambda rank: Communicator(description, rank, sockets[rank], timeout=BOUND_S), range(2))
@@ -72,7 +71,7 @@ def test_loss_is_told(pair: tuple[Communicator, Communicator], how: str) -> None
     ways = {"flush": root.flush, "close": root.close, "next call": lambda: root.allreduce(np.zeros(1))}
     with pytest.raises(errors.PeerLost):
         ways[how]()
-    root.close()  # it is told once
+    root.close()  # raised once
 
 
 def test_leaving_waits_for_the_others(pair: tuple[Communicator, Communicator]) -> None:

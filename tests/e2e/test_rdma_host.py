@@ -1,8 +1,8 @@
 """Ranks that reach their device by RDMA: right results on every route, named refusals, and ends that are noticed.
 
-The verbs devices are NICs of another fabric, by the preloaded verbs library: one for the host of each node, and one for
-its device. `FANIN_TEST_RDMA=all` (`make rdma`) tries more calls, up to 16 MiB, and 40 kills of ranks and devices;
-`make rdma-kills KILLS=100` does that alone. A seed chooses what is killed and when, and is printed.
+The verbs devices are NICs of another fabric, by the preloaded verbs library: one for each node's host, and one for its
+device. `FANIN_TEST_RDMA=all` (`make rdma`) tries more calls, up to 16 MiB, and 40 kills of ranks and devices; `make
+rdma-kills KILLS=100` does only that. A printed seed chooses kills and moments.
 """
 
 import json
@@ -45,12 +45,12 @@ SIZES = [0, 1, 2, 100, 3_001, 65_536, 1_000_001, 4 << 20] if IS_WHOLE else [0, 2
 LONG = (16 << 20) // 4 if IS_WHOLE else 0  # elements: 16 MiB
 KILLS = int(os.environ.get("FANIN_TEST_RDMA_KILLS", 40 if IS_WHOLE else 2))
 ROUNDS = "60"  # of the program in C
-ROUTES_OF_KILLS = ["tree", "ring", "local"]  # in turn; every second kill is one of a device
+ROUTES_OF_KILLS = ["tree", "ring", "local"]  # in turn; every second kill is of a device
 
 
 @dataclass
 class Hosts:
-    """A fabric of NODES NICs below a switch, each with the verbs device of its host, and its own."""
+    """A fabric of NODES NICs below a switch, each with a verbs device for its host, and its own."""
 
     running: Running
     carriers: Running
@@ -59,11 +59,9 @@ class Hosts:
 
     @property
     def addresses(self) -> list[str]:
-        """Where the ranks of each node find their NIC."""
         return [self.address(node) for node in range(len(self.ports))]
 
     def address(self, node: int) -> str:
-        """Where the ranks of a node find their NIC."""
         return f"rdma://{self.host_device(node)}@127.0.0.1:{self.ports[node]}"
 
     @staticmethod
@@ -71,7 +69,6 @@ class Hosts:
         return f"fanin{NODES + node}"
 
     def variables(self) -> dict[str, str]:
-        """Of a rank."""
         return dict(os.environ) | {"FANIN_TOKEN_FILE": str(self.token)}
 
 
@@ -88,7 +85,7 @@ def write_token(path: Path, text: str, mode: int = 0o600) -> Path:
 
 @pytest.fixture(scope="module")
 def hosts(bench: Bench, token: Path) -> Iterator[Hosts]:
-    """All processes that are started find the verbs devices."""
+    """All started processes find the verbs devices."""
     carriers = bench.up(Shape(2 * NODES, 1, direct=True, lanes=1))
     sockets = ":".join(str(carriers.state.socket(nic.name)) for nic in carriers.fabric.nics)
     with pytest.MonkeyPatch.context() as patch:
@@ -125,7 +122,7 @@ def kills(hosts: Hosts, folder: Path, seed: int) -> Kills:
 
 @pytest.mark.parametrize(("route", "ranks"), [("local", [3]), ("tree", [2, 2]), ("ring", [2, 2])])
 def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
-    """Every bit of every result is right. Beside those over RDMA, one rank shares memory with its device."""
+    """Every bit of every result is right. One rank shares memory with its device."""
     addresses = [[hosts.address(node)] * count for node, count in enumerate(ranks)]
     addresses[0][0] = str(hosts.running.state.socket(hosts.running.fabric.nics[0].name))
     with Pool(hosts.running, sum(ranks)) as pool:
@@ -135,16 +132,15 @@ def test_collectives(hosts: Hosts, route: str, ranks: list[int]) -> None:
 
 
 def holdings(hosts: Hosts) -> dict[str, object]:
-    """What the verbs devices hold for all their clients, and the number of open files of each device that serves
-    ranks, by name."""
+    """What the verbs devices hold for all clients, and the open files of each device that serves ranks, by name."""
     objects = {f"{name} of a host": status["ordinary"] for name, status in statuses(hosts.carriers).items()}
     devices = [device.name for device in hosts.running.fabric.devices]
     return objects | {name: open_descriptors(process_of(hosts.running, name)) for name in devices}
 
 
 def test_kills(hosts: Hosts, tmp_path: Path) -> None:
-    """Ranks and devices in turn. The others are told by name, and nothing is left of who has ended. A device in the
-    place of one that was killed serves the ranks of the next kill."""
+    """Ranks and devices in turn. The others get named errors, and nothing is left of the victim. A killed device's
+    replacement serves the ranks of the next kill."""
     seed = int(os.environ.get("FANIN_TEST_RDMA_SEED", secrets.randbits(32)))
     print(f"FANIN_TEST_RDMA_SEED={seed}")
     chosen, before = kills(hosts, tmp_path, seed), holdings(hosts)
@@ -155,7 +151,7 @@ def test_kills(hosts: Hosts, tmp_path: Path) -> None:
 
 
 def test_program_in_c(hosts: Hosts, tmp_path: Path) -> None:
-    """One binary makes every collective over both interfaces: the address alone is another."""
+    """One binary makes every collective over both interfaces; only the address differs."""
     program, seed = Compiler(tmp_path).build(PROGRAMS_IN_C / "collectives.c"), str(secrets.randbits(30))
     print("seed", seed)
     sockets = [str(hosts.running.state.socket(nic.name)) for nic in hosts.running.fabric.nics]
@@ -175,12 +171,12 @@ def test_program_in_c(hosts: Hosts, tmp_path: Path) -> None:
 
 
 def test_rings_that_are_filled(hosts: Hosts, tmp_path: Path) -> None:
-    """More than they hold goes through, since each side learns how far the other one is."""
+    """More than they hold passes, since each side learns the other's progress."""
     assert start(hosts, tmp_path, "local", PROGRAM, "many").ends() == ["ready"] * 2
 
 
 def test_refusals(hosts: Hosts, tmp_path: Path) -> None:
-    """Memory that the device can not reach is refused by name, and the job goes on."""
+    """Memory out of the device's reach is refused by name, and the job goes on."""
     ranks = start(hosts, tmp_path, "tree", PROGRAM, "refused")
     for process in ranks.processes:
         output, errors = process.communicate(timeout=2 * BOUND_S)
@@ -190,7 +186,6 @@ def test_refusals(hosts: Hosts, tmp_path: Path) -> None:
 
 
 def say_of(hosts: Hosts, folder: Path, address: str, what: str = "many", **variables: str) -> str:
-    """What one rank says."""
     _, job = describe(hosts.running, 1, "local", 8)
     path = folder / "job"
     path.write_text(job.to_text())
@@ -209,13 +204,13 @@ def test_completions_that_nobody_takes(hosts: Hosts, tmp_path: Path) -> None:
 
 
 def test_numbers_of_queues(hosts: Hosts, tmp_path: Path) -> None:
-    """They are given in turn, so that a message which comes late is for no queue that is there."""
+    """They are given in turn, so that a late message is for no existing queue."""
     assert say_of(hosts, tmp_path, hosts.address(0), "numbers") == "ready\n"
     assert_released(hosts.running)
 
 
 def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
-    """Each says what to do."""
+    """Each error says what to do."""
     address = hosts.address(0)
     other = write_token(tmp_path / "other", secrets.token_hex(32))
     short = write_token(tmp_path / "short", "0011")
@@ -240,7 +235,7 @@ def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
 
 
 def build_preloaded(folder: Path, name: str) -> Path:
-    """A library that is preloaded before the verbs library."""
+    """Preloaded before the verbs library."""
     library, source = folder / f"{name}.so", ROOT / f"tests/e2e/programs/{name}.c"
     includes = [f"-I{ROOT / 'host/fanin/core'}", f"-I{ROOT / 'protocol/fanin_wire'}"]
     compiler = shlex.split(os.environ.get("CC", "cc"))
@@ -257,7 +252,7 @@ def one_node(bench: Bench, hosts: Hosts) -> Hosts:
 
 
 def test_limits_of_reads(bench: Bench, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each side has as many READs in flight as it can ask and the other one can answer. Of none at all it says so."""
+    """Each side has as many READs in flight as both allow; a limit of 0 is an error."""
 
     def limit(log: str, asked: int, answered: int) -> Path:
         monkeypatch.setenv("FANIN_TEST_READS_ASKED", str(asked))
@@ -282,7 +277,7 @@ def test_limits_of_reads(bench: Bench, hosts: Hosts, tmp_path: Path, monkeypatch
 
 @dataclass
 class Held:
-    """Hosts with a device whose results are held up while a file is there."""
+    """Hosts with a device whose results are held back while a file exists."""
 
     hosts: Hosts
     device: HeldDevice
@@ -290,7 +285,6 @@ class Held:
     def rank(
         self, what: str, program: str = "held_rank", **variables: str
     ) -> AbstractContextManager[tuple[Relay, HeldRank]]:
-        """A rank of it."""
         return self.device.rank(program, what, self.hosts.variables() | variables)
 
 
@@ -306,8 +300,7 @@ def held(bench: Bench, hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.mark.parametrize("what", ["leave", "destroy"])
 def test_results_behind_the_end_of_a_queue_pair(held: Held, what: str) -> None:
-    """The end waits for them, also if it is asked for once more: what the rank stores afterwards in the same memory
-    stays."""
+    """The end waits for them, even if it is asked for again: what the rank then stores in the same memory stays."""
     with held.rank(what) as (_, rank):
         tell(rank)
         assert line_of(rank) == "late"
@@ -320,7 +313,7 @@ def test_results_behind_the_end_of_a_queue_pair(held: Held, what: str) -> None:
 
 
 def test_job_that_is_left_after_its_end_was_late(held: Held) -> None:
-    """Its queue pair is no more, and is not destroyed twice: only its results are waited for."""
+    """Its queue pair is gone, and is not destroyed twice: only its results are waited for."""
     with held.rank("end", "held_job") as (_, rank):
         tell(rank)
         assert line_of(rank) == "late"
@@ -339,8 +332,7 @@ def assert_kept(held: Held, rank: HeldRank) -> None:
 
 @pytest.mark.parametrize("what", ["wait", "post", "request"])
 def test_results_behind_the_loss_of_a_device(held: Held, what: str) -> None:
-    """The rank hears of the loss when its queue pair is gone, by whatever it notices it. Here the connection alone is
-    lost, and the device goes on."""
+    """However the rank notices it, its queue pair is gone. Only the connection is lost; the device goes on."""
     with held.rank(what) as (relay, rank):
         relay.cut()
         tell(rank)
@@ -350,7 +342,7 @@ def test_results_behind_the_loss_of_a_device(held: Held, what: str) -> None:
 
 
 def test_results_of_a_device_that_stood_still(held: Held) -> None:
-    """It goes on when the rank has used the memory again."""
+    """It goes on when the rank has reused the memory."""
     (device,) = held.hosts.running.fabric.devices
     with held.rank("wait") as (_, rank):
         os.kill(pid_of(held.hosts.running, device.name), signal.SIGSTOP)
@@ -374,7 +366,7 @@ def test_device_that_says_that_it_has_gone(held: Held) -> None:
 
 
 def test_queue_pair_that_can_not_be_destroyed(held: Held, tmp_path: Path) -> None:
-    """The memory is deregistered instead. If that fails, too, the program hears that it may be written."""
+    """The memory is deregistered instead. If that fails, too, the error says that it may be written."""
     preloaded = f"{build_preloaded(tmp_path, 'failing_destroy')}:{library_path()}"
     with held.rank("wait", LD_PRELOAD=preloaded) as (relay, rank):
         relay.cut()
@@ -390,7 +382,7 @@ def test_queue_pair_that_can_not_be_destroyed(held: Held, tmp_path: Path) -> Non
 
 
 def test_device_that_ends_behind_its_reply(hosts: Hosts, tmp_path: Path) -> None:
-    """The rank attaches to nothing then."""
+    """Then the rank attaches to nothing."""
     with OneReply(hosts.ports[0]) as relay:
         said = say_of(hosts, tmp_path, f"rdma://{hosts.host_device(0)}@127.0.0.1:{relay.port}")
     assert said.startswith("DeviceLost "), said
@@ -421,7 +413,7 @@ def test_doctor(hosts: Hosts) -> None:
 
 
 def test_device_that_can_not_serve(bench: Bench, hosts: Hosts) -> None:
-    """It says why, as it does for the other reasons of tests/host/test_remote.py."""
+    """It says why, as for the other reasons of tests/host/test_remote.py."""
     fabric = bench.describe(Shape(1, 1, direct=True, lanes=1))
     (nic,) = fabric.devices
     nic = replace(nic, rdma=f"rdma://nothing@127.0.0.1:{free_ports(1)[0]}", token_file=str(hosts.token))

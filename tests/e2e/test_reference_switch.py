@@ -1,4 +1,4 @@
-"""The switch in plain Python, written from SPEC.md alone, serves the NICs of a fabric in place of Fanin's switch."""
+"""The switch in plain Python, written from SPEC.md alone, serves a fabric's NICs instead of Fanin's switch."""
 
 import subprocess
 import sys
@@ -25,7 +25,6 @@ PAIRS = [(op.name.lower(), entry.name) for op in OPERATIONS for entry in DATATYP
 
 @pytest.fixture(scope="module")
 def running(bench: Bench) -> Iterator[Running]:
-    """A fabric whose switch has been replaced."""
     found = bench.up(Shape(NODES, RANKS // NODES, lanes=LANES))
     (switch,) = found.fabric.switches
     kill_device(found, switch.name)
@@ -39,7 +38,7 @@ def running(bench: Bench) -> Iterator[Running]:
 
 
 def data_of(rank: int, dtype: str) -> np.ndarray:
-    """Elements whose reduction is exact in every order."""
+    """Data with a reduction that is exact in every order."""
     numbers = (np.arange(ELEMENTS) + rank) % 3
     entry = datatype_by_name(dtype)
     if entry.numpy.names:
@@ -83,7 +82,7 @@ def test_data_of_one_and_no_data(running: Running) -> None:
 
 @pytest.mark.parametrize("settings", [{"wide": True}, {"reproducible": "run", "wide": True}, {"reproducible": "shape"}])
 def test_wide_partials_are_rounded_once(running: Running, settings: dict[str, Any]) -> None:
-    """f16 that round differently on the way: each node adds its two ranks in f32, the switch adds, and rounds."""
+    """f16 that round differently in between: each node adds its two ranks in f32, the switch adds, and rounds."""
     random = np.random.default_rng(3)
     data = [random.standard_normal(ELEMENTS).astype("<f2") for _ in range(RANKS)]
     nodes = [data[2 * node].astype("<f4") + data[2 * node + 1].astype("<f4") for node in range(NODES)]

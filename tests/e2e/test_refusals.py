@@ -1,4 +1,4 @@
-"""Jobs that can not be formed: each rank learns by name why not, and nothing stays leased."""
+"""Jobs that can not be formed: each rank learns the reason, and nothing stays leased."""
 
 import contextlib
 from collections.abc import Callable
@@ -19,7 +19,7 @@ NODES, RANKS = 4, 8
 LOCAL_RANKS = RANKS // NODES
 QUOTA = 16  # slots of every device
 SMALLEST = 4  # slots of a lease
-GRANTS = (8, 4, 4)  # to jobs that ask for all: each is left less than what was free, the last takes the rest
+GRANTS = (8, 4, 4)  # to jobs that ask for all: each gets a part of what is free, the last the rest
 LOCAL_GRANTS = (4, 4)  # of long chunks, which take two slots each
 ROUTES = [("tree", RANKS), ("ring", RANKS), ("local", LOCAL_RANKS)]
 ASKED = {"tree": "256 slots of 4096", "ring": "256 slots of 4096", "local": "64 slots of 16384"}
@@ -31,7 +31,7 @@ def running(bench: Bench) -> Running:
 
 
 def join(running: Running, placement: Placement, of: Callable[[int], Job]) -> list[object]:
-    """Every rank joins the job that `of(rank)` describes; the error of each, or True. Whoever is in leaves again."""
+    """Every rank joins the job that `of(rank)` describes, and leaves again; its error, or True."""
 
     def act(rank: int) -> bool:
         with Communicator(of(rank), rank, socket_of(running, placement, rank), timeout=BOUND_S):
@@ -50,7 +50,7 @@ def test_lease_is_refused_when_all_slots_are_leased(running: Running, route: str
         outcomes = join(running, placement, lambda rank: wanted)
         assert errors_of(outcomes) == ["NoResources"] * size
         assert all(f"asked for {ASKED[route]} bytes, 0 would fit" in str(outcome) for outcome in outcomes)
-        # Whoever was there before is not disturbed.
+        # Earlier members are not disturbed.
         sums = run_ranks(size, lambda rank: jobs[0][rank].allreduce(np.ones(5, "i4"), timeout=BOUND_S)[0])
         assert sums == [size] * size
     assert_released(running)
@@ -59,7 +59,7 @@ def test_lease_is_refused_when_all_slots_are_leased(running: Running, route: str
 @pytest.mark.parametrize("route", ["tree", "ring"])
 @pytest.mark.parametrize("node", range(NODES))
 def test_lease_that_one_node_refuses_is_refused_to_all(running: Running, route: str, node: int) -> None:
-    """All slots of one NIC are leased to jobs on its node; the other nodes have room, and learn it all the same."""
+    """All slots of one NIC are leased to jobs on its node; the other nodes have room, but are refused as well."""
     nic = running.fabric.nics[node]
     alone = [Job(1 + number, 1, (JobNode(nic.address, (0,)),), slots=QUOTA) for number in range(len(GRANTS))]
     placement, wanted = describe(running, RANKS, route)
@@ -73,7 +73,7 @@ def test_lease_that_one_node_refuses_is_refused_to_all(running: Running, route: 
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_lease_takes_the_remaining_slots(running: Running, route: str) -> None:
-    """Half is leased: a job that asks for more gets what it may have of the other half, on every device."""
+    """Half is leased: a job that asks for more gets a part of the other half, on every device."""
     with job(running, RANKS, "tree", slots=QUOTA // 2), job(running, RANKS, route) as members:
         assert {member.status()["slots"] for member in members} == {SMALLEST}
         found = statuses(running)
@@ -110,7 +110,7 @@ def test_segments_larger_than_the_path_carries(running: Running, route: str, siz
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_job_without_a_chunk_has_what_the_mtu_takes(bench: Bench, route: str) -> None:
-    """A description that says nothing of segments serves any network: 1500 bytes is the usual MTU."""
+    """A description without segment size serves any network: 1500 bytes is the usual MTU."""
     narrow = bench.build(msgspec.structs.replace(bench.describe(Shape(2, 1)), mtu=1500))
     placement, wanted = describe(narrow, 2, route)
     plain = Job(wanted.jid, wanted.key, wanted.nodes, wanted.route)
@@ -134,7 +134,7 @@ def test_job_id_in_use(running: Running, route: str, size: int) -> None:
 
 
 def test_job_id_in_use_at_the_switch_only(running: Running) -> None:
-    """The two jobs share no node: only the switch knows of both."""
+    """The two jobs share no node: only the switch knows both."""
     first, sockets = across(running, (0, 1), "tree")
     members = run_ranks(2, lambda rank: Communicator(first, rank, sockets[rank], timeout=BOUND_S))
     second, others = across(running, (2, 3), "tree")

@@ -1,4 +1,4 @@
-"""Rounds of faults by chance: every rank has a right result or a named error, and nothing is left."""
+"""Rounds of random faults: every rank has a right result or a named error, and nothing is left."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def assert_clean(tally: Tally) -> None:
 
 
 def test_rounds(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each fault comes soon after the first request. The fixture `bench` gives a state folder of the test's own."""
+    """Each fault comes soon after the first request. `bench` gives the test its own state folder."""
     monkeypatch.setattr(rounds, "MEBIBYTES", (16,))
     monkeypatch.setattr(rounds, "MAX_DELAY_SECONDS", 0.01)
     tally = Tally(1)

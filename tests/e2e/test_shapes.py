@@ -74,7 +74,7 @@ def test_ranks_numbered_across_nodes_in_any_order(running: Running, route: str) 
 
 
 def test_tree_of_one_node_is_local(running: Running) -> None:
-    """A job file may say tree: with all ranks on one node nothing leaves it all the same."""
+    """A job file may say tree: with all ranks on one node nothing leaves it anyway."""
     (switch,) = running.fabric.switches
     nic = running.fabric.nics[0]
     node = {"address": nic.address, "ranks": [0, 1], "switches": [switch.address], "ring": None}

@@ -1,4 +1,4 @@
-"""A job goes on without a lost member. The survivors agree on the remaining ranks, and form a new job of them."""
+"""A job goes on without a lost member: the survivors agree on the remaining ranks, and form a new job."""
 
 import signal
 import subprocess
@@ -30,7 +30,6 @@ def running(bench: Bench) -> Running:
 
 
 def lose(member: Communicator) -> errors.FaninError:
-    """Reduce until a member is lost."""
     while True:
         try:
             member.allreduce(np.ones(ELEMENTS), timeout=BOUND_S)
@@ -52,7 +51,6 @@ def shrunk(members: Sequence[Communicator], survivors: Sequence[int]) -> list[An
 
 
 def expected(survivors: Sequence[int], route: str) -> list[Any]:
-    """The expected result of each survivor."""
     return [(route, len(survivors), place, sum(survivors)) for place in range(len(survivors))]
 
 
@@ -86,7 +84,7 @@ def test_rank_of_a_stopped_nic_is_excluded(running: Running) -> None:
     ("target", "survivors", "route"), [("nic0", [1, 2, 3], "tree"), ("switch-0", [0, 1, 2, 3], "ring")]
 )
 def test_below_two_levels_of_switches(bench: Bench, target: str, survivors: list[int], route: str) -> None:
-    """Beyond the top switch a dead NIC is named with all that share its switch; they stay all the same."""
+    """Beyond the top switch a dead NIC is named with all that share its switch; these stay anyway."""
     running = bench.up(Shape(4, 1, fanout=(2, 2), detection=DETECTION_S))
     with job(running, 4, "tree") as members:
         kill_device(running, target)
@@ -123,8 +121,8 @@ except FaninError as error:
 
 
 def test_rank_that_is_stopped_while_it_reports(running: Running, tmp_path: Path) -> None:
-    """The others go on without it: the registrar gives up the pair that both have joined. When the rank goes on, it is
-    too late for another registrar."""
+    """The others go on without it: the registrar gives up the pair that both have joined. When the rank continues, it
+    is too late for another registrar."""
     description, sockets = across(running, range(3), "ring")
     path = tmp_path / "job"
     path.write_text(description.to_text())

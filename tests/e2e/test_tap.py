@@ -45,7 +45,7 @@ def running(bench: Bench) -> Running:
 
 
 def allreduce(running: Running, jid: int | None = None) -> int:
-    """An allreduce in a job of its own; the number of the job."""
+    """In a job of its own, whose number is returned."""
     with job(running, RANKS, "tree") as members:
         array = np.arange(ELEMENTS, dtype="f4")
         results = run_ranks(RANKS, lambda rank: members[rank].allreduce(array, timeout=BOUND_S))
@@ -66,7 +66,7 @@ def test_every_packet_of_a_job(running: Running, tmp_path: Path) -> None:
     assert statistics_of(path) == [(seen[name, "rx"] + seen[name, "tx"], 0) for name in statuses(running)]
     for packet in found:
         assert (packet["malformed"], packet["status"]) == ("", "1")
-        assert not packet["message"] or packet["comment"]  # what arrives behind the end of the job is dropped
+        assert not packet["message"] or packet["comment"]  # packets after the end of the job are dropped
         assert packet["response_in"] or int(packet["kind"], 0) != Opcode.CONTRIBUTION
     assert any(int(packet["segment_index"]) > 0 for packet in found)  # places in super-packets
     query = f"fanin.jid == {jid} && fanin.kind == result"
@@ -75,7 +75,7 @@ def test_every_packet_of_a_job(running: Running, tmp_path: Path) -> None:
 
 
 def test_filters(running: Running, tmp_path: Path) -> None:
-    """The device looks at job and kind before it records, the capture at drops."""
+    """The device filters by job and kind, the capture by drops."""
     with contextlib.ExitStack() as stack:
         members = [stack.enter_context(job(running, RANKS, "tree")) for _ in range(2)]
         wanted = Wanted(TapFlag.PACKETS | TapFlag.ONE_JOB, members[0][0].job.jid, listen.kinds_of(["result"]))
@@ -93,7 +93,7 @@ def test_filters(running: Running, tmp_path: Path) -> None:
 
 
 def broken_packets(address: str, switch: str, port: int) -> dict[str, bytes]:
-    """Packets from an address to a switch that it drops, by the counter of the reason."""
+    """Packets that a switch drops, by the counter of the reason."""
     ip = IP(src=address, dst=switch, id=0, flags="DF") / UDP(sport=port, dport=UDP_PORT, chksum=0)
     code = Opcode.CONTRIBUTION
     right = bytes(IP(bytes(ip / offload(code, jid=1, key=2)))[UDP].payload)
@@ -109,7 +109,7 @@ def broken_packets(address: str, switch: str, port: int) -> dict[str, bytes]:
 
 
 def test_reasons_of_drops(running: Running, tmp_path: Path) -> None:
-    """The comment of a packet is the name of the counter that has counted it: of the port, of the engine."""
+    """A packet's comment is the name of the counter that counted it: of the port, of the engine."""
     (switch,), path = running.fabric.switches, tmp_path / "broken.pcapng"
     before = statuses(running)[switch.name]["counters"]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger, capturing(running, path) as tally:
@@ -130,7 +130,7 @@ def test_reasons_of_drops(running: Running, tmp_path: Path) -> None:
 
 
 def test_reasons_of_ordinary_traffic(running: Running, tmp_path: Path) -> None:
-    """A send to a queue pair that is not there; a capture of this kind has nothing else."""
+    """A send to an unknown queue pair; a capture of this kind has nothing else."""
     nic, path = running.fabric.nics[0], tmp_path / "ordinary.pcapng"
     counter = "ordinary_drop_unknown_queue_pair"
     before = statuses(running)[nic.name]["counters"][counter]
@@ -153,7 +153,7 @@ def test_reasons_of_ordinary_traffic(running: Running, tmp_path: Path) -> None:
 
 
 def test_a_ring_that_is_too_small(running: Running) -> None:
-    """Nobody reads while a job runs: what has no room is left out and counted. The ring goes over its end."""
+    """Nobody reads while a job runs: records without room are left out and counted. The ring wraps."""
     nic = running.fabric.nics[0].name
     before = settled(running)
     (path,) = listen.sockets_of([nic], running.fabric.name)
@@ -173,7 +173,7 @@ def test_a_ring_that_is_too_small(running: Running) -> None:
 
 
 def test_a_reader_that_breaks_the_rules(running: Running) -> None:
-    """A consumer that can not be: the device records nothing more and works on."""
+    """An impossible consumer: the device stops recording, and works on."""
     (path,) = listen.sockets_of(["switch"], running.fabric.name)
     with contextlib.closing(Tap(path, PACKETS)) as tap:
         for lane in range(tap.lanes):

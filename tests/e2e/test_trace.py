@@ -36,8 +36,8 @@ def running(bench: Bench) -> Running:
 def traced(
     running: Running, route: str, size: int = RANKS, before: Callable[[int], object] = lambda _rank: None
 ) -> tuple[list[Event], dict[str, int]]:
-    """The steps of one allreduce in a job of its own, after each rank has done `before`; and the most slots that the
-    job has used on each device, as it says itself."""
+    """The steps of one allreduce in a job of its own, after each rank has done `before`; and the job's own count of
+    most slots used on each device."""
 
     def call(rank: int, member: Communicator) -> Any:
         array = member.alloc(ELEMENTS, np.float32)
@@ -104,7 +104,7 @@ def test_every_segment_of_a_ring(running: Running) -> None:
 
 
 def test_segments_from_memory_to_memory(running: Running) -> None:
-    """Ranks of one node: some segments show in a slot who is missing, the others need none."""
+    """Ranks of one node: some segments have a slot that shows who is missing, the others need none."""
     events, _ = traced(running, "local", 2)
     reduced = sum(event.positions for event in events if event.step == Step.REDUCED)
     assert reduced > 0
@@ -114,11 +114,11 @@ def test_segments_from_memory_to_memory(running: Running) -> None:
 
 
 def test_who_was_late(running: Running) -> None:
-    """Rank 3 posts when the contributions of all others are in: on its NIC it is rank 1, above that is node 1."""
+    """Rank 3 posts when the contributions of all others are in: on its NIC it is rank 1, above that node 1."""
 
     def wait(rank: int) -> None:
         if rank == RANKS - 1:
-            # Of the switch all segments have the data of one node; of the NIC, those of one rank.
+            # At the switch all segments have one node's data; at the NIC, one rank's.
             eventually(
                 lambda: {name: status["slots"]["used"] for name, status in statuses(running).items()},
                 lambda used: all(used[device] == SEGMENTS for device in DEVICES),

@@ -1,4 +1,4 @@
-"""Devices that exchange their packets over UD queue pairs of verbs devices: the same results, the same refusals.
+"""Devices that exchange packets over UD queue pairs of verbs devices: the same results, the same refusals.
 
 The verbs devices are NICs of another fabric, by the preloaded verbs library. `tests/rdma` does the same over rxe.
 """
@@ -37,7 +37,7 @@ GROUP = "239.77.0.1"
 
 
 def over_verbs(bench: Bench, shape: Shape, carriers: Running) -> Fabric:
-    """A fabric each of whose devices has the queue pairs, and the address, of one of the carriers."""
+    """Each device uses the queue pairs, and the address, of one of the carriers."""
     fabric = bench.describe(shape)
     addresses = [nic.address for nic in carriers.fabric.nics]
     assert len(addresses) >= len(fabric.devices)
@@ -56,7 +56,7 @@ def carriers(bench: Bench) -> Running:
 
 @pytest.fixture(scope="module")
 def on_carriers(carriers: Running) -> Iterator[pytest.MonkeyPatch]:
-    """Devices that are started find the carriers."""
+    """Started devices find the carriers."""
     sockets = ":".join(str(carriers.state.socket(nic.name)) for nic in carriers.fabric.nics)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FANIN_SOCKET", sockets)
@@ -90,7 +90,7 @@ def sent_by_carriers(carriers: Running) -> int:
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_allreduce(running: Running, carriers: Running, route: str) -> None:
-    """Every packet that a device has sent has gone by its verbs device."""
+    """All packets of a device use its verbs device."""
     before = sent_by_carriers(carriers)
     own_before = sum(link["tx_packets"] for status in statuses(running).values() for link in status["links"].values())
     check_allreduce(running, route)
@@ -99,7 +99,7 @@ def test_allreduce(running: Running, carriers: Running, route: str) -> None:
 
 
 def test_ordinary_traffic(running: Running, carriers: Running) -> None:
-    """A program writes to the memory of another one; the packets go by the verbs devices."""
+    """A program writes to another's memory; the packets use the verbs devices."""
     before = sent_by_carriers(carriers)
     with contextlib.ExitStack() as stack:
         one, other = (stack.enter_context(contextlib.closing(Side(socket))) for socket in sockets(running))
@@ -112,7 +112,7 @@ def test_ordinary_traffic(running: Running, carriers: Running) -> None:
 
 
 def test_capture(running: Running, tmp_path: Path) -> None:
-    """The devices record datagrams of their queue pairs as packets, each with the headers that its ICRC is over."""
+    """The devices record datagrams of their queue pairs as packets, each with the headers that its ICRC covers."""
     path, before = tmp_path / "verbs.pcapng", settled(running)
     with capturing(running, path) as tally:
         check_allreduce(running, "tree")
@@ -124,7 +124,7 @@ def test_capture(running: Running, tmp_path: Path) -> None:
 
 
 def test_device_that_is_started_anew(running: Running) -> None:
-    """It has another queue pair, for which the others ask."""
+    """It has another queue pair, which the others ask for."""
     check_allreduce(running, "tree")
     for name in ("switch", "nic0"):
         lifecycle.restart(running.fabric.name, name, silent)
@@ -132,7 +132,7 @@ def test_device_that_is_started_anew(running: Running) -> None:
 
 
 def test_queue_pairs_that_fail(carriers: Running, on_carriers: pytest.MonkeyPatch) -> None:
-    """They are mended, and packets come through again."""
+    """They are repaired, and packets pass again."""
     free = [f"fanin{number}={carriers.fabric.nics[number].address}" for number in (NODES + 1, NODES + 2)]
     program = Path(__file__).with_name("verbs_ports.py")
     done = subprocess.run([sys.executable, program, *free], capture_output=True, text=True, timeout=300)
@@ -166,7 +166,7 @@ def test_device_that_can_not_be_had(
 
 
 def test_verbs_device_that_is_lost(bench: Bench, on_carriers: pytest.MonkeyPatch) -> None:
-    """Its Fanin device says so, with what to do, and ends: who uses it is told at once."""
+    """Its Fanin device says so, with what to do, and ends: its users learn it at once."""
     carrier = bench.up(Shape(1, 1, direct=True, lanes=1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FANIN_SOCKET", str(carrier.state.socket(carrier.fabric.nics[0].name)))
@@ -196,7 +196,7 @@ def test_devices_that_can_not_multicast(bench: Bench, carriers: Running, running
     (switch,) = running.fabric.switches
     end = time.monotonic() + BOUND_S
     while f"to {GROUP}: Invalid argument" not in (said := running.state.log(switch.name).read_text()):
-        assert time.monotonic() < end, said  # it has not yet invited
+        assert time.monotonic() < end, said  # it has not invited yet
         time.sleep(POLL_S)
     assert said.count(f"to {GROUP}") == 1
     bench.down(running)

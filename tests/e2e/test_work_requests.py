@@ -1,5 +1,5 @@
-"""The fields of a work request, with real devices: ranks, chunk and operation of each; what is refused or has failed is
-posted again in the same job."""
+"""The fields of a work request, with real devices: ranks, chunk and operation of each; after a refusal or failure a
+request is posted again in the same job."""
 
 import contextlib
 import ctypes
@@ -32,7 +32,7 @@ def running(bench: Bench, request: pytest.FixtureRequest) -> Running:
 
 @dataclasses.dataclass
 class Member:
-    """A queue pair that has joined, and registered memory: data, from RESULTS on what comes."""
+    """A queue pair that has joined, and registered memory: data, and from RESULTS on results."""
 
     number: int
     qp: CollectiveQP
@@ -65,7 +65,6 @@ class Member:
 
 @contextlib.contextmanager
 def joined(running: Running, route: str, size: int) -> Iterator[list[Member]]:
-    """A job of `size` ranks; each has joined."""
     placement, described = describe(running, size, route)
     with contextlib.ExitStack() as stack:
 
@@ -152,7 +151,7 @@ def test_each_request_has_its_chunk_and_operation(running: Running, route: str, 
             assert ended == [Status["SUCCESS"]] * size
             segments = -(-rows[0].nbytes // (wanted or chunk))
             assert members[0].qp.position - at == segments
-            if route == "tree":  # each went up by itself, unless it was asked for again
+            if route == "tree":  # each went up once, unless it was asked for again
                 sent = [
                     after["counters"]["tx_CONTRIBUTION"] - before[name]["counters"]["tx_CONTRIBUTION"]
                     for name, after in statuses(running).items()
@@ -189,7 +188,7 @@ REFUSED: list[tuple[type[errors.FaninError], str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("route", ["tree", "ring"])
 def test_what_is_refused_is_posted_again(running: Running, route: str) -> None:
-    """The others wait meanwhile, and get the result: nothing has been posted, and no position was taken."""
+    """The others wait meanwhile, and get the result: nothing was posted, no position taken."""
     with joined(running, route, 4) as members:
         odd, *others = members
         for number, (kind, words, changes) in enumerate(REFUSED):
@@ -209,7 +208,7 @@ def test_what_is_refused_is_posted_again(running: Running, route: str) -> None:
 
 @pytest.mark.parametrize("flag", ["ADDRESS_LIST", "INLINE"])
 def test_what_the_program_has_of_a_list_is_refused(running: Running, flag: str) -> None:
-    """A list for one rank; in the same job the request goes again."""
+    """A list for one rank; in the same job the request then succeeds."""
     with joined(running, "tree", 2) as members:
         members[0].fill(np.ones(ELEMENTS, "f4"))
         if flag == "ADDRESS_LIST":
@@ -223,8 +222,8 @@ def test_what_the_program_has_of_a_list_is_refused(running: Running, flag: str) 
 
 @pytest.mark.parametrize(("route", "size"), [("tree", 4), ("ring", 4), ("local", 2)])
 def test_what_has_failed_is_posted_again(running: Running, route: str, size: int) -> None:
-    """Memory that one rank may not use fails its operation on all ranks, and only this operation: also when the next
-    ones are under way already, and more often than a lease has slots or a queue has places."""
+    """Memory that one rank may not use fails only this operation, on all ranks: even if the next ones are under way
+    already, and more often than a lease has slots or a queue has places."""
     failed, fine = Status["LOCAL_PROTECTION_ERROR"], Status["SUCCESS"]
     with joined(running, route, size) as members:
         for member in members:
@@ -248,8 +247,8 @@ def test_what_has_failed_is_posted_again(running: Running, route: str, size: int
 def test_a_call_that_was_refused_or_has_failed_is_made_again(
     running: Running, monkeypatch: pytest.MonkeyPatch, route: str, size: int
 ) -> None:
-    """On the same communicator, in every form. The last rank brings memory that is not there, as its device finds out;
-    the program has been told, so the end of the communicator says nothing of it."""
+    """On the same communicator, in every form. The last rank brings unmapped memory, as its device finds out; the
+    program has been told, so closing the communicator does not report it."""
     monkeypatch.setenv("FANIN_STAGING", "0")  # devices read ordinary memory, not the library
     gone = np.ctypeslib.as_array((ctypes.c_double * ELEMENTS).from_address(4096))
     total = size * (size + 1) // 2
@@ -277,7 +276,7 @@ def test_a_call_that_was_refused_or_has_failed_is_made_again(
 
 
 def test_a_job_of_a_part_of_the_members_is_a_job_of_its_own(running: Running) -> None:
-    """The remedy for a bitmap that names a part of a job's nodes."""
+    """The remedy for a bitmap that names only some of a job's nodes."""
     nic = running.fabric.nics[0]
     described = Job(jid=4711, key=1, nodes=(JobNode(nic.address, (0, 1)),))
     with joined(running, "tree", 4) as members:

@@ -1,8 +1,7 @@
 """Two ports over verbs devices in one process: `verbs_ports.py DEVICE=ADDRESS DEVICE=ADDRESS`.
 
-One is a stranger at first. Then they exchange packets, and some come for a group. Each queue pair fails, and a device
-refuses what is posted.
-"whole" is printed when packets have come through again each time, both ways.
+One is a stranger at first. Then they exchange packets, also to a group. Each queue pair fails, and a device refuses
+what is posted. Each time packets pass again afterwards, both ways; then it prints "whole".
 """
 
 import contextlib
@@ -27,7 +26,7 @@ from fanin_wire.fields import HEADER, TRANSPORT_SIZE, Opcode
 
 SECONDS = 120.0
 REPEAT_SECONDS, POLL_SECONDS = 0.5, 0.001
-NOW_AND_THEN = 200_000_000  # ns: what a lane may sleep while its queue pair is mended
+NOW_AND_THEN = 200_000_000  # ns: a lane's longest sleep while its queue pair is repaired
 ERR = 6  # IBV_QPS_ERR
 POST = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 POLL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
@@ -48,14 +47,14 @@ def send(port: VerbsPort, to: str) -> int:
 
 
 def take(port: VerbsPort) -> list[bytes]:
-    """The packets that have come, from CETH to padding."""
+    """Packets that have come, from CETH to padding."""
     return [
         ctypes.string_at(int(entry["address"]), int(entry["length"])) for entry in port.received[: receive(port.state)]
     ]
 
 
 def be_wrong(sender: VerbsPort, receiver: VerbsPort) -> None:
-    """Send packets with a wrong ICRC, as a stranger's could be. The receiver enters nobody for them."""
+    """Send packets with a wrong ICRC, as a stranger's could be. The receiver does not learn their sender."""
     port = sender._tables.port
     address = int(port["address"][0])
     port["address"] = address ^ 1  # which the ICRC covers
@@ -70,8 +69,7 @@ def be_wrong(sender: VerbsPort, receiver: VerbsPort) -> None:
 
 
 def exchange(sender: VerbsPort, receiver: VerbsPort, to: str = "") -> None:
-    """Send until a whole row of packets has come through in its order. What is sent while a queue pair is not known, or
-    has failed, is lost."""
+    """Send until a row of packets has come in order; those sent to an unknown or failed queue pair are lost."""
     end = time.monotonic() + SECONDS
     wanted = [payload + bytes(-len(payload) % 4) for payload in PAYLOADS]
     found: list[bytes] = []
@@ -89,7 +87,7 @@ def exchange(sender: VerbsPort, receiver: VerbsPort, to: str = "") -> None:
 
 @contextlib.contextmanager
 def unmended(port: VerbsPort):
-    """Nobody mends the queue pair meanwhile."""
+    """Nobody repairs the queue pair meanwhile."""
     port._resolver._mend_due = time.monotonic() + 2 * SECONDS
     yield
     port._resolver._mend_due = 0.0
@@ -102,7 +100,7 @@ def is_broken(port: VerbsPort) -> bool:
 
 def fail(port: VerbsPort) -> None:
     """Let the queue pair fail while its lane sleeps. The lane is woken. Then it looks now and then, no event that
-    nobody takes keeps it awake, and it gives no buffer to a device that is being mended."""
+    nobody takes keeps it awake, and it gives no buffer to a device under repair."""
     verbs = np.uint64(port._queue_pair.state)
     while longest_sleep(verbs) != UNTIL_EVENT:
         take(port)
@@ -120,7 +118,7 @@ def fail(port: VerbsPort) -> None:
 
 
 def refuse(port: VerbsPort, to: str) -> None:
-    """Let the device refuse a chain without a word on where. No packet of it counts as sent."""
+    """Let the device refuse a chain without saying where. No packet of it counts as sent."""
     record, before = port._queue_pair.record, port.drops()["drop_send_error"]
     refusal, accepts = POST(lambda *_: errno.EIO), int(record[0]["post_send"])
     with unmended(port):
@@ -133,10 +131,11 @@ def refuse(port: VerbsPort, to: str) -> None:
 
 
 def come_for_group(sender: VerbsPort, receiver: VerbsPort) -> None:
-    """What a device gives out as sent to a group is taken if the port is its member, and checked against its address.
+    """A packet to a group is taken if the port is a member, and checked against the group's address.
 
-    These devices can not multicast. So what is sent to the group goes to the receiver's queue pair, and its device says
-    in the IP header of each datagram that it was sent to the group."""
+    These devices can not multicast. So what is sent to the group goes to the receiver's queue pair, and the IP header
+    of each datagram names the group.
+    """
     pair, verbs = sender._queue_pair, receiver._queue_pair.record
     pair.handles[GROUP] = pair.handles[receiver.address]
     rows: list[int] = []
@@ -170,7 +169,7 @@ def come_for_group(sender: VerbsPort, receiver: VerbsPort) -> None:
     drop_all(GROUP)  # it is no member
     receiver._tables.port["group"] = int(ipaddress.IPv4Address(GROUP))
     exchange(sender, receiver, to=GROUP)
-    drop_all(receiver.address)  # the ICRC is that of another address than the one in the header
+    drop_all(receiver.address)  # the ICRC covers another address than the header's
     verbs["poll"], receiver._tables.port["group"] = poll_of_device, 0
     del pair.handles[GROUP]
 

@@ -1,4 +1,4 @@
-"""What the tests of the host side share: device processes, and the ranks of a job as threads of the test."""
+"""Shared by the tests of the host side: device processes, and the ranks of a job as threads of the test."""
 
 import contextlib
 import faulthandler
@@ -29,8 +29,6 @@ _jids = itertools.count(1)
 
 
 class Device:
-    """A device process on a socket of its own."""
-
     def __init__(self, folder: Path, kind: str = "nic") -> None:
         self.socket = folder / "control"
         self.process = subprocess.Popen([sys.executable, str(MODEL_DEVICE), str(self.socket), kind])
@@ -45,12 +43,12 @@ class Device:
                 time.sleep(0.02)
 
     def kill(self) -> None:
-        """End it without any chance to clean up."""
+        """Without any chance to clean up."""
         self.process.kill()
         self.process.wait(BOUND_S)
 
     def stop(self) -> None:
-        """End it as a service would."""
+        """End it as a service manager would."""
         self.process.terminate()
         try:
             self.process.wait(BOUND_S)
@@ -60,7 +58,7 @@ class Device:
 
 @contextlib.contextmanager
 def short_folder() -> Iterator[Path]:
-    """A folder for a socket: the paths of pytest's own can be too long for one. Every user may enter it."""
+    """For a socket: pytest's own paths can be too long. Every user may enter it."""
     with tempfile.TemporaryDirectory(prefix="fanin-", dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
@@ -68,7 +66,7 @@ def short_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def device() -> Iterator[Device]:
-    """A device that all tests share."""
+    """Shared by all tests."""
     with short_folder() as folder:
         shared = Device(folder)
         yield shared
@@ -76,7 +74,7 @@ def device() -> Iterator[Device]:
 
 
 def end_shared(shared: Device) -> None:
-    """Stop it, and see that no test has harmed it."""
+    """Stop it, and check that no test has harmed it."""
     alive = shared.process.poll() is None
     shared.stop()
     assert alive, "some test has ended the shared device"
@@ -95,7 +93,7 @@ def own_device() -> Iterator[Device]:
 
 @pytest.fixture
 def own_switch() -> Iterator[Device]:
-    """A switch: a device without a host interface."""
+    """A device without a host interface."""
     with short_folder() as folder:
         switch = Device(folder, "switch")
         yield switch
@@ -116,9 +114,7 @@ def make_job() -> Callable[..., Job]:
 @pytest.fixture
 def run_ranks(make_job: Callable[..., Job]) -> Callable[..., list[Any]]:
     """Function: run `program(communicator)` as every rank of a new job, each in a thread; the results in rank order.
-
-    parts: of the job; fallback: of the communicators.
-    """
+    parts: of the job; fallback: of the communicators."""
 
     def run(
         device: Device, size: int, program: Callable[[Communicator], Any], fallback: bool = False, **parts: Any
@@ -143,8 +139,8 @@ def run_ranks(make_job: Callable[..., Job]) -> Callable[..., list[Any]]:
 
 @pytest.fixture
 def beside(device: Device, make_job: Callable[..., Job]) -> Beside:
-    """Function: rank 0 of a new job of two, and an event; meanwhile rank 1 does `program(communicator, event)` in a
-    thread, which must wait for the event if it is not to go on at once. What it raises is raised at the end."""
+    """Function: rank 0 of a new job of two, and an event. Meanwhile a thread runs `program(communicator, event)` as
+    rank 1, which waits for the event before it goes on; its exception is raised at the end."""
 
     @contextlib.contextmanager
     def pair(program: Callable[[Communicator, threading.Event], None]) -> Iterator[Pair]:
@@ -168,7 +164,7 @@ def beside(device: Device, make_job: Callable[..., Job]) -> Beside:
 
 @pytest.fixture
 def deserted(beside: Beside) -> Iterator[Pair]:
-    """Rank 0 of a job of two, and an event: at this the other rank, which first does one allreduce, ends the job."""
+    """Rank 0 of a job of two, and an event at which the other rank, after one allreduce, ends the job."""
 
     def abort_after_one(communicator: Communicator, event: threading.Event) -> None:
         communicator.allreduce(np.ones(4))
@@ -181,21 +177,18 @@ def deserted(beside: Beside) -> Iterator[Pair]:
 
 @pytest.fixture
 def alone(device: Device, make_job: Callable[..., Job]) -> Iterator[Communicator]:
-    """A communicator of one rank."""
     with Communicator(make_job(1), 0, device.socket) as communicator:
         yield communicator
 
 
 @pytest.fixture
 def context(device: Device) -> Iterator[Context]:
-    """Attached to the shared device."""
     with Context(device.socket) as opened:
         yield opened
 
 
 @pytest.fixture
 def pd(context: Context) -> PD:
-    """Protection domain of the context."""
     return PD(context)
 
 

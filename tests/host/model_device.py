@@ -1,4 +1,4 @@
-"""The device process of these tests: the real control server and rings, with a model of the engine behind them.
+"""The device process of these tests: the real control server and rings before a model of the engine.
 
 Arguments: the path of the control socket, and "nic" or "switch".
 """
@@ -20,7 +20,7 @@ DEADLINE_MS = 10
 
 
 def compile_all() -> None:
-    """Before a client waits: an emulated compiler takes longer than its patience."""
+    """Before a client waits: an emulated compiler exceeds a client's patience."""
     for function, arguments in ((pending, 1), (fetch, 2), (complete, 2), (set_sleeping, 3)):
         function.compile((types.int64,) * arguments)
 

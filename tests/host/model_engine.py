@@ -1,4 +1,4 @@
-"""A model of the engine behind the control server: jobs of one node, in Python, no network, no segments."""
+"""A model of the engine behind the control server: jobs of one node, in Python, without network and segments."""
 
 import time
 from typing import Any
@@ -31,7 +31,6 @@ class ModelEngine:
         self.wqe = np.zeros(1, abi.WQE)
 
     def status(self) -> dict[str, Any]:
-        """What the tests look at."""
         return {
             "name": "model",
             "kind": "nic",
@@ -124,7 +123,7 @@ class ModelEngine:
         self.server.notice(entry.client, data)
 
     def waits(self) -> bool:
-        """Whether time matters: something has been posted and is not complete."""
+        """Whether time matters: something is posted and not complete."""
         return any(entry.posted or entry.completions for entry in self.queues.values())
 
     def progress(self) -> bool:
@@ -148,7 +147,7 @@ class ModelEngine:
         return True
 
     def _answer(self, entry: Queue, wqe: np.void) -> np.ndarray:
-        """Who has not posted the message that is asked for; SUCCESS if it is not under way."""
+        """Ranks that have not posted the message; SUCCESS if it is not under way."""
         order = [int(posted["mid"]) for posted in entry.posted]
         if entry.job is None or wqe["mid"] not in order:
             return _completion(entry, wqe, Status["SUCCESS"])
@@ -167,7 +166,7 @@ class ModelEngine:
         return len(entry.completions) != before
 
     def _overrun(self, entry: Queue) -> None:
-        """There was no room for a completion, as the ring says: the job ends."""
+        """The ring has no room for a completion: the job ends."""
         entry.overrun = True
         self.overruns += 1
         entry.completions.clear()

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass
 class Queue:
-    """A queue pair: where it is, what it has posted, what could not be completed yet."""
+    """Its place, what it has posted, and what could not be completed yet."""
 
     client: int
     qp: int
@@ -28,7 +28,7 @@ class Queue:
 
 @dataclass
 class Job:
-    """A job of this node; `joined` has the queue and the tag of each rank bitmap that has joined."""
+    """Of this node; `joined` has the queue and the tag of each rank bitmap that has joined."""
 
     jid: int
     key: int
@@ -43,7 +43,7 @@ class Job:
 
     @classmethod
     def of(cls, request: np.void, digest: bytes) -> Self:
-        """The job of the first JOIN."""
+        """The job of its first JOIN."""
         return cls(*(int(request[name]) for name in ("jid", "key", "rank_mask", "chunk", "slots", "flags")), digest)
 
     def missing(self) -> int:
@@ -51,5 +51,5 @@ class Job:
         return self.mask & ~(sum(self.joined) | self.left)
 
     def fail(self, status: int, missing: int = 0) -> None:
-        """End it; the first failure counts."""
+        """The first failure counts."""
         self.failure = self.failure or (int(status), missing)

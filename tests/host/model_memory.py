@@ -1,4 +1,4 @@
-"""Memory of the clients of the model device: registered regions, and that of their processes."""
+"""Memory of the model device's clients: registered regions, and that of their processes."""
 
 import os
 from dataclasses import dataclass
@@ -22,20 +22,18 @@ class Region:
 
 
 class Memory:
-    """Reads and writes by (client, lkey, address); Refused where the client has no right to."""
+    """Reads and writes by (client, lkey, address); Refused without the right."""
 
     def __init__(self) -> None:
         self.processes: dict[int, int] = {}
         self.regions: dict[tuple[int, int], Region] = {}
 
     def read(self, client: int, lkey: int, address: int, length: int) -> np.ndarray:
-        """A copy of `length` bytes."""
         if lkey == abi.LKEY_PROCESS:
             return self._move_process(client, address, np.empty(length, "u1"), os.preadv)
         return self._view(client, lkey, address, length, Access["READ"]).copy()
 
     def write(self, client: int, lkey: int, address: int, data: np.ndarray) -> None:
-        """Store bytes."""
         if lkey == abi.LKEY_PROCESS:
             self._move_process(client, address, data, os.pwritev)
         else:

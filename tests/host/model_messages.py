@@ -1,4 +1,4 @@
-"""One message as the model device carries it out: what the work requests of all ranks say, checked to the letter."""
+"""One message in the model device: the work requests of all ranks, checked to the letter."""
 
 import numpy as np
 from model_jobs import Job, Queue
@@ -87,7 +87,7 @@ class Message:
         return start, min(start + count * self.block, self.length) if count else start
 
     def _brought(self) -> list[tuple[int, np.ndarray]]:
-        """Of each rank that brings something, in rank order: where it begins in the message, and the bytes."""
+        """For each rank that brings something, in order: where it begins in the message, and the bytes."""
         pieces = []
         for entry, wqe in zip(self.entries, self.wqes, strict=True):
             for address in self._addresses(entry, wqe):

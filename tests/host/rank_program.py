@@ -1,4 +1,4 @@
-"""One rank, as a user writes it: everything comes from the environment, and nothing is closed by hand."""
+"""One rank, as a user writes it: all comes from the environment, and nothing is closed by hand."""
 
 import json
 

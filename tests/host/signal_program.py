@@ -1,9 +1,9 @@
-"""Two ranks whose first is interrupted by an alarm at random times.
+"""Two ranks; an alarm interrupts the first at random times.
 
-Arguments: a job of two ranks as JSON, the socket of its device, a seed, and what the handler of the alarm does: "raise"
-or "call". Every collective is the same, so a call that was interrupted before it was started does not part the ranks.
-dup and split are called on a communicator of the first rank alone, for the same reason.
-Prints how many collectives were interrupted, how many calls of dup and split, and how many calls the handler has made.
+Arguments: a job of two ranks as JSON, the socket of its device, a seed, and what the alarm's handler does: "raise" or
+"call". All collectives are equal, so a call that was interrupted before its start does not separate the ranks; dup and
+split are called on a communicator of the first rank alone, for the same reason. Prints how many collectives were
+interrupted, how many calls of dup and split, and how many calls the handler has made.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class Interrupted(Exception):
 
 
 def other_rank(job: fanin.Job, socket: str) -> None:
-    """Takes part until the sum is 0. It is late now and then."""
+    """Takes part until the sum is 0, sometimes late."""
     lazy, ones = random.Random(1), np.ones(COUNT)
     with fanin.Communicator(job, 1, socket) as communicator:
         assert communicator.split(None) is None
@@ -43,7 +43,7 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
     thread.start()
     made = 0
     interrupted = {"collective": 0, "derived": 0}
-    is_armed = False  # an exception is raised once, and only where it is caught
+    is_armed = False  # raise once, and only where it is caught
     with fanin.Communicator(job, 0, socket) as communicator, communicator.split(0) as alone:
 
         def alarm(*_: object) -> None:
@@ -74,7 +74,7 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
                     child.close()
                 elif form == 0:
                     found = communicator.allreduce(np.full(COUNT, value))
-                elif form == 1:  # the same memory each time, also when the call before was interrupted
+                elif form == 1:  # the same memory each time, even after an interrupted call
                     found = communicator.allreduce(np.full(COUNT, value), out=arrays[chance.randrange(2)])
                 else:
                     request = communicator.iallreduce(np.full(COUNT, value))
@@ -92,7 +92,7 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
         assert np.all(last == 0)
         status = communicator.status()
         assert status["outstanding"] == status["backlog"] == 0
-        with contextlib.ExitStack() as stack:  # every queue of an interrupted dup or split has been given back
+        with contextlib.ExitStack() as stack:  # queues of interrupted dups and splits were given back
             for child in [stack.enter_context(alone.dup()) for _ in range(MOST_QUEUES - 2)]:
                 child.barrier()
     thread.join(60)

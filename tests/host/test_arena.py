@@ -1,4 +1,4 @@
-"""Pieces of a region: none lies over another, all come back."""
+"""Pieces of a region do not overlap, and all come back."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +11,7 @@ PLACES = LENGTH // ALIGNMENT
 
 @given(st.lists(st.one_of(st.integers(1, LENGTH + 1), st.floats(0, 1, exclude_max=True))))
 def test_the_first_place_that_is_long_enough(steps: list[int | float]) -> None:
-    """A length is taken; a share of one says which of the pieces comes back. The model: a line of places, each taken
-    or free."""
+    """A length is taken; a share of one chooses a piece to return. The model: a line of places, each taken or free."""
     arena, line, pieces = Arena(LENGTH), "." * PLACES, list[tuple[int, int]]()
     for step in steps:
         if isinstance(step, int):

@@ -1,4 +1,4 @@
-"""The device's end of an arrival ring: what it holds, where it goes on, and counters that make no sense."""
+"""The device's end of an arrival ring: its content, its wrap, and impossible counters."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from fanin_nic.native.memory import record_at
 from fanin_wire import abi
 
 UNIT, UNITS = abi.ARRIVAL_UNIT, abi.ARRIVAL_UNITS
-GUARD = 4096  # bytes around the ring, which must stay as they are
+GUARD = 4096  # bytes around the ring, which must not change
 action_at = record_at(ACTION)
 
 
@@ -21,7 +21,7 @@ def store(ring, action):
 
 
 class Ring:
-    """An arrival ring in the middle of memory that is watched."""
+    """A ring in the middle of memory that is watched."""
 
     def __init__(self, producer: int = 0, consumer: int = 0, seen: int | None = None) -> None:
         self.memory = np.full(2 * GUARD + arrivals.ARRIVAL_RING_BYTES, 0xA5, np.uint8)
@@ -32,7 +32,7 @@ class Ring:
         self.units = self.bytes[abi.RING.itemsize :].reshape(UNITS, UNIT)
 
     def store(self, length: int, mid: int = 7) -> int:
-        """Let a message of `length` bytes arrive. Returns the units that it takes, with those that are left out."""
+        """Let a message of `length` bytes arrive. Returns the units that it takes, with those that are skipped."""
         payload = np.arange(length, dtype=np.uint8)
         action = np.zeros(1, ACTION)
         action["payload"], action["length"], action["jid"], action["mid"] = payload.ctypes.data, length, 5, mid

@@ -18,7 +18,7 @@ def data(rank: int, *shape: int) -> np.ndarray:
 
 
 def every(*shape: int) -> np.ndarray:
-    """What all ranks bring, by rank."""
+    """All ranks' data, by rank."""
     return np.stack([data(rank, *shape) for rank in range(SIZE)])
 
 
@@ -182,7 +182,7 @@ def test_elements_of_any_type_move(run_ranks, device, dtype):
 
 
 def test_non_blocking_forms(run_ranks, device):
-    """All at once, waited for in the opposite order."""
+    """All at once, waited for in reverse."""
 
     def program(communicator):
         rank, mine = communicator.rank, data(communicator.rank, 4)
@@ -224,7 +224,7 @@ def test_non_blocking_forms(run_ranks, device):
 
 
 def test_two_hundred_outstanding(run_ranks, device):
-    """Operations of all kinds, on two communicators, under way together."""
+    """All kinds of operations, on two communicators, under way together."""
 
     def program(communicator):
         other = communicator.dup()

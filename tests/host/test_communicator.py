@@ -174,7 +174,7 @@ def test_more_requests_than_the_queue_holds(run_ranks, device):
 
 
 def test_two_communicators_in_opposite_order(device, make_job):
-    """Each rank waits first for the job that the other one waits for last, with more than the queues hold."""
+    """Each rank first waits for the job that the other waits for last, with more than the queues hold."""
     jobs = [make_job(2), make_job(2)]
 
     def program(rank):
@@ -200,7 +200,7 @@ def test_arrays_live_until_completion(run_ranks, device):
 
 
 def test_test_and_wait(run_ranks, device):
-    """test() is False while the other rank has not posted; a wait that times out leaves the request alive."""
+    """test() is False until the other rank posts; a wait that times out leaves the request alive."""
     released = threading.Event()
 
     def program(communicator):
@@ -269,7 +269,7 @@ def test_status(run_ranks, device):
 
 
 def test_rank_processes_from_the_environment(device, make_job, tmp_path):
-    """Ranks as processes of their own, as `fanin run` starts them."""
+    """Ranks start as `fanin run` starts them."""
     job_file = tmp_path / "job.txt"
     job_file.write_text(make_job(3).to_text())
     environment = {**os.environ, "FANIN_JOB": str(job_file), "FANIN_SOCKET": str(device.socket), "FANIN_SIZE": "3"}
@@ -286,7 +286,7 @@ def test_rank_processes_from_the_environment(device, make_job, tmp_path):
 
 
 def test_no_name_of_a_type_is_read_after_import(tmp_path, make_job, device):
-    """cffi does it with a lock that an exception may leave taken."""
+    """cffi would do it under a lock that an exception may leave taken."""
     job_file = tmp_path / "job.txt"
     job_file.write_text(make_job(1).to_text())
     environment = {"FANIN_JOB": str(job_file), "FANIN_SOCKET": str(device.socket), "FANIN_SIZE": "1", "FANIN_RANK": "0"}

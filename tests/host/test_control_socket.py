@@ -136,7 +136,7 @@ REQUEST_BYTES = st.one_of(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages=st.lists(REQUEST_BYTES, min_size=1, max_size=8))
 def test_garbage_does_no_harm(device, messages):
-    """Any bytes on an attached connection: an answer or the end of the connection, and the device lives on."""
+    """Any bytes on an attached connection: an answer or the end of the connection; the device lives on."""
     with connect(device.socket) as stream:
         attach(stream)
         for data in messages:

@@ -1,4 +1,4 @@
-"""The driver core and the extension as C: no warnings, and exports are those that the header declares."""
+"""The driver core and the extension as C: no warnings, and exactly the header's exports."""
 
 import re
 import shutil
@@ -63,7 +63,7 @@ def test_extension_compiles_without_a_warning(tmp_path):
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm (binutils)")
 def test_extension_shares_the_library():
-    """It has none of the driver core in itself: `fanin.verbs` and communicators use one."""
+    """It has no driver core of its own: `fanin.verbs` and communicators use one."""
     path = str(Path(_binding.__file__))
     listing = subprocess.run(["nm", "-D", path], capture_output=True, text=True, check=True).stdout
     names = [line.split() for line in listing.splitlines()]

@@ -1,4 +1,4 @@
-"""The examples of docs/collectives.md, run in their order by three ranks."""
+"""The examples of docs/collectives.md, run in order by three ranks."""
 
 import inspect
 import re

@@ -38,7 +38,7 @@ assert unmapped
 
 
 def test_memory_may_be_collected_amid_the_reading_of_a_type() -> None:
-    """cffi has a lock there, with which it also makes functions at their first use."""
+    """cffi then holds a lock under which it also makes functions at their first use."""
     ended = subprocess.run([sys.executable, "-c", COLLECTED], capture_output=True, text=True, timeout=BOUND_S)
     assert ended.returncode == 0, ended.stderr
 

@@ -1,4 +1,4 @@
-"""Devices, ranks and connections die. All others get an error by name, and nothing hangs."""
+"""Devices, ranks and connections die. All others get a named error, and nothing hangs."""
 
 import contextlib
 import json
@@ -21,7 +21,6 @@ ONES = np.ones(16, "f4")
 
 
 def join_all(device, job):
-    """One communicator for each rank of a job, in one process."""
     found: dict[int, Communicator] = {}
 
     def join(rank):
@@ -87,7 +86,7 @@ def test_device_that_ends_during_a_join(own_device, make_job):
 
 
 def test_device_that_hangs(own_device, make_job):
-    """A stopped process keeps its socket: requests time out, by name, and so does attaching."""
+    """A stopped process keeps its socket: requests and attaching time out by name."""
     (communicator,) = join_all(own_device, make_job(1))
     own_device.process.send_signal(signal.SIGSTOP)
     try:
@@ -101,7 +100,7 @@ def test_device_that_hangs(own_device, make_job):
 
 
 def test_rank_that_is_killed(device, make_job, tmp_path):
-    """The device forgets it, and the other rank of its job hears of it."""
+    """The device forgets it, and its job's other rank gets an error."""
     job = make_job(2)
     code = (
         "import sys, json, time, fanin\n"
@@ -206,7 +205,7 @@ def test_forked_child_has_no_communicator(device, make_job):
     (communicator,) = join_all(device, make_job(1))
     memory = communicator.alloc(16)
     for _ in range(2):
-        communicator.allreduce(ONES)  # so that it is known
+        communicator.allreduce(ONES)  # so that the error has a message to name
     child = os.fork()
     if child == 0:
         refused = False
@@ -234,13 +233,13 @@ def test_ctrl_c_gets_through_a_wait(device, make_job):
 
 
 def test_ctrl_c_within_a_function_of_the_program(run_ranks, device):
-    """It gets through, and neither this request nor one that ended with it is taken for complete or lost."""
+    """It gets through; neither this request nor one that ended with it counts as complete or lost."""
 
     def program(communicator):
         def interrupted(one, other):
             raise KeyboardInterrupt
 
-        # In this order: starting another one could already end the one that raises.
+        # In this order: starting another one could end the one that raises.
         requests = [communicator.iallreduce(ONES), communicator.iallreduce(ONES, op=interrupted)]
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
@@ -251,7 +250,7 @@ def test_ctrl_c_within_a_function_of_the_program(run_ranks, device):
 
 
 def test_close_while_another_thread_waits(device, make_job):
-    """All that is under way ends as Flushed, also what has waited for room in the queue."""
+    """All that is under way ends as Flushed, even requests that wait for room in the queue."""
     first, second = join_all(device, make_job(2))
     requests = [first.iallreduce(ONES) for _ in range(SQ_DEPTH + 5)]
     with ThreadPoolExecutor(3) as pool:
@@ -267,7 +266,7 @@ def test_close_while_another_thread_waits(device, make_job):
 
 
 def test_forked_child_makes_its_own_communicator(device, make_job):
-    """While its parent has requests under way, which are none of its business."""
+    """Its parent's requests under way do not affect it."""
     parent, other = join_all(device, make_job(2))
     job, waiting = make_job(1), make_job(2)
     request = parent.iallreduce(ONES)

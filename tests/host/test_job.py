@@ -1,4 +1,4 @@
-"""The description of a job, and the place of each rank in it, as the library computes it."""
+"""The description of a job, and each rank's place in it, as the library computes it."""
 
 import ipaddress
 
@@ -74,7 +74,7 @@ def test_flags(parts, flags):
     assert replace(SIX, **parts).membership(0).flags == flags
 
 
-# 10.0.1.1 above everything; 10.0.2.x and 10.0.3.x below it. Nodes 4 and 5 hang on the root themselves.
+# 10.0.1.1 above everything; 10.0.2.x and 10.0.3.x below it. Nodes 4 and 5 hang on the root itself.
 UNEVEN = tuple(
     JobNode(f"10.1.0.{index}", (index,), tuple(f"10.0.{path}" for path in paths.split()))
     for index, paths in enumerate(
@@ -130,7 +130,7 @@ MIXED = Job(
 
 
 def test_rings_below_a_switch():
-    """Each ring is one child of the switch; its members all get the path, its last node uses it."""
+    """Each ring is one child of the switch; all members get the path, the last node uses it."""
     alone, ring, last = MIXED.membership(0), MIXED.membership(4), MIXED.membership(6)
     assert (alone.route, alone.hops[0][1:], alone.flags) == (Route["TREE"], (0, 0b1111), 0)
     assert (ring.route, ring.node_index, ring.node_count, ring.flags) == (Route["RING"], 1, 3, FIXED)
@@ -223,7 +223,7 @@ def test_numbers_are_checked(parts):
 
 
 def test_a_node_has_one_way():
-    """Two descriptions of a node are one if they say the same; what lies beyond the way's end says nothing."""
+    """Two descriptions of a node are one if they agree; switches above the job's top do not count."""
     twice = tuple(JobNode("10.0.0.1", (rank,), ("10.0.0.9",)) for rank in range(2))
     assert Job(1, 1, twice).membership(1).rank_mask == 0b11
     with pytest.raises(errors.InvalidRequest, match=r"two ranks of node .* have different ways"):
@@ -238,7 +238,7 @@ def test_wrong_types_are_named():
 
 
 def test_nodes_of_a_ring_are_put_together():
-    """A ring of one node is none; nodes come in the order of their ranks, those of a ring one after the other."""
+    """A ring of one node is none; nodes are in the order of their ranks, those of a ring one after the other."""
     apart = Job(1, 1, nodes(*["10.0.0.1"] * 4, rings=(1, None, 1, 2)))
     places = [apart.membership(rank) for rank in range(4)]
     assert [(place.route, place.node_index) for place in places] == [
@@ -270,7 +270,7 @@ def test_unknown_parts_are_refused(key):
 
 
 def test_nodes_are_named_with_their_ranks():
-    """What other nodes can say of a missing rank."""
+    """Other nodes can only name a missing rank so."""
     lost = Status["PEER_LOST"]
     named = "; missing on: node 10.0.0.1 (ranks 0, 1), node 10.0.0.3 (ranks 3, 4)"
     assert SIX.missing_names(5, lost, 0b101, NODES) == named
@@ -323,7 +323,7 @@ THREE = "3 NICs: 10.0.0.1, 10.0.0.2, 10.0.0.3"
     ids=["switch", "none", "not of all", "one ring below a switch", "asked for", "one node"],
 )
 def test_path_in_words(parts, path):
-    """A ring that nobody has asked for says why it is none of a tree: the switch may stand idle."""
+    """An unwanted ring says why it is not a tree: the switch may stand idle."""
     job = replace(SIX, **parts)
     assert job.path(0) == path
     assert job.path(0, 1024, 1500) == f"{path}; segments of 1024 bytes, MTU 1500"

@@ -1,4 +1,4 @@
-"""The file that describes a job: what `Job.to_text` writes the library reads, and it names what it refuses."""
+"""A job's file: the library reads what `Job.to_text` writes, and names what it refuses."""
 
 import tempfile
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_comments_order_and_spaces_do_not_matter(tmp_path: Path) -> None:
 
 @st.composite
 def jobs(draw: st.DrawFn) -> Job:
-    """All below one switch, or a ring; some nodes in rings below a switch that does not offload."""
+    """Below one switch, or a ring; some nodes in rings below a switch that does not offload."""
     order = draw(st.permutations(range(draw(st.integers(1, 12)))))
     cuts = draw(st.sets(st.integers(1, len(order)), max_size=5)) | {0, len(order)}
     blocks = [tuple(sorted(order[begin:end])) for begin, end in zip(sorted(cuts), sorted(cuts)[1:], strict=False)]

@@ -1,4 +1,4 @@
-"""Memory lives as long as the device may access it, and no longer. References of the program do not matter."""
+"""Memory lives as long as the device may access it, whatever references the program keeps."""
 
 import gc
 import os
@@ -19,14 +19,14 @@ COUNT = 4000
 
 
 def start_and_drop(communicator: Communicator) -> list[weakref.ref]:
-    """Start a collective, and let go of the request and of both arrays."""
+    """Drops the request and both arrays."""
     mine, out = np.full(COUNT, 2.0), np.zeros(COUNT)
     communicator.iallreduce(mine, out=out)
     return [weakref.ref(mine), weakref.ref(out)]
 
 
 def take_part(communicator, event):
-    """The other rank: one allreduce of COUNT elements when it is told to, and one of 4."""
+    """The other rank: one allreduce of COUNT elements at the event, and one of 4."""
     assert event.wait(BOUND_S)
     communicator.allreduce(np.ones(COUNT))
     communicator.allreduce(np.ones(4))
@@ -45,7 +45,7 @@ def test_dropped_request_keeps_its_memory(beside):
 
 
 def test_interrupted_call_keeps_its_memory(beside):
-    """The result comes all the same, and no later call is mixed up with it."""
+    """The result still comes, and no later call is mixed up with it."""
     with beside(take_part) as (communicator, event):
         mine, out = np.full(COUNT, 2.0), np.zeros(COUNT)
         arrays = [weakref.ref(mine), weakref.ref(out)]
@@ -79,7 +79,7 @@ def test_memory_of_a_failed_request_lives_until_the_job_is_left(deserted):
 
 
 def test_memory_is_never_given_back_if_the_device_does_not_confirm(own_device, make_job, monkeypatch):
-    """It may go on one day, and write."""
+    """It may go on later, and write."""
     monkeypatch.setattr(member, "LEAVE_TIMEOUT_MS", 200)
     job = make_job(2)
     with ThreadPoolExecutor(2) as pool:
@@ -137,7 +137,7 @@ def test_two_threads_wait_for_one_request(beside):
 
 
 def test_failed_request_in_a_cycle_is_collected(deserted):
-    """An exception refers to its frames, which refer to the request, which keeps the exception."""
+    """An exception refers to its frames, these to the request, which keeps the exception."""
     communicator, event = deserted
     communicator.allreduce(np.ones(4))
     event.set()

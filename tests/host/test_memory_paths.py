@@ -1,4 +1,4 @@
-"""Results are right for every kind of memory on every data path, also when the memory was used before."""
+"""Results are right for every kind of memory on every data path, even if the memory was used before."""
 
 import ctypes
 import itertools
@@ -29,7 +29,7 @@ def total(count: int, turn: int) -> np.ndarray:
 
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 def test_from_one_kind_to_another(run_ranks, device, pair):
-    """The same memory each time, in turns blocking and not."""
+    """The same memory each time, blocking and non-blocking in turns."""
 
     def program(communicator):
         for count in SIZES:
@@ -62,7 +62,7 @@ def test_in_place(run_ranks, device, kind):
 
 
 def test_ranks_with_different_kinds(run_ranks, device):
-    """A rank that copies and a rank that does not must agree."""
+    """A rank that copies and one that does not must agree."""
 
     def program(communicator):
         for count in SIZES:
@@ -78,8 +78,6 @@ def test_ranks_with_different_kinds(run_ranks, device):
 
 
 def test_new_arguments_on_every_call(run_ranks, device):
-    """Lengths, types, operations and memory change from call to call."""
-
     def program(communicator):
         kept, random = [], np.random.default_rng(3)
         for turn in range(300):
@@ -114,7 +112,7 @@ def test_unaligned_memory(run_ranks, device, offset):
 
 
 def test_result_that_the_program_may_not_write(run_ranks, device, monkeypatch):
-    """The device reaches it by a system call, for which pages have no rights."""
+    """The device writes it by a system call, which ignores page rights."""
     monkeypatch.setenv("FANIN_STAGING", "0")
     libc, count = ctypes.CDLL(None), 20_000
 
@@ -133,7 +131,7 @@ def test_result_that_the_program_may_not_write(run_ranks, device, monkeypatch):
 
 
 def test_registered_memory_that_comes_and_goes(run_ranks, device):
-    """The addresses of freed registered memory are given to ordinary memory, and the other way round."""
+    """Freed registered memory's addresses become ordinary memory, and vice versa."""
 
     def program(communicator):
         for turn in range(40):
@@ -147,7 +145,7 @@ def test_registered_memory_that_comes_and_goes(run_ranks, device):
 
 
 def test_two_threads_on_one_communicator_each(device, run_ranks):
-    """The calls of two threads mix in any order; all bring the same, so each must get the same."""
+    """Two threads' calls mix in any order; all bring the same, so each must get the same."""
     from concurrent.futures import ThreadPoolExecutor
 
     def program(communicator):

@@ -1,4 +1,4 @@
-"""Wrong use of the Communicator: each mistake has a named exception that says what to do, and harms nobody."""
+"""Wrong use of the Communicator: each mistake has a named exception with a remedy, and harms nobody."""
 
 import os
 import subprocess
@@ -148,7 +148,7 @@ def test_more_memory_than_there_is(alone, length):
 
 
 def test_wrong_broadcast_is_refused_on_every_rank(run_ranks, device):
-    """Also on the root, which only reads: else it would go on, and the others not."""
+    """Even on the root, which only reads: else it would go on, and the others not."""
 
     def program(communicator):
         for root in range(2):
@@ -315,7 +315,7 @@ def test_missing_extension():
 
 
 def test_missing_driver_core():
-    """It is said by what needs it, not by the import."""
+    """What needs it raises, not the import."""
     code = (
         "import pathlib; path = pathlib.Path.with_name\n"
         "pathlib.Path.with_name = lambda self, name: path(self, 'missing.so' if name == 'libfanin.so' else name)\n"

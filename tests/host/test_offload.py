@@ -1,4 +1,4 @@
-"""A call that can not be offloaded is refused by name and counted, or computed on the host where that is allowed."""
+"""A call that can not be offloaded is refused by name and counted, or computed on the host if allowed."""
 
 import numpy as np
 import pytest
@@ -145,7 +145,7 @@ def test_operations_beyond_the_host(run_ranks, device, dtype, op, datatype):
 
 
 def test_function_that_raises(run_ranks, device):
-    """On each rank its own exception; the communicator goes on."""
+    """Each rank gets its own exception; the communicator goes on."""
 
     def divide(a, b):
         raise ZeroDivisionError("of the program")
@@ -170,7 +170,7 @@ BENT = [
 
 @pytest.mark.parametrize(("dtype", "op", "text"), BENT, ids=[text[:30] for _, _, text in BENT])
 def test_function_whose_result_is_not_like_the_arrays(run_ranks, device, dtype, op, text):
-    """numpy would take it all the same: NaN for None, one number for all elements, a float cut off."""
+    """numpy would accept it: NaN for None, one number for all elements, a float cut off."""
 
     def program(communicator):
         with pytest.raises(errors.InvalidRequest, match=f"op returned {text}") as caught:

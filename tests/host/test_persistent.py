@@ -52,7 +52,7 @@ def test_every_collective(run_ranks, device):
 
 
 def test_started_in_different_orders(run_ranks, device):
-    """Each rank starts and waits in an order of its own: every request has its own stream."""
+    """Each rank starts and waits in its own order: every request has its own stream."""
 
     def program(communicator):
         arrays = [np.full(2000, number * 10 + communicator.rank) for number in range(SIZE)]
@@ -103,7 +103,7 @@ def test_slots_of_an_own_stream(run_ranks, device, of_job, positions, slots):
     """Twice what the request can fill, as a power of two; at least 8, and at most as many as the job has."""
 
     def program(communicator):
-        earlier = {job["jid"] for job in device_status(device.socket)["jobs"]}  # of the test before, too
+        earlier = {job["jid"] for job in device_status(device.socket)["jobs"]}  # of the previous test, too
         communicator.barrier()
         with communicator.allreduce_init(np.ones(positions * CHUNK, "u1")) as request:
             leased = [job["slots"] for job in device_status(device.socket)["jobs"] if job["jid"] not in earlier]
@@ -116,7 +116,7 @@ def test_slots_of_an_own_stream(run_ranks, device, of_job, positions, slots):
 
 def test_only_an_array_that_is_sent_must_last(run_ranks, device):
     def program(communicator):
-        array = np.arange(4) if communicator.rank == 0 else [1, 2]  # not looked at but on the root
+        array = np.arange(4) if communicator.rank == 0 else [1, 2]  # used on the root only
         with (
             communicator.barrier_init(30.0) as barrier,
             communicator.scatter_init(array, shape=2, dtype=int) as scatter,
@@ -174,7 +174,7 @@ def test_closed_with_its_communicator(run_ranks, device):
 
 
 def test_starts_again_after_a_failure(run_ranks, device):
-    """start() does not raise what the start before ended with: only wait() and test() do."""
+    """start() does not raise the previous start's error; only wait() and test() do."""
 
     def program(communicator):
         fails = [True]

@@ -1,4 +1,4 @@
-"""The progress of a request can be asked for at any time, also while nothing moves."""
+"""The progress of a request can be asked for at any time, even if nothing moves."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ CHUNK = 4096
 
 @pytest.fixture
 def turn():
-    """Function: let rank 0 look while the other has done nothing, and then the other do its part."""
+    """Function: rank 0 looks before the other has done anything; then the other does its part."""
     looked = threading.Event()
 
     def take(communicator, look, part):
@@ -56,7 +56,7 @@ def test_of_one_request(run_ranks, device, turn):
 
 
 def test_of_many_also_behind_a_full_queue(run_ranks, device, turn):
-    """More than the queue holds: the device is asked in groups; what is not posted yet waits for nobody."""
+    """The device is asked in groups; requests that are not posted yet wait for nobody."""
     count = SQ_DEPTH + 10
 
     def program(communicator):
@@ -132,7 +132,7 @@ def test_while_another_thread_waits(run_ranks, device, turn):
 
 
 def test_of_a_blocking_call_in_another_thread(run_ranks, device, turn):
-    """A thread that watches sees what another one waits in."""
+    """A watching thread sees what another one waits in."""
 
     def program(communicator):
         def look():

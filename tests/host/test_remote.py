@@ -1,4 +1,4 @@
-"""What a device asks of a client over RDMA before there is a queue pair: messages over TCP, a token, an address."""
+"""A device and a client over RDMA before there is a queue pair: messages over TCP, a token, an address."""
 
 import contextlib
 import secrets
@@ -42,7 +42,7 @@ def framed(data: bytes) -> bytes:
 
 
 def test_message_in_pieces(pair: Pair) -> None:
-    """It is there when its last byte is, wherever it was cut."""
+    """It is complete with its last byte, wherever it was cut."""
     ours, theirs = pair
     whole, reader = framed(b"abcdefgh"), MessageReader(LONGEST)
     for end in range(1, len(whole)):
@@ -53,7 +53,7 @@ def test_message_in_pieces(pair: Pair) -> None:
 
 
 def test_a_byte_of_the_next_message_stays_in_the_socket(pair: Pair) -> None:
-    """Else no event would tell of it."""
+    """Else no event would announce it."""
     ours, theirs = pair
     ours.sendall(framed(b"one") + framed(b"two"))
     reader = MessageReader(LONGEST)
@@ -82,7 +82,7 @@ def test_length_that_no_message_has(pair: Pair, length: int) -> None:
 
 
 def test_client_that_does_not_read(pair: Pair) -> None:
-    """It is told nothing more: half a message would put all later ones out of step."""
+    """It gets nothing more: half a message would put all later ones out of step."""
     ours, theirs = pair
     send_message(theirs, b"short")
     assert ours.recv(LONGEST) == framed(b"short")
@@ -135,7 +135,7 @@ def test_service_without_a_token() -> None:
 
 
 def attach_request() -> np.ndarray:
-    """With a token of zeros."""
+    """Its token is zeros."""
     request = np.zeros(1, abi.ATTACH_RDMA)
     request["head"]["version"], request["head"]["type"] = abi.ABI_VERSION, abi.MessageType["ATTACH_RDMA"]
     request["version"] = abi.RDMA_VERSION
@@ -155,7 +155,7 @@ def test_service_with_a_wrong_token() -> None:
 
 
 def test_client_of_another_version() -> None:
-    """Also one from before there was a version, whose request is shorter."""
+    """Even one from before versions, whose request is shorter."""
     service = object.__new__(RemoteService)
     service._token = bytes(abi.TOKEN_BYTES)
     request = attach_request()
@@ -172,7 +172,7 @@ def test_client_of_another_version() -> None:
 
 
 class OpenTap:
-    """A tap that anybody gets. opened: how often."""
+    """For everybody. opened: how often."""
 
     def __init__(self, memory: int) -> None:
         self.opened, self._memory = 0, memory
@@ -189,7 +189,7 @@ class OpenTap:
 
 
 def test_a_tap_over_rdma_is_refused_by_name(tmp_path: Path) -> None:
-    """Also to a client that has shown its token; one of this host gets it."""
+    """Even to a client that has shown its token; one of this host gets it."""
     request = np.zeros(1, abi.TAP)
     request["head"]["version"], request["head"]["type"] = abi.ABI_VERSION, abi.MessageType["TAP"]
     request["flags"], request["kinds"], request["units"] = abi.TapFlag["PACKETS"], ALL_KINDS, MIN_UNITS
@@ -223,7 +223,7 @@ class Marked:
 
 
 def test_replies_name_the_markers_before_them(pair: Pair, tmp_path: Path) -> None:
-    """One is posted before the reply to a LEAVE; each reply says how many there have been."""
+    """One is posted before the reply to a LEAVE; each reply has their number so far."""
     ours, theirs = pair
     client = object.__new__(RemoteClient)
     client.endpoint = Marked()  # type: ignore[assignment]
@@ -248,7 +248,7 @@ def test_address_that_is_not_ours() -> None:
 
 
 def test_silent_hosts_are_noticed() -> None:
-    """TCP asks a silent host within the detection time, and gives up what it does not acknowledge."""
+    """TCP probes a silent host within the detection time, and gives up what it does not acknowledge."""
     listener = StreamListener(address.HostAddress("mlx5_0", "127.0.0.1", 0), 8.0)
     with socket.create_connection(listener.socket.getsockname()):
         accepted = None

@@ -1,5 +1,4 @@
-"""What a device posts to the queue pair of a client over RDMA: READs, by the table of those in flight, and markers.
-The test gives the completions."""
+"""What a device posts to a client's queue pair over RDMA: READs and markers. The test makes the completions."""
 
 import ctypes
 import socket
@@ -58,8 +57,7 @@ def post_waiting(remote):
 
 
 class Client:
-    """posted: the addresses of the requests that the queue pair was given, in their order; messages: opcode and
-    immediate data of each."""
+    """posted: addresses of the requests to the queue pair, in order; messages: opcode and immediate data of each."""
 
     def __init__(self) -> None:
         self.posted: list[int] = []
@@ -108,7 +106,7 @@ class Client:
         reap(self.address)
 
     def store_completions(self, count: int) -> None:
-        """So many completions are in completion ring 0."""
+        """Store so many completions in completion ring 0."""
         self._ring = np.zeros(int(ENTRIES + CQ_DEPTH * CQE_BYTES), np.uint8)
         self._ring[int(PRODUCER) : int(PRODUCER) + 4].view("u4")[:] = count
         self._sent = np.zeros(1, np.uint32)
@@ -116,7 +114,7 @@ class Client:
             self._record[name] = value
 
     def take_back(self) -> None:
-        """The second region is no more."""
+        """The second region is deregistered."""
         self._record["region_count"] = 1
 
 
@@ -126,7 +124,7 @@ def client() -> Client:
 
 
 def test_data_that_come_while_others_are_used(client: Client) -> None:
-    """They have the lower slot, and are given, too."""
+    """Their slot is lower; they are delivered, too."""
     assert [client.read(KEPT + number) for number in range(2)] == [PENDING] * 2
     client.complete([1])
     assert take_read(client.address) == 1
@@ -155,7 +153,7 @@ def test_reads_behind_one_whose_memory_is_gone(client: Client) -> None:
 
 
 def test_marker_is_behind_all_that_was_stored(client: Client) -> None:
-    """Completions that the loop has not sent on are before it."""
+    """It follows completions that the loop has not sent on yet."""
     client.store_completions(3)
     transfer.post_marker(client.address)
     transfer.post_marker(client.address)

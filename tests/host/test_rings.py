@@ -10,8 +10,6 @@ WRAP = (1 << 32) - 5  # counters start here, so that they wrap during the test
 
 
 class Ring:
-    """A ring in memory: its head and its entries."""
-
     def __init__(self, entry: np.dtype, depth: int, start: int = 0) -> None:
         self.memory = np.zeros(abi.RING.itemsize + depth * entry.itemsize, "u1")
         self.head = self.memory[: abi.RING.itemsize].view(abi.RING)

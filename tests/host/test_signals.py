@@ -1,4 +1,4 @@
-"""Signal handlers that raise, or call collectives, at any time: results stay right, and jobs can be made and left."""
+"""Signal handlers raise, or call collectives, at any time: results stay right, and jobs can be made and left."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Communicators made from a communicator have the right ranks, and none waits for another."""
+"""Communicators made from a communicator have the right ranks, and do not wait for each other."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ def test_split_by_color_and_key(run_ranks, device):
 
 
 def test_each_job_has_its_own_identity(run_ranks, device):
-    """The same on all its ranks, and another for every call, color and parent."""
+    """The same on all its ranks, different for every call, color and parent."""
 
     def program(communicator):
         with contextlib.ExitStack() as stack:
@@ -108,7 +108,7 @@ def test_child_outlives_its_parent(device, make_job):
 
 
 def test_queues_are_given_back(run_ranks, device):
-    """The device allows a client 8 queues; more than that are made here, one after the other."""
+    """The device allows a client 8 queues; more are made here, one after the other."""
 
     def program(communicator):
         for _ in range(12):
@@ -130,8 +130,8 @@ def test_more_than_the_device_allows(run_ranks, device):
 
 
 def test_overlapping_groups_in_opposite_order(run_ranks, device):
-    """Each rank is in two groups that overlap, waits first for the one its neighbour waits for last, and has more under
-    way than the queues hold."""
+    """Each rank is in two overlapping groups, first waits for the one that its neighbour waits for last, and has more
+    under way than the queues hold."""
     count = SQ_DEPTH + 50
 
     def program(communicator):

@@ -1,4 +1,4 @@
-"""Collectives whose ranks have parts of different sizes: runs, zeros, counts that only some ranks know."""
+"""Collectives with parts of different sizes: runs, zeros, counts that only some ranks know."""
 
 from types import SimpleNamespace
 
@@ -95,7 +95,7 @@ def test_reduce_scatter(run_ranks, device):
 
 
 def test_more_messages_than_the_queue_holds(run_ranks, device):
-    """A call of many runs: silent requests between signalled ones, and room found again on the way."""
+    """A call of many runs: silent requests between signalled ones, which find room again."""
     turns = 120
 
     def program(communicator):
@@ -116,7 +116,7 @@ def test_more_messages_than_the_queue_holds(run_ranks, device):
 
 
 def test_exchange_keeps_the_order_of_calls(run_ranks, device):
-    """Ranks learn of counts at different times; what they have started afterwards keeps its place."""
+    """Ranks learn counts at different times; what they have started afterwards keeps its place."""
 
     def program(communicator):
         rank = communicator.rank
@@ -168,7 +168,7 @@ def test_wrong_use_of_scatterv(run_ranks, device):
 
 
 def test_out_that_turns_out_too_small(run_ranks, device):
-    """Known only when the counts are: the wait raises, on the rank that has given it, and nothing else suffers."""
+    """Known only with the counts: the wait raises, on this rank alone, and nothing else suffers."""
 
     def program(communicator):
         if communicator.rank == 1:
@@ -182,7 +182,7 @@ def test_out_that_turns_out_too_small(run_ranks, device):
 
 
 def test_result_without_memory(run_ranks, device, monkeypatch):
-    """An error after the arrival of the parts ends the request, and every wait for it reports the error."""
+    """An error after the parts have come ends the request, and every wait for it raises the error."""
 
     def program(communicator):
         first = communicator.iallgatherv(np.ones(4))

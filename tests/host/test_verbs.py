@@ -1,4 +1,4 @@
-"""The verbs interface: objects, what they refuse, queues that are full, memory that is not allowed."""
+"""The verbs interface: objects, refusals, full queues, forbidden memory."""
 
 import contextlib
 import fcntl
@@ -100,7 +100,7 @@ def test_wait_times_out(joined):
 
 @pytest.mark.parametrize("end", ["leave", "close"])
 def test_outstanding_requests_are_flushed_at_the_end(pd, make_job, end):
-    """The other rank of the job has joined, and posts nothing."""
+    """The job's other rank has joined, and posts nothing."""
     job, queues = make_job(2), [CQ(pd.context), CQ(pd.context)]
     first, other = (CollectiveQP(pd, cq) for cq in queues)
     for rank, qp in enumerate((first, other)):
@@ -193,7 +193,7 @@ def test_ordinary_file_is_refused(context, tmp_path):
         ({"length": 8192, "address": (1 << 63) - 100}, "INVALID_REQUEST"),
         ({"length": 8192, "access": 0}, "INVALID_REQUEST"),
         ({"length": 8192, "access": 128}, "INVALID_REQUEST"),
-        ({"length": 8192, "access": 2 | 8}, "INVALID_REQUEST"),  # a right of ordinary traffic alone
+        ({"length": 8192, "access": 2 | 8}, "INVALID_REQUEST"),  # a right of ordinary traffic only
     ],
     ids=str,
 )
@@ -219,7 +219,7 @@ def test_quotas_of_a_client(context, sealed):
 
 @contextlib.contextmanager
 def file_limit(pid, length):
-    """A process may make no longer files meanwhile, as with `ulimit -f`."""
+    """Like `ulimit -f` for a process."""
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (length, before[1]))
     try:
@@ -300,7 +300,7 @@ def test_completion_names_the_lost_device():
 
 
 def test_one_memory_with_several_devices(device, own_device, make_job):
-    """A communicator over each of two NICs works on the same bytes, and nothing is copied."""
+    """A communicator over each of two NICs works on the same bytes, without a copy."""
     with SharedMemory(4096) as memory:
         array = np.frombuffer(memory.buf, "f4")
         for number, each in enumerate((device, own_device)):

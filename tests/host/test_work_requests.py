@@ -35,7 +35,7 @@ def test_full_send_queue(pd, joined, device):
 
 
 def test_overrun_of_a_completion_queue(joined, pd, make_job, device):
-    """One completion too many ends the job. What was stored is delivered; then the queue says so, and nothing else."""
+    """One completion too many ends the job. What was stored is delivered; then the queue only reports the overrun."""
     qp, cq = joined
     memory, overruns = np.ones(1, "f4"), device_status(device.socket)["overruns"]
     for i in range(CQ_DEPTH + 1):
@@ -60,7 +60,7 @@ def test_overrun_of_a_completion_queue(joined, pd, make_job, device):
 
 
 def test_silent_requests_fill_no_queue(joined):
-    """Not signalled, they complete without a word; a failed one speaks up."""
+    """Not signalled, they complete silently; a failed one has a completion."""
     qp, cq = joined
     memory = np.ones(1, "f4")
     silent = request_over(memory.ctypes.data, memory.ctypes.data, 4, flags=0)
@@ -99,7 +99,7 @@ def test_positions_follow_the_blocks(joined):
 
 
 def test_ranges_of_blocks(joined):
-    """What is wanted lies at the destination from the first wanted block on."""
+    """Wanted blocks lie at the destination from the first one on."""
     qp, cq = joined
     source, destination = np.arange(10, dtype="u1"), np.zeros(10, "u1")
     address = Address(source.ctypes.data, destination.ctypes.data, 0, 4, 2, 2)
@@ -110,7 +110,7 @@ def test_ranges_of_blocks(joined):
 
 @pytest.mark.parametrize("length", [4, 8, 12, 16])
 def test_inline_data_is_taken_when_it_is_posted(joined, length):
-    """The source can be used for something else at once, and needs no region."""
+    """The source can be reused at once, and needs no region."""
     qp, cq = joined
     source, destination = np.arange(4, dtype="f4"), np.zeros(4, "f4")
     wr = request_over(source.ctypes.data, destination.ctypes.data, length, inline=True, source_lkey=77)

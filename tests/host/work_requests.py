@@ -1,4 +1,4 @@
-"""Work requests of an f32 allreduce, and their completions, for tests of the verbs interface."""
+"""Work requests of an f32 allreduce, and their completions."""
 
 import time
 
@@ -16,7 +16,7 @@ def request_over(source: int, destination: int, length: int, **fields: object) -
 
 
 def one_completion(cq: CQ) -> WC:
-    """The next completion, which must be the only one."""
+    """The next one, which must be the only one."""
     assert cq.wait(BOUND_S)
     count, completions = cq.poll(2)
     assert count == 1

@@ -1,4 +1,4 @@
-"""Libraries that were broken on purpose: a test that finds nothing wrong with one is none."""
+"""Libraries broken on purpose: a test that finds nothing wrong with them is none."""
 
 import subprocess
 from pathlib import Path
@@ -11,7 +11,7 @@ FLAGS = ("-std=c11", "-O1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden
 
 
 def build_broken(folder: Path, name: str, line: str, old: str, new: str) -> Path:
-    """The shim with one change: in the file `name` below host/fanin, the one `line` has `new` in the place of `old`."""
+    """The shim with one change: in the file `name` below host/fanin, the single `line` has `new` instead of `old`."""
     changed = HOST / name
     text = changed.read_text()
     assert text.count(line) == 1

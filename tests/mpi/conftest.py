@@ -1,4 +1,4 @@
-"""MPIs of both families, each in a virtual environment of its own (`make peers`), and fabrics for their programs."""
+"""MPIs of both families, each in a virtual environment (`make peers`), and fabrics for their programs."""
 
 import os
 import subprocess
@@ -25,14 +25,14 @@ PROGRAMS = Path(__file__).with_name("programs")
 PLAIN_MPI = SOURCE.parent  # a header
 FAMILIES = {"mpich": [], "openmpi": ["--oversubscribe"]}  # options of mpiexec
 QUIET_WAITING = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}  # else MPICH spins where there are few cores
-# offload every size on every communicator, also where that is slower
+# Offload every size on every communicator, also where that is slower.
 EVERYTHING = {"FANIN_MPI_THRESHOLDS": "all=0-", "FANIN_MPI_JOIN": "early"}
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @dataclass
 class Mpi:
-    """An MPI: its programs, and those that were built with it."""
+    """Its programs, and those that were built with it."""
 
     family: str
     folder: Path
@@ -40,7 +40,7 @@ class Mpi:
     programs: dict[str, Path] = field(default_factory=dict)
 
     def build(self, name: str) -> Path:
-        """The program `name` of this folder, with its parts in the folder `name` if there is one; compiled once."""
+        """The program `name` of this folder, with the parts in the folder `name` if it exists; compiled once."""
         if name not in self.programs:
             target = self.built / f"{name}-{self.family}"
             compiler = self.folder / "bin/mpicc"
@@ -89,7 +89,7 @@ class Mpi:
 
 @pytest.fixture(scope="session", params=sorted(FAMILIES))
 def mpi(request: pytest.FixtureRequest) -> Iterator[Mpi]:
-    """Each family in turn; skips where it is not installed."""
+    """Each family in turn; skips if it is not installed."""
     folder = PEERS / request.param
     if not (folder / "bin/mpiexec").exists():
         pytest.skip(f"an MPI in {folder} (make peers)")
@@ -99,12 +99,12 @@ def mpi(request: pytest.FixtureRequest) -> Iterator[Mpi]:
 
 @dataclass
 class Fabrics:
-    """The fabrics of a file of tests: one with a switch, which every route can use."""
+    """Of a test file: one with a switch, which every route can use."""
 
     running: Running
 
     def variables(self, ranks: int, route: str, library: Path | None = None, **more: str) -> dict[str, str]:
-        """What a rank needs to run with the shim, or with another library in its place."""
+        """For a rank with the shim, or with another library instead."""
         found = environment(self.running, place(self.running.fabric, ranks, route))
         return found | EVERYTHING | {"LD_PRELOAD": str(library or library_path()), "FANIN_MPI_REPORT": "1"} | more
 

@@ -1,8 +1,8 @@
-"""What FANIN_MPI_REPORT prints, as tests read it."""
+"""Reads what FANIN_MPI_REPORT prints."""
 
 import re
 
-# What no device does, and what no device could do better.
+# Not possible on devices, or not better there.
 NOT_ELIGIBLE = ("ONE_RANK", "INTERCOMM", "OTHER_WORLD", "OP", "TYPE", "ARGUMENTS")
 ROW = re.compile(r"^fanin: (\w+) +(\d+) +(\d+) +(\d+) ", re.M)
 LEFT = re.compile(r"^fanin: \w+ +\d+ +\d+ +\d+ (.*)$", re.M)
@@ -10,7 +10,7 @@ REASON = re.compile(r" ([A-Z_]+) (\d+)")
 
 
 def offloaded(report: str) -> dict[str, tuple[int, int]]:
-    """Of each function the calls that were offloaded, and that were not."""
+    """For each function its calls that were offloaded, and that were not."""
     return {name: (int(done), int(left)) for name, done, _, left in ROW.findall(report)}
 
 

@@ -16,7 +16,7 @@ NAMES = {"openmpi": "open-mpi", "mpich": "mpich"}
 
 @pytest.fixture
 def folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """For the state of the fabric: a short path, for UNIX sockets."""
+    """For the fabric's state: a short path, for UNIX sockets."""
     root = tmp_path_factory.mktemp("b")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(root))
     return root

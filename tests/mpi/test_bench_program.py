@@ -1,4 +1,4 @@
-"""`fanin bench program` with a program of an MPI: the shim is in every second run only, and the settings reach it."""
+"""`fanin bench program` with an MPI program: the shim is in every second run only, and gets the settings."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""A shim that computes or moves wrongly is found by the comparison with the MPI."""
+"""The comparison with the MPI finds a shim that computes or moves wrongly."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.mpi.conftest import Fabrics, Mpi
 from tests.mpi.report import offloaded
 from tests.mpi.test_pipelining import LONG
 
-WRONG = {  # file, line, what stands in it, what takes its place
+WRONG = {  # file, line, old words, new words
     "last byte of a result": ("mpi/abi/elements.c", "memcpy(address, memory, bytes)", "bytes", "bytes - 1"),
     "offsets of blocks": (
         "mpi/abi/elements.c",

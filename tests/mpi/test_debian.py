@@ -1,4 +1,4 @@
-"""Debian's Open MPI 4.1: several hosts by a launch agent, and what a rank without a NIC is told."""
+"""Debian's Open MPI 4.1: several hosts by a launch agent, and the message of a rank without a NIC."""
 
 import os
 import re
@@ -57,7 +57,7 @@ def test_several_hosts_by_a_launch_agent(bench: Bench, program: Path, tmp_path: 
 
 @needs_open_mpi
 def test_fabric_of_another_name_is_named(fabrics: Fabrics, program: Path) -> None:
-    """No fabric 'default' is up, but another: so "bring one up" is no remedy."""
+    """No fabric 'default' is up, but another: "bring one up" would be no remedy."""
     line: list[str | Path] = [
         LAUNCHER,
         "-n",

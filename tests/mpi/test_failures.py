@@ -1,4 +1,4 @@
-"""What a rank, a device or a job that fails means for the others: an error, or the MPI instead, and never a hang."""
+"""A failed rank, device or job gives the others an error, or the MPI instead, and never a hang."""
 
 import re
 from pathlib import Path
@@ -14,10 +14,10 @@ from tests.mpi.report import offloaded
 from tests.waiting import DETECTION_S
 
 CALL_FORMS = ("call", "in place", "wait", "test", "wait for all", "start")
-# Launchers end the ranks that are left, that of MPICH by SIGUSR1 even when it was told to let them be.
+# Launchers end the remaining ranks; MPICH's does by SIGUSR1, even if told not to.
 SURVIVED = {"mpich": (["-disable-auto-cleanup"], ["sh", "-c", 'trap "" USR1; "$0" "$@"; true']), "openmpi": ([], [])}
 SUM = "20 bytes of i32 by sum, message {} of the communicator"
-DIFFERENT_CALLS = {  # what each rank has called, by what rank 1 differs in
+DIFFERENT_CALLS = {  # calls of each rank, by what differs on rank 1
     "op": [SUM.format(1), SUM.format(1).replace("sum", "max"), SUM.format(1)],
     "after": ["20 bytes of i32 by sum, not done: the communicator failed at message 1"] * 3,
     "type": [SUM.format(0), SUM.format(0).replace("i32", "f32"), SUM.format(0)],
@@ -38,7 +38,7 @@ def test_no_device_is_one_line_and_no_harm(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_fabric_in_namespaces_asks_for_a_launch_agent(mpi: Mpi, tmp_path: Path) -> None:
-    """No interface here has the address of its NIC."""
+    """No interface here has its NIC's address."""
     (tmp_path / "fanin" / "default").mkdir(parents=True)
     (tmp_path / "fanin" / "default" / "uplinks").write_text("nic0.sock 10.77.0.1 0 10.77.0.254\n")
     variables = {"LD_PRELOAD": str(library_path()), "XDG_RUNTIME_DIR": str(tmp_path)}
@@ -64,7 +64,7 @@ def test_a_job_that_can_not_be_formed_is_left_by_all(mpi: Mpi, fabrics: Fabrics)
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_a_job_that_is_refused_to_one_rank_holds_nobody_up(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
-    """Its device says so at once; the devices of the others would wait for it."""
+    """Its device says so at once; the others' devices would wait for it."""
     line, more = "communicator->join.qp = communicator->stream.qp;", "; communicator->join.slots += rank == 1;"
     broken = build_broken(tmp_path, "core/communicator/membership.c", line, ";", more)
     variables = fabrics.variables(3, "tree", broken, FANIN_MPI_JOIN_SECONDS="3600")
@@ -87,7 +87,7 @@ def test_a_lost_rank_is_an_error_of_the_others(mpi: Mpi, fabrics: Fabrics, tmp_p
 
 
 def test_a_rank_lost_in_the_middle_of_a_long_message(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
-    """It dies copying a part, with others under way. Calls that fail afterwards keep no memory of what they copied."""
+    """It dies copying a part, with others under way. Later failed calls keep no memory of what they copied."""
     options, wrapper = SURVIVED[mpi.family]
     mpi.run(3, [*wrapper, mpi.build("mixed"), "loss in a part", tmp_path], fabrics.variables(3, "tree"), options)
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
@@ -116,7 +116,7 @@ def test_a_lost_switch_is_named(mpi: Mpi, bench: Bench) -> None:
 
 @pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
 def test_a_lost_rank_ends_no_program_that_goes_on_without_it(mpi: Mpi, fabrics: Fabrics, tmp_path: Path) -> None:
-    """The MPI tells of it where the shim looks at the network for it: the program's error handler decides, not ours."""
+    """The MPI reports it where the shim looks at the network for it: the program's error handler decides, not ours."""
     command = [mpi.build("survivors"), tmp_path]
     ended = mpi.run(3, command, fabrics.variables(3, "tree"), ["--with-ft", "ulfm"])
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
@@ -126,7 +126,7 @@ def test_a_lost_rank_ends_no_program_that_goes_on_without_it(mpi: Mpi, fabrics: 
 @pytest.mark.parametrize("way", ["call", "wait", "any", "test"])
 @pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
 def test_a_communicator_that_is_revoked(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, way: str) -> None:
-    """The ranks that wait in a collective get the error of the MPI, and so do those that call the next one."""
+    """Ranks that wait in a collective, and those that call the next one, get the MPI's error."""
     ended = mpi.run(3, [mpi.build("revoked"), tmp_path, way], fabrics.variables(3, "tree"), ["--with-ft", "ulfm"])
     said = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert said == dict.fromkeys(("rank0", "rank1", "rank2"), "revoked\nrevoked\nsuccess\n3\n"), ended.stderr

@@ -1,4 +1,4 @@
-"""Fortran under the shim: the library of Open MPI calls PMPI_ functions, that of MPICH waits by them."""
+"""Fortran under the shim: Open MPI's library calls PMPI_ functions, MPICH's waits by them."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ RANKS = 3
 
 
 def tool(name: str, family: str) -> str:
-    """One of Debian's programs of a family; skips where it is not."""
+    """One of Debian's programs of a family; skips without it."""
     found = shutil.which(f"{name}.{family}")
     if found is None or shutil.which("gfortran") is None:
         pytest.skip(NEEDED)
@@ -23,7 +23,7 @@ def tool(name: str, family: str) -> str:
 
 
 def build(family: str, sources: list[Path], folder: Path) -> Path:
-    """A program of Fortran, with parts in C if there are any."""
+    """A program of Fortran, with its parts in C if there are any."""
     objects = []
     for source in sources:
         compiler = tool("mpicc" if source.suffix == ".c" else "mpifort", family)
@@ -34,7 +34,6 @@ def build(family: str, sources: list[Path], folder: Path) -> Path:
 
 
 def run(family: str, fabrics: Fabrics, program: Path) -> subprocess.CompletedProcess[str]:
-    """Run it on all nodes."""
     variables = [f"{name}={value}" for name, value in fabrics.variables(RANKS, "tree").items()]
     line = [tool("mpiexec", family), *FAMILIES[family], "-n", str(RANKS), "env", *variables, program]
     environment = os.environ | (AS_ROOT if os.geteuid() == 0 else {})
@@ -60,7 +59,6 @@ def test_fortran_in_a_program_of_c(family: str, fabrics: Fabrics, tmp_path: Path
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_modern_fortran(family: str, fabrics: Fabrics, tmp_path: Path) -> None:
-    """Blocking and non-blocking calls."""
     ended = run(family, fabrics, build(family, [PROGRAMS / "modern.f90"], tmp_path))
     assert ended.stdout.count("modern: right") == RANKS
     assert offloaded(ended.stderr) == {"Allreduce": (4 * RANKS, 0), "Bcast": (RANKS, 0)}

@@ -1,4 +1,4 @@
-"""Several hosts: network namespaces with one NIC each below a switch, and the launcher of each MPI between them."""
+"""Several hosts: network namespaces with one NIC each below a switch, and each MPI's launcher between them."""
 
 import os
 import re
@@ -26,12 +26,11 @@ HOSTS = 3
 
 @pytest.fixture(scope="module")
 def hosts(bench: Bench) -> Running:
-    """Three hosts below a switch."""
     return bench.up(Shape(nodes=HOSTS, ranks_per_node=1, netns=True))
 
 
 def run(mpi: Mpi, hosts: Running, folder: Path, program: list[str | Path]) -> subprocess.CompletedProcess[str]:
-    """One rank on each host. Each is told of all sockets, and finds the one of its host's own NIC."""
+    """One rank on each host. Each gets all sockets, and finds that of its host's NIC."""
     peer = next(peer for peer in PEERS if peer.folder == mpi.family)
     sockets = ":".join(str(hosts.state.socket(nic.name)) for nic in hosts.fabric.nics)
     variables = (

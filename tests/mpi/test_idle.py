@@ -1,4 +1,4 @@
-"""A program of which nothing is offloaded is told so, in one line. An example in C gains without any setting."""
+"""A program without an offloaded call prints a line about it. An example in C gains without any setting."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ LEAVES_OUT = "FANIN_MPI_REPORT=0 leaves this line out"
 
 
 class DebianMpi:
-    """An MPI as Debian has it, with the settings of somebody who has set none."""
+    """Debian's MPI, without any settings."""
 
     def __init__(self, family: str, folder: Path, fabrics: Fabrics) -> None:
         self._compiler, self._launcher = (shutil.which(f"{name}.{family}") for name in ("mpicc", "mpirun"))
@@ -53,7 +53,7 @@ class DebianMpi:
         return ended
 
     def said(self, program: Path, *words: str, **settings: str) -> list[str]:
-        """What the shim prints."""
+        """The shim's output."""
         lines = self.run(program, *words, **settings).stderr.splitlines()
         return [line.removeprefix("fanin: ") for line in lines if line.startswith("fanin: ")]
 
@@ -89,7 +89,7 @@ def test_there_is_no_such_line_where_it_is_known_or_wrong(debian_mpi: DebianMpi)
 
 
 def test_an_example_gains_without_any_setting(debian_mpi: DebianMpi) -> None:
-    """The devices get its long sums, also on a host with a core for each rank. The result is the same."""
+    """Its long sums go to the devices, even on a host with a core for each rank. The result is the same."""
     program = debian_mpi.build((ROOT / "examples/mpi/pagerank.c").read_text())
     with_devices = debian_mpi.run(program, FANIN_MPI_REPORT="1")
     assert offloaded(with_devices.stderr) == {"Allreduce": (RANKS * 40, RANKS)}  # the first call asks whether it pays

@@ -1,4 +1,4 @@
-"""The rooms of the MPI shim include and call downwards only."""
+"""Folders of the MPI shim include and call downwards only."""
 
 import re
 from pathlib import Path

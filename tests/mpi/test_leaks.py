@@ -1,4 +1,4 @@
-"""Communicators that come and go leave nothing behind: in the processes of the ranks, and on the devices.
+"""Communicators that come and go leave nothing in the ranks' processes and on the devices.
 
 400 of them by default; FANIN_TEST_COMMUNICATORS=10000 makes more.
 """

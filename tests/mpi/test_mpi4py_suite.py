@@ -1,4 +1,4 @@
-"""The collective tests of mpi4py itself under the shim: a judge of meaning that somebody else has written.
+"""mpi4py's own collective tests under the shim: an independent judge of meaning.
 
 A sample by default; FANIN_TEST_MPI4PY=all (`make mpi4py-suite`) runs all of them with both MPIs at 2, 3 and 4 ranks, by
 tree, ring and local.
@@ -16,7 +16,7 @@ TESTS = PEERS / "mpi4py/test"
 ROUTES = ("local", "tree", "ring")
 ALL = os.environ.get("FANIN_TEST_MPI4PY") == "all"
 MODULES = ("buf", "vec", "nb_buf", "nb_vec", "pr_buf", "pr_vec", "obj")
-SAMPLE = {  # each module but pr_buf, which makes thousands of jobs; on MPI_COMM_WORLD, not on a duplicate of it
+SAMPLE = {  # all modules but pr_buf, which makes thousands of jobs; on MPI_COMM_WORLD, not on a duplicate
     ("mpich", 3, "tree"): ("buf", "nb_buf", "obj"),
     ("openmpi", 2, "ring"): ("vec", "pr_vec"),
     ("openmpi", 3, "local"): ("nb_buf", "nb_vec"),

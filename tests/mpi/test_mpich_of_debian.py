@@ -1,4 +1,4 @@
-"""MPICH 4.0, as Debian has it, has senseless texts for errors that a library adds: the shim says what has failed."""
+"""Debian's MPICH 4.0 has senseless texts for errors that a library adds: the shim says what has failed."""
 
 import os
 import shutil

@@ -11,8 +11,8 @@ from tests.mpi.report import offloaded
     [(4, "local", ""), (4, "local", "all=0-"), (5, "tree", "all=0-"), (5, "ring", "all=0-")],
 )
 def test_the_same_bits_from_call_to_call(mpi: Mpi, fabrics: Fabrics, ranks: int, route: str, thresholds: str) -> None:
-    """Whichever calls of a communicator came before, and in whatever order the ranks come. One communicator begins with
-    a call in which it can not join: its sums stay with the MPI."""
+    """Whatever calls came before, and in whatever order the ranks come. One communicator begins with a call in which it
+    can not join: its sums stay with the MPI."""
     settings = {"FANIN_MPI_JOIN": "auto", "FANIN_MPI_THRESHOLDS": thresholds}
     ended = mpi.run(ranks, [mpi.build("order")], fabrics.variables(ranks, route, **settings))
     assert ended.returncode == 0, ended.stderr

@@ -1,11 +1,11 @@
-"""Long messages of blocking calls, which go through a few bounce buffers part by part."""
+"""Long messages of blocking calls pass through a few bounce buffers part by part."""
 
 import pytest
 
 from tests.mpi.conftest import Fabrics, Mpi
 from tests.mpi.report import offloaded
 
-LONG = "1400000"  # bytes of the longest: of every collective some whole parts, and a shorter one at the end
+LONG = "1400000"  # bytes of the longest: some whole parts of every collective, and a shorter last one
 
 
 @pytest.mark.parametrize(("route", "ranks", "staging"), [("local", 3, ""), ("tree", 4, "10000")])

@@ -1,4 +1,4 @@
-"""What the ranks of an MPI job tell their devices when they join: from where each rank is, by libfanin."""
+"""What ranks of an MPI job tell their devices at the join: libfanin computes it from each rank's place."""
 
 import ipaddress
 from typing import Any
@@ -29,12 +29,12 @@ Nic = tuple[str, int, tuple[str, ...]]  # address, ring (0: none), switches abov
 
 
 def number(address: str) -> int:
-    """An IPv4 address in host order."""
+    """In host order."""
     return int(ipaddress.IPv4Address(address))
 
 
 def nics_of(shape: Shape) -> list[Nic]:
-    """The NICs of a fabric, from the file of its uplinks."""
+    """NICs from the fabric's file of uplinks."""
     lines = uplinks_file.render(make("test", shape, "127.99.0")).splitlines()
     return [(words[1], int(words[2]), tuple(words[3:])) for words in map(str.split, lines)]
 
@@ -88,7 +88,7 @@ def check_ranks_of_nodes(placed: list[Nic], joins: list[Any]) -> None:
 
 
 def check_rings(placed: list[Nic], joins: list[Any]) -> None:
-    """The next node of a node has it as its previous one, and the next index."""
+    """A node is the previous one of its next node, whose index follows."""
     by_address = {number(place[0]): join for join, place in zip(joins, placed, strict=True)}
     for address, join in by_address.items():
         if join.route != Route["RING"]:
@@ -154,7 +154,7 @@ def test_places_that_make_no_job_are_refused(shape: Shape, route: str, words: st
 
 
 def test_ways_that_make_no_tree_are_refused() -> None:
-    """Two nodes go through the same switch, and from there on by different ways."""
+    """Two nodes share a switch, but differ above it."""
     placed = [("10.0.0.1", 0, ("10.1.0.1", "10.2.0.1", "10.3.0.1")), ("10.0.0.2", 0, ("10.1.0.1", "10.2.0.2"))]
     placed.append(("10.0.0.3", 0, ("10.2.0.2", "10.3.0.1")))
     assert describe(placed, 0, "tree")[1]

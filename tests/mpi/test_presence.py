@@ -1,4 +1,4 @@
-"""The library in a part of the ranks: they say so, and all collectives stay with the MPI. Nothing hangs in silence."""
+"""Without the library in some ranks all collectives stay with the MPI, with a message. Nothing hangs silently."""
 
 import os
 import re
@@ -19,18 +19,18 @@ from tests.mpi.test_idle import PROGRAM, DebianMpi, debian_mpi
 __all__ = ["debian_mpi", "hosts"]  # fixtures
 
 RANKS = 3
-# A rank without the library, as in a part of `mpirun ... : ...` without LD_PRELOAD, or below a launcher that clears it
+# A rank without the library, as in a part of `mpirun ... : ...` without LD_PRELOAD, or if a launcher clears it
 WITHOUT = ["sh", "-c", '[ "$PMI_RANK$OMPI_COMM_WORLD_RANK" = "$0" ] && unset LD_PRELOAD; exec "$@"']
 
 
 def absent(errors: str) -> list[str]:
-    """The ranks that lines name as those that have no library."""
+    """The ranks that lines name as those without the library."""
     return re.findall(r"NOT_EVERYWHERE: collectives stay with MPI: rank (\d+) runs without", errors)
 
 
 @pytest.mark.parametrize("rank", ["0", "2"])
 def test_a_rank_without_the_library_is_named(mpi: Mpi, fabrics: Fabrics, rank: str) -> None:
-    """Its results are right, with all that the other ranks would offload. Nobody is named if all have the library."""
+    """Its results are right, with all that the other ranks would offload. No rank is named if all have the library."""
     command = [mpi.build("compare"), "5000"]
     for words, named in (([*WITHOUT, rank, *command], [rank]), (command, [])):
         ended = mpi.succeed(RANKS, words, fabrics.variables(RANKS, "local"))
@@ -57,7 +57,7 @@ def test_a_host_without_the_library_is_named(mpi: Mpi, hosts: Running, tmp_path:
 
 @pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)  # MPICH 5 says itself that this is not its launcher
 def test_the_launcher_of_another_mpi_is_named(mpi: Mpi) -> None:
-    """It starts as many programs of one rank, which would end in silence."""
+    """It starts as many programs of one rank, which would end silently."""
     (other,) = set(FAMILIES) - {mpi.family}
     line = [PEERS / other / "bin/mpiexec", *FAMILIES[other], "-n", "2", "env", f"LD_PRELOAD={library_path()}"]
     ended = subprocess.run(
@@ -76,7 +76,7 @@ def test_the_launcher_of_another_mpi_is_named(mpi: Mpi) -> None:
 
 @pytest.mark.parametrize("scene", ["signals", "session", "function"])
 def test_nothing_else_is_in_the_way(mpi: Mpi, fabrics: Fabrics, scene: str) -> None:
-    """What the ranks say to the launcher bears signals, and comes in time where a session comes before MPI_Init."""
+    """The ranks' messages to the launcher survive signals, and come in time even if a session comes before MPI_Init."""
     ended = mpi.succeed(RANKS, [mpi.build("begin"), scene], fabrics.variables(RANKS, "local"))
     assert ended.stdout == f"{scene}: the sum is {RANKS}\n"
     assert "NOT_EVERYWHERE" not in ended.stderr
@@ -84,7 +84,7 @@ def test_nothing_else_is_in_the_way(mpi: Mpi, fabrics: Fabrics, scene: str) -> N
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # Open MPI has no such launcher
 def test_a_launcher_that_does_not_tell(mpi: Mpi) -> None:
-    """All ranks need the library there. One that waits for the others says what for."""
+    """All ranks need the library then. One that waits for the others says why."""
     launcher, program = mpi.folder / "bin/mpiexec.gforker", mpi.build("compare")
     preloaded = ["env", f"LD_PRELOAD={library_path()}", program, "100"]
     both = subprocess.run([launcher, "-n", "2", *preloaded], capture_output=True, text=True, timeout=BOUND_S)

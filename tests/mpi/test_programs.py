@@ -1,4 +1,4 @@
-"""Programs of both MPIs under the shim: what they compute, what is offloaded, and what happens when something fails."""
+"""Programs of both MPIs under the shim: results, offloaded calls, and failures."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def test_every_collective_gives_what_the_mpi_gives(mpi: Mpi, fabrics: Fabrics, r
 
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_long_messages_and_four_ranks(mpi: Mpi, fabrics: Fabrics) -> None:
-    """Most are longer than bounce buffers may be: parts go through ordinary memory, the rest is read where it is."""
+    """Most are longer than bounce buffers: parts go through ordinary memory, the rest is read in place."""
     ended = mpi.succeed(4, [mpi.build("compare"), "2000000"], fabrics.variables(4, "tree", FANIN_STAGING="10000"))
     counts = offloaded(ended.stderr)
     assert len(counts) == 11
@@ -111,7 +111,7 @@ def test_requests_are_looked_at_beside_those_of_the_mpi(mpi: Mpi, fabrics: Fabri
 
 
 def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fabrics: Fabrics) -> None:
-    """Its queues are wanted meanwhile, and become free when it is done: three calls, of 3 ranks each, go without."""
+    """Its queues stay in use until it is done: meanwhile three calls, of 3 ranks each, are not offloaded."""
     ended = mpi.succeed(3, [mpi.build("mixed"), "queues"], fabrics.variables(3, "local"))
     assert "queues: 0 wrong" in ended.stdout
     done, left = offloaded(ended.stderr)["Allreduce"]
@@ -119,7 +119,7 @@ def test_a_freed_communicator_lives_until_its_last_request_is_done(mpi: Mpi, fab
 
 
 def test_a_communicator_asks_again_when_there_was_no_room(mpi: Mpi, fabrics: Fabrics) -> None:
-    """After 1,024 calls. Its rank has room for 63 jobs beside that of MPI_COMM_WORLD, and makes 70."""
+    """After 1,024 calls. Its rank has room for 63 jobs beside MPI_COMM_WORLD's, and makes 70."""
     ended = mpi.succeed(3, [mpi.build("mixed"), "room"], fabrics.variables(3, "local"))
     assert "room: 0 wrong" in ended.stdout
     waiting = 1024 - 2  # without the call that asks, and the first Reduce
@@ -138,7 +138,7 @@ def test_a_communicator_joins_when_its_calls_are_worth_a_job(mpi: Mpi, fabrics: 
 
 @pytest.mark.parametrize(("join", "left"), [("early", 0), ("auto", 70), ("late", 70)])
 def test_any_blocking_call_joins_after_nonblocking_ones(mpi: Mpi, fabrics: Fabrics, join: str, left: int) -> None:
-    """MPI_COMM_WORLD joins as other communicators do, and may join in a call that itself stays with the MPI."""
+    """MPI_COMM_WORLD joins as other communicators do, even in a call that itself stays with the MPI."""
     variables = fabrics.variables(3, "tree", FANIN_MPI_JOIN=join, FANIN_MPI_THRESHOLDS="all=0-, barrier=off")
     ended = mpi.succeed(3, [mpi.build("mixed"), "between"], variables)
     assert "between: 0 wrong" in ended.stdout
@@ -208,7 +208,7 @@ def test_a_socket_that_is_not_there_is_named(mpi: Mpi, fabrics: Fabrics) -> None
 
 
 def test_what_a_call_costs_that_is_left_can_be_measured(mpi: Mpi, fabrics: Fabrics) -> None:
-    """Both figures of each call; how large they are says no test."""
+    """Both figures of each call; no test checks how large they are."""
     ended = mpi.succeed(2, [mpi.build("cost"), "1"], fabrics.variables(2, "local", FANIN_MPI_THRESHOLDS="all=off"))
     assert len(re.findall(r"^\w+ of .*: \d+ ns, \d+ without, -?\d+ more$", ended.stdout, re.M)) == 3
     assert offloaded(ended.stderr) == {"Allreduce": (0, 8000), "Bcast": (0, 4000)}
@@ -229,7 +229,7 @@ def test_fanin_run_starts_it(mpi: Mpi, fabrics: Fabrics, monkeypatch: pytest.Mon
 
 
 def test_mpi4py_runs_under_it(mpi: Mpi, fabrics: Fabrics) -> None:
-    """The example of a training loop, as a user has it."""
+    """The example of a training loop, as a user runs it."""
     program = mpi.python(ROOT / "examples/mpi/train.py")
     ended = mpi.succeed(3, program, fabrics.variables(3, "ring", PYTHONPATH=""))
     assert "offset 3.0000" in ended.stdout

@@ -1,5 +1,4 @@
-"""`fanin bench streams`: every call of every collective is on Fanin, unless the default settings decide, and both
-contenders are timed."""
+"""`fanin bench streams`: both contenders are timed, and every call is on Fanin, unless default settings decide."""
 
 from pathlib import Path
 

@@ -18,7 +18,7 @@ NAMES = {"openmpi": "open-mpi", "mpich": "mpich"}
 
 
 def counts(mpi: Mpi, fabrics: Fabrics, thresholds: str, ranks: int = 3, route: str = "tree", **more: str) -> set[str]:
-    """The functions that were offloaded at all, of a program that calls each with many sizes."""
+    """The functions with offloaded calls, of a program that calls each with many sizes."""
     variables = fabrics.variables(ranks, route, FANIN_MPI_THRESHOLDS=thresholds, **more)
     ended = mpi.succeed(ranks, [mpi.build("compare"), "300"], variables)
     assert "BAD_SETTING" not in ended.stderr
@@ -51,7 +51,7 @@ def test_groups_hold_for_an_mpi_a_route_and_a_number_of_ranks(
 
 
 def test_below_one_device_the_route_is_known_before_a_communicator_joins(mpi: Mpi, fabrics: Fabrics) -> None:
-    """No job is formed for what only another route would do faster: its calls are not counted as worth one."""
+    """No job is formed for what only another route would do faster: its calls do not count."""
     variables = fabrics.variables(3, "local", FANIN_MPI_THRESHOLDS="all=off; tree: all=0-", FANIN_MPI_JOIN="auto")
     ended = mpi.succeed(3, [mpi.build("mixed"), "worth"], variables)
     assert offloaded(ended.stderr) == {"Allreduce": (0, 3 * 70), "Reduce": (0, 3 * 6), "Barrier": (0, 3)}
@@ -107,7 +107,7 @@ def test_short_calls_are_left_to_the_mpi_by_default(mpi: Mpi, fabrics: Fabrics, 
 def test_long_requests_are_left_to_the_mpi_by_default(
     mpi: Mpi, fabrics: Fabrics, tmp_path: Path, thresholds: str, done: int
 ) -> None:
-    """Of a blocking broadcast and one that is not."""
+    """A broadcast, blocking and non-blocking."""
     more = {"FANIN_MPI_THRESHOLDS": thresholds, "XDG_CONFIG_HOME": str(tmp_path)}
     ended = mpi.run(2, [mpi.build("long_requests")], fabrics.variables(2, "local", **more))
     assert ended.returncode == 0, ended.stderr
@@ -133,6 +133,6 @@ def test_tune_measures_and_keeps(mpi: Mpi, fabrics: Fabrics, tmp_path: Path, mon
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_tune_of_a_program_without_mpi_is_told(mpi: Mpi, fabrics: Fabrics) -> None:
     line = ["tune", "--fabric", fabrics.running.fabric.name, "-n", "2", "--mpirun", str(mpi.folder / "bin/mpiexec")]
-    result = CliRunner().invoke(app, [*line, "--", "sleep", "1"])  # MPICH's launcher has failed where it ended at once
+    result = CliRunner().invoke(app, [*line, "--", "sleep", "1"])  # MPICH's launcher has failed if it ends at once
     assert result.exit_code == 1
     assert "NOT_SUPPORTED: sleep has taken no measurements" in result.stderr

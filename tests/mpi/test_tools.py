@@ -1,4 +1,4 @@
-"""Tools that count calls of MPI, as profilers do: they see the calls of the program, and the devices do them."""
+"""Tools that count calls of MPI, such as profilers, see the program's calls, and devices carry these out."""
 
 import subprocess
 from pathlib import Path

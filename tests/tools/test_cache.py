@@ -1,4 +1,4 @@
-"""Compiled code is kept where the user can write and nobody else can, and the doctor says what is there."""
+"""Compiled code is kept where only the user can write, and the doctor reports it."""
 
 import os
 import subprocess
@@ -16,8 +16,7 @@ from fanin_tools.doctor.check import CheckResult, Level
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of temporary files of a user whose own cache can not be written, as root's neither: it is below a
-    file."""
+    """Temporary files of a user whose own cache can not be written, not even by root: it is below a file."""
     (tmp_path / "file").touch()
     folder = tmp_path / "temporary"
     folder.mkdir()
@@ -50,7 +49,7 @@ def test_user_without_a_home_has_the_substitute(temporary: Path, monkeypatch: py
 
 
 def test_substitute_that_others_can_write_is_not_used(temporary: Path) -> None:
-    """Whoever writes there has devices run his code. The error says at once what to set."""
+    """A stranger who writes there would have devices run their code. The error says at once what to set."""
     (temporary / f"fanin-cache-{os.getuid()}").mkdir(mode=0o777)
     (temporary / f"fanin-cache-{os.getuid()}").chmod(0o777)
     with pytest.raises(cache.CacheUnavailable, match="set FANIN_CACHE_DIR") as refused:
@@ -62,7 +61,7 @@ def test_substitute_that_others_can_write_is_not_used(temporary: Path) -> None:
 def test_doctor_tells_a_cache_that_is_complete_from_one_that_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a compilation leaves it that failed half way."""
+    """As a compilation that failed half way leaves it."""
     monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
     half_full = cache.choose_cache_folder()
     (half_full / "fanin_nic.engine").mkdir()
@@ -73,7 +72,7 @@ def test_doctor_tells_a_cache_that_is_complete_from_one_that_is_not(
 
 
 def test_complete_folder_serves_where_it_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in an image of a container. One that is not complete does not."""
+    """As in an image of a container. An incomplete one does not."""
     monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
     folder = cache.choose_cache_folder()
     writable = cache.can_be_written
@@ -89,7 +88,7 @@ SHOW = "from fanin_nic.native import compiled; print(compiled.CACHE_FOLDER, comp
 
 
 def loaded(folder: Path) -> tuple[str, str]:
-    """Where a process keeps its compiled code when the cache at a folder can not be written, and what it says."""
+    """Where a process keeps compiled code when the cache at a folder can not be written, and its output."""
     read_only = f'mount --bind {folder} {folder} && mount -o remount,bind,ro {folder} && exec "$@"'
     environment = os.environ | {cache.ENVIRONMENT_VARIABLE: str(folder), "TMPDIR": str(folder.parent)}
     command = ["unshare", "--mount", "sh", "-c", read_only, "sh", sys.executable, "-c", SHOW]
@@ -101,7 +100,7 @@ def loaded(folder: Path) -> tuple[str, str]:
 
 @pytest.mark.process
 def test_complete_folder_of_this_processor_serves_another_user(tmp_path: Path) -> None:
-    """Its owner compiled, and the mark says for what. One of another processor does not serve, and that is said."""
+    """Its owner compiled, and a mark says for which processor. One for another does not serve, and that is said."""
     folder = tmp_path / "cache" / f"compiled-{cache.source_digest()}"
     folder.mkdir(parents=True)
     cache.completion_mark(folder).write_text(cpu.processor())

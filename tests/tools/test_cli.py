@@ -36,7 +36,6 @@ def fanin(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def words_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every command and subcommand."""
     yield path
     for name, inner in getattr(command, "commands", {}).items():
         yield from words_of(inner, (*path, name))
@@ -66,7 +65,7 @@ def test_version_of_the_package() -> None:
 
 @pytest.mark.process
 def test_help_needs_neither_engine_nor_library() -> None:
-    """Completion calls the command on every key: it must not load the compiler."""
+    """Completion calls the command on every key, so it must not load the compiler."""
     code = "import sys, fanin_tools.cli.app; sys.exit(bool({'numba', 'numpy', 'scapy', 'fanin'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
@@ -166,7 +165,7 @@ def test_parser_complains_in_one_line_also_without_json(state_root: Path) -> Non
     [(["python", "-c", "pass"], True), (["-np", "python"], True), (["--color", "--", "true"], False)],
 )
 def test_the_dashes_are_named_to_who_left_them_out(state_root: Path, options: list[str], is_told: bool) -> None:
-    """Without them an option of the program is taken for one of this command."""
+    """Without them an option of the program would be one of this command."""
     result = fanin("run", *options)
     assert result.returncode == 2
     hint = "put -- before the program, whose own options follow it: fanin run -n 2 -- PROGRAM; "
@@ -187,7 +186,7 @@ def test_version_names_package_protocol_and_interface() -> None:
 
 
 def test_smallest_lease_is_that_of_the_devices() -> None:
-    """The same number in parts that do not import each other."""
+    """Parts that do not import each other have the same number."""
     assert limits.MIN_JOB_SLOTS == join.MIN_SLOTS
 
 
@@ -239,7 +238,7 @@ def test_unforeseen_exception_is_a_named_defect(state_root: Path, monkeypatch: p
 @pytest.mark.process
 @pytest.mark.parametrize("module", [[], ["-m"]])
 def test_a_clone_called_fanin_beside_a_program_does_not_hide_the_package(tmp_path: Path, module: list[str]) -> None:
-    """The folder is looked through first: of a program it is that of its file, with -m the working directory."""
+    """The folder is searched first: of a program that of its file, with -m the working directory."""
     (tmp_path / "fanin").mkdir()
     (tmp_path / "program.py").write_text("import fanin; print(fanin.Communicator.__name__)\n")
     program = [*module, "program"] if module else ["program.py"]

@@ -1,4 +1,4 @@
-"""The data and the expected result of each rank of a collective equal those written out by hand."""
+"""Each rank's data and expected result of a collective equal those written by hand."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ SIZE, ROOT, ELEMENTS = 5, 3, 8
 
 
 def laid_out(call: CollectiveCall, runs: list[ElementRange] | None) -> list[int] | None:
-    """The elements of runs: 1000 * rank + place in what the rank brings; negative: place in what comes out."""
+    """The elements of runs: 1000 * rank + place in the rank's data; negative: place in the result."""
     if runs is None:
         return None
     return [
@@ -20,7 +20,7 @@ def laid_out(call: CollectiveCall, runs: list[ElementRange] | None) -> list[int]
 
 
 def by_hand(collective: str, counts: list[int]) -> tuple[list, list]:
-    """What each rank brings and gets."""
+    """The data and the result of each rank."""
     total = sum(counts)
     whole = [[1000 * rank + place for place in range(ELEMENTS)] for rank in range(SIZE)]
     parted = [[1000 * rank + place for place in range(total)] for rank in range(SIZE)]

@@ -103,7 +103,7 @@ def nics(*payloads: tuple[int, int]) -> dict[str, Payload]:
     ],
 )
 def test_expected_payload_of_one_segment(shape: Shape, route: str, payloads: dict[str, Payload]) -> None:
-    """In a ring it starts at node 1, so that node 0 completes it, and the last to get the result is node 3."""
+    """In a ring it starts at node 1: node 0 completes it, and node 3 gets the result last."""
     assert expected(shape, route, Task(1200)) == payloads
 
 

@@ -1,4 +1,4 @@
-"""The doctor on a BlueField and on its host, by trees as sysfs would have them. No card was there to look at."""
+"""The doctor on a BlueField and on its host, by trees like sysfs. No card was available."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ BLUEFIELD3, HOST_VIEW = "0xa2dc", "0xc2d5"
 
 
 class Sysfs:
-    """A tree in the place of `/`."""
+    """A tree that replaces `/`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -137,7 +137,7 @@ def test_host_without_a_function(dpu: Sysfs) -> None:
     ],
 )
 def test_what_is_wrong_is_named(dpu: Sysfs, path: str, text: str, subject: str, level: Level) -> None:
-    """One thing at a time: this subject alone is not as it should be, and says what to do."""
+    """One thing at a time: only this subject is wrong, and says what to do."""
     dpu.write(path, text)
     wrong = {result.subject: result for result in dpu.results().values() if result.level != Level.OK}
     assert set(wrong) == {subject}

@@ -34,12 +34,12 @@ NODES, RANKS_PER_NODE = 2, 2
 RANKS = NODES * RANKS_PER_NODE
 NAME = "e2e"
 HEADER_SHARE = 0.03  # all headers of a 4 KiB segment
-UNDISTURBED = 3  # runs, of which one has no process that is kept from its core for 20 ms: after that a NIC asks
+UNDISTURBED = 3  # runs, one of which keeps no process off its core for 20 ms, after which a NIC asks
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    """One fabric for all tests of this file, in a state folder of its own."""
+    """Shared by all tests of this file, in a state folder of its own."""
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
         yield lifecycle.up(Plan(NAME, Shape(NODES, RANKS_PER_NODE)), ignore)
 
@@ -163,7 +163,7 @@ def test_pool_that_is_stuck_is_ended(running: Running, monkeypatch: pytest.Monke
 
 
 def members_of(group: int) -> list[str]:
-    """Processes of a process group that still run."""
+    """Running processes of a process group."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
@@ -173,7 +173,7 @@ def members_of(group: int) -> list[str]:
 
 
 def test_rank_at_fault_is_named(running: Running) -> None:
-    """It takes longer to end than those that fail since it is gone."""
+    """It takes longer to end than ranks that fail because of it."""
     program = """
 import fanin, numpy, sys, time
 communicator = fanin.Communicator()
@@ -251,7 +251,7 @@ def test_the_result_of_an_mpi_program_as_json(running: Running, program: list[st
 
 
 def test_those_that_keep_going_rebuild_their_job(running: Running) -> None:
-    """Without the option they would be ended at once: here the others get no time at all."""
+    """Without the option they would be ended at once: here the others get no time."""
     program = """
 import fanin, numpy, os, time
 communicator = fanin.Communicator()
@@ -303,7 +303,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
         devices = list(FabricState("lent").processes().values())
         assert devices
         run.send_signal(number)
-        _, errors = run.communicate(timeout=BOUND_S)  # until the guard has ended, which has the same error output
+        _, errors = run.communicate(timeout=BOUND_S)  # until the guard, which shares the error output, has ended
     assert run.returncode == code
     assert wait_until_gone([rank, *devices], BOUND_S) == []
     assert not FabricState("lent").exists
@@ -312,7 +312,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
 
 
 def test_runs_at_the_same_time_do_not_meet(running: Running) -> None:
-    """Each brings up a fabric of its own, that holds its ranks, and takes it down."""
+    """Each brings up a fabric of its own, which holds its ranks, and takes it down."""
     program = (
         "import fanin, numpy, time; c = fanin.Communicator(); time.sleep(1 / c.size); print(c.allreduce(numpy.ones(1)))"
     )

@@ -26,7 +26,7 @@ NAME = re.compile(r"[A-Z][A-Z_]{3,}")
 
 
 def names_in(path: Path) -> set[str]:
-    """Names that a file gives to the errors that it raises."""
+    """Names of the errors that a file raises."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):
@@ -42,7 +42,6 @@ STATUS_NAMES = {entry.name for entry in STATUSES.values()}
 
 
 def rows(page: str) -> list[list[str]]:
-    """The rows of all tables of the page."""
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in page.splitlines() if line[:1] == "|"]
 
 
@@ -53,7 +52,7 @@ def test_every_status_has_a_place_and_a_cause() -> None:
 
 @pytest.mark.parametrize("entry", STATUSES.values(), ids=lambda entry: entry.name)
 def test_a_remedy_is_one_that_a_user_can_follow(entry: StatusEntry) -> None:
-    """No program forms a job, chooses its key, or attaches a second time. What a remedy names is there."""
+    """No program forms a job, chooses its key, or attaches a second time. Whatever a remedy names exists."""
     assert not re.search(r"form the job|\bkey\b|\banew\b|replace it|\breply\b|join again", entry.remedy)
     header = (ROOT / "host" / "fanin" / "core" / "fanin.h").read_text()
     for method in re.findall(r"Communicator\.(\w+)", entry.remedy):

@@ -38,7 +38,7 @@ def test_reference_equals_elementwise_arithmetic(op: str, by_hand, dtype: str) -
 
 @pytest.mark.parametrize(("op", "dtype"), PAIRS)
 def test_order_and_grouping_do_not_matter(op: str, dtype: str) -> None:
-    """Also where the partial results of groups are rounded to the type, as on a path of several devices."""
+    """Even if partial results of groups are rounded to the type, as on a path of several devices."""
     data, operation, datatype = ExactData(3, SIZE, dtype, op), operation_by_name(op), datatype_by_name(dtype)
     rows = np.stack([data.contribution(rank, COUNT) for rank in range(SIZE)])
     groups = [operation.partial(rows[group], datatype) for group in ([6, 2], [5], [4, 0, 3], [1])]

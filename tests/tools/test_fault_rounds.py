@@ -1,4 +1,4 @@
-"""Rounds of faults, without a device: seeds decide the faults, findings are counted, and every fault is undone."""
+"""Rounds of faults, without devices: seeds choose the faults, findings are counted, and every fault is undone."""
 
 import contextlib
 import itertools
@@ -26,18 +26,17 @@ FABRIC = Plan("f", Shape(3, 2, netns=True)).preview()
 
 
 class FakeState:
-    """Processes of devices that are dead or alive."""
+    """Devices are dead or alive."""
 
     def __init__(self) -> None:
         self.dead: set[str] = set()
 
     def processes(self) -> dict[str, Any]:
-        """As FabricState.processes."""
         return {device.name: SimpleNamespace(alive=device.name not in self.dead) for device in FABRIC.daemons}
 
 
 class Series(FaultRounds):
-    """Rounds of which only the part under test is real. chosen: the choices of the seeds."""
+    """Only the part under test is real. chosen: the choices of the seeds."""
 
     def __init__(self) -> None:
         self.state = FakeState()
@@ -54,13 +53,13 @@ class Series(FaultRounds):
 
     @property
     def found(self) -> list[str]:
-        """The findings, without the words about their round."""
+        """Without the words about their round."""
         return [finding.description.partition(" MiB: ")[2] or finding.description for finding in self.tally.findings]
 
 
 @pytest.fixture
 def restarted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of devices that are started again."""
+    """Devices that were restarted."""
     names: list[str] = []
     monkeypatch.setattr(rounds.lifecycle, "restart", lambda fabric, name, progress: names.append(name))
     return names
@@ -81,7 +80,7 @@ def kind(name: str) -> FaultKind:
 
 
 def kill_by_fault(series: Series, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A device is killed as a round does it; which one."""
+    """A round kills a device; which one."""
     killed: list[str] = []
 
     def kill(_running: object, device: str) -> None:
@@ -125,7 +124,7 @@ def broken() -> None:
 def count(
     series: Series, outcome: Callable[[], int], fault: FaultKind, inject: Callable[[], None] = lambda: None
 ) -> None:
-    """One rank acts, while something strikes."""
+    """One rank acts during a fault."""
     series._count(fault, lambda rank: outcome(), [0], inject)
 
 
@@ -254,6 +253,6 @@ def test_all_is_undone_though_one_command_fails(
 
 
 def use(fault: contextlib.AbstractContextManager[None], look: Callable[[], None]) -> None:
-    """Look while there is a fault."""
+    """During a fault."""
     with fault:
         look()

@@ -1,4 +1,4 @@
-"""A machine without /proc, /sys, /dev/shm, a writable /tmp or a home: what needs them ends by name, all else runs."""
+"""A machine without /proc, /sys, /dev/shm, a writable /tmp or a home: errors name what is missing, all else runs."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def within(change: str, *command: str) -> list[str]:
 
 
 def answer(change: str, tmp_path: Path, *words: str) -> tuple[int, dict[str, str], str]:
-    """What a command of fanin says: its exit code, the error of its JSON, and all of it."""
+    """Of a command of fanin: its exit code, the error of its JSON, and all of it."""
     environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
     command = within(change, *FANIN, *words, "--json")
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=SECONDS)
@@ -72,7 +72,7 @@ def test_a_fabric_is_not_taken_for_dead(tmp_path: Path) -> None:
 
 
 def test_what_proc_hides_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With hidepid=1 a process of another user is there, and can not be looked at."""
+    """With hidepid=1 another user's process exists, but can not be inspected."""
 
     def refuse(path: Path) -> str:
         raise PermissionError(1, "Operation not permitted", str(path))
@@ -90,7 +90,7 @@ def test_what_proc_hides_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.process
 def test_a_device_without_proc_serves_registered_memory(tmp_path: Path) -> None:
-    """Ranks with /proc pass theirs, which it can not look at."""
+    """Ranks with /proc pass theirs, which the device can not inspect."""
     high, low = divmod(os.getpid(), 250)
     address, path = f"127.{200 + high % 50}.{low}.9", tmp_path / "s"
     command = within(

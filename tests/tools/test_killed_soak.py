@@ -1,4 +1,4 @@
-"""A soak that is killed leaves nothing: no device, no process that it has forked, no namespace, no folder."""
+"""A killed soak leaves nothing: no device, no forked process, no namespace, no folder."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ def with_active_job(soak: subprocess.Popen[bytes]) -> Running:
 
 
 def processes_of_group(group: int) -> list[ProcessIdentity]:
-    """The processes that a soak has forked; devices and guards have groups of their own."""
+    """Forked by a soak; devices and guards have groups of their own."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -74,7 +74,7 @@ def processes_of_group(group: int) -> list[ProcessIdentity]:
 
 
 def until_gone(running: Running) -> bool:
-    """Whether the folder of a fabric goes."""
+    """Whether a fabric's folder is removed."""
     end = time.monotonic() + BOUND_S
     while running.state.exists and time.monotonic() < end:
         time.sleep(POLL_S)

@@ -58,7 +58,7 @@ def test_ranks_are_kept_to_cores(running: Running, tmp_path: Path, bound: bool) 
 
 
 def test_hardware_threads_of_a_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A rank has all of a core that may be used: the next one begins at the next core."""
+    """A rank has all usable threads of a core: the next one begins at the next core."""
     for thread, siblings in enumerate(["0,4", "1,5", "2-3", "2-3", "0,4", "1,5"]):
         (tmp_path / str(thread)).write_text(siblings + "\n")
     monkeypatch.setattr(core_binding, "SIBLINGS", str(tmp_path / "{}"))
@@ -204,7 +204,7 @@ def test_missing_program_is_named(running: Running) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_end_of_the_launcher_ends_all_ranks(running: Running, tmp_path: Path, number: int) -> None:
-    """A signal to the launcher alone must be enough, also where a terminal would send it to all."""
+    """A signal to the launcher alone must suffice, even if a terminal would send it to all."""
     program = f"""
 import sys
 from fanin_tools.fabric import lifecycle

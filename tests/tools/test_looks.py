@@ -1,4 +1,4 @@
-"""What people see first of a result: what is wrong is red, what is usual does not alarm, a long output has an end."""
+"""First impressions of results: errors are red, usual things do not alarm, long output has an end."""
 
 from collections import Counter
 from dataclasses import replace

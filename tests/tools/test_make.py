@@ -1,4 +1,4 @@
-"""Targets of make look for what they need before they install or fetch anything: `.ci/needs`."""
+"""Targets of make check for what they need before they install or fetch anything: `.ci/needs`."""
 
 import os
 import re
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = (ROOT / ".ci/needs").read_text()
 TABLE = re.search(r'^NEEDS="\n(.*?)^"', SCRIPT, re.M | re.S)
 ROWS = {row.split()[0]: row.split()[1:] for row in TABLE[1].splitlines()} if TABLE else {}
-WORDS = set(re.findall(r"^    ([a-z\d-]+)\)", SCRIPT, re.M))  # that are no commands
+WORDS = set(re.findall(r"^    ([a-z\d-]+)\)", SCRIPT, re.M))  # words that are no commands
 OF_MAKE = ("bash", "find", "make")
 NO_MODULE = (
     "import importlib.util as u; found = u.find_spec; u.find_spec = lambda name: name != 'ensurepip' and found(name)"
@@ -28,7 +28,7 @@ NO_HEADERS = "import sysconfig; sysconfig.get_path = lambda name: '/nowhere'"
 
 
 def looked(folder: Path, target: str, python: str = sys.executable, commands: tuple[str, ...] = ()) -> str:
-    """What a target of make says on a machine that has few commands. It has made nothing."""
+    """The output of a target of make on a machine with few commands, where it has made nothing."""
     (folder / "bin").mkdir()
     for name in (*OF_MAKE, *commands):
         (folder / "bin" / name).symlink_to(shutil.which(name) or "/missing")

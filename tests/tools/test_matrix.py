@@ -1,4 +1,4 @@
-"""The matrix has all cases, its sample covers every two values together, and every failure of a case is reported."""
+"""The matrix has all cases, its sample covers every two values together, and every failure is reported."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_sizes_lie_around_a_segment(dtype: str) -> None:
 
 
 class WorkerPool:
-    """Ranks that never are: cases at the places `wrong` give a wrong element, the one at `fatal` ends the job."""
+    """Without ranks: cases at the places `wrong` give a wrong element, the one at `fatal` ends the job."""
 
     wrong: tuple[int, ...] = ()
     fatal: int | None = None

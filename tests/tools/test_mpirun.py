@@ -1,4 +1,4 @@
-"""The launcher of an MPI: that of Open MPI refuses root, and the user is told how to go on."""
+"""The launcher of an MPI: Open MPI's refuses root, and the user is told how to go on."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def test_root_that_has_allowed_itself(launcher: Path, monkeypatch: pytest.Monkey
 
 
 def test_more_ranks_than_cores_are_allowed() -> None:
-    """Open MPI 4 refuses them, unless its variable is set; the user's own setting counts."""
+    """Open MPI 4 refuses them without its variable; the user's own setting counts."""
     launcher = shutil.which("mpirun.openmpi")
     if launcher is None:
         pytest.skip("Open MPI of Debian (Debian: openmpi-bin)")
@@ -62,7 +62,7 @@ def test_more_ranks_than_cores_are_allowed() -> None:
 
 
 def test_a_program_of_an_mpi_is_known_by_its_library(tmp_path: Path) -> None:
-    """Started without --mpi, each rank is a world of its own: `fanin run` says so."""
+    """Without --mpi each rank is a world of its own: `fanin run` says so."""
     true = Path(shutil.which("true") or "")
     program = tmp_path / "program"
     shutil.copy(true, program)

@@ -1,4 +1,4 @@
-"""Every option that takes a number or a path refuses a wrong one before any work, whichever command has it."""
+"""Every option with a number or a path refuses a wrong one before any work, in every command."""
 
 import inspect
 import os
@@ -20,7 +20,7 @@ from fanin_wire import abi
 
 FILLERS = {list[str]: "true", str: "0,1", Path: __file__}  # of required parameters
 BIG = "9" * 30
-SOCKETS = {"socket"}  # of a device, which is what is asked, not a file
+SOCKETS = {"socket"}  # of a device, which is queried: not a file
 
 
 class Parameter(NamedTuple):
@@ -80,7 +80,7 @@ def named(parameter: Parameter) -> str:
 
 
 def others(parameter: Parameter) -> list[str]:
-    """What else the command requires."""
+    """Other words that the command requires."""
     words: list[str] = []
     for each in ALL:
         required = each.command == parameter.command and each.default is inspect.Parameter.empty
@@ -110,7 +110,7 @@ def nothing_starts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs a command as `fanin` does. Returns what it says if it ends as wrong usage."""
+    """Runs a command as `fanin` does. Returns its error if it ends as wrong usage."""
 
     def run(*words: str) -> str:
         monkeypatch.setattr(sys, "argv", ["fanin", *words])
@@ -130,7 +130,7 @@ def test_the_walk_finds_the_options() -> None:
 
 @pytest.mark.parametrize("parameter", NUMBERS, ids=named)
 def test_number_out_of_range_is_refused(parameter: Parameter, refused: Callable[..., str]) -> None:
-    """Each has bounds on both sides. What is no number compares with neither."""
+    """Each has bounds on both sides. NaN compares with neither."""
     assert parameter.info.min is not None
     assert parameter.info.max is not None
     for value in ("-1", BIG, *(("nan", "inf", "-inf") if float in parameter.of else ())):
@@ -154,7 +154,7 @@ def test_file_where_a_folder_is_and_the_reverse(
 
 @pytest.mark.process
 def test_reader_that_is_gone_ends_a_command_in_silence() -> None:
-    """As `fanin sim --trace | head` does, and `fanin doctor | true`, whose table rich writes."""
+    """As in `fanin sim --trace | head`, and `fanin doctor | true`, whose table rich writes."""
     for words in (["sim", "--trace", "--seed", "4711"], ["doctor"], ["fabric", "status", "--json"]):
         reader, writer = os.pipe()
         os.close(reader)

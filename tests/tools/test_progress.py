@@ -1,4 +1,4 @@
-"""What takes long is shown: as a line that changes on a terminal, elsewhere as a line now and then."""
+"""Progress of what takes long: a changing line on a terminal, else a line now and then."""
 
 import os
 import pty
@@ -45,7 +45,7 @@ def test_first_line_comes_at_once_without_silence(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.process
 def test_line_changes_on_a_terminal() -> None:
-    """All steps are on one line, which goes at the end."""
+    """All steps are on one line, which vanishes at the end."""
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     subprocess.run([sys.executable, "-c", PROGRAM], stderr=theirs, env=environment, check=True, timeout=BOUND_S)
@@ -72,7 +72,7 @@ def test_block_that_calls_nothing_is_shown_by_its_beat(monkeypatch: pytest.Monke
 
 @pytest.mark.process
 def test_target_of_make_shows_how_long_it_runs() -> None:
-    """`.ci/progress` keeps the output and the exit code of the command."""
+    """`.ci/progress` keeps the command's output and exit code."""
     ours, theirs = pty.openpty()
     command = [ROOT / ".ci/progress", "installing", "sh", "-c", "sleep 1.5; echo done; exit 7"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=60)

@@ -1,5 +1,4 @@
-"""What the command says where FANIN_SOCKET names devices on other hosts. tests/e2e/test_rdma_host.py has those that
-answer."""
+"""The command when FANIN_SOCKET names devices on other hosts; tests/e2e/test_rdma_host.py has those that answer."""
 
 import os
 import subprocess
@@ -32,7 +31,7 @@ def test_addresses_in_a_list(sockets: str, addresses: list[str]) -> None:
 
 @pytest.mark.process
 def test_run_is_refused() -> None:
-    """It would use other devices than those that the user has named."""
+    """It would use other devices than the user named."""
     line = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()", "run", "--", "true"]
     refused = subprocess.run(line, env=os.environ | {"FANIN_SOCKET": ADDRESS}, capture_output=True, text=True)
     assert refused.returncode == 2

@@ -1,4 +1,4 @@
-"""The scene of the founding document, with real devices: what crosses each link of its three networks is what must."""
+"""The scene of the founding document, with real devices: the traffic of each link of its three networks."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from fanin_wire.settings import JobSettings
 from tests.fabric.fixtures import ignore
 
 pytestmark = pytest.mark.process
-PLAYS = 8  # of which each network has one without a process that is kept from its core until a device asks again
+PLAYS = 8  # each network needs one without a process kept off its core until a device asks again
 SEGMENTS = scene.MESSAGE_BYTES // 4096
 TREE = {f"nic{node}": ("switch", SEGMENTS, SEGMENTS, (16 << 10, 16 << 10)) for node in range(4)}
 RING = {f"nic{node}": (f"nic{(node + 1) % 4}", 3, 3, (24 << 10, 0)) for node in range(4)}
@@ -21,7 +21,7 @@ RING = {f"nic{node}": (f"nic{(node + 1) % 4}", 3, 3, (24 << 10, 0)) for node in 
 @pytest.mark.parametrize("where", ["loopback", pytest.param("namespaces", marks=pytest.mark.netns)])
 def test_each_network_carries_what_it_must(state_root: Any, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """In the tree each segment goes up once and down once. In a ring of four, where each node completes one of the four
-    segments, each NIC passes on three partial sums and three results."""
+    segments, each NIC sends three partial sums and three results."""
     if where == "namespaces" and not namespaces.are_allowed():
         pytest.skip("namespaces need root, ip and tc")
     monkeypatch.setattr(namespaces, "are_allowed", lambda: where == "namespaces")

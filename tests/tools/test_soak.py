@@ -140,7 +140,7 @@ def test_growth_counts_files_and_memory_above_the_usual(monkeypatch: pytest.Monk
     monkeypatch.setattr(resource_leaks, "RELEASE_SECONDS", 0.0)
     running, growth = FakeRunning(), resource_leaks.ResourceGrowth()
     for _ in range(resource_leaks.SETTLED):
-        held["bytes"] += resource_leaks.GROWTH  # of what every device touches once
+        held["bytes"] += resource_leaks.GROWTH  # that every device touches once
         assert growth.measure(running) == ({}, {})  # type: ignore[arg-type]
     held["files"] += 1
     held["bytes"] += resource_leaks.GROWTH + 1
@@ -153,7 +153,6 @@ class FakeRunning:
 
     @property
     def state(self) -> FakeRunning:
-        """Itself."""
         return self
 
     def processes(self) -> dict[str, str]:

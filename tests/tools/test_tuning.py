@@ -1,4 +1,4 @@
-"""The file of thresholds that `fanin tune` keeps: the order of its lines has a meaning, and users edit it."""
+"""The file of thresholds of `fanin tune`: the order of its lines matters, and users edit it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The uplinks of a job's nodes on trees of switches, with plain switches among them."""
+"""The uplinks of a job's nodes on trees of switches, some of them plain."""
 
 import pytest
 from msgspec.structs import replace

@@ -15,13 +15,13 @@ ALL = (*FLOATS, *INTEGERS, *COMPLEX, torch.bool, torch.int16, torch.uint16, torc
 NUMBERS = (ReduceOp.SUM, ReduceOp.PRODUCT, ReduceOp.MIN, ReduceOp.MAX)
 BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 SIZES = (0, 1, 7, 1000)
-LARGE = 3_000_001  # elements: more than the segment buffers of a job hold
+LARGE = 3_000_001  # elements: more than a job's segment buffers hold
 
 Make = Callable[[int, torch.dtype, int], torch.Tensor]
 
 
 def values(size: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
-    """What this rank brings: small whole numbers, whose sums and products are exact in every type."""
+    """This rank's data: small whole numbers, whose sums and products are exact in every type."""
     generator = torch.Generator().manual_seed(100 * seed + dist.get_rank())
     numbers = torch.randint(0, 3, (size,), generator=generator)
     if dtype.is_complex:
@@ -30,7 +30,7 @@ def values(size: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
 
 
 def same(found: torch.Tensor, wanted: torch.Tensor) -> None:
-    """They are equal, bit for bit."""
+    """Bit for bit."""
     assert found.dtype == wanted.dtype
     assert found.shape == wanted.shape
     if found.numel():
@@ -39,7 +39,7 @@ def same(found: torch.Tensor, wanted: torch.Tensor) -> None:
 
 
 def everyone(tensor: torch.Tensor, gloo: dist.ProcessGroup) -> list[torch.Tensor]:
-    """The tensors of all ranks, by Gloo: as bytes, since torch can not pickle tensors of all types."""
+    """All ranks' tensors, by Gloo: as bytes, since torch can not pickle tensors of all types."""
     rows: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(rows, tensor.view(torch.uint8), group=gloo)
     return [row.view(tensor.dtype) for row in rows]
@@ -50,7 +50,7 @@ def cases() -> Iterator[tuple[torch.dtype, int]]:
 
 
 def reductions() -> None:
-    """allreduce, reduce, reduce_scatter by all operations, against the fold of what Gloo has brought together."""
+    """allreduce, reduce, reduce_scatter by all operations, against the fold of what Gloo has gathered."""
     gloo, rank, size = dist.new_group(backend="gloo"), dist.get_rank(), dist.get_world_size()
     steps = {
         ReduceOp.SUM: torch.add,
@@ -144,7 +144,7 @@ def uneven(dtype: torch.dtype, count: int, gloo: dist.ProcessGroup) -> None:
 
 
 def shapes() -> None:
-    """Tensors that are not contiguous, of no dimension, and larger than what a job holds at a time."""
+    """Not contiguous, without dimensions, and larger than what a job holds at a time."""
     rank, size = dist.get_rank(), dist.get_world_size()
     total = size * (size + 1) // 2
     permuted = torch.ones(2, 3, 4, 5).permute(0, 2, 3, 1)

@@ -1,4 +1,4 @@
-"""What is asked of groups: several of them, refusals, losses."""
+"""Programs about groups: several of them, refusals, losses."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 def groups() -> None:
-    """Groups that overlap, groups of one, and many of them one after the other."""
+    """Groups that overlap, groups of one, and many one after the other."""
     rank, size = dist.get_rank(), dist.get_world_size()
     halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     odd = dist.new_group([1, 3])
@@ -55,7 +55,7 @@ def groups() -> None:
         dist.broadcast(tensor, rank, group=alone)
         dist.all_to_all_single(tensor, rows[0], group=alone)
         assert tensor == rank
-        columns = [torch.zeros(2, 3).t() for _ in range(3)]  # not contiguous: results come by way of other memory
+        columns = [torch.zeros(2, 3).t() for _ in range(3)]  # not contiguous: results come through other memory
         dist.scatter(columns[0], [torch.ones(3, 2)], rank, group=alone)
         dist.reduce_scatter(columns[1], [torch.ones(3, 2)], group=alone)
         dist.all_to_all([columns[2]], [torch.ones(3, 2)], group=alone)
@@ -68,18 +68,18 @@ def groups() -> None:
 
 
 def groups_in_a_world_of_gloo() -> None:
-    """Groups of Fanin that overlap, of which the second is the first one of a rank."""
+    """Groups of Fanin that overlap, of which the second is a rank's first."""
     for pair in ([0, 1], [1, 2]):
         group = dist.new_group(pair, backend="fanin")
         if dist.get_rank() in pair:
             tensor = torch.ones(1)
             dist.all_reduce(tensor, group=group)
             assert tensor == 2
-    dist.barrier()  # rank 0 has the store, which the others need until here
+    dist.barrier()  # rank 0 has the store, which the others need so far
 
 
 def refusals() -> None:
-    """What is wrong is an error by name, and does no harm to what follows."""
+    """Errors are named, and do not harm later calls."""
     rank, size = dist.get_rank(), dist.get_world_size()
     with pytest.raises(NotSupported, match="band of"):
         dist.all_reduce(torch.ones(3), dist.ReduceOp.BAND)
@@ -106,14 +106,14 @@ def refusals() -> None:
 
 
 def strict() -> None:
-    """With FANIN_TORCH_STRICT what the devices do not do is an error."""
+    """With FANIN_TORCH_STRICT a call that is not offloaded is an error."""
     with pytest.raises(NotSupported, match="SPARSE"):
         dist.all_reduce(torch.eye(3).to_sparse())
     dist.barrier()
 
 
 def forked_child() -> None:
-    """A child of a rank gets none of the rank's memory from `allocate_tensor`, though there is some that is free."""
+    """A rank's child gets none of its memory from `allocate_tensor`, though some is free."""
     group, dtype = dist.group.WORLD, torch.uint8
     kept = group.allocate_tensor(3, dtype=dtype, device="cpu").fill_(1)  # its region has room for others
     group.allocate_tensor(SHARED, dtype=dtype, device="cpu")  # has ended; its region is free
@@ -134,7 +134,7 @@ def forked_child() -> None:
 
 
 def absent() -> None:
-    """A rank that does not come to a new group is named, and the group that is not made releases the device."""
+    """A rank that does not come to a new group is named, and the group that fails releases the device."""
     connection = dist.group.WORLD._device.connection
     users, store = connection._users, dist.HashStore()
     store.set_timeout(timedelta(seconds=0.2))
@@ -146,7 +146,7 @@ def absent() -> None:
 
 
 def threads() -> None:
-    """Ranks that are threads of one process, in groups that they make themselves and make again at different times."""
+    """Ranks that are threads of one process, in groups that they make, and make again at different times."""
     store, size = dist.HashStore(), 3
     rounds = 10 if "FANIN_SOCKET" in os.environ else 2  # else each starts a NIC
 
@@ -210,7 +210,7 @@ def abort() -> None:
 
 
 def mismatch() -> None:
-    """Ranks that call different things are told so, all of them."""
+    """Ranks with different calls all get an error."""
     rank = dist.get_rank()
     kind = torch.int32 if rank == 2 else torch.float32  # of as many bytes
     calls: list[Callable[[Any], object]] = [
@@ -224,8 +224,8 @@ def mismatch() -> None:
 
 
 def survivor() -> None:
-    """A rank is killed in mid-step. All others get PeerLost, in works, in DDP's C++ and in messages; they agree on who
-    is left, and go on."""
+    """A rank is killed in mid-step. The others get PeerLost, in works, DDP's C++ and messages; they agree, and go on.
+    """
     rank, size = dist.get_rank(), dist.get_world_size()
     dist.all_reduce(torch.ones(3))
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
@@ -266,8 +266,8 @@ def survivor() -> None:
 
 
 def no_device() -> None:
-    """Of the ranks of one machine none has a device: a NIC was brought up for them. Its program has this many ranks.
-    Rank 0 notes for the test which process will end the NIC."""
+    """Ranks of one machine without devices get a NIC of their own, of a program with this many ranks. Rank 0 tells the
+    test which process will end the NIC."""
     tensor = torch.ones(3)
     dist.all_reduce(tensor)
     assert torch.all(tensor == dist.get_world_size())

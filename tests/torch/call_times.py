@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 RANKS = 4
 SIZES = [8, 128, 1024, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576, 2097152, 4194304]  # bytes
-LEAST, MOST_BYTES = 30, 1 << 26  # calls of each size, and what they move together
+LEAST, MOST_BYTES = 30, 1 << 26  # calls of each size, and the bytes that they move together
 MOST = 300  # calls
 BACK_TO_BACK = 20  # messages
 
@@ -74,7 +74,6 @@ def measure(call: str, size: int, groups: dict[str, dist.ProcessGroup]) -> dict[
 
 
 def rank(calls: list[str], sizes: list[int]) -> None:
-    """As one rank."""
     torch.set_num_threads(1)
     dist.init_process_group("fanin")
     groups = {"Fanin": dist.group.WORLD, "Gloo": dist.new_group(backend="gloo")}

@@ -1,6 +1,6 @@
-"""Fabrics for the tests of PyTorch. They need torch, which `make torch` installs beside the other packages.
+"""Fabrics for the tests of PyTorch, which need torch (`make torch` installs it).
 
-A sample is tried by default, and all of it with FANIN_TEST_TORCH=all (`make torch`).
+A sample by default; all with FANIN_TEST_TORCH=all (`make torch`).
 """
 
 import os
@@ -28,7 +28,7 @@ SAMPLE = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without FANIN_TEST_TORCH the tests of this folder are the sample."""
+    """Without FANIN_TEST_TORCH this folder's tests are the sample."""
     folder = Path(__file__).parent
     ours = [item for item in items if item.path.parent == folder and item.path.name != "test_sockets.py"]
     left_out = [item for item in ours if not ALL and item.name not in SAMPLE]
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module")
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """Brings fabrics up that live until the last test of the file."""
+    """Fabrics that live until the last test of the file."""
     pytest.importorskip("torch", reason="torch, which `make torch` installs")
     prefix = request.module.__name__.rpartition("test_")[2][:8]
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
@@ -47,7 +47,6 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 @pytest.fixture(scope="module")
 def local(bench: Bench) -> list[str]:
-    """The socket of one NIC."""
     running = bench.up(Shape(nodes=1, ranks_per_node=4))
     return [str(running.state.socket(nic.name)) for nic in running.fabric.nics]
 

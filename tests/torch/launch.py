@@ -1,7 +1,7 @@
-"""The processes of a test: ranks with the environment of torchrun, or torchrun itself, and the NIC by which they go.
+"""The processes of a test: ranks with torchrun's environment, or torchrun itself, and their NIC.
 
-The ranks are forked from a server that has loaded torch once, since each of them would need seconds of a core for it.
-The server ends with the process of the tests.
+The ranks are forked from a server that has loaded torch once, which takes seconds of a core. The server ends with the
+process of the tests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _run_rank(program: str, environment: dict[str, str], output: Path, to_test: 
 
 
 class Ranks:
-    """Ranks of one job. sockets: of the NICs, for FANIN_SOCKET; none: the ranks have none."""
+    """Of one job. sockets: of the NICs, for FANIN_SOCKET; none: the ranks have none."""
 
     def __init__(self, program: str, size: int, sockets: list[str], **environment: str) -> None:
         with socket.socket() as free:
@@ -58,7 +58,7 @@ class Ranks:
         return Path(self._folder.name) / f"rank{rank}"
 
     def line(self, rank: int) -> str:
-        """What a rank tells, when it does."""
+        """The next message of a rank."""
         return str(self._connections[rank].recv())
 
     def tell(self, rank: int) -> None:
@@ -66,8 +66,8 @@ class Ranks:
         self._connections[rank].send(None)
 
     def finish(self, *ranks: int, code: int = 0) -> list[str]:
-        """They end with this exit code. What they have written to their error output. When one ends otherwise, the
-        others have some seconds to say what they saw of it."""
+        """Wait until all end with this exit code; their error output. If one does not, others have time to report it.
+        """
         wanted = ranks or tuple(range(len(self.processes)))
         pending: dict[Any, Any] = {self.processes[rank].sentinel: self.processes[rank] for rank in wanted}
         bound = TORCH_BOUND_S
@@ -107,8 +107,7 @@ class Ranks:
 
 
 def torchrun(size: int, *command: str, **environment: str) -> str:
-    """Run a program by plain torchrun, to its good end; what it has written. Unless `environment` does, nothing names a
-    NIC."""
+    """The output of a program that plain torchrun runs well. Unless `environment` does, nothing names a NIC."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("FANIN_")}
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     done = subprocess.run(
@@ -124,6 +123,6 @@ def torchrun(size: int, *command: str, **environment: str) -> str:
 
 
 def run(program: str, size: int, sockets: list[str], **environment: str) -> list[str]:
-    """Run ranks to their good end."""
+    """Ranks, which must end well."""
     with Ranks(program, size, sockets, **environment) as ranks:
         return ranks.finish()

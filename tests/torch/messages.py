@@ -1,4 +1,4 @@
-"""What is asked of messages: tags, orders, sizes, losses of time."""
+"""Programs about messages: tags, orders, sizes, losses of time."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ def messages() -> None:
         for work in dist.batch_isend_irecv(operations):
             work.wait()
         assert torch.all(into == before)
-    receive = dist.irecv(into[:1], before)  # of what is sent when the collective that begins later has ended
+    receive = dist.irecv(into[:1], before)  # of a message that is sent after the collective that begins later
     dist.all_reduce(out[:1], async_op=True).get_future().wait()
     dist.send(torch.full((1,), float(rank)), after)
     receive.wait()
@@ -68,7 +68,7 @@ def messages() -> None:
 
 
 def messages_in_any_order() -> None:
-    """A message that is complete ends, whatever was begun before it."""
+    """A complete message ends, whatever was begun before it."""
     rank, parts = dist.get_rank(), [torch.zeros(1), torch.zeros(1)]
     if rank == 1:
         first, second = (dist.irecv(part, 0, tag=tag) for tag, part in enumerate(parts))
@@ -86,7 +86,7 @@ def messages_in_any_order() -> None:
 
 
 def late_messages() -> None:
-    """A rank that does not connect in time costs the messages of that time, and is not lost for those that follow."""
+    """A rank that connects late costs the messages of that time, but not later ones."""
     rank, group = dist.get_rank(), dist.new_group()
     if rank == 0:
         group.set_timeout(timedelta(seconds=0.3))
@@ -94,7 +94,7 @@ def late_messages() -> None:
         unseen = [dist.isend(short, 1, group=group), dist.isend(long, 1, group=group)]
         with pytest.raises(Timeout, match="to or from rank 1"):
             dist.recv(short, 1, group=group)
-        for work in unseen:  # nobody waits for them
+        for work in unseen:  # without a wait for them
             with pytest.raises(RuntimeError, match="TIMEOUT"):
                 work.get_future().wait()
         group.set_timeout(timedelta(seconds=100))
@@ -131,7 +131,7 @@ def messages_of_threads() -> None:
 
 
 def unawaited_messages() -> None:
-    """A long message comes while nobody waits, also just after somebody has."""
+    """A long message comes while nobody waits, also just after a wait."""
     rank = dist.get_rank()
     before, after = (rank - 1) % 4, (rank + 1) % 4
     for number in range(3):

@@ -1,7 +1,7 @@
 """One rank of a test, in a group of the back-end `fanin`.
 
-A program is MODULE.FUNCTION, a function of a module of this folder. It makes what it needs beside, such as a group of
-Gloo. A wrong result is a traceback, and the exit code says so.
+A program is MODULE.FUNCTION, a function of a module of this folder. It makes what else it needs, such as a group of
+Gloo. A wrong result is a traceback and an exit code.
 
 A test forks its ranks from a process that has loaded this module, and torch with it (`launch.py`). Under torchrun the
 module is a program: python -m tests.torch.rank PROGRAM.
@@ -16,19 +16,19 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
-import torch._dynamo  # by which torch.optim would take seconds in every rank
+import torch._dynamo  # else torch.optim loads it in every rank, for seconds
 import torch.distributed as dist
 
 import fanin_torch.process_group  # noqa: F401 - loads the driver
 from tests.waiting import TORCH_BOUND_S
 
-SECONDS = TORCH_BOUND_S - 10  # after so long a rank shows where it stands, and ends
+SECONDS = TORCH_BOUND_S - 10  # then a rank shows where it stands, and ends
 
 test: Connection | None = None  # to the test that has started this rank
 
 
 def run(program: str) -> None:
-    """Run a program as one rank, as the environment of torchrun says."""
+    """Run a program as one rank, by torchrun's environment."""
     faulthandler.dump_traceback_later(SECONDS, exit=True)
     torch.set_num_threads(1)  # the ranks share the cores
     if os.environ["RANK"] in os.environ.get("FANIN_TEST_NIC_RANKS", ""):
@@ -41,7 +41,7 @@ def run(program: str) -> None:
 
 
 def run_forked(program: str, environment: dict[str, str], output: Path, connection: Connection) -> None:
-    """The same in a forked process. output: where its standard output and error go, with the endings .out and .err."""
+    """In a forked process. output: where standard output and error go, with the endings .out and .err."""
     global test
     test = connection
     for stream, ending in ((1, ".out"), (2, ".err")):
@@ -51,11 +51,10 @@ def run_forked(program: str, environment: dict[str, str], output: Path, connecti
     try:
         run(program)
     finally:
-        atexit._run_exitfuncs()  # multiprocessing does not, and the driver's belong to what is tested
+        atexit._run_exitfuncs()  # multiprocessing does not, and the driver's are under test
 
 
 def tell_test(text: str) -> None:
-    """Let the test know."""
     assert test is not None
     test.send(text)
 

@@ -20,14 +20,14 @@ STEPS, LAST_OF_VICTIM, VICTIM = 6, 3, 2
 
 
 class Training:
-    """A model, its optimizer, and how many steps they have made."""
+    """A model, its optimizer, and their number of steps."""
 
     def __init__(self) -> None:
         self.model, self.steps = small_model(), 0
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
 
     def to(self, steps: int) -> None:
-        """Train until so many steps are made. The data of a step are those of its number and of the rank."""
+        """Train up to this number of steps. A step's data depend on its number and the rank."""
         parallel = DistributedDataParallel(self.model, bucket_cap_mb=0.001)  # several buckets
         while self.steps < steps:
             generator = torch.Generator().manual_seed(1000 * self.steps + dist.get_rank())
@@ -38,8 +38,8 @@ class Training:
             self.steps += 1
 
     def agree(self) -> None:
-        """Every rank gets the state of one that has made the most steps: the loss of a rank may reach some of the
-        others before they have the sums of a step, and some after it."""
+        """Every rank gets the state of one with the most steps: others may see the loss of a rank before they have the
+        sums of a step, or after it."""
         made: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(made, self.steps)
         furthest = made.index(max(made))
@@ -51,7 +51,7 @@ class Training:
 
 
 def end_by_itself(training: Training, file: Path) -> None:
-    """SIGKILL in the backward pass of a step, when the first bucket is on its way and the last is not."""
+    """SIGKILL in the backward pass of a step, when the first bucket is under way and the last is not."""
 
     def at_gradient(_: torch.Tensor) -> None:
         if training.steps == LAST_OF_VICTIM:
@@ -62,7 +62,7 @@ def end_by_itself(training: Training, file: Path) -> None:
 
 
 def in_mid_step() -> None:
-    """The survivors say how many seconds after the kill they had the error, and how long until they went on."""
+    """Survivors say how many seconds after the kill they had the error, and how long until they went on."""
     rank, file = dist.get_rank(), Path(os.environ["FANIN_TEST_KILLED"])
     training = Training()
     if rank == VICTIM:

@@ -36,15 +36,14 @@ Contenders = dict[str, Callable[[nn.Module], nn.Module]]
 
 
 def nothing(_: Any, bucket: dist.GradBucket) -> Future:
-    """A hook that leaves the buckets as they are: what is left is what no back-end can save."""
+    """A hook that leaves the buckets as they are: the rest of the time is the same for all back-ends."""
     future = Future()
     future.set_result(bucket.buffer())
     return future
 
 
 def by_mpi(thread: ThreadPoolExecutor, bucket: dist.GradBucket) -> Future:
-    """A hook that does what torch's own back-end of MPI does, which its wheels lack: one thread, one call after the
-    other."""
+    """A hook like torch's own back-end of MPI, which its wheels lack: one thread, one call after the other."""
     end, buffer = Future(), bucket.buffer()
 
     def reduce() -> torch.Tensor:
@@ -57,7 +56,7 @@ def by_mpi(thread: ThreadPoolExecutor, bucket: dist.GradBucket) -> Future:
 
 
 def data_parallel(dtype: torch.dtype, gloo: Any) -> Contenders:
-    """DDP as each of them has it. MPI has no sums of bf16."""
+    """DDP of each contender. MPI has no sums of bf16."""
 
     def plain(group: Any) -> Callable[[nn.Module], DistributedDataParallel]:
         return lambda model: DistributedDataParallel(
@@ -82,7 +81,7 @@ def data_parallel(dtype: torch.dtype, gloo: Any) -> Contenders:
 
 
 def fully_sharded(_: torch.dtype, gloo: Any) -> Contenders:
-    """FSDP2 as each of them has it, each layer for itself."""
+    """FSDP2 of each contender, layer by layer."""
 
     def wrap_by(mesh: DeviceMesh, is_registered: bool = False) -> Callable[[nn.Module], nn.Module]:
         def wrap(model: nn.Module) -> nn.Module:
@@ -105,13 +104,13 @@ WRAPPERS = {"DDP": data_parallel, "FSDP2": fully_sharded}
 
 
 def make_model(dtype: torch.dtype) -> nn.Module:
-    """The same on every rank; its gradients are nearly all that it has."""
+    """The same on every rank, and nearly all gradients."""
     torch.manual_seed(5)
     return nn.Sequential(*(nn.Linear(SIDE, SIDE, bias=False) for _ in range(LAYERS))).to(dtype)
 
 
 def cpu_of_devices(processes: list[int]) -> float:
-    """Seconds of a core that the devices have used; in a namespace of the network they are visible as elsewhere."""
+    """Seconds of a core that the devices have used; they are visible from a network namespace, too."""
     words = [Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split() for process in processes]
     return sum(int(row[11]) + int(row[12]) for row in words) / TICKS
 

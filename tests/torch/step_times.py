@@ -1,10 +1,10 @@
 """Time of a step of DDP and FSDP2 on Fanin beside Gloo and MPICH, on one node and over four hosts: `make torch-bench`.
 
 Four ranks, buckets or layers of 25 MiB, 100 MiB of gradients in f32 and 50 MiB in bf16. All contenders are in the same
-processes and take turns, step by step. The time of a step is that of the slowest rank; the CPU time is the sum of all
-ranks and devices. Four hosts are network namespaces with links of 1 Gbit/s, which only root can make.
+processes and take turns, step by step. A step's time is the slowest rank's; CPU time is summed over ranks and devices.
+Four hosts are network namespaces with links of 1 Gbit/s, for root only.
 
-MPICH's launcher starts the ranks. The fabric ends with this program, also if it is killed.
+MPICH's launcher starts the ranks. The fabric ends with this program, even if it is killed.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def measure(name: str, wrappers: list[str], steps: int) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """All rows, as a table of Markdown."""
+    """All rows, in Markdown."""
     lines = ["| network | wrapper | elements | back-end | step, ms | quartiles | Gloo's time / this | CPU time, ms |"]
     lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
     gloo = {(*_panel(row), row["type"]): row["s"] for row in rows if row["contender"] == GLOO}
@@ -109,7 +109,7 @@ def _panel(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Bars: a network and wrapper each panel, a type each group, a back-end each bar, the quartiles on it."""
+    """Bars with quartiles: a panel for each network and wrapper, a group for each type, a bar for each back-end."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,9 +1,8 @@
-"""torch's own tests of back-ends on Fanin: python -m tests.torch.suite BACKEND [NAME ...], as `make torch-suite` does.
+"""torch's own tests of back-ends on Fanin: python -m tests.torch.suite BACKEND [NAME ...], `make torch-suite`.
 
-The tests are those that are installed with torch, `torch/testing/_internal/distributed/distributed_test.py`. Many ask
-for Gloo by its name. So the group of Fanin takes the place of Gloo's, under its name (BACKEND `fanin`), and what the
-tests ask of Gloo is asked of Fanin. BACKEND `gloo` is Gloo itself, to compare with. Each test forks four processes.
-It prints a line for each test, and writes all as JSON to the file that FANIN_SUITE_RESULTS names.
+They are installed with torch, `torch/testing/_internal/distributed/distributed_test.py`. Many name Gloo, so Fanin's
+group replaces Gloo's, under its name (BACKEND `fanin`). BACKEND `gloo` is Gloo itself, to compare with. Each test forks
+four processes. It prints a line for each test, and writes all as JSON to the file that FANIN_SUITE_RESULTS names.
 """
 
 import json
@@ -20,7 +19,7 @@ SECONDS = "30"  # of one test
 
 
 class Outcomes(unittest.TestResult):
-    """Notes the outcome of each test, and prints it."""
+    """Notes and prints each test's outcome."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +67,7 @@ def take_the_place_of_gloo() -> None:
 
 
 def run(backend: str, names: list[str], folder: str) -> None:
-    """The tests with these names, or all. folder: for what they write."""
+    """The tests with these names, or all. folder: for their files."""
     os.environ |= {"BACKEND": "gloo", "WORLD_SIZE": str(RANKS), "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": SECONDS}
     os.environ["TEMP_DIR"] = folder
     import torch
@@ -76,7 +75,7 @@ def run(backend: str, names: list[str], folder: str) -> None:
 
     if backend == "fanin":
         take_the_place_of_gloo()
-        # The events of the back-end in torch's profiler are written by Gloo's C++.
+        # Gloo's C++ writes the back-end's events for torch's profiler.
         distributed_test.PROFILING_SUPPORTED_BACKENDS = []
         distributed_test.SEND_RECV_PROFILING_SUPPORTED_BACKENDS = []
 

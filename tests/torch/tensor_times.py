@@ -1,4 +1,4 @@
-"""What it takes to make tensors in registered memory: python -m tests.torch.tensor_times, a part of make torch-bench.
+"""Time to make tensors in registered memory: python -m tests.torch.tensor_times, a part of make torch-bench.
 
 It prints a table; docs/pytorch.md has the medians. One process, one NIC.
 """
@@ -25,7 +25,7 @@ ROUNDS = 9
 
 
 class Sample(NamedTuple):
-    """Tensors that lived until the last of them was made. regions: that a device had for them."""
+    """Tensors that lived until the last was made. regions: that a device had for them."""
 
     memory: str
     lengths: list[int]
@@ -44,7 +44,7 @@ def timed(memory: str, lengths: list[int], make: Callable[[int], Any], regions: 
 
 
 def registered(pd: PD, lengths: list[int]) -> list[Sample]:
-    """In registered memory that has no region at first; and once more, when the first tensors have ended."""
+    """In registered memory without regions at first; and again, when the first tensors have ended."""
     memory = RegisteredMemory(pd)
 
     def sample(name: str) -> Sample:
@@ -54,7 +54,6 @@ def registered(pd: PD, lengths: list[int]) -> list[Sample]:
 
 
 def one_round(pd: PD) -> list[Sample]:
-    """Each kind of memory once."""
     few = SHORT[:FEW]
     return [
         timed("ordinary", SHORT, lambda length: torch.empty(length, dtype=torch.uint8), lambda: 0),

@@ -1,4 +1,4 @@
-"""What is asked of tensors and their memory: copies, sharing, strides, storage that changes."""
+"""Programs about tensors and their memory: copies, sharing, strides, storage that changes."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ LONG = 60_000  # elements of a message that is fetched
 
 
 def copies() -> None:
-    """For what tensors are copied is counted, once for each call."""
+    """Reasons for copies are counted, once for each call."""
     size, dtype = dist.get_world_size(), torch.float32
     group = dist.group.WORLD
     registered = group.allocate_tensor(12, dtype=dtype, device="cpu")
@@ -45,13 +45,13 @@ def copies() -> None:
 
 
 def small_tensors() -> None:
-    """Many tensors have few regions, of which a device has 256 for a rank. What has ended is used again."""
+    """Many tensors share few regions, of which a device has 256 for a rank. Memory is reused."""
     size, group = dist.get_world_size(), dist.group.WORLD
     for _ in range(2):
         tensors = [group.allocate_tensor(length, dtype=torch.int32, device="cpu") for length in range(1, 1001)]
         for tensor in tensors:
             tensor.fill_(len(tensor))
-        assert all(torch.all(tensor == len(tensor)) for tensor in tensors)  # none lies over another
+        assert all(torch.all(tensor == len(tensor)) for tensor in tensors)  # none overlaps another
         assert all(tensor.data_ptr() % 64 == 0 for tensor in tensors)
         dist.all_reduce(tensors[-1])
         assert torch.all(tensors[-1] == 1000 * size)
@@ -64,7 +64,7 @@ def small_tensors() -> None:
 
 
 def resized_storage() -> None:
-    """A tensor that any call has touched may be resized afterwards: FSDP 1 frees its storage."""
+    """Any call leaves a tensor resizable: FSDP 1 frees its storage."""
     rank, size = dist.get_rank(), dist.get_world_size()
     whole, part, parts = torch.ones(4 * size), torch.ones(4), [torch.ones(4) for _ in range(size)]
     dist.all_reduce(whole)
@@ -83,7 +83,7 @@ def resized_storage() -> None:
 
 
 def one_element() -> None:
-    """With a stride that is not 1, on one rank alone."""
+    """Its stride is not 1, on one rank only."""
     rank, size = dist.get_rank(), dist.get_world_size()
 
     def one() -> torch.Tensor:
@@ -115,7 +115,7 @@ def one_element() -> None:
 
 
 def too_many_regions() -> None:
-    """The tensor that needs one region more than a device has for a rank is refused, until another one has ended."""
+    """A tensor that needs one region too many is refused, until another has ended."""
     group = dist.group.WORLD
 
     def long() -> torch.Tensor:
@@ -123,7 +123,7 @@ def too_many_regions() -> None:
 
     if dist.get_rank() == 0:
         tensors = [long() for _ in range(200)]
-        with pytest.raises(NoResources, match="let go of arrays and tensors") as raised:
+        with pytest.raises(NoResources, match="drop arrays and tensors") as raised:
             tensors.extend(iter(long, None))
         assert isinstance(raised.value, dist.DistBackendError)
         del tensors[0]
@@ -132,7 +132,7 @@ def too_many_regions() -> None:
 
 
 def memory_of_threads() -> None:
-    """A thread asks whether memory is registered while another one registers some."""
+    """A thread asks whether memory is registered while another registers some."""
     memory, outside = dist.group.WORLD.memory, torch.ones(1).numpy()
     kept = [memory.empty(SHARED + number, torch.uint8) for number in range(50)]  # a region each
 

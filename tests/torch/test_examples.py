@@ -14,7 +14,7 @@ ROUNDING = 1e-3  # of a loss, after as many steps as the examples make
 
 
 class Outcome(NamedTuple):
-    """What an example says at its end."""
+    """An example's last line."""
 
     losses: list[float]
     model: str
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 @pytest.mark.parametrize(("program", "arguments"), [("ddp_digits.py", []), ("fsdp_text.py", ["60"])])
 def test_example(local: list[str], program: str, arguments: list[str]) -> None:
-    """Its losses are those of Gloo within rounding, and reproducible runs end with the same bits."""
+    """Its losses are Gloo's within rounding, and reproducible runs end with the same bits."""
     fanin = {"FANIN_SOCKET": local[0], "FANIN_TORCH_REPRODUCIBLE": "run"}
     path = f"examples/torch/{program}"
     first, second = (Outcome.of(torchrun(4, path, "fanin", *arguments, **fanin)) for _ in range(2))

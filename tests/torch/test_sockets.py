@@ -1,4 +1,4 @@
-"""Messages between ranks of one host, which are threads here, also when a rank does not do as expected."""
+"""Messages between ranks of one host, which are threads here, even if a rank misbehaves."""
 
 import itertools
 import os
@@ -37,7 +37,7 @@ def ranks() -> Iterator[list[Messages]]:
 
 
 class Lost:
-    """Takes what links tell. ranks: that were lost. offers: that end with them."""
+    """A listener of links. ranks: that were lost. offers: that end with them."""
 
     def __init__(self) -> None:
         self.ranks: list[int] = []
@@ -64,7 +64,7 @@ class Lost:
 
 @contextmanager
 def held(messages: Messages) -> Iterator[None]:
-    """Nothing goes on there: another thread holds the lock."""
+    """Another thread holds the lock."""
     is_held, is_over = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -140,7 +140,7 @@ def test_a_rank_that_leaves_ends_long_messages(ranks: list[Messages]) -> None:
 
 @pytest.mark.parametrize("size", [LONG - 1, LONG])
 def test_the_memory_of_a_late_receive_is_the_programs_again(ranks: list[Messages], size: int) -> None:
-    """What comes later goes to the next receive."""
+    """A later message goes to the next receive."""
     into = np.zeros(size, np.uint8)
     ranks[1].timeout = 0.0
     with pytest.raises(Timeout):
@@ -153,7 +153,7 @@ def test_the_memory_of_a_late_receive_is_the_programs_again(ranks: list[Messages
 
 
 def test_a_receive_that_ends_in_the_midst_of_a_message(ranks: list[Messages], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest goes nowhere, and what follows is received as ever."""
+    """The rest is discarded, and later messages are received as usual."""
     size = 4_000_000
     into, out = np.zeros(size, np.uint8), pattern(size)
     ended: list[np.ndarray] = []
@@ -199,7 +199,7 @@ def test_an_error_of_a_signal_handler_ends_the_connection_it_may_have_broken(
 
 def test_a_process_of_another_user_is_no_rank(ranks: list[Messages], monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been faster."""
-    users = iter([os.geteuid() + 1])  # of those who connect
+    users = iter([os.geteuid() + 1])  # of those that connect
     monkeypatch.setattr(
         meeting, "_user", lambda file: next(users, os.geteuid()) if file.getsockname() else os.geteuid()
     )
@@ -226,8 +226,8 @@ def test_a_socket_of_another_user_is_not_used(ranks: list[Messages], monkeypatch
 @pytest.mark.parametrize("is_connected", [True, False])
 @pytest.mark.parametrize("is_locked", [True, False])
 def test_a_child_keeps_no_connection(ranks: list[Messages], is_connected: bool, is_locked: bool) -> None:
-    """The end of a rank is seen though a child lives that it has forked, also while it was about to connect. The child
-    itself is told that it is no rank, whatever other threads did when it was forked."""
+    """The end of a rank is seen though its forked child lives, even one that was forked while it connected. The child
+    is refused as a rank, whatever other threads did at the fork."""
     out, into = np.ones(1, np.uint8), np.zeros(1, np.uint8)
     first = ranks[0].send(out, 1, 0)
     if is_connected:
@@ -268,7 +268,7 @@ def test_the_first_message_wakes_who_waits(ranks: list[Messages], monkeypatch: p
 
 
 def test_connects_beyond_a_thousand_open_files(ranks: list[Messages]) -> None:
-    """For which `select` has no room."""
+    """`select` has no room for these."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
     with open(os.devnull) as file:
@@ -299,7 +299,7 @@ def test_what_has_come_is_read_though_nothing_can_be_sent(ranks: list[Messages])
 
 
 def test_a_side_that_ends_while_both_exchange_long_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One read brings the data that were wanted, and a WANT that can not be answered any more."""
+    """One read brings the wanted data, and a WANT that can not be answered any more."""
     lock, lost, ended = threading.RLock(), Lost(), []
     links = socket_links.SocketLinks(lock, lost)
     link = links.link(7)
@@ -349,14 +349,13 @@ def test_close_in_a_signal_handler(ranks: list[Messages]) -> None:
 
 def test_a_handler_that_has_interrupted_a_message_sends_none(ranks: list[Messages]) -> None:
     pending = ranks[0].receive(np.zeros(1, np.uint8), 1, 0)
-    with ranks[0]._lock:  # as what it has interrupted
+    with ranks[0]._lock:  # as the interrupted call
         for call in (pending.wait, lambda: ranks[0].send(np.zeros(1, np.uint8), 1, 0)):
             with pytest.raises(InvalidRequest, match="signal handler"):
                 call()
 
 
 def test_a_long_message_from_a_rank_that_stands_still_ends_by_time(ranks: list[Messages]) -> None:
-    """Nobody waits for it."""
     ranks[0].timeout = 0.5
     ranks[1].send(pattern(LONG), 0, 0)
     ranks[0].receive(np.zeros(1, np.uint8), 1, 1)

@@ -113,8 +113,8 @@ def test_wrong_setting(local: list[str], name: str) -> None:
 
 @pytest.mark.parametrize("name", ["short", "l" + 90 * "o" + "ng"])
 def test_a_fabric_for_the_run(tmp_path: Path, bench: object, name: str) -> None:
-    """torchrun on one machine, where nothing is configured and no fabric is up; nothing is left of it. The name of the
-    folder for temporary files may be too long for a socket."""
+    """torchrun on one machine, without configuration or fabric; nothing is left of it. The name of the folder for
+    temporary files may be too long for a socket."""
     tmp_path /= name
     tmp_path.mkdir()
     said = torchrun(3, "-m", "tests.torch.rank", "behaviour.no_device", TMPDIR=str(tmp_path))
@@ -151,7 +151,7 @@ def test_a_nic_ends_with_the_program_that_guards_it(tmp_path: Path, bench: objec
 
 
 def test_a_nic_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
-    """Rank 0 has ended while the code of the first NIC of a machine was compiled, of which nothing goes on."""
+    """Rank 0 ended while the first NIC's code was compiled, of which nothing goes on."""
     folder, cache = tmp_path / "run", tmp_path / "cache"
     folder.mkdir()
     command = [sys.executable, "-P", str(ROOT / "host/fanin_torch/guard.py"), str(folder), "", "0"]
@@ -167,7 +167,7 @@ def test_a_nic_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
 
 
 def await_end(pid: int) -> None:
-    """Until a process has ended, which is no child of this one."""
+    """Wait for a process that is not this one's child."""
     with contextlib.suppress(ProcessLookupError):
         process = os.pidfd_open(pid)
         ended, _, _ = select.select([process], [], [], TORCH_BOUND_S)

@@ -1,8 +1,8 @@
-"""torchft's own tests of its reconfigurable groups, with groups of Fanin in the place of Gloo's.
+"""torchft's own tests of its reconfigurable groups, with groups of Fanin instead of Gloo's.
 
     python -m tests.torch.torchft_groups
 
-needs torchft and parameterized, as `make torch-suite` installs them. Its tests have three ranks as threads of one
+needs torchft and parameterized, as `make torch-suite` installs them. The tests have three ranks as threads of one
 process, which form a group, lose one of them, and form a group anew.
 """
 
@@ -37,7 +37,7 @@ class ProcessGroupFanin(ProcessGroupWrapper):
 
 
 class Tests(theirs.NormalGlooMultiPgTest):
-    """Where their tests want Gloo's words for a lost rank, those of Fanin will do."""
+    """Fanin's words for a lost rank replace Gloo's."""
 
     def assertRaisesRegex(self, kind: Any, words: str) -> Any:
         return pytest.raises(kind, match=f"{words}|PEER_LOST|TIMEOUT")

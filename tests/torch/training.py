@@ -37,7 +37,7 @@ def small_model() -> nn.Sequential:
 
 
 def losses(model: nn.Module) -> list[float]:
-    """Of some steps of training, each rank with data of its own; averaged over the ranks."""
+    """Of some steps of training, each rank with its own data; averaged over the ranks."""
     generator = torch.Generator().manual_seed(dist.get_rank())
     optimizer, found = torch.optim.SGD(model.parameters(), lr=0.1), []
     for _ in range(STEPS):
@@ -75,7 +75,7 @@ def data_parallel() -> None:
 
 
 def with_registered_buckets(wanted: list[float], is_view: bool) -> None:
-    """The hook of the back-end: the same losses, the buckets in memory of the device, which is free after the model."""
+    """The back-end's hook: the same losses, with buckets in the device's memory, which is free after the model."""
     model = DistributedDataParallel(small_model(), bucket_cap_mb=0.003, gradient_as_bucket_view=is_view)
     model.register_comm_hook(None, fanin_torch.registered_buckets)
     close(losses(model), wanted)
@@ -89,11 +89,11 @@ def with_registered_buckets(wanted: list[float], is_view: bool) -> None:
     deadline = time.monotonic() + 60
     while not all(region.arena.is_free for region in memory._regions):
         assert time.monotonic() < deadline, "a tensor has not ended"
-        time.sleep(0.01)  # the thread of the group may not have let go of the last bucket yet
+        time.sleep(0.01)  # the group's thread may still hold the last bucket
 
 
 def copied_for(model: nn.Module) -> int:
-    """For how many calls tensors of ordinary memory are copied in STEPS steps. STEPS are for the sum of the losses."""
+    """Calls with copies of tensors of ordinary memory in STEPS steps. STEPS are for the sum of the losses."""
     before = fanin_torch.copied()["ORDINARY_MEMORY"]
     losses(model)
     return fanin_torch.copied()["ORDINARY_MEMORY"] - before
@@ -120,7 +120,7 @@ def fully_sharded() -> None:
 
 
 def fully_sharded_1() -> None:
-    """FSDP 1, which frees the storage of what it has gathered, and takes it again."""
+    """FSDP 1, which frees the storage of what it has gathered, and allocates it again."""
     gloo, found = dist.new_group(backend="gloo"), []
     for group in (gloo, dist.group.WORLD):
         model = FullyShardedDataParallel(small_model(), process_group=group, device_id=torch.device("cpu"))
@@ -150,7 +150,7 @@ def low_rank() -> None:
 
 
 def sharded(mesh: DeviceMesh) -> nn.Module:
-    """The model by FSDP2."""
+    """The model, sharded by FSDP2."""
     model = small_model()
     for layer in model:
         if isinstance(layer, nn.Linear):
@@ -159,8 +159,8 @@ def sharded(mesh: DeviceMesh) -> nn.Module:
 
 
 def checkpointed() -> None:
-    """FSDP2 writes its shards, by a distributed checkpoint, into a folder of the test, and reads them again; at once,
-    in a thread, and what rank 0 alone has."""
+    """FSDP2 writes its shards, by a distributed checkpoint, into the test's folder, and reads them again; at once, in a
+    thread, and from rank 0 alone."""
     folder, mesh = os.environ["FANIN_TEST_FOLDER"], init_device_mesh("cpu", (dist.get_world_size(),))
     model = fully_shard(small_model(), mesh=mesh)
     losses(model)

@@ -1,4 +1,4 @@
-"""What is asked of works: waiting, futures and their callbacks, batches, the short forms of calls."""
+"""Programs about works: waiting, futures and their callbacks, batches, the short forms of calls."""
 
 import time
 
@@ -67,7 +67,7 @@ def coalesced() -> None:
 
 
 def short_forms() -> None:
-    """Methods of a group as programs call them that do not go through torch.distributed, such as torchft."""
+    """Methods of a group as called without torch.distributed, for example by torchft."""
     group, rank, size = dist.group.WORLD, dist.get_rank(), dist.get_world_size()
     tensor = torch.full((3,), float(rank))
     group.allreduce([tensor], dist.ReduceOp.MAX).wait()
@@ -83,7 +83,7 @@ def short_forms() -> None:
 
 
 def overlaps() -> None:
-    """Outputs that lie over inputs, in place and otherwise, on one rank or on all."""
+    """Outputs that overlap inputs, in place and otherwise, on one rank or on all."""
     rank, size = dist.get_rank(), dist.get_world_size()
     ranks = torch.arange(float(size)).repeat_interleave(3)
     for block in range(size):  # that of the root, and others
@@ -123,13 +123,13 @@ def waiting_callbacks() -> None:
         assert torch.all(twice.wait() == size**2)
     assert torch.all(deeper(5).wait() == size)
     works = [dist.all_reduce(torch.full((4,), 1.0), async_op=True) for _ in range(8)]
-    futures = [work.get_future() for work in works]  # each callback waits for all works that began later, too
+    futures = [work.get_future() for work in works]  # each callback also waits for all works that began later
     sums = [future.then(lambda _: sum(other.wait()[0][0] for other in futures)) for future in futures]
     assert [float(found.wait()) for found in sums] == [8.0 * size] * 8
 
 
 def order_of_callbacks() -> None:
-    """Callbacks run in the order of the calls, also if one of them takes long on some rank."""
+    """Callbacks run in the order of the calls, even if one of them takes long on some rank."""
     seen: list[int] = []
 
     def busy(number: int) -> None:
@@ -146,8 +146,8 @@ def order_of_callbacks() -> None:
 
 
 def functional_results() -> None:
-    """The result of a functional collective stands for a tensor that is not there yet; a tensor may get other memory
-    while a work uses the memory that it had."""
+    """The result of a functional collective stands for a tensor that does not exist yet; a tensor may get other memory
+    while a work uses its old memory."""
     size = dist.get_world_size()
     for _ in range(10):
         tensor = functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD)

@@ -52,7 +52,7 @@ class Programs:
         return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def run_pair(self, *command: str) -> tuple[Ended, Ended]:
-        """The server of a test program on fanin0, its client on fanin1; they talk over a port of this machine."""
+        """The server of a test program on fanin0, its client on fanin1; they use a port of this machine."""
         port = free_port()
         line = [require(command[0]), *command[1:], "-p", str(port)]
         server = subprocess.Popen(
@@ -70,12 +70,11 @@ class Programs:
 
 @pytest.fixture(scope="module")
 def programs(bench: Bench) -> Programs:
-    """Two NICs on loopback."""
     return Programs(bench.up(Shape(2, 2)))
 
 
 def require(program: str | Path) -> str:
-    """The path of a program; skips where it is not installed."""
+    """The path of a program; skips if it is missing."""
     found = shutil.which(program)
     if found is None:
         package = next((package for prefix, package in PACKAGES.items() if str(program).startswith(prefix)), None)
@@ -90,7 +89,7 @@ def free_port() -> int:
 
 
 def await_listener(port: int, server: subprocess.Popen[str]) -> None:
-    """Return when the server listens, or has ended. A connection would take the place of its client."""
+    """Return when the server listens, or has ended. A connection would replace its client's."""
     rows = re.compile(rf"^\s*\d+: \w+:{port:04X} \w+:\w+ {LISTENING} ", re.M)
     deadline = time.monotonic() + BOUND_S
     while server.poll() is None and not any(

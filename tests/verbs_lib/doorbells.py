@@ -1,7 +1,7 @@
 """WRITE with immediate data against polling memory, for the requests of a rank over RDMA.
 
-`python -m tests.verbs_lib.doorbells` measures both between two NICs of Fanin, through the verbs library;
-`python -m tests.verbs_lib.doorbells rxe1 rxe2` between two verbs devices. It prints rows of a table.
+`python -m tests.verbs_lib.doorbells` measures both between two NICs of Fanin, through the verbs library; `python -m
+tests.verbs_lib.doorbells rxe1 rxe2` between two verbs devices. It prints rows of a table.
 """
 
 import os
@@ -28,7 +28,7 @@ SECONDS = 300.0
 
 
 class Figures(NamedTuple):
-    """One way: us one way, messages a second, messages that were not whole when they were noticed."""
+    """us one way, messages a second, messages that were incomplete when they were noticed."""
 
     microseconds: float
     rate: float
@@ -36,7 +36,6 @@ class Figures(NamedTuple):
 
 
 def build(folder: Path) -> Path:
-    """The program, in a folder."""
     program = folder / "doorbells"
     compiler = shlex.split(os.environ.get("CC", "cc"))
     includes = [f"-I{CORE}", f"-I{ROOT / 'protocol/fanin_wire'}"]
@@ -47,7 +46,7 @@ def build(folder: Path) -> Path:
 def measure(
     program: Path, devices: Sequence[str], rounds: int, variables: Mapping[str, str] = os.environ
 ) -> dict[str, Figures]:
-    """What each way takes."""
+    """The figures of both ways."""
     line = [str(program), *devices, str(rounds)]
     done = subprocess.run(line, env=variables, stdout=subprocess.PIPE, text=True, check=True, timeout=SECONDS)
     rows = (row.split() for row in done.stdout.splitlines())
@@ -61,7 +60,6 @@ def on_fanin(program: Path, sockets: Sequence[str], rounds: int) -> dict[str, Fi
 
 
 def main() -> None:
-    """Entry point."""
     with tempfile.TemporaryDirectory(prefix="fanin-doorbells-") as folder:
         program = build(Path(folder))
         if devices := sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""What examples/verbs/heat.py must print, computed by one process."""
+"""The output of examples/verbs/heat.py, computed by one process."""
 
 import hashlib
 
@@ -8,7 +8,7 @@ ROWS, COLUMNS, ENOUGH = 8, 256, 10.0  # as in the example
 
 
 def output(ranks: int) -> str:
-    """The line of rank 0. Neighbours are added in the order of the example, so the bits are the same."""
+    """The line of rank 0. Neighbours are added in the example's order, for the same bits."""
     parts = [np.random.default_rng(rank).integers(0, 100, (ROWS, COLUMNS)) for rank in range(ranks)]
     plate = np.concatenate(parts).astype(np.float64)
     changes = [np.inf]

@@ -1,5 +1,4 @@
-"""perftest measures the frequency of the processor first. On a busy machine that can fail; then its figures are 0, and
-it is to be run again."""
+"""perftest can fail to measure the processor's frequency on a busy machine: its figures are 0, and it runs again."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,8 +9,7 @@ TRIES = 5
 
 
 def until_timed(run: Callable[[], Outcome], text_of: Callable[[Outcome], str]) -> Outcome:
-    """The first outcome of `run` whose text does not say that the frequency is unknown. Raises AssertionError after
-    TRIES runs."""
+    """The first outcome of `run` whose text has a frequency. Raises AssertionError after TRIES runs."""
     for _ in range(TRIES):
         outcome = run()
         if NO_FREQUENCY not in text_of(outcome):

@@ -1,4 +1,4 @@
-"""Devices of libibverbs stay what they are: calls for them go on to it."""
+"""Calls for libibverbs' own devices are passed on to it."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ from fanin.verbs.send_queue import HEADER_PATH as EXTENSION
 from fanin.verbs_lib import library_path
 from tests.verbs_lib.conftest import PROGRAMS, Programs, build, require
 
-# Functions of libibverbs that touch nothing that a device has made.
+# Functions of libibverbs that touch no objects of devices.
 LEFT_OUT = {
     "ibv_unimport_pd",
     "ibv_unimport_mr",

@@ -26,7 +26,7 @@ RANKS = 4
 
 @pytest.fixture
 def pyverbs() -> None:
-    """Skips where the system has no pyverbs for this interpreter."""
+    """Skips if the system has no pyverbs for this interpreter."""
     try:
         system_pyverbs.find()
     except UsageError as lacking:
@@ -60,7 +60,7 @@ def test_example_with_communicator(programs: Programs) -> None:
 
 
 def run_example(name: str, programs: Programs) -> str:
-    """What an example prints, by the command that it names in its first lines."""
+    """The output of an example, by the command in its first lines."""
     program = ROOT / "examples/verbs" / name
     (named,) = re.findall(
         r"    (fanin run .* --pyverbs -- env LD_PRELOAD=\$\(fanin verbs-lib\) python .*?)(?:  |\n)", program.read_text()

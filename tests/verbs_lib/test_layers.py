@@ -1,4 +1,4 @@
-"""The rooms of the verbs library include and call downwards only."""
+"""Folders of the verbs library include and call downwards only."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The layouts and codes of the library are those of the real infiniband/verbs.h."""
+"""The library's layouts and codes are those of the real infiniband/verbs.h."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ import pytest
 HEADER = Path(__file__).parents[2] / "protocol/fanin_wire/ibv.h"
 ABI = Path(__file__).parents[2] / "protocol/fanin_wire/abi.h"
 REAL = Path("/usr/include/infiniband/verbs.h")
-LEFT_OUT = {  # names of our own for runs of members that the device does not have
+LEFT_OUT = {  # names of our own for runs of members that the device lacks
     "ibv_device": "ops",
     "ibv_device_attr_ex": "extensions",
     "ibv_async_event": "",
@@ -19,7 +19,7 @@ LEFT_OUT = {  # names of our own for runs of members that the device does not ha
     "ibv_context_ops": "compat_before_windows compat_create_cq compat_before_srq compat_of_qp compat_after",
     "verbs_context": "advise_mr_to_query_rt_values flows_and_open_qp get_srq_num_to_close_xrcd placeholder",
 }
-GROWS = {"ibv_port_attr"}  # longer in newer versions; who asks for it says how long it has it
+GROWS = {"ibv_port_attr"}  # longer in newer versions; the caller says how long its own is
 OWN_NAMES = {"IBV_EXTENDED", "IBV_QP_EX_WITH_ALL_HERE", "IBV_GID_TYPE_SYSFS_ROCE_V2"}
 SHARED = {  # of abi.h: beginnings of the names, here and in verbs
     "fanin_service": ("FANIN_SERVICE_", "IBV_QPT_"),
@@ -38,7 +38,7 @@ PATHS = {"ibv_send_wr": ["wr.rdma.rkey", "wr.atomic.compare_add", "wr.atomic.rke
 
 
 def members(body: str) -> list[str]:
-    """Names of the members of a structure, without what is in a structure inside."""
+    """Of a structure, without those of structures inside."""
     body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
     body = re.sub(r"\{[^{}]*\}", "", re.sub(r"\{[^{}]*\}", "", body))
     functions = re.sub(r"\(\*(\w+)\)\([^;]*\)", r"\1", body)
@@ -57,7 +57,7 @@ def constants() -> list[str]:
 
 
 def measured(include: str, folder: Path) -> list[str]:
-    """What a program prints that knows one of the headers."""
+    """The output of a program with one of the headers."""
     lines = []
     for name, names in structures().items():
         kind = "union" if name == "ibv_gid" else "struct"

@@ -1,4 +1,4 @@
-"""The device of a program ends: an asynchronous event says so, calls are refused, and all can be given back."""
+"""A program's device ends: an asynchronous event says so, calls are refused, and all can be given back."""
 
 from pathlib import Path
 

@@ -42,11 +42,11 @@ COMMANDS = [
     "ib_atomic_lat --use_old_post_send",
 ]
 ROW = re.compile(r"^ *\d+ +(\d+) +[\d.]+ +[\d.]+", re.M)
-ITERATIONS = 100  # where a command does not say how many
+ITERATIONS = 100  # if a command does not say how many
 
 
 def option(name: str, line: str) -> str:
-    """Value of an option in a command line; "" if it is not there."""
+    """Value of an option; "" if it is missing."""
     found = re.search(rf" {name} (\S+)", line)
     return found[1] if found else ""
 

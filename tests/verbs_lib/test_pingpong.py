@@ -20,7 +20,7 @@ PINGPONGS = [
     "ibv_srq_pingpong -c",
     "ibv_srq_pingpong -c -e -q 3",
 ]
-LACKING = {  # what the programs say where a device lacks what they need
+LACKING = {  # messages of programs for a device that lacks what they need
     "ibv_rc_pingpong -t": "The device isn't completion timestamp capable",
     "ibv_rc_pingpong -o": "The device isn't ODP capable",
     "ibv_rc_pingpong -j": "Device doesn't support dm allocation",

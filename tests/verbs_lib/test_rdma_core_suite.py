@@ -19,7 +19,7 @@ EXPLAINED = {  # a test that fails, or may fail: why
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    """The folder that has the tests, without compression."""
+    """The folder of the tests, decompressed."""
     if subprocess.run([PYTHON, "-c", "import pyverbs.device"], capture_output=True).returncode:
         pytest.skip("pyverbs (Debian: python3-pyverbs)")
     if not PACKAGED.exists():
@@ -45,5 +45,5 @@ def test_suite_of_rdma_core(programs: Programs, suite: Path) -> None:
 
 
 def short(name: str) -> str:
-    """The name of a test without its package."""
+    """Without its package."""
     return name.removeprefix("tests.")

@@ -13,7 +13,7 @@ WRONG = 2  # exit code: settings that stay wrong
 
 
 def main() -> int:
-    """Run the plugin until a signal ends it. Returns the exit code: 2 for wrong settings, 1 where nothing can run."""
+    """Run until a signal ends it. Returns the exit code: 2 for wrong settings, 1 if nothing can run."""
     parser = Parser(
         prog="fanin-device-plugin",
         description="A device plugin of Kubernetes: pairs of a GPU and a virtual function of its RoCE NIC, by subnet."

@@ -1,10 +1,9 @@
-"""Who has which device on this node, as the kubelet tells it (podresources v1).
+"""Who has which device on this node, by the kubelet's podresources v1.
 
-Two plugins may advertise one GPU: this one as half of a pair, NVIDIA's by its UUID. The kubelet counts each resource by
-itself, so it would give the GPU away twice. A device whose id is the id of a GPU or the name or address of a VF is a
-claim on the pair, whatever its resource is. So is a device of two halves, such as a pair of ours that was given away
-under another name or with another partner.
-Record 0090 (docs/decisions) says why the plugin keeps no list of its own.
+Two plugins may advertise one GPU: this one as half of a pair, NVIDIA's by its UUID. The kubelet counts each resource
+alone, and would give the GPU away twice. So a device whose id is that of a GPU, or the name or address of a VF, claims
+the pair, whatever its resource; so does a device of two halves, such as a pair of ours under another name or with
+another partner. Record 0090 (docs/decisions) says why the plugin keeps no list of its own.
 """
 
 import asyncio
@@ -20,17 +19,17 @@ from fanin_cluster.placement.node import NodePair
 from fanin_cluster.topology.lookup import canonical
 from fanin_device_plugin.kubelet_api import LISTS, messages
 
-SECONDS = 2.0  # within which a kubelet that runs answers
+SECONDS = 2.0  # for a running kubelet to answer
 TRIES = 3
-BUSY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)  # it limits the rate of all that ask
+BUSY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)  # it limits the rate of requests
 
 
 class ClaimsUnknown(Exception):
-    """The kubelet does not tell what pods have. The message says why."""
+    """The kubelet does not say what pods have. The message says why."""
 
 
 class ClaimsUnsupported(Exception):
-    """The kubelet is one that never tells."""
+    """The kubelet is of a kind that never says it."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +72,16 @@ async def _listed(channel: grpc.aio.Channel, socket: Path) -> Any:
                 if error.code() not in BUSY or tried == TRIES:
                     raise ClaimsUnknown(f"{socket}: {error.code().name}: {error.details()}") from None
                 await asyncio.sleep(SECONDS / 4)
-    raise ClaimsUnsupported(f"the kubelet at {socket} does not tell which devices pods have")
+    raise ClaimsUnsupported(f"the kubelet at {socket} does not say which devices pods have")
 
 
 def claims_on_halves(
     claims: Iterable[Claim], pairs: Iterable[NodePair], resources: frozenset[str]
 ) -> Mapping[str, Claim]:
-    """The pairs of which somebody has a half, by id. `resources` are ours: a pair that a container has is none."""
+    """The pairs of which a container has a half, by id. `resources` are ours, of which containers have whole pairs."""
     pairs = list(pairs)
     owners = {name.casefold(): pair.id for pair in pairs for name in pair.claims}
-    # A device of two halves is a pair of some release of ours: only there "gpu0" means a GPU of this node.
+    # A device of two halves is a pair of one of our releases; only there "gpu0" means a GPU of this node.
     halves = {pair.pair.gpu.casefold(): pair.id for pair in pairs} | owners
     found = {}
     for claim in claims:

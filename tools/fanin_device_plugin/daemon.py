@@ -1,4 +1,4 @@
-"""The plugin of a node: a resource for each class, kept registered, with the health of its pairs."""
+"""The plugin of a node: a resource for each class, kept registered, and the health of its pairs."""
 
 import asyncio
 import contextlib
@@ -31,16 +31,16 @@ from fanin_device_plugin.resource import Refused, Resource, State
 from fanin_device_plugin.settings import Settings
 
 log = logging.getLogger(__name__)
-CLAIM_PERIODS = 5  # between two looks at what pods have: the kubelet works for an answer
+CLAIM_PERIODS = 5  # between two questions for claims, which cost the kubelet work
 RTMGRP_LINK = 1  # linux/rtnetlink.h: changes of network interfaces
 
 
 class AnotherPlugin(ClusterError):
-    """The pairs of this node are another plugin's to give."""
+    """Another plugin serves this node's pairs."""
 
 
 class Plugin:
-    """The plugin of a node. Raises TopologyInvalid."""
+    """Raises TopologyInvalid."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -54,26 +54,23 @@ class Plugin:
 
     @property
     def names(self) -> frozenset[str]:
-        """The resources of this plugin."""
         return frozenset(self.resources)
 
     @property
     def pairs(self) -> list[NodePair]:
-        """All pairs."""
         return [each.pair for each in self.inventory.entries.values()]
 
     def prefer(self, available: Sequence[NodePair], must: Sequence[NodePair], size: int) -> list[NodePair]:
-        """The pairs that a container should get."""
         named = {each.pair: each for each in available}
         chosen = prefer(self.inventory.machine, list(named), [each.pair for each in must], size)
         return [named[pair] for pair in chosen]
 
     async def allocate(self, pairs: Sequence[NodePair]) -> Any:
-        """Grant pairs to a container, unless somebody has one of them. Raises Refused."""
+        """Grant pairs to a container, unless another has one of them. Raises Refused."""
         await self.refuse_what_is_taken(pairs)
         for pair in pairs:
             entry = self.inventory.entries.get(pair.id)
-            if entry is None or entry.pair != pair:  # while the kubelet was asked
+            if entry is None or entry.pair != pair:  # changed while the kubelet was asked
                 raise Refused(f"{pair.name} has changed at this moment")
         one = chosen_pair(pairs)
         entry = self.inventory.entries[one.id]
@@ -93,23 +90,22 @@ class Plugin:
         )
 
     def write_conf(self, pair: NodePair) -> Path:
-        """Write the file for NCCL of a container that has the VF of this pair. Its path stays when names change."""
-        path = self.files / f"{pair.vf_address.replace(':', '-')}.conf"  # runtimes take ":" for the end of a path
+        """Write NCCL's file for the container with this pair's VF. Its path does not depend on names, which may change.
+        """
+        path = self.files / f"{pair.vf_address.replace(':', '-')}.conf"  # runtimes end a path at ":"
         write_file(path, nccl_conf(pair, self.settings.gid_index))
         return path
 
     def write_confs(self) -> None:
-        """Write the files of all pairs: after a reboot the kubelet starts containers with what they had, and asks for
-        nothing. Earlier releases gave the file the name of the VF."""
+        """After a reboot the kubelet starts containers without a question. Earlier releases named the file by the VF.
+        """
         for pair in self.pairs:
             self.write_conf(pair)
             write_file(self.files / f"{pair.pair.vf}.conf", nccl_conf(pair, self.settings.gid_index))
 
     async def refuse_what_is_taken(self, pairs: Sequence[NodePair]) -> None:
-        """Ask the kubelet who has these pairs, or a half of one. Raises Refused.
-
-        A pair is asked for once only while a container has it: the kubelet notes what it has given after Allocate.
-        """
+        """Ask the kubelet who has these pairs, or a half of one. Raises Refused. Only while a container has a pair is
+        it asked for once: the kubelet notes a grant after Allocate."""
         if not self.pod_resources.exists():
             return
         try:
@@ -124,7 +120,7 @@ class Plugin:
                 raise Refused(f"{pair.name} is taken: {told(taken[pair.id])}")
 
     async def start(self, pairs: Sequence[NodePair]) -> None:
-        """Look whether a container can start with what it was given, and give its VF its address. Raises Refused."""
+        """Check that a container can start with its grant, and give its VF its address. Raises Refused."""
         one = chosen_pair(pairs)
         if differs := self.grants.differs(one):
             raise Refused(differs)
@@ -142,7 +138,7 @@ class Plugin:
                 raise Refused(f"{' '.join(command)}: {complaint.decode(errors='replace').strip()}")
 
     async def look(self, *, at_once: bool = False) -> None:
-        """Look once at all pairs, and tell what has changed. at_once: though nothing seems to have."""
+        """Look at all pairs, and report changes. at_once: even if nothing seems to have changed."""
         if self.inventory.refresh(at_once=at_once):
             try:
                 self.write_confs()
@@ -163,11 +159,10 @@ class Plugin:
             await self.resources[name].show(own)
 
     async def look_at_once(self) -> None:
-        """Look at all pairs as they are now."""
         await self.look(at_once=True)
 
     def silent_device(self, entry: Entry) -> str:
-        """Why the Fanin NIC of a pair can not be used; "" if it can, or there is none."""
+        """Why a pair's Fanin NIC can not be used; "" if it can, or there is none."""
         path = entry.socket
         if path is None:
             return ""
@@ -176,13 +171,13 @@ class Plugin:
             try:
                 client.connect(path)
             except BlockingIOError:
-                return ""  # it is there, and has many at its door
+                return ""  # it runs, and its backlog is full
             except OSError as error:
                 return f"the Fanin NIC at {path} does not answer: {os.strerror(error.errno or 0)}"
         return ""
 
     async def watch_claims(self) -> None:
-        """Look now and then at what pods have."""
+        """Read periodically what pods have."""
         warned = ""
         while True:
             warning = ""
@@ -193,23 +188,20 @@ class Plugin:
                 except (ClaimsUnknown, ClaimsUnsupported) as error:
                     warning = str(error)
             else:
-                warning = f"{self.pod_resources} is not there"
+                warning = f"{self.pod_resources} is missing"
             if warning and not warned:
-                log.warning("%s: devices that other plugins give away go unseen", warning)
+                log.warning("%s: devices that other plugins give away are not seen", warning)
             warned = warning
             await asyncio.sleep(CLAIM_PERIODS * self.settings.period)
 
     async def watch_kubelet(self) -> None:
-        """Keep all resources registered. A kubelet that answers late must not keep anybody from looking at devices."""
+        """Keep all resources registered. A kubelet that answers late must not delay other work."""
         while True:
             await asyncio.gather(*(each.keep_registered() for each in list(self.resources.values())))
             await asyncio.sleep(self.settings.period)
 
     def lock(self) -> None:
-        """Lock the kubelet's folder as soon as there is one. Raises AnotherPlugin.
-
-        The folder, because the kubelet deletes all files in it.
-        """
+        """Lock the kubelet's folder as soon as it exists: the kubelet deletes all files in it. Raises AnotherPlugin."""
         try:
             descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -227,7 +219,6 @@ class Plugin:
         self._lock = descriptor
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. Raises AnotherPlugin."""
         self.lock()
         for folder in (self.files, Path(self.settings.state)):
             folder.mkdir(parents=True, exist_ok=True)
@@ -264,13 +255,12 @@ class Plugin:
 
 
 def told(claim: Claim) -> str:
-    """A claim in words."""
     return f"{claim.holder} has {claim.device} of {claim.resource}"
 
 
 @contextlib.contextmanager
 def link_changes() -> Any:
-    """A socket that is readable when an interface of this machine changes; None where there is none to be had."""
+    """A socket that is readable when an interface changes; None if the kernel gives none."""
     try:
         found = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE)
     except OSError:
@@ -282,7 +272,7 @@ def link_changes() -> Any:
 
 
 def drain(changes: socket.socket, wake: asyncio.Event) -> None:
-    """Take what the kernel has told, and look at the devices."""
+    """Take the kernel's messages, and look at the devices."""
     with contextlib.suppress(OSError):
         while changes.recv(1 << 16):
             pass

@@ -1,7 +1,7 @@
 """Which device file each pair was given with.
 
-The kubelet notes what Allocate answers, and starts a container again with it, also after a boot. If the VFs were made
-anew meanwhile, that device file may be of another pair's VF.
+The kubelet keeps Allocate's answer, and uses it to start a container again, also after a boot. If the VFs were made
+anew meanwhile, that device file may belong to another pair.
 """
 
 import json
@@ -12,7 +12,7 @@ from fanin_device_plugin.files import write_file
 
 
 class Grants:
-    """The verbs devices as they were given, by pair, in a file that outlives the plugin and the boot."""
+    """Verbs devices as they were given, by pair, in a file that survives the plugin and a boot."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -22,7 +22,6 @@ class Grants:
             self._given = {}
 
     def note(self, pair: NodePair) -> None:
-        """A container gets the VF of this pair."""
         self._given[pair.id] = pair.verbs
         write_file(self._path, json.dumps(self._given))
 

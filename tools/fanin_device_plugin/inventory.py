@@ -1,8 +1,7 @@
-"""What this node has to give, read anew: devices come, go and change their names while the plugin runs.
+"""What this node has to give, kept up to date: devices come, go and change names while the plugin runs.
 
-A pair is two PCI addresses. It stays listed while a half of it is missing, as one that can not be used, so that the
-kubelet knows it again when VFs are made anew or a driver is loaded again. It is dropped when its GPU or its VF becomes
-part of another pair.
+A pair is two PCI addresses. While a half of it is missing it stays listed as unusable, so that the kubelet recognises
+it when VFs or drivers come back. It is dropped when its GPU or VF joins another pair.
 """
 
 import logging
@@ -23,18 +22,14 @@ from fanin_cluster.topology.sysfs import read_sysfs
 from fanin_device_plugin.settings import Settings
 
 log = logging.getLogger(__name__)
-SECONDS = 5.0  # after which all is read anew though nothing seems to have changed: a driver told an id, for example
+SECONDS = 5.0  # until all is read again although nothing seems to have changed; a driver may have been told an id
 FOLDERS = ("bus/pci/devices", "class/infiniband", "class/infiniband_verbs", "class/net")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A pair, and what goes with it.
-
-    resource: name of its class
-    address: of its VF, with the length of the subnet; "" if the plugin gives none
-    socket: control socket of the Fanin NIC beside it; None if there is none
-    """
+    """A pair, with the name of its class, its VF's address and length of subnet ("": the plugin gives none), and the
+    control socket of the Fanin NIC beside it (None: there is none)."""
 
     pair: NodePair
     resource: str
@@ -44,10 +39,10 @@ class Entry:
 
 @dataclass
 class Inventory:
-    """The pairs of a node. Raises TopologyInvalid where the kernel shows no devices.
+    """The pairs of a node. Raises TopologyInvalid if the kernel shows no devices.
 
-    entries: all pairs, by id; those that were there once and are not now are in `lost` as well
-    hindrances: why other pairs are not there, in sentences
+    entries: all pairs, by id; those of them that are missing now are in `lost` as well. hindrances: why other pairs do
+    not exist, in sentences.
     """
 
     settings: Settings
@@ -58,13 +53,13 @@ class Inventory:
     def __post_init__(self) -> None:
         self.paths = NodePaths(Path(self.settings.sysfs), Path(self.settings.proc))
         self.machine: Machine = read_sysfs(self.paths.sysfs)
-        self._rdma: set[str] = set()  # addresses of the NICs that had RDMA at some look: their drivers come again
+        self._rdma: set[str] = set()  # addresses of all NICs that ever had RDMA: their drivers come back
         self._stamp: Any = None
         self._read_at = 0.0
         self._warned = False
 
     def refresh(self, *, at_once: bool = False) -> bool:
-        """Read all anew if something has changed, or some time has passed, or it is asked for. Returns whether."""
+        """Read all again after a change, after some time, or at once. Returns whether it did."""
         stamp = list(self._names())
         due = at_once or stamp != self._stamp or time.monotonic() - self._read_at > SECONDS
         if due:
@@ -73,7 +68,7 @@ class Inventory:
         return due
 
     def _names(self) -> Iterator[Any]:
-        """What a change of devices changes. The number of an entry tells a device from a later one of its name."""
+        """What a change of devices changes. Inodes tell a device from a later one of the same name."""
         folders = [self.paths.sysfs / each for each in FOLDERS]
         for folder in (*folders, self.paths.proc / "driver/nvidia/gpus"):
             try:
@@ -107,7 +102,7 @@ class Inventory:
         self.hindrances = hindrances
 
     def _read_entries(self) -> tuple[dict[str, Entry], list[str]]:
-        """The pairs that are there now, and what hinders others."""
+        """The pairs that exist now, and what hinders others."""
         settings, machine = self.settings, read_sysfs(self.paths.sysfs)
         for nic in machine.nics:
             nic.rdma = nic.rdma or nic.address in self._rdma
@@ -131,7 +126,7 @@ class Inventory:
         firsts, without_address = by_component(settings.addresses, nics)
         sockets, without_socket = by_component(settings.sockets, nics)
         for name in dict.fromkeys([*classes.absent, *without_address, *without_socket]):
-            hindrances.append(f"there is no NIC {name} with RDMA, which the settings name")
+            hindrances.append(f"the settings name {name}, which is no NIC with RDMA here")
         resources = {pair: each.name for each in classes.classes for pair in each.pairs}
         entries = {}
         for one in found.values():

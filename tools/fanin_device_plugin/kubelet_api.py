@@ -1,9 +1,9 @@
 """The interfaces of the kubelet: device plugins (v1beta1) and what pods have (podresources v1), as tables.
 
-The messages, their fields and numbers are those of Kubernetes' public interface, in its repository at
+The messages, fields and numbers are Kubernetes' public interface:
 staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto and .../podresources/v1/api.proto. protobuf makes
-classes of the tables when this module is loaded, so there is no generated code, and none that fits one release of
-protobuf only. Fields that are not in the tables are kept and ignored, as protobuf demands.
+classes of the tables when this module is loaded, so no generated code ties it to a release of protobuf. Fields that are
+not in the tables are kept and ignored, as protobuf demands.
 """
 
 from typing import Any
@@ -66,7 +66,7 @@ LISTS = [f"/{each}/List" for each in LISTER_SERVICES]
 
 Field = descriptor_pb2.FieldDescriptorProto
 SCALARS = {"text": Field.TYPE_STRING, "bool": Field.TYPE_BOOL, "int32": Field.TYPE_INT32, "int64": Field.TYPE_INT64}
-POOL = descriptor_pool.DescriptorPool()  # of its own: another package of this process may have these messages as well
+POOL = descriptor_pool.DescriptorPool()  # of its own: another package of this process may define these messages, too
 
 
 def _classes(package: str, table: Table) -> dict[str, Any]:

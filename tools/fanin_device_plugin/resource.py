@@ -1,4 +1,4 @@
-"""One resource class as a device plugin: the service v1beta1.DevicePlugin on a socket of its own."""
+"""One resource class as a device plugin: the service v1beta1.DevicePlugin on its own socket."""
 
 import asyncio
 import contextlib
@@ -38,12 +38,12 @@ Look = Callable[[], Awaitable[None]]
 
 
 class Refused(Exception):
-    """A request of the kubelet that can not be granted. The message says why, and goes to the events of the pod."""
+    """A refused request of the kubelet. The message says why, and becomes an event of the pod."""
 
 
 @dataclass(frozen=True)
 class State:
-    """A pair as the kubelet is told of it. fault: why it can not be used; "" if it can."""
+    """A pair as the kubelet sees it. fault: why it can not be used; "" if it can."""
 
     pair: NodePair
     fault: str
@@ -55,9 +55,9 @@ class Resource:
     Args:
         name: of the resource, DOMAIN/CLASS.
         folder: of the kubelet's plugins.
-        look: reads the devices anew, so that `show` is called with what is there at a request.
-        prefer, allocate, start: what is done for GetPreferredAllocation, Allocate and PreStartContainer. They raise
-            Refused or PlacementInvalid.
+        look: reads the devices, and calls `show` before a request is answered.
+        prefer, allocate, start: serve GetPreferredAllocation, Allocate and PreStartContainer. They raise Refused or
+            PlacementInvalid.
     """
 
     def __init__(self, name: str, folder: Path, look: Look, prefer: Prefer, allocate: Allocate, start: Start) -> None:
@@ -71,11 +71,11 @@ class Resource:
         self._socket_id: tuple[int, int, int] | None = None
         self._kubelet_id: tuple[int, int, int] | None = None  # of the kubelet that was asked last
         self._streams = 0  # calls of ListAndWatch that go on
-        self._wait, self._next = LEAST_WAIT, 0.0  # until another registration; when it may be
+        self._wait, self._next = LEAST_WAIT, 0.0  # seconds to the next registration; its time
         self._complaint = ""
 
     async def show(self, states: dict[str, State]) -> None:
-        """Tell the kubelet which pairs there are, and which of them can not be used."""
+        """Tell the kubelet which pairs exist, and which can not be used."""
         if states == self.states:
             return
         for name, state in states.items():
@@ -90,17 +90,17 @@ class Resource:
             self._changed.notify_all()
 
     async def keep_registered(self) -> None:
-        """Serve and register where the kubelet does not know of this socket, or has ceased to listen.
+        """Serve and register, unless the kubelet already listens to this socket.
 
-        A kubelet that starts deletes all sockets of its folder and makes its own anew. A kubelet that knows of the
-        socket has a call of ListAndWatch open.
+        A kubelet that starts deletes all sockets of its folder and makes its own. A kubelet that knows the socket has a
+        call of ListAndWatch open.
         """
         kubelet = _identity(self._folder / KUBELET_SOCKET)
         if kubelet is None:
-            self._complain(f"{self._folder / KUBELET_SOCKET} is not there; waiting for the kubelet")
+            self._complain(f"{self._folder / KUBELET_SOCKET} is missing; waiting for the kubelet")
             return
         if self._server is None or self.is_replaced:
-            if answers(self._folder / self.endpoint):  # two that take it from each other would serve nobody
+            if answers(self._folder / self.endpoint):  # two plugins that take it from each other would serve nobody
                 self._complain(f"another program serves {self._folder / self.endpoint}; stop one of the two plugins")
                 return
             await self._serve()
@@ -119,12 +119,12 @@ class Resource:
         log.warning("%s: registered with %d pairs", self.name, len(self.states))
 
     def _complain(self, complaint: str) -> None:
-        if complaint != self._complaint:  # once, not at each look
+        if complaint != self._complaint:  # once, not each period
             log.warning("%s: %s", self.name, complaint)
         self._complaint = complaint
 
     async def close(self) -> None:
-        """Stop serving; the socket is removed, unless it is somebody else's by now."""
+        """Stop serving; remove the socket, unless another program has replaced it."""
         if self._server is not None:
             if not self.is_replaced:
                 (self._folder / self.endpoint).unlink(missing_ok=True)
@@ -133,15 +133,14 @@ class Resource:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether the socket is not the one that was made here."""
         return self._socket_id is None or _identity(self._folder / self.endpoint) != self._socket_id
 
     async def _serve(self) -> None:
         await self.close()
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_REQUEST)])
         server.add_generic_rpc_handlers((self._handlers(),))
-        # gRPC removes what it finds at the path at which it listens, when it begins and when it ends: that may be the
-        # socket of another program by then.
+        # gRPC removes the file at the path at which it listens, when it begins and when it ends: by then perhaps
+        # another program's socket.
         made, path = self._folder / f"{self.endpoint}.new", self._folder / self.endpoint
         server.add_insecure_port(f"unix:{made}")
         await server.start()
@@ -195,7 +194,7 @@ class Resource:
         return self._options()
 
     async def _list_and_watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        """All pairs, at once and after each change; the kubelet ends it."""
+        """All pairs, at once and after each change, until the kubelet ends it."""
         self._streams, began = self._streams + 1, time.monotonic()
         context.add_done_callback(lambda _: self._stream_ended(began))
         told: dict[str, State] | None = None
@@ -240,7 +239,7 @@ class Resource:
         await self._look()
         groups = [self._named(each.devices_ids) for each in request.container_requests]
         pairs = [pair for group in groups for pair in group]
-        self._named([pair.id for pair in pairs])  # no pair twice in one request
+        self._named([pair.id for pair in pairs])  # refuses a pair that is twice in one request
         self._refuse_faults(pairs)
         answers = [await self._allocate(group) for group in groups]
         return messages["AllocateResponse"](container_responses=answers)
@@ -273,7 +272,7 @@ def _refusing(function: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Any],
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
-    """What tells a socket from a later one of the same name; None where there is none."""
+    """Tells a socket from a later one of the same name; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:
@@ -282,13 +281,12 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def answers(path: Path) -> bool:
-    """Whether somebody listens at a socket."""
     with socket.socket(socket.AF_UNIX) as client:
         client.setblocking(False)
         try:
             client.connect(str(path))
         except BlockingIOError:
-            return True  # and has many at its door
+            return True  # its backlog is full
         except OSError:
             return False
     return True

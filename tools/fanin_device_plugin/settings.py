@@ -17,25 +17,23 @@ DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9
 
 
 class SettingsInvalid(ClusterError):
-    """A file of settings that can not be used. `cause` names the file and the setting."""
+    """A file of settings with an error. `cause` names the file and the setting."""
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What the plugin is started with.
-
-    NICs and GPUs are called by their names or by their PCI addresses, which stay when names change.
+    """The plugin's settings. NICs and GPUs go by name, or by PCI address, which stays when names change.
 
     domain: of the names of resources: DOMAIN/gpu-roce-10-1-0-0-24
     subnets: of each NIC with GPUs, by its name
     affinity: how near a GPU must be to its NIC: "numa" or "switch"
-    addresses: of the first VF of a NIC, by its name; the plugin then gives its VFs this address and the next ones
-    gid_index: NCCL_IB_GID_INDEX; NCCL chooses where there is none
-    sockets: control socket of the Fanin NIC beside a NIC, by the name of that NIC
-    whole_nics: a NIC that can have no VFs is given away itself
-    gpu_ids: ids of GPUs by their names, where NVIDIA's driver does not tell them
-    plugins, pod_resources: the kubelet's folder of plugins, and its socket that tells what pods have
+    addresses: of the first VF of a NIC, by the NIC's name; its further VFs get the next addresses
+    gid_index: NCCL_IB_GID_INDEX; None: NCCL chooses
+    sockets: control socket of the Fanin NIC beside a NIC, by that NIC's name
+    whole_nics: give away a NIC itself if it can have no VFs
+    gpu_ids: ids of GPUs by name, if NVIDIA's driver does not show them
+    plugins, pod_resources: the kubelet's folder of plugins, and its socket for what pods have
     files: folder for the files of containers
-    state: folder for what the plugin must know after a boot
+    state: folder for what must survive a boot
     period: seconds between two looks at the devices and at the kubelet
     sysfs, proc: where the kernel shows its devices
     """
@@ -58,7 +56,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def read_settings(path: Path | None) -> Settings:
-    """The settings of a file; without one the defaults. Raises SettingsInvalid."""
+    """From a file, or the defaults. Raises SettingsInvalid."""
     if path is None:
         return Settings()
     try:
@@ -77,7 +75,7 @@ def read_settings(path: Path | None) -> Settings:
 
 
 def _check_networks(settings: Settings) -> None:
-    """What can be said of subnets and addresses without the NICs. Raises PlacementInvalid."""
+    """Check subnets and addresses as far as possible without the NICs. Raises PlacementInvalid."""
     subnets = {canonical(nic): subnet_text(nic, text) for nic, text in settings.subnets.items()}
     for nic, first in settings.addresses.items():
         if canonical(nic) in subnets:

@@ -1,6 +1,4 @@
-"""`python -m fanin_image ARCHITECTURE...`: what `make image` does. Ends with 2 where it can not be made, with 1
-if a file can not be written.
-"""
+"""`python -m fanin_image ARCHITECTURE...`: `make image`. Exit code 2: not possible here; 1: a file is not writable."""
 
 import os
 import sys
@@ -17,16 +15,14 @@ LAST_TIME = (1 << 33) - 1  # that a tar file can have: 11 octal digits
 
 
 class InvalidTime(Exception):
-    """The time of all files is no time. The message says so."""
+    """The time of all files is not a time, as the message says."""
 
 
 def say(text: str) -> None:
-    """A line for the user."""
     print(f"== {text}", flush=True)
 
 
 def output_of_git(*arguments: str) -> str:
-    """What git says of the checkout. Raises NotPossible."""
     return packages.output_of(["git", "-C", str(wheels.CHECKOUT), *arguments], "the checkout of git").strip()
 
 
@@ -39,7 +35,6 @@ def time_of_files() -> int:
 
 
 def labels() -> dict[str, str]:
-    """What an image says of itself."""
     from importlib.metadata import version
 
     changed = output_of_git("status", "--porcelain", "--untracked-files=no")
@@ -52,7 +47,7 @@ def labels() -> dict[str, str]:
 
 
 def image(architecture: str, moment: int) -> oci.Image:
-    """An image for an architecture. Raises NotPossible."""
+    """Raises NotPossible."""
     made = []
     for name, folder in content.layers(architecture, say):
         made.append(oci.layer_of(folder, moment))
@@ -61,13 +56,12 @@ def image(architecture: str, moment: int) -> oci.Image:
 
 
 def write(path: Path, images: list[oci.Image], name: str, moment: int) -> None:
-    """Write a file, and say where it is."""
     oci.write(path, images, name, moment)
     say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB; skopeo inspect oci-archive:{path}")
 
 
 def make(architectures: list[str], into: Path) -> None:
-    """Make a file for each architecture, and one for all if there are several. Raises NotPossible, InvalidTime."""
+    """A file for each architecture, and one for all if there are several. Raises NotPossible, InvalidTime."""
     moment, name = time_of_files(), labels()["org.opencontainers.image.version"].replace("+", "_")  # a tag has no "+"
     into.mkdir(parents=True, exist_ok=True)
     images = []
@@ -79,7 +73,6 @@ def make(architectures: list[str], into: Path) -> None:
 
 
 def main() -> int:
-    """Entry point of the module."""
     parser = Parser(prog="python -m fanin_image", description="Images of Fanin for containers.")
     parser.add_argument("architectures", nargs="+", choices=list(wheels.MACHINES), metavar="amd64|arm64")
     parser.add_argument("--into", type=Path, default=Path("build/image"), help="folder of the files")

@@ -1,7 +1,7 @@
-"""What is in an image: Debian with Python, the packages that Fanin needs, Fanin, and its device code, compiled.
+"""What is in an image: Debian with Python, the packages that Fanin needs, Fanin, and its compiled device code.
 
-Each is a layer, so that a new version of Fanin moves the last one only. All is made on this machine, and nothing of it
-is run: packages are unpacked, C is compiled by a cross compiler, device code by `fanin_nic.daemon.cross`.
+Each is a layer, so that a new version of Fanin replaces only the last. Nothing of it is run here: packages are
+unpacked, C is cross-compiled, device code is compiled by `fanin_nic.daemon.cross`.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from fanin_nic.native.cache import cache_root
 from . import cross_compiler, packages, wheels
 from .packages import NotPossible, Selection
 
-# bash and iproute2 are for whoever looks into a container; the providers of verbs are loaded where a device has them.
+# bash and iproute2 are for those who look into a container; a container with a verbs device loads its provider.
 DEBIAN = ("bash", "coreutils", "dash", "ibverbs-providers", "iproute2", "libibverbs1", "libstdc++6")  # and Python
 USELESS = ("usr/share/doc", "usr/share/info", "usr/share/lintian", "usr/share/locale", "usr/share/man", "var")
-USER = 4791  # by number, as kubelets want it; that of RoCEv2's port
+USER = 4791  # a number, as kubelets want it: RoCEv2's port
 USERS = f"root:x:0:0:root:/root:/bin/bash\nfanin:x:{USER}:{USER}:Fanin:/tmp:/bin/bash\n"
 GROUPS = f"root:x:0:\nfanin:x:{USER}:\n"
 EMPTY = ("dev", "etc/fanin", "proc", "root", "run/fanin", "sys")
@@ -60,11 +60,10 @@ Say = Callable[[str], None]
 
 
 def layers(architecture: str, say: Say) -> Iterator[tuple[str, Path]]:
-    """The folders of an image, the lowest layer first, with names. Those of others are kept in the folder for caches:
-    whoever wants newer packages of Debian removes it.
+    """The folders of an image, the lowest layer first, with names. All but Fanin's are kept in the cache folder: remove
+    it to get newer Debian packages.
 
-    Raises:
-        NotPossible: something is missing. The message says what.
+    Raises NotPossible, which says what is missing.
     """
     home = cache_root()
     if home is None:
@@ -89,7 +88,7 @@ def layers(architecture: str, say: Say) -> Iterator[tuple[str, Path]]:
 
 
 def kept(home: Path, recipe: str, make: Callable[[Path], None]) -> Path:
-    """A folder that is made once, by what it is made of; it has its name when it is whole."""
+    """A folder that is made once for each `recipe`; it gets its name when it is complete."""
     folder = home / hashlib.sha256(recipe.encode()).hexdigest()[:16]
     if not folder.exists():
         packages.check_tools()
@@ -112,7 +111,7 @@ def _compiler(folder: Path) -> None:
 def _debian(selection: Selection, folder: Path) -> None:
     packages.unpack(selection, folder, folder.with_name("work"))
     copyrights = folder.with_name("copyrights")
-    for file in sorted((folder / "usr/share/doc").glob("*/copyright")):  # licences ask for them
+    for file in sorted((folder / "usr/share/doc").glob("*/copyright")):  # licences demand them
         (copyrights / file.parent.name).mkdir(parents=True)
         shutil.copy(file, copyrights / file.parent.name)
     for name in USELESS:

@@ -5,7 +5,7 @@ from pathlib import Path
 from . import packages
 from .packages import Selection
 
-# The older release's: what it makes runs on both.
+# The older release's: its output runs on both.
 COMPILER = Selection("bookworm", "amd64", ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"), apart=("libc6",))
 TOOLS = {"cc": 'aarch64-linux-gnu-gcc --sysroot="$here"', "nm": "aarch64-linux-gnu-nm"}
 RUN_TOOL = """#!/bin/sh
@@ -20,12 +20,9 @@ LD_LIBRARY_PATH=$path exec "$here/usr/bin/"{tool} "$@"
 
 
 def unpack(folder: Path, work: Path) -> list[str]:
-    """Fetch it into a folder. Its command is `cc`. In a root for arm64, too, the tools run natively, with a loader
-    and a C library of their own (the folder `apart`). Returns the names of the packages' files.
-
-    Raises:
-        NotPossible: it can not be fetched.
-    """
+    """Fetch it into a folder, where its command is `cc`. In a root for arm64, too, the tools run natively, with a
+    loader and a C library of their own (the folder `apart`). Returns the names of the packages' files. Raises
+    NotPossible."""
     files = packages.unpack(COMPILER, folder, work)
     for name, tool in TOOLS.items():
         write_command(folder / name, RUN_TOOL.format(tool=tool))
@@ -33,6 +30,5 @@ def unpack(folder: Path, work: Path) -> list[str]:
 
 
 def write_command(path: Path, script: str) -> None:
-    """An executable file."""
     path.write_text(script)
     path.chmod(0o755)

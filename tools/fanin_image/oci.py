@@ -1,8 +1,8 @@
-"""Images in the layout of the Open Container Initiative, as one file: what `skopeo`, `podman` and `ctr` call an
-oci-archive. The same folders give the same bytes.
+"""Images in the layout of the Open Container Initiative, in one file: an oci-archive of `skopeo`, `podman` and `ctr`.
+The same folders give the same bytes.
 
-Sources: OCI image-spec 1.1, image-layout.md, manifest.md, config.md, layer.md.
-Record 0074 (docs/decisions) says why images are made without a builder.
+Sources: OCI image-spec 1.1, image-layout.md, manifest.md, config.md, layer.md. Record 0074 (docs/decisions) says why
+images are made without a builder.
 """
 
 import gzip
@@ -26,7 +26,7 @@ COMPRESSION = 6
 
 
 class Layer(NamedTuple):
-    """A folder as a layer: its bytes, and the digest of what they are when unpacked."""
+    """A folder as a layer: its bytes, and the digest of the unpacked bytes."""
 
     content: bytes
     unpacked: str
@@ -50,8 +50,8 @@ def _json(content: Any) -> bytes:
 
 
 def layer_of(folder: Path, time: int) -> Layer:
-    """All that is in a folder, of root, with `time` (seconds since 1970) as the time of every file. Files have their
-    permissions, but nobody but root can write them."""
+    """All of a folder, owned by root, with `time` (seconds since 1970) for every file. Files keep their permissions,
+    but only root can write them."""
     unpacked = io.BytesIO()
     with tarfile.open(fileobj=unpacked, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).parts):
@@ -59,7 +59,7 @@ def layer_of(folder: Path, time: int) -> Layer:
             entry.uid = entry.gid = 0
             entry.uname = entry.gname = ""
             entry.mtime = time
-            if not entry.mode & 0o1000:  # not /tmp
+            if not entry.mode & 0o1000:  # not of /tmp
                 entry.mode = entry.mode & ~0o022 | 0o444
             if entry.isreg():
                 with path.open("rb") as file:
@@ -71,12 +71,8 @@ def layer_of(folder: Path, time: int) -> Layer:
 
 
 def write(path: Path, images: Sequence[Image], name: str, time: int) -> None:
-    """Write images, for one architecture each, as one file.
-
-    Args:
-        name: its reference, a version, which tools make the tag.
-        time: seconds since 1970, for all files in it.
-    """
+    """Write images, one for each architecture, as one file. name: its version, which tools make the tag. time: seconds
+    since 1970, for all files."""
     blobs: dict[str, bytes] = {}
 
     def add(content: bytes, kind: str) -> dict[str, Any]:
@@ -114,11 +110,8 @@ def write(path: Path, images: Sequence[Image], name: str, time: int) -> None:
 
 
 def unpack(path: Path, target: Path) -> dict[str, Any]:
-    """Unpack the layers of an image for one architecture into a folder. Returns its configuration.
-
-    Raises:
-        ValueError: the file is no such image, or a part of it is damaged.
-    """
+    """Unpack the layers of an image for one architecture into a folder. Returns its configuration. Raises ValueError if
+    the file is no such image, or damaged."""
     try:
         return _unpack(path, target)
     except (tarfile.TarError, KeyError, gzip.BadGzipFile) as error:
@@ -142,7 +135,7 @@ def _unpack(path: Path, target: Path) -> dict[str, Any]:
         manifest = json.loads(blob(whole))
         for layer in manifest["layers"]:
             with tarfile.open(fileobj=io.BytesIO(gzip.decompress(blob(layer)))) as files:
-                # Python 3.11.4 and later; those before know no filters, and take members as they are.
+                # Python before 3.11.4 has no filters, and takes members as they are.
                 files.extraction_filter = getattr(tarfile, "tar_filter", None)
                 files.extractall(target)
         return json.loads(blob(manifest["config"]))

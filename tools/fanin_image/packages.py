@@ -1,7 +1,7 @@
 """Debian packages of another release or processor, unpacked into a folder. Nothing is installed on this machine.
 
-apt runs with a state of its own, so that it knows of nothing but the release that is asked for. It checks the archive's
-signature, and by that the SHA-256 of each package.
+apt runs with a state of its own, which knows only the wanted release. It checks the archive's signature, and through it
+the SHA-256 of each package.
 """
 
 import os
@@ -19,14 +19,11 @@ SECONDS = 900  # for one command
 
 
 class NotPossible(Exception):
-    """It can not be made here. The message says what is missing."""
+    """The message says what is missing."""
 
 
 class Selection(NamedTuple):
-    """Packages of a release of Debian, with all that they depend on.
-
-    apart: those that are unpacked into the folder `apart` of the target.
-    """
+    """Packages of a Debian release, with their dependencies. apart: those that go into the target's folder `apart`."""
 
     suite: str
     architecture: str
@@ -37,7 +34,7 @@ class Selection(NamedTuple):
 def output_of(
     command: Sequence[str | Path], what: str, environment: dict[str, str] | None = None, folder: Path | None = None
 ) -> str:
-    """What a command prints, in a folder. Raises NotPossible with `what` and its last line if it fails."""
+    """The output of a command, run in `folder`. Raises NotPossible with `what` and its last line if it fails."""
     variables = os.environ | (environment or {})
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=variables, cwd=folder)
@@ -52,7 +49,7 @@ def output_of(
 
 
 def check_tools() -> None:
-    """Raises NotPossible where Debian's packages can not be had."""
+    """NotPossible if Debian's packages can not be fetched."""
     for tool in TOOLS:
         if shutil.which(tool) is None:
             raise NotPossible(f"{tool}, which fetches Debian's packages; use Debian, or a container of it")
@@ -61,14 +58,10 @@ def check_tools() -> None:
 
 
 def unpack(selection: Selection, target: Path, work: Path, *, alone: bool = False) -> list[str]:
-    """Fetch packages, and unpack them into a folder, which is made. Returns the names of their files.
+    """Fetch packages, and unpack them into a new folder. Returns the names of their files.
 
-    Args:
-        work: a folder for apt's state and the packages; made, and removed.
-        alone: without what they depend on.
-
-    Raises:
-        NotPossible: they can not be fetched, or not be checked.
+    work: a folder for apt's state and the packages; made, and removed. alone: without dependencies. Raises NotPossible
+    if they can not be fetched or checked.
     """
     for folder in ("state/lists/partial", "cache/archives/partial"):
         (work / folder).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Python packages for an image: those that Fanin needs, in the versions of this environment, and Fanin itself."""
+"""Python packages for an image: Fanin, and what it needs, in the versions of this environment."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ from .packages import NotPossible
 CHECKOUT = Path(__file__).parents[2]
 SUITES = {(3, 11): "bookworm", (3, 13): "trixie"}  # releases of Debian, by their Python
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # as `uname -m` says, by Debian's and OCI's names
-EXTRAS = ("kubernetes",)  # of pyproject.toml, that an image has as well
+EXTRAS = ("kubernetes",)  # of pyproject.toml, also in an image
 GLIBC = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014")
 LIBRARIES = ("libfanin.so", "libfanin_mpi.so", "libfanin_verbs.so", "_binding.abi3.so")
 # elf.h: e_machine
@@ -26,12 +26,11 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 
 def python_name() -> str:
-    """The interpreter's program of this minor version."""
     return f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def suite() -> str:
-    """The release of Debian whose Python is this one: compiled code is of one minor version. Raises NotPossible."""
+    """The Debian release with this Python's minor version, for which code is compiled. Raises NotPossible."""
     try:
         return SUITES[sys.version_info[:2]]
     except KeyError:
@@ -41,25 +40,23 @@ def suite() -> str:
 
 
 def dependencies() -> list[str]:
-    """What Fanin and its device plugin need to run, with the bounds of pyproject.toml: no constraint names the packages
-    of the device plugin if this environment lacks them."""
+    """What Fanin and its device plugin need, with pyproject.toml's bounds: the plugin's packages have no constraint if
+    this environment lacks them."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     return [*project["dependencies"], *(row for extra in EXTRAS for row in project["optional-dependencies"][extra])]
 
 
 def constraints() -> str:
-    """The versions of all packages of this environment, one in a line."""
+    """The versions of all packages of this environment, one a line."""
     freeze = [*PIP, "freeze", "--exclude-editable", "--exclude", "fanin"]
     return packages.output_of(freeze, "the versions of this environment")
 
 
 def install(requirements: Sequence[str], architecture: str, versions: str, target: Path) -> None:
-    """Unpack wheels and all that they need into a folder. pip checks their SHA-256. Raises NotPossible.
+    """Unpack wheels and their dependencies into a folder; pip checks their SHA-256.
 
-    Args:
-        requirements: the packages, with bounds of their versions if they have some.
-        architecture: a row of MACHINES.
-        versions: as `constraints` gives them.
+    requirements: packages, with bounds of versions. architecture: a row of MACHINES. versions: from `constraints`.
+    Raises NotPossible.
     """
     with tempfile.TemporaryDirectory(prefix="fanin-wheels-") as work:
         file = Path(work) / "constraints.txt"
@@ -72,15 +69,11 @@ def install(requirements: Sequence[str], architecture: str, versions: str, targe
 
 
 def install_fanin(architecture: str, compiler: Path | None, target: Path) -> None:
-    """Build Fanin as a wheel, and unpack it. Raises NotPossible.
-
-    Args:
-        compiler: the cross compiler; None: that of this machine.
-    """
+    """Build Fanin as a wheel, and unpack it. compiler: the cross compiler; None: this machine's. Raises NotPossible."""
     with tempfile.TemporaryDirectory(prefix="fanin-wheel-") as temporary:
         source, built = Path(temporary) / "source", Path(temporary) / "built"
         _copy_sources(source)
-        # The wheel's name is of this machine: if pip knew better, it would look for what builds it for the other one.
+        # The wheel's name is of this machine: pip would look for a build environment of the other one.
         variables = {"CC": str(compiler)} if compiler else {}
         command = [*PIP, "wheel", "--no-deps", "--quiet", "--wheel-dir", str(built), str(source)]
         packages.output_of(command, f"the wheel of Fanin for {architecture}", variables)
@@ -94,19 +87,19 @@ def install_fanin(architecture: str, compiler: Path | None, target: Path) -> Non
 
 
 def compile_bytecode(folder: Path, root: Path = Path("/")) -> None:
-    """Compile Python's modules here, for all processors: an image is not written, and an emulated Python is slow. The
-    bytecode is found by name, not by a time, and is the same in each run.
+    """Compile Python's modules here, for all processors: an image is read-only, and an emulated Python is slow. The
+    bytecode is found by name, not by time, and is the same in each run.
 
-    root: what the programs that use them see as `/`.
+    root: what the image's programs see as `/`.
     """
     command = [sys.executable, "-m", "compileall", "-q", "-q", "--invalidation-mode", "unchecked-hash"]
     command += ["-s", str(root), "-p", "/", str(folder)]
-    # Modules that are no Python of this version are left: some packages have templates that end in .py.
+    # Files that this Python can not compile are left: some packages have templates that end in .py.
     subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "0"}, check=False)
 
 
 def _copy_sources(target: Path) -> None:
-    """What a wheel is made of: the files that git knows or does not ignore, without what was built here."""
+    """The files that git knows or does not ignore, without what was built here."""
     listed = ["git", "-C", str(CHECKOUT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = packages.output_of(listed, "the files of the checkout").split("\0")
     for name in filter(None, names):

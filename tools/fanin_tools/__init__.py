@@ -1,1 +1,1 @@
-"""The command `fanin`: fabrics of devices on this machine, programs on them, demonstration, measurement, diagnosis."""
+"""The command `fanin`: fabrics of devices, programs on them, demonstration, measurement, diagnosis."""

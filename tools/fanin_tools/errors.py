@@ -4,10 +4,8 @@
 class ToolError(Exception):
     """A failure that the user can act on.
 
-    name: in capitals; a status name of the host interface if one fits
-    cause: what is wrong, with the object that it concerns
-    remedy: what to do about it
-    exit_code: 1 for a failure, 2 for wrong use
+    name: in capitals; a status name of the host interface if one fits. cause: what is wrong, with the object that it
+    concerns. remedy: what to do. exit_code: 1 for a failure, 2 for wrong use.
     """
 
     def __init__(self, name: str, cause: str, remedy: str, exit_code: int = 1) -> None:
@@ -21,12 +19,11 @@ class ToolError(Exception):
         return f"{self.name}: {self.cause}; {self.remedy}"
 
     def as_dict(self) -> dict[str, str]:
-        """The error for `--json`."""
         return {"name": self.name, "cause": self.cause, "remedy": self.remedy}
 
 
 class UsageError(ToolError):
-    """Options or files that are wrong. It is raised before anything is started."""
+    """Wrong options or files; raised before anything is started."""
 
     EXIT_CODE = 2
 

@@ -1,4 +1,4 @@
-"""The files by which Linux shows itself, /proc and /sys. A container or a hardened service may see them in part."""
+"""The kernel's files, /proc and /sys, which a container or a hardened service may lack in part."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ PROBE = Path("/proc/self/stat")
 
 
 def missing(error: OSError) -> ToolError | None:
-    """The error for a file of the kernel that can not be read; None if it is another file."""
+    """The error for a file of the kernel that can not be read; None for other files."""
     path = str(error.filename or "")
     folder = next((each for each in MOUNT if path.startswith(f"{each}/")), None)
     if folder is None:
@@ -19,7 +19,7 @@ def missing(error: OSError) -> ToolError | None:
 
 
 def require_proc() -> None:
-    """Raise ToolError NOT_SUPPORTED where processes can not be looked up: all would seem to have ended."""
+    """Raise ToolError NOT_SUPPORTED if processes can not be looked up: all would seem to have ended."""
     try:
         PROBE.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Progress for the user, on the error output: lines, and for what takes long a changing line on a terminal."""
+"""Progress for the user, on the error output: lines; on a terminal a changing line for what takes long."""
 
 from __future__ import annotations
 
@@ -10,24 +10,20 @@ from collections.abc import Callable, Iterator
 
 ProgressCallback = Callable[[str], None]
 
-SILENCE_SECONDS = 2.0  # what takes no longer needs no word
+SILENCE_SECONDS = 2.0  # shorter activities print nothing
 BEAT_SECONDS = 0.5
-LINE_SECONDS = 15.0  # between lines about one activity, where no line can change
+LINE_SECONDS = 15.0  # between lines about one activity
 
 
 def print_progress(text: str) -> None:
-    """Print a line of progress on the error output."""
     print(text, file=sys.stderr, flush=True)
 
 
 class Activity:
     """Something that takes long, as a line now and then.
 
-    Args:
-        what: for the user, in words
-        progress: called with each line
-        total: number of steps; None if it is not known
-        silence: seconds before the first line
+    what: in words. progress: called with each line. total: number of steps, or None. silence: seconds before the first
+    line.
     """
 
     def __init__(self, what: str, progress: ProgressCallback, total: int | None, silence: float) -> None:
@@ -37,7 +33,7 @@ class Activity:
         self._done = 0
 
     def update(self, done: int | None = None, note: str = "") -> None:
-        """Say that it goes on. done: number of steps that are complete, None: as before; note: how far it is."""
+        """done: complete steps; None: as before. note: how far it is, in words."""
         self._done = self._done if done is None else done
         now = time.monotonic()
         if now >= self._next:
@@ -50,7 +46,7 @@ class Activity:
 
 
 class ChangingLine(Activity):
-    """The same on a terminal: a line that changes, and goes at the end."""
+    """On a terminal: a line that changes, and vanishes at the end."""
 
     def __init__(self, what: str, progress: ProgressCallback, total: int | None, silence: float) -> None:
         from rich.console import Console
@@ -63,7 +59,6 @@ class ChangingLine(Activity):
         self._task = self._bar.add_task(what, total=total)
 
     def update(self, done: int | None = None, note: str = "") -> None:
-        """Say that it goes on. Arguments as of `Activity.update`."""
         text = f"{self._what}, {note}" if note else self._what
         self._bar.update(self._task, completed=done, description=text)
 
@@ -79,10 +74,8 @@ class ChangingLine(Activity):
 def activity(
     what: str, progress: ProgressCallback, total: int | None = None, silence: float = LINE_SECONDS
 ) -> Iterator[Activity]:
-    """An activity for the time of the block. Arguments as of `Activity`.
-
-    The line changes on a terminal, if `progress` is `print_progress`: another callback may have a display of its own.
-    """
+    """An activity for the time of the block. Arguments as of `Activity`. On a terminal the line changes if `progress`
+    is `print_progress`: another callback may have a display of its own."""
     if progress is print_progress and sys.stderr.isatty():
         with ChangingLine(what, progress, total, silence) as line:
             yield line
@@ -97,10 +90,8 @@ def steady(
     total: int | None = None,
     note: Callable[[], str] = lambda: "",
 ) -> Iterator[Activity]:
-    """An activity whose block need not call it: a thread says that it goes on. The block must not fork.
-
-    note: how far the block is, in words; the thread calls it.
-    """
+    """An activity that a thread updates, so that its block need not; the block must not fork. note: how far the block
+    is, in words; called by the thread."""
     over = threading.Event()
     with activity(what, progress, total, SILENCE_SECONDS) as shown:
 

@@ -1,4 +1,4 @@
-"""Numbers with units: sizes and rates are parsed; sizes, durations and counts are rendered for people."""
+"""Numbers with units: sizes and rates are parsed; sizes, durations and counts are rendered."""
 
 import re
 
@@ -11,7 +11,7 @@ RATE_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def parse_size(text: str) -> int:
-    """Parse a size in bytes: "4097", "64K", "16M", "1G". The units are powers of 1024; "B" or "iB" may follow."""
+    """In bytes: "4097", "64K", "16M", "1G". Units are powers of 1024; "B" or "iB" may follow."""
     match = SIZE_PATTERN.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{text!r} is not a size", "write bytes, as in 4097, 64K or 16M")
@@ -19,7 +19,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_rate(text: str) -> int:
-    """Parse a rate in bits per second: "100gbit", "2.5g", "800000000"."""
+    """In bits per second: "100gbit", "2.5g", "800000000"."""
     match = RATE_PATTERN.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{text!r} is not a rate", "write bits per second, as in 100gbit, 400mbit or 0")
@@ -27,7 +27,7 @@ def parse_rate(text: str) -> int:
 
 
 def render_size(count: float) -> str:
-    """Render a number of bytes: "64 MiB", "96.5 KiB", "12 B"."""
+    """Bytes: "64 MiB", "96.5 KiB", "12 B"."""
     for factor, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if count >= factor:
             return f"{count / factor:.4g} {unit}"
@@ -35,7 +35,7 @@ def render_size(count: float) -> str:
 
 
 def render_time(seconds: float) -> str:
-    """Render a duration in seconds: "5.3 us", "11.2 ms", "1.2 s"."""
+    """Seconds: "5.3 us", "11.2 ms", "1.2 s"."""
     for factor, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"
@@ -43,6 +43,6 @@ def render_time(seconds: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Render a count with its noun: "1 NIC", "4 NICs", "2 switches"."""
+    """A count with its noun: "1 NIC", "4 NICs", "2 switches"."""
     ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
     return f"{count} {noun}{ending}"

@@ -13,7 +13,7 @@ MAX_POSITIONS = (1 << 30) - 1  # of one message: positions are compared modulo 2
 
 
 class Capabilities(NamedTuple):
-    """Of one path. Collectives that only move data take elements of any type."""
+    """What one path offloads. Collectives that only move data take elements of any type."""
 
     collectives: tuple[str, ...]
     operations: dict[str, tuple[str, ...]]  # types that each operation computes with
@@ -28,7 +28,6 @@ class Capabilities(NamedTuple):
 
 
 def capabilities_of(job: Job, lease: Lease) -> Capabilities:
-    """What a job offloads with this lease."""
     operations = {
         operation.name: tuple(entry.name for entry in DATATYPES if supports(operation.code, entry.code))
         for operation in OPERATIONS

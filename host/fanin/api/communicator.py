@@ -41,7 +41,7 @@ from fanin_wire.datatypes import datatype_by_code
 
 log = logging.getLogger("fanin")
 JOIN_TIMEOUT = 60.0
-EXIT_TIMEOUT = 60.0  # of a flush at the end of a program that has not closed its communicator
+EXIT_TIMEOUT = 60.0  # seconds for the flush when a program ends without closing its communicator
 SHRINK_TIMEOUT = 30.0
 LEAST_SLOTS = 8  # of the stream of a persistent request
 
@@ -49,17 +49,16 @@ _open: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
 
 class Communicator(Collectives, Member):
-    """The ranks of a job, as one of them.
+    """A job's ranks, as one of them sees them.
 
     Without arguments: from the environment that `fanin run` sets. Else `job`, this process's `rank` in it, and the
-    `socket` of its node's NIC, or a connection to it that other communicators use as well. Returns when all ranks have
-    joined, or raises within `timeout` seconds what is wrong (NoDevice, Timeout naming who is missing, MembersMismatch,
-    ...). fallback: the host computes the reductions that the devices do not, which are refused otherwise, and counted
-    in either case.
+    `socket` of its node's NIC, or a connection that it shares with other communicators. Returns when all ranks have
+    joined, or raises within `timeout` seconds (NoDevice, Timeout naming the missing ranks, MembersMismatch, ...).
+    fallback: the host computes the reductions that the devices do not; without it they are refused. Both are counted.
 
-    `path` says by which route and devices it goes, with the size of segments and the MTU; the logger "fanin" has it at
-    level INFO. It may be used by several threads. close() leaves the job; `with` does so at the end of its block, and
-    aborts when the block ends with an exception, so that the other ranks do not wait for this one.
+    `path` names route, devices, segment size and MTU; the logger "fanin" has it at level INFO. Several threads may use
+    a communicator. close() leaves the job; `with` does so at the end of its block, or aborts if the block raises, so
+    that the other ranks do not wait for this one.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class Communicator(Collectives, Member):
         return np.frombuffer(region.buf, dtype, count).reshape(shape)
 
     def run(self, call: Call) -> Any:
-        """Do a collective whose arguments have been checked, and return its result."""
+        """Run a collective whose arguments have been checked; its result."""
         self._await_host(call)
         return self._run(call.arguments(self.rank), call.limit)
 
@@ -117,9 +116,9 @@ class Communicator(Collectives, Member):
         return request
 
     def _await_host(self, call: Call) -> None:
-        """A call behind a fence may read what the host computes at the end of an earlier one."""
+        """Behind a fence: finish the host's last steps, whose results the call may read."""
         while call.fence and self._concluding:
-            with contextlib.suppress(Exception):  # it is for the program that waits for that call
+            with contextlib.suppress(Exception):  # raised where the program waits for that call
                 self._concluding[0].wait()
             self._concluding = self._concluding[1:]
 
@@ -133,7 +132,7 @@ class Communicator(Collectives, Member):
         return request
 
     def _own_stream(self, call: Call) -> Member:
-        """Twice the seg buffers that it can ever fill, as far as the job has them."""
+        """With twice the slots that its segments can fill, at most those of the job."""
         positions = self._segments_of(call.arguments(self.rank))
         slots = min(self.job.slots, max(LEAST_SLOTS, 1 << (2 * positions - 1).bit_length()))
         member = Member()
@@ -143,9 +142,8 @@ class Communicator(Collectives, Member):
     def split(self, color: int | None, key: int | None = None, timeout: float = JOIN_TIMEOUT) -> Communicator | None:
         """A communicator of the ranks that give the same `color`, a number from 0 on; None for those that give None.
 
-        All ranks call this. The ranks of the new one are ordered by `key`, and by rank in this communicator among equal
-        keys (default: this rank). It shares the connection to the device, nothing else: it is a job of its own, and
-        outlives this communicator.
+        All ranks call this. `key` orders the ranks of the new one (default: this rank); equal keys keep their order. It
+        is a job of its own, which shares only the connection to the device and outlives this communicator.
         """
         require_seconds(timeout, unlimited=False)
         exchange = allgather(self, _choice(color, self.rank if key is None else key), timeout=timeout)
@@ -153,7 +151,7 @@ class Communicator(Collectives, Member):
         rows = self.run(exchange)
         begin = Begin(How.SPLIT, self, data=ffi.from_buffer("struct fanin_choice[]", rows))
         if color is None:
-            check(BoundCommunicator()._begin(0, None, *begin[:3], address_of(rows)))  # no job comes of it
+            check(BoundCommunicator()._begin(0, None, *begin[:3], address_of(rows)))  # makes no job here
             return None
         return self._child(begin, timeout)
 
@@ -165,10 +163,10 @@ class Communicator(Collectives, Member):
     def shrink(self, timeout: float = SHRINK_TIMEOUT) -> Communicator:
         """A communicator of the ranks that are left after PeerLost, in the same order. All of them call this.
 
-        They agree on the survivors: a rank that has not called within `timeout` seconds is none. If a switch is
-        lost, the new job goes round a ring of the NICs that are left. If that fails (PeerLost, Timeout), since another
-        rank was lost meanwhile, all call it again. It shares the connection to the device; this communicator should be
-        closed. DeviceLost: the device of this rank's node is gone, so this rank is one of the lost.
+        A rank that has not called within `timeout` seconds counts as lost. If a switch is lost, the new job uses a ring
+        of the NICs that are left. If another rank is lost meanwhile (PeerLost, Timeout), all call it again. It shares
+        the connection to the device; close this communicator afterwards. DeviceLost: this node's device is gone, so
+        this rank is lost.
         """
         require_seconds(timeout, unlimited=False)
         milliseconds = min(math.ceil(1000 * timeout), MAX_DEADLINE_MS)
@@ -182,10 +180,10 @@ class Communicator(Collectives, Member):
     ) -> Communicator:
         """A communicator of these ranks and of newcomers. All ranks call this, with the same newcomers.
 
-        The ranks of a newcomer's node are those that it gets in the new job. The others keep their order around them.
-        A newcomer calls Communicator(job, rank, socket). `invite` is called with the new job and the newcomers before
-        they are waited for, on each rank: let one rank hand them job.to_text(). This communicator goes on.
-        Raises Timeout naming who has not come, MembersMismatch if ranks give other newcomers, InvalidRequest.
+        A newcomer's node names its ranks in the new job; the others keep their order around them. A newcomer calls
+        Communicator(job, rank, socket). Each rank calls `invite(job, newcomers)` before it waits for them: let one rank
+        hand them job.to_text(). This communicator stays in use. Raises Timeout naming who has not come, MembersMismatch
+        if ranks give other newcomers, InvalidRequest.
         """
         require_seconds(timeout, unlimited=False)
         newcomers = tuple(newcomers)
@@ -201,9 +199,9 @@ class Communicator(Collectives, Member):
     ) -> Communicator:
         """A communicator in which spares have the ranks that were lost; after PeerLost. All that are left call this.
 
-        As shrink, and then grow. A spare is a node without ranks, and stands for one process. The first one gets the
-        lowest rank that was lost. Spares that are not needed are not invited; ranks for which there is no spare are
-        left out. `timeout`: seconds of each of the two. If it fails, all call it again, or shrink.
+        As shrink, and then grow. A spare is a node without ranks, and stands for one process; the first gets the lowest
+        lost rank. Spares that are not needed are not invited; lost ranks without a spare are left out. `timeout`:
+        seconds of each of the two steps. If it fails, all call it again, or shrink.
         """
         spares = tuple(spares)
         newcomers_c(spares)
@@ -260,10 +258,9 @@ class Communicator(Collectives, Member):
         }
 
     def close(self) -> None:
-        """Leave the job and detach, after a flush. What is still under way fails as Flushed. Harmless twice.
+        """Flush, leave the job and detach. What is still under way fails as Flushed. Harmless twice.
 
-        Raises: as flush, which has no limit of time here; then the job has been left all the same. Ctrl-C makes it an
-            abort.
+        Raises as flush, which has no time limit here; the job is left even then. Ctrl-C makes it an abort.
         """
         leave = True
         try:
@@ -283,7 +280,7 @@ class Communicator(Collectives, Member):
         self.end(leave=False)
 
     def end(self, leave: bool) -> None:
-        """As close, or (not `leave`) as abort."""
+        """Close (`leave`) or abort."""
         _open.discard(self)
         for request in self._persistent:
             request.end(leave)
@@ -291,14 +288,14 @@ class Communicator(Collectives, Member):
         super().end(leave)
 
     def _describe(self, name: str, root: int, op: int, dtype: int, tag: int, block: int) -> str:
-        """A collective that the extension has started by itself; called by it."""
+        """Text of a collective that the extension started; called by it."""
         row = collective(name)
         kind = datatype_by_code(dtype).name if row.reduces else datatype_by_code(tag).numpy.name if tag else ""
         sizes = () if not tag and not row.reduces else (block,) * (self.size if row.divided else 1)
         return description(row, name, sizes, kind, op, root)
 
     def is_member(self, job: Job, rank: int) -> bool:
-        """Whether it is this rank of this job, and has not been closed; a forked child is no member."""
+        """Whether this is the open communicator of that rank of the job; never in a forked child."""
         same = (self.job.jid, self.job.key, self.rank) == (job.jid, job.key, rank)
         return same and not self.connection.context.closed
 
@@ -326,7 +323,7 @@ def _invite(invite: Callable[[Job, Sequence[JobNode]], None], newcomers: Sequenc
 
 
 def _is_under_way(request: Request) -> bool:
-    """Look whether it has ended. Its exception is for the program that waits for it."""
+    """Its exception is raised where the program waits for it."""
     try:
         return not request.test()
     except Exception:
@@ -334,7 +331,7 @@ def _is_under_way(request: Request) -> bool:
 
 
 def _choice(color: int | None, key: int) -> np.ndarray:
-    """What a rank says in a split, as a struct fanin_choice."""
+    """As a struct fanin_choice."""
     try:
         chosen = -1 if color is None else operator.index(color)
         if color is not None and chosen < 0:

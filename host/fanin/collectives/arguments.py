@@ -38,8 +38,8 @@ def call_of(
 ) -> Call:
     """The call of a collective that moves data.
 
-    part: shape and type of the block that a rank gets, where it brings nothing. counts: elements of each rank's block;
-    None: all are equal. exchanges: not all ranks know the counts.
+    part: shape and type of the block of a rank that brings nothing. counts: elements of each rank's block; None: equal
+    blocks. exchanges: not all ranks know the counts.
     """
     require_root(group, root)
     row, brings, wants = ROLES[name, group.rank == root]
@@ -76,7 +76,7 @@ def require_root(group: Group, root: int) -> None:
 
 
 def expected(out: Any, dtype: Any, shape: Any = None, facts: str = "") -> tuple[Shape, np.dtype]:
-    """Shape and type of the part that a rank other than the root gets. facts: to be given beside the type."""
+    """Shape and type of the part of a rank that is not the root. facts: what is needed beside the type."""
     if out is not None:
         memory = writable(out)
         return memory.shape, memory.dtype

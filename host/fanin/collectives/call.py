@@ -43,11 +43,11 @@ class Call:
     """The data that a collective moves and computes, for one rank.
 
     row: of the table of collectives. kind: type of the elements; None: there are none. source, destination: contiguous
-    memory of what the rank brings and wants. sizes: bytes of the blocks of the message; of a call with `with_counts`
-    those that this rank knows. result: what the program gets. conclude: last step on the host, with the complete
-    Request; it returns the result. with_counts: makes the call when the sizes are known (counts of elements); None:
-    they are. on_host: name of the reduction that the host computes of the data, since devices do not. part_of: what
-    the program has called, where it has not called this collective.
+    memory of what the rank brings and wants. sizes: bytes of the message's blocks; of a call with `with_counts` those
+    that this rank knows. result: what the program gets. conclude: last step on the host; from the complete Request to
+    the result. with_counts: from counts of elements to the call; None: the sizes are known. on_host: name of the
+    reduction that the host computes of the data. part_of: name of what the program called, if it is not this
+    collective.
     """
 
     row: Collective
@@ -72,18 +72,18 @@ class Call:
 
     @property
     def name(self) -> str:
-        """Of what the program has called."""
+        """The name that the program called."""
         return self.part_of or self.on_host or self.row.name
 
     @property
     def limit(self) -> float:
-        """Seconds after which it has ended for certain; -1: it may last."""
+        """Seconds until it has certainly ended; -1: no limit."""
         if self.timeout is None:
             return -1.0
         return DEADLINE_GRACE + self.timeout * (1 if self.with_counts is None else 2)
 
     def arguments(self, rank: int) -> tuple[Any, ...]:
-        """The arguments of the extension, in its order."""
+        """The extension's arguments, in its order."""
         self._require_apart(rank)
         return (
             self,
@@ -103,7 +103,7 @@ class Call:
         )
 
     def _blocks(self) -> tuple[int, array[int] | None]:
-        """Bytes of each block where all are equal, and else 0; and the sizes of all."""
+        """Bytes of each block if all are equal, else 0; and the sizes of all."""
         if self.with_counts is not None:
             knows_all = self.row.brings.who is Who.ROOT and self.source is not None
             return (ANY_SIZE, array("Q", self.sizes)) if knows_all else (self.sizes[0], None)
@@ -112,7 +112,7 @@ class Call:
         return 0, array("Q", self.sizes)
 
     def _tag(self) -> int:
-        """All ranks must give the same tag: it names the type of the elements that are moved."""
+        """Names the type of the elements that are moved; equal on all ranks."""
         if self.row.reduces or self.kind is None:
             return 0
         if self.on_host:
@@ -131,7 +131,7 @@ class Call:
         )
 
     def __str__(self) -> str:
-        """All that must be alike on all ranks, so that a comparison of their errors shows what differs."""
+        """All that must be equal on all ranks, so that a comparison of their errors shows what differs."""
         if self.part_of:
             return self.part_of
         if self.with_counts is not None:
@@ -141,7 +141,7 @@ class Call:
 
 
 def description(row: Collective, name: str, sizes: tuple[int, ...], kind: str, op: int, root: int) -> str:
-    """A collective for people, with all that must be alike on all ranks. kind: the type of its elements."""
+    """A collective for people, with all that must be equal on all ranks. kind: the type of its elements."""
     details = [Op(op).name] if row.reduces else []
     details += [f"{sum(sizes)} bytes of {kind}"] if sizes else []
     details += [f"root {root}"] if row.has_root else []

@@ -20,7 +20,7 @@ def equal_blocks(shape: Shape, size: int, itemsize: int, is_whole: bool) -> Bloc
 
 
 def _equal_part(shape: Shape, size: int) -> Shape:
-    """Of a flat array a slice; of any other, array[rank], one row for each rank."""
+    """A slice of a flat array; of any other, array[rank]."""
     if len(shape) == 1:
         count, rest = divmod(shape[0], size)
         if rest:
@@ -51,7 +51,7 @@ def uneven_blocks(
 
 
 def checked_counts(counts: Counts | None, size: int, total: int | None = None) -> tuple[int, ...]:
-    """Elements of each rank's part; InvalidRequest if they are not one for each rank, or are not `total` together."""
+    """Elements of each rank's part. InvalidRequest unless there is one for each rank, and they add up to `total`."""
     if counts is None:
         raise InvalidRequest("counts are missing: the elements of each rank's part", remedy="Give one for each rank.")
     try:

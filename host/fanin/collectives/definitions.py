@@ -1,8 +1,7 @@
 """The collectives: the arguments of each, what it does, and the Call that it makes.
 
-The methods of Communicator are made from these functions, in all their forms (`variants.py`): nothing else names the
-arguments, their defaults, or the text that help() shows.
-Record 0003 (docs/decisions) says why devices know no collective by name.
+The methods of Communicator are made from these functions (`variants.py`); no other place names the arguments, their
+defaults, or the text that help() shows. Record 0003 (docs/decisions) says why devices know no collective by name.
 """
 
 import functools
@@ -28,7 +27,7 @@ def allreduce(
 ) -> Call:
     """Combine `array` of all ranks element by element; every rank gets the result, in the shape of `array`.
 
-    datatype: what the elements are, where numpy's type does not say it: "bf16" for an array of uint16.
+    datatype: type of the elements where numpy's does not name it: "bf16" for an array of uint16.
     """
     return computed(group, call_of(group, "allreduce", array, out, 0, timeout, fence), op, datatype)
 
@@ -45,7 +44,7 @@ def reduce(
 ) -> Call:
     """Combine `array` of all ranks element by element; rank `root` gets the result, the others None.
 
-    out: looked at on the root only. datatype: as of allreduce.
+    out: used on the root only. datatype: as of allreduce.
     """
     return computed(group, call_of(group, "reduce", array, out, root, timeout, fence), op, datatype)
 
@@ -72,7 +71,7 @@ def reduce_scatter(
 def broadcast(group: Group, array: Any, root: int = 0, timeout: float | None = None, fence: bool = False) -> Call:
     """Give every rank what `array` of rank `root` holds. It is written in place, and returned.
 
-    The array must be writable and C-contiguous on every rank, so that a mistake is refused on all of them.
+    The array must be writable and C-contiguous on every rank, also on the root, so that all ranks refuse a mistake.
     """
     require_root(group, root)
     memory = writable(
@@ -97,10 +96,9 @@ def allgather(group: Group, array: Any, out: Any = None, timeout: float | None =
 def gather(
     group: Group, array: Any, out: Any = None, root: int = 0, timeout: float | None = None, fence: bool = False
 ) -> Call:
-    """Give rank `root` the arrays of all: an array of shape (size, *array.shape), row r from rank r. The others get
-    None.
+    """Give rank `root` an array of shape (size, *array.shape), row r from rank r; the others get None.
 
-    out: looked at on the root only; in place where `array` is the root's own row of it.
+    out: used on the root only; in place where `array` is the root's own row of it.
     """
     return call_of(group, "gather", array, out, root, timeout, fence)
 
@@ -117,8 +115,7 @@ def scatter(
 ) -> Call:
     """Give each rank its part of `array` of rank `root`: array[rank], or an equal slice of a flat array.
 
-    array: looked at on the root only. The other ranks say what they expect: `out`, or `shape` and `dtype`, which the
-    root does not look at.
+    array: used on the root only. The other ranks give `out`, or `shape` and `dtype` of their part.
     """
     part = functools.partial(expected, out, dtype, shape, "shape and ")
     return call_of(group, "scatter", array, out, root, timeout, fence, part)
@@ -156,7 +153,7 @@ def gatherv(
 ) -> Call:
     """Give rank `root` the arrays of all, one after the other, as a flat array; the others None.
 
-    counts: elements of each rank's array; give them on every rank, or on none. out: looked at on the root only.
+    counts: elements of each rank's array; give them on every rank, or on none. out: used on the root only.
     """
     return call_of(group, "gatherv", array, out, root, timeout, fence, None, counts, exchanges=counts is None)
 
@@ -172,10 +169,10 @@ def scatterv(
     timeout: float | None = None,
     fence: bool = False,
 ) -> Call:
-    """Give each rank its part of `array` of rank `root`, as a flat array; the parts lie there one after the other.
+    """Give each rank its part of `array` of rank `root`, whose parts lie one after the other, as a flat array.
 
-    array: looked at on the root only. The other ranks say what they expect: `out`, or `dtype`. counts: elements of each
-    part. They are the root's, and are sent to the others first; unless all ranks give them and `agreed`.
+    array: used on the root only. The other ranks give `out`, or `dtype`. counts: elements of each part; the root's are
+    sent to the others first, unless all ranks give them and `agreed`.
     """
     part = functools.partial(expected, out, dtype)
     return call_of(group, "scatterv", array, out, root, timeout, fence, part, counts, exchanges=not agreed)

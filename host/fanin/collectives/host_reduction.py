@@ -1,7 +1,7 @@
-"""Reductions that devices do not compute, where the program has allowed it: the data are gathered, the host folds.
+"""Reductions that devices do not compute, if the program allows it: the data are gathered, the host folds.
 
-The fold goes in rank order, so all ranks that want the result get the same bits. A result must be of the shape and type
-of the data: anything else that numpy would convert (another type, a scalar, text) is refused.
+The fold goes in rank order, so all ranks get the same bits. A result must have the shape and type of the data: what
+numpy would convert (another type, a scalar, text) is refused.
 """
 
 import functools
@@ -21,18 +21,17 @@ from fanin_wire.operations import operation_by_name
 
 Fold = Callable[[np.ndarray], Any]
 
-# Kinds of numpy types for which numpy computes something that the operation does not mean: it joins texts, takes the
-# sum of two truths for their "or", and orders complex numbers by their real parts.
+# Types for which numpy computes something else than the operation: it joins texts, adds truths for their "or", and
+# orders complex numbers by their real parts.
 TEXTS = "SU"
 MEANINGLESS = {"SUM": "b", "PROD": "b", "MEAN": "b", "MIN": "c", "MAX": "c", "LAND": "M", "LOR": "M", "LXOR": "M"}
 INTEGERS = "iu"
 
 
 def computed(group: Group, call: Call, op: OpName, datatype: str | None) -> Call:
-    """A reduction as the devices compute it; or, where they do not and the program allows it, as the host does.
+    """A reduction as the devices compute it; else, if the program allows it, as the host does.
 
-    In place of it, the host's moves data, and folds them at the end. Raises NotSupported if numpy can not compute the
-    operation over the type either.
+    The host's call moves the data, and folds them at the end. NotSupported if numpy can not compute it either.
     """
     assert call.source is not None
     source = call.source
@@ -51,7 +50,6 @@ def computed(group: Group, call: Call, op: OpName, datatype: str | None) -> Call
 
 
 def _wanted(call: Call, rank: int, itemsize: int) -> slice:
-    """The elements that the rank wants of the result."""
     if not call.row.wants.own:
         return slice(None)
     start = sum(call.sizes[:rank])
@@ -65,7 +63,7 @@ def _conclude(fold: Fold, contributions: np.ndarray, destination: np.ndarray, re
 
 
 def _fold(op: OpName, reason: Reason, dtype: np.dtype) -> Fold:
-    """Function of contributions (ranks, elements) to the result (elements,)."""
+    """From contributions (ranks, elements) to the result (elements,)."""
     if callable(op):
         return functools.partial(_by_function, op)
     name, operation = op.upper(), operation_by_name(op)
@@ -84,7 +82,7 @@ def _fold(op: OpName, reason: Reason, dtype: np.dtype) -> Fold:
 
 
 def _by_function(function: Callable[[np.ndarray, np.ndarray], Any], contributions: np.ndarray) -> np.ndarray:
-    """The fold by a function of the program, each of whose results is checked."""
+    """The fold by a function of the program; each of its results is checked."""
 
     def step(accumulated: np.ndarray, contribution: np.ndarray) -> np.ndarray:
         result = function(accumulated, contribution)
@@ -95,7 +93,7 @@ def _by_function(function: Callable[[np.ndarray, np.ndarray], Any], contribution
 
 
 def _require_alike(result: Any, data: np.ndarray) -> None:
-    """InvalidRequest unless a function has returned an array like its arguments; the order of bytes does not matter."""
+    """InvalidRequest unless a function returned an array like its arguments, in any byte order."""
     if isinstance(result, np.ndarray):
         found = f"an array of shape {result.shape} and type {result.dtype}"
         if result.shape == data.shape and result.dtype.newbyteorder("=") == data.dtype.newbyteorder("="):

@@ -1,4 +1,4 @@
-"""Which reductions the devices compute. All others are counted, and refused unless the host may compute them."""
+"""Which reductions the devices compute. The others are counted, and refused unless the host may compute them."""
 
 import functools
 import threading
@@ -23,11 +23,11 @@ class Reason(StrEnum):
     OP_UNKNOWN = "OP_UNKNOWN"  # no operation has this name
     OP_CALLABLE = "OP_CALLABLE"  # a function of the program, which a device can not run
     DTYPE = "DTYPE"  # devices do not compute with elements of this type
-    OP_DTYPE = "OP_DTYPE"  # nor this operation with elements of this type
+    OP_DTYPE = "OP_DTYPE"  # devices do not compute this operation on elements of this type
 
 
 class Choice(NamedTuple):
-    """The codes by which a device computes a reduction; or the reason why none does, and that in words."""
+    """The codes with which a device computes a reduction; or why none does, as a code and in words."""
 
     op: int = int(Op["NONE"])
     dtype: int = int(DType["NONE"])
@@ -36,9 +36,9 @@ class Choice(NamedTuple):
 
 
 class Offload:
-    """Decides for each reduction, by operation and type only, so that all ranks decide alike. Counts the others.
+    """Decides by operation and type only, so that all ranks decide the same. Counts what is not offloaded.
 
-    fallback: whether the host may compute the others.
+    fallback: the host may compute it.
     """
 
     def __init__(self, fallback: bool = False) -> None:
@@ -49,16 +49,15 @@ class Offload:
     def choose(self, op: OpName, dtype: np.dtype, datatype: str | None = None) -> Choice:
         """Whether devices compute `op` over elements of `dtype`.
 
-        datatype: name of the elements' type, where `dtype` is only its storage.
-
-        NotSupported (with a reason code) where nobody may.
+        datatype: name of the elements' type, if `dtype` is only its storage. Raises NotSupported, with a reason code,
+        if the host may not compute it either.
         """
         choice = _judge(op, dtype, datatype)
         if choice.reason is None:
             return choice
         with self._lock:
             self._counts[choice.reason] += 1
-        possible = choice.reason is not Reason.OP_UNKNOWN and datatype is None  # the host knows numpy's types only
+        possible = choice.reason is not Reason.OP_UNKNOWN and datatype is None  # the host computes numpy's types only
         if not (self.fallback and possible):
             remedy = _REMEDY if possible else "Use one of those that are named."
             raise NotSupported(f"{choice.detail} ({choice.reason})", remedy=remedy, reason=choice.reason)

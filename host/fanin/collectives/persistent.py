@@ -12,9 +12,8 @@ from fanin.membership.progress import Progress
 class Persistent:
     """Made by the `..._init` forms: the same arrays each time.
 
-    It has a stream of its own (a job that was joined when it was made), so that ranks may start several of them in
-    different orders; unless it was made `ordered`: then it is one of the communicator's collectives, in their order.
-    `with` and close() leave the job; the communicator does so, too, when it is closed.
+    It has a stream (a job) of its own, so ranks may start several of them in different orders; an `ordered` one takes
+    its turn among the communicator's collectives. close(), `with` and closing the communicator leave the job.
     """
 
     def __init__(self, member: Member, call: Call, own: bool) -> None:
@@ -24,7 +23,7 @@ class Persistent:
         self.closed = False
 
     def start(self) -> Self:
-        """Start it, with the data that the arrays hold now. InvalidRequest while the last start is still under way."""
+        """Start it, with the data that the arrays hold now. InvalidRequest if the last start is still under way."""
         if self.closed:
             raise InvalidRequest(f"{self} is closed", remedy="Make a new one.")
         self._member.require_open()
@@ -63,7 +62,7 @@ class Persistent:
         self.end(leave=True)
 
     def end(self, leave: bool) -> None:
-        """As close, or (not `leave`) without a word to the other ranks."""
+        """Close (`leave`) or abort."""
         self.closed = True
         if self.own:
             self._member.end(leave)

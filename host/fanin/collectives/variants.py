@@ -1,8 +1,7 @@
-"""The forms of each collective: `allreduce` waits and returns the result, `iallreduce` returns a Request at once,
-`allreduce_init` a Persistent, to be started.
+"""The forms of each collective: `allreduce` waits for the result, `iallreduce` returns a Request, `allreduce_init` a
+Persistent.
 
-The methods of the first two forms are in the extension, which does most calls by itself. It comes to the forms here
-with all others, and with all that is wrong.
+The extension has the methods of the first two. It comes here with calls that it can not do itself, and with all errors.
 """
 
 import inspect
@@ -27,7 +26,7 @@ ORDERED = inspect.Parameter("ordered", inspect.Parameter.KEYWORD_ONLY, default=F
 
 
 def forms(arguments: Arguments[P]) -> tuple[Waiting[P], Starting[P], Preparing]:
-    """The methods of a collective, with the names, the arguments and the texts that help() and editors show."""
+    """The methods of a collective, with the names, arguments and texts that help() and editors show."""
 
     def wait(self: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.run(arguments(self, *args, **kwargs))
@@ -69,7 +68,7 @@ def _preparing(arguments: Callable[..., Call]) -> Preparing:
 
 
 def _side(side: Side) -> tuple[bool, bool, bool]:
-    """Which ranks: others than the root, and the root; and whether each has its own block only."""
+    """Whether ranks other than the root take part, whether the root does, and whether each has only its own block."""
     return side.who.includes(1, root=0), side.who.includes(0, root=0), side.own
 
 
@@ -77,10 +76,10 @@ class Collectives:
     """All collectives in their three forms.
 
     array, out: numpy arrays or anything with the buffer protocol. An input that is not C-contiguous is copied first;
-    `out` must be writable, C-contiguous, and of the size and type of the result; without it a new array is made and
-    returned. op: "sum", "min", ... (capabilities() lists them), or, where the communicator allows the host to compute,
-    a function of two arrays. root: a rank. timeout: seconds for all ranks to take part, by default no limit. fence:
-    begin when all that was started before is complete, so that its results can be the input.
+    `out` must be writable, C-contiguous, and of the size and type of the result; without it a new array is returned.
+    op: "sum", "min", ... (capabilities() lists them), or, if the host may compute, a function of two arrays. root: a
+    rank. timeout: seconds for all ranks to take part; None: no limit. fence: begin when all earlier requests are
+    complete, whose results can be the input.
 
     All ranks call the same collectives in the same order, with the same op, root and sizes. Raises the exception of the
     status: Timeout (naming the missing ranks), OpMismatch, PeerLost, DeviceLost, ...

@@ -1,5 +1,4 @@
-"""Collectives whose sizes only some ranks know. All must know all of them, since messages are cut by them: they are
-exchanged first."""
+"""Collectives whose sizes only some ranks know: they are exchanged first, since messages are cut by all sizes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,7 @@ from fanin_wire.collectives import collective
 
 
 def known_sizes(call: Call, counts: Counts | None, size: int) -> tuple[int, ...]:
-    """What this rank knows before: bytes of all parts, of its own, or nothing."""
+    """What this rank knows before the exchange: bytes of all parts, of its own, or nothing."""
     if call.source is None:
         return (ANY_SIZE,)
     if call.row.brings.own:
@@ -22,7 +21,7 @@ def known_sizes(call: Call, counts: Counts | None, size: int) -> tuple[int, ...]
 
 
 def taking(out: Any, dtype: np.dtype) -> Callable[[Any], Any]:
-    """The last step: the data that have come become the result."""
+    """The last step: the result, from the data that have come."""
 
     def take(request: Any) -> Any:
         received = request._received()
@@ -35,7 +34,7 @@ def taking(out: Any, dtype: np.dtype) -> Callable[[Any], Any]:
 
 
 def exchange_of_counts(group: Group, call: Call) -> Call:
-    """The call that gives every rank the elements of each rank's part, for `call`, which is to be made with them."""
+    """Gives every rank the elements of each rank's part, with which `call` is then made."""
     counts = np.zeros(group.size, np.int64)
     whole: dict[str, Any] = {"destination": counts, "result": counts, "part_of": f"{call.name}_init"}
     if call.row.brings.own:

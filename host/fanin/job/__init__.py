@@ -1,4 +1,4 @@
-"""Jobs: their members, and their way through the fabric."""
+"""Jobs: their members, and their path through the fabric."""
 
 from fanin.job.description import ENVIRONMENT_VARIABLE, START_REMEDY, Job, environment
 from fanin.job.node import JobNode

@@ -1,4 +1,4 @@
-"""The description of a job, which all its ranks share, and what the library derives from it."""
+"""The description of a job, equal on all its ranks, and what the library derives from it."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ from fanin_wire.job_text import job_text
 from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_CHUNK
 
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
-MOST_WORDS = 640  # bytes of what names missing ranks
+MOST_WORDS = 640  # bytes of a text of the library
 START_REMEDY = (
     "Start the program with `fanin run -n N -- PROGRAM` (--mpi is for programs of an MPI), or give Communicator a job, "
     "rank and socket."
@@ -34,13 +34,13 @@ REPRODUCIBLE = {"none": 0, "run": RUN, "shape": RUN | SHAPE | WIDE}
 
 
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The members of a job, their way through the fabric, and the sizes of segments. Equal on every rank.
+    """The members of a job, their path through the fabric, and the sizes of segments. Equal on every rank.
 
     jid and key: job id, and the random key of this incarnation. route: "auto", "tree", "ring" (of all nodes, whatever
-    the switches) or "local". chunk: payload bytes of a segment; 0: as many as the MTU of this rank's NIC takes, up to
-    4096. Give a number where the NICs differ. slots: seg buffers asked of each device (powers of 2).
-    reproducible: "none", "run" or "shape". wide: sums of f16 and bf16 travel as f32 ("shape" implies it).
-    Raises InvalidRequest if the parts contradict each other.
+    the switches) or "local". chunk: payload bytes of a segment; 0: as many as the MTU of this rank's NIC allows, at
+    most 4096; give a number where NICs differ. slots: seg buffers asked of each device (a power of 2). reproducible:
+    "none", "run" or "shape". wide: sums of f16 and bf16 travel as f32 ("shape" implies it). Raises InvalidRequest if
+    members contradict each other.
     """
 
     jid: int
@@ -70,7 +70,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """From a file of the text that to_text writes, and `fanin run`."""
+        """From a file with the text of to_text; `fanin run` writes one."""
         job = ffi.new("struct fanin_job *")
         if library().fanin_job_of_file(os.fsencode(path), job):
             raise _wrong(complaint())
@@ -103,16 +103,14 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The dictionary that from_dict reads."""
         return msgspec.to_builtins(self)
 
     def to_text(self) -> str:
-        """The text that from_file reads."""
         return job_text(self.to_dict())
 
     @property
     def c(self) -> Any:
-        """As a struct fanin_job, which lives as long as this object."""
+        """A struct fanin_job, which lives as long as this object."""
         return self._c_and_places[0]
 
     @functools.cached_property
@@ -133,7 +131,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             raise _wrong(f"a number does not fit: {error}") from None
 
     def _describe(self, rank: int) -> Any:
-        """What a rank tells its device when it joins: a struct fanin_join."""
+        """The struct fanin_join of a rank."""
         join = ffi.new("struct fanin_join *")
         if library().fanin_describe(self.c, rank, join):
             raise _wrong(complaint())
@@ -146,8 +144,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @functools.cached_property
     def chosen_route(self) -> str:
-        """The route as it is taken: on one node nothing leaves it; else the one asked for. "auto": tree if the nodes
-        share a switch, unless all are in one ring below it."""
+        """The route that is taken: local on one node, else the one asked for. "auto": tree if the nodes share a switch,
+        unless all are in one ring below it; else ring."""
         join = self._describe(0)
         return "tree" if join.flags & FIXED_START else Route(join.route).name.lower()
 
@@ -165,39 +163,37 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         raise InvalidRequest(detail, remedy=f"Give a number from 0 to {self.size - 1}.")
 
     def membership(self, rank: int) -> Membership:
-        """The membership that the queue pair of a rank tells its device. Without a chunk it has the longest one."""
+        """The membership of a rank's queue pair. Without a chunk it has the longest one."""
         self.node_of(rank)
         place = Membership.of(self._describe(rank))
         return place if place.chunk else dataclasses.replace(place, chunk=MAX_JOB_CHUNK)
 
     def missing_ranks(self, rank: int, missing: int, kind: int) -> tuple[int, ...]:
-        """The ranks that a completion at `rank` names, by its bitmap `missing` and the `kind` of its bits."""
+        """The ranks in a completion's bitmap `missing` at `rank`; `kind` says whose bits they are."""
         ranks = ffi.new("uint32_t[]", self.size)
         count = library().fanin_missing_ranks(self.c, rank, missing, kind, ranks)
         return tuple(ffi.unpack(ranks, count)) if count else ()
 
     def missing_names(self, rank: int, status: int, missing: int, kind: int, lost_device: int = 0) -> str:
-        """The same in words, after a semicolon; "" if a completion of that `status` names nobody. lost_device: as in a
-        WC."""
+        """In words, after a semicolon; "" if a completion of that `status` names no rank. lost_device: as in a WC."""
         members = {"missing": missing, "missing_kind": kind, "lost_device": lost_device}
         completion = ffi.new("struct fanin_cqe *", {"status": status, **members})
         text = _words(lambda words, room: library().fanin_name_members(self.c, rank, completion, words, room))
         return text and f"; {text}"
 
     def path(self, rank: int, chunk: int = 0, mtu: int = 0) -> str:
-        """The way of the job in words: route, NICs, switches, segments of `chunk` bytes, MTU of the rank's NIC."""
+        """The path of the job in words: route, NICs, switches, segments of `chunk` bytes, MTU of the rank's NIC."""
         return _words(lambda words, room: library().fanin_name_path(self.c, rank, chunk, mtu, words, room))
 
 
 def _words(write: Callable[[Any, int], None]) -> str:
-    """What a function of the library writes into memory of so many bytes."""
     words = ffi.new("char[]", MOST_WORDS)
     write(words, MOST_WORDS)
     return ffi.string(words).decode()
 
 
 def place_of(node: JobNode) -> dict[str, Any]:
-    """The members of the struct fanin_place of a node."""
+    """The members of a node's struct fanin_place."""
     hops = [_ipv4(switch) for switch in node.switches]
     if node.ring is not None and node.ring < 0:
         raise _wrong(f"ring {node.ring} of node {node.address} is below 0")
@@ -212,7 +208,7 @@ def _place(place: Any) -> tuple[str, tuple[str, ...], int | None]:
 
 
 def _ipv4(address: str) -> int:
-    """An address as a number, in host order."""
+    """In host order."""
     try:
         return int(ipaddress.IPv4Address(address))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Processes that are to join a job that goes on: where they are, and the ranks that they get."""
+"""Processes that join a running job: where they are, and the ranks that they get."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from fanin.job.node import JobNode
 
 
 def newcomers_c(nodes: Iterable[JobNode]) -> Any:
-    """As an array of struct fanin_newcomer: one for each rank of each node. InvalidRequest if they are no nodes."""
+    """An array of struct fanin_newcomer, one for each rank of each node. InvalidRequest if they are no nodes."""
     rows = []
     for node in nodes:
         if not isinstance(node, JobNode):
@@ -24,9 +24,9 @@ def newcomers_c(nodes: Iterable[JobNode]) -> Any:
 
 
 def take_places(spares: Sequence[JobNode], present: Iterable[int], size: int) -> list[JobNode]:
-    """Spares at the ranks that are not `present` of a job of `size` ranks: the first spare gets the lowest of them.
+    """Give spares the ranks that are not `present` of a job of `size` ranks, the first spare the lowest.
 
-    Without enough spares the ranks beyond them are left out, and those after them move up.
+    Ranks for which no spare is left are left out, and those after them move up.
     """
     present = sorted(present)
     lost = [rank for rank in range(size) if rank not in present][: len(spares)]

@@ -7,7 +7,7 @@ class JobNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node of the job: the IPv4 address of its NIC, and the ranks on it.
 
     switches: addresses of the offloading switches above it, lowest first. ring: nodes with the same number hang on a
-    switch that does not offload, and form a ring, whose last node alone sends to the switches above.
+    switch that does not offload; they form a ring, and its last node alone sends to the switches above.
     """
 
     address: str

@@ -7,7 +7,7 @@ from fanin.verbs import PD, Context
 
 
 class DeviceConnection:
-    """One context and its protection domain. Each user takes it and releases it; the last one closes it."""
+    """A context and its protection domain. The last user to release it closes it."""
 
     def __init__(self, socket: str | os.PathLike[str]) -> None:
         self.context = Context(socket)
@@ -16,12 +16,11 @@ class DeviceConnection:
         self._lock = threading.Lock()
 
     def take(self) -> None:
-        """One more user."""
         with self._lock:
             self._users += 1
 
     def release(self) -> None:
-        """One user less. The last detaches: the device sees the end of the connection and forgets this process."""
+        """The last user detaches; the device then forgets this process."""
         with self._lock:
             self._users -= 1
             unused = self._users == 0

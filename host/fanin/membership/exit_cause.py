@@ -1,7 +1,7 @@
-"""A rank tells `fanin run` that its failure has a cause elsewhere.
+"""Tells `fanin run` that a rank's failure has its cause elsewhere.
 
-When one rank fails, the others fail as well, and often end first. The launcher can not tell from exit codes which rank
-has failed by itself. So the other ranks write a line into a file of the run.
+When one rank fails the others fail too, and often end first, so exit codes do not show which one failed by itself. The
+others write a line into a file of the run.
 """
 
 import contextlib
@@ -14,13 +14,13 @@ OF_OTHERS = frozenset(int(Status[name]) for name in ("PEER_LOST", "ABORTED", "TI
 
 
 def note(status: int) -> None:
-    """Append "RANK STATUS" to the file of the run, if there is one and the status is one that others cause."""
+    """Append "RANK STATUS" to the run's file, if there is one and another rank can cause the status."""
     if status in OF_OTHERS:
         _append(Status(status).name)
 
 
 def take_back() -> None:
-    """Append "RANK -": the rank has joined a job, and goes on. The last line of a rank counts."""
+    """Append "RANK -": the rank has joined a job and goes on. A rank's last line counts."""
     _append("-")
 
 

@@ -39,7 +39,7 @@ COMPARE = (
 
 
 class How(IntEnum):
-    """What a communicator is made of; as enum how of `binding/communicator.c`."""
+    """What a communicator is made of; enum how of `binding/communicator.c`."""
 
     JOIN = 0
     DUP = 1
@@ -49,11 +49,11 @@ class How(IntEnum):
 
 
 class Begin(NamedTuple):
-    """How to begin to make a communicator.
+    """How to begin a communicator.
 
-    number: the rank of JOIN, the slots of DUP, the milliseconds of SHRINK, how many newcomers of GROW. data: struct
-    fanin_job of JOIN, struct fanin_choice of each rank of SPLIT, struct fanin_newcomer of each newcomer of GROW.
-    begun: is called with the job that is joined, before others are waited for.
+    number: the rank of JOIN, the slots of DUP, the milliseconds of SHRINK, the newcomers of GROW. data: struct
+    fanin_job of JOIN, struct fanin_choice of each rank of SPLIT, struct fanin_newcomer of each newcomer of GROW. begun:
+    called with the joined job before others are waited for.
     """
 
     how: How
@@ -67,7 +67,7 @@ _members: weakref.WeakSet[Member] = weakref.WeakSet()
 
 
 def _configure() -> None:
-    """Tell the extension the types of arrays and the names of operations."""
+    """Give the extension the types of arrays and the names of operations."""
     dtypes: list[np.dtype | None] = [None] * (1 + max(entry.code for entry in DATATYPES))
     for entry in DATATYPES:
         if entry.numpy.isbuiltin and not entry.alias:  # numpy has no object of its own for pairs
@@ -87,10 +87,10 @@ class Member(BoundCommunicator):
     connection: DeviceConnection
 
     def join(self, connection: DeviceConnection, begin: Begin, timeout: float | None) -> None:
-        """Join the job that `begin` begins to join. Returns when all members have joined.
+        """Join the job of `begin`; returns when all members have joined.
 
-        Raises within `timeout` seconds (None: the library limits it): Timeout naming the missing ranks,
-        MembersMismatch, NoResources, ...
+        Raises within `timeout` seconds (None: the library's limit): Timeout naming the missing ranks, MembersMismatch,
+        NoResources, ...
         """
         require_seconds(timeout)
         self.connection = connection
@@ -127,7 +127,7 @@ class Member(BoundCommunicator):
         return Job.of(ffi.cast("struct fanin_job *", self._job()))
 
     def _refusal(self, status: int, reply: Any, has_limit: bool) -> FaninError:
-        """The exception of a join. has_limit: the program limits its time; else the library does, and says why."""
+        """The exception of a join. has_limit: by the program's time limit; else the library's, which gives a reason."""
         if (status == Status["TIMEOUT"] and not has_limit and not reply.missing) or refused(status):
             return FaninError.of(status, f"can not join the job{refused(status)}")
         job = self._described()
@@ -140,7 +140,7 @@ class Member(BoundCommunicator):
         return error
 
     def _too_long(self, job: Job) -> str:
-        """What is wrong with the segments of a job, after a semicolon; "" if this node's NIC takes them."""
+        """The error of a job whose segments are too long for this node's NIC, after a semicolon; else ""."""
         limits = self.connection.context.query_device()
         if job.chunk <= limits.max_chunk or job.chosen_route == "local":
             return ""
@@ -157,14 +157,14 @@ class Member(BoundCommunicator):
         """Wait until all ranks have what this rank has brought to collectives.
 
         A rank that wants no result (the root of a broadcast, the others of a reduce) goes on when its data have been
-        taken. What goes wrong after that is an error of the next collective, or of this call.
+        taken. What fails afterwards is an error of the next collective, or of this call.
 
         Args:
             timeout: seconds. None: no limit.
 
         Raises:
             Timeout: not all ranks have taken part in that time.
-            FaninError: a collective that had ended here has failed, for instance PeerLost. It is told once.
+            FaninError: a collective that had ended here has failed, for instance PeerLost. It is raised once.
         """
         require_seconds(timeout)
         self.require_open()
@@ -172,26 +172,25 @@ class Member(BoundCommunicator):
             raise Timeout(f"some ranks still lack data of rank {self.rank} after {timeout:g} s")
 
     def end(self, leave: bool) -> None:
-        """Leave the job (or not: the others then get PeerLost) and give everything back. Harmless when called again."""
+        """Leave the job (or not: the others then get PeerLost) and give everything back. Harmless twice."""
         if self._is_closed:
             return
         self._is_closed = True
         if not self.connection.context.closed:
             status = self._end_job(leave, LEAVE_TIMEOUT_MS)
             if status not in (Status["SUCCESS"], Status["DEVICE_LOST"]):
-                error = FaninError.of(status, "the device has not confirmed it")
+                error = FaninError.of(status, "the device has not confirmed the leave")
                 log.warning("rank %d left job %d without confirmation: %s", self.rank, self.job.jid, error)
         self.connection.release()
 
     def counts(self) -> dict[str, int]:
-        """How many requests were posted, are under way, and wait for room."""
+        """Requests posted, under way, and waiting for room."""
         return dict(zip(("posted", "outstanding", "backlog"), self._state(), strict=False))
 
     # Called by the extension
 
     def _failure(self, about: object, name: str, status: int, number: int, completion: tuple[int, ...]) -> FaninError:
-        """The exception of a request, or of a start that was refused. number: of its message. completion: fields of
-        its WC, all 0 if it has none."""
+        """Of a request, or of a refused start. number: of its message. completion: fields of its WC, or zeros."""
         request = str(about) if isinstance(about, Request) else f"{about or name} on rank {self.rank}"
         found = WC(*completion)
         if status == Status["FLUSHED"] or found.status != status or not found.jid:
@@ -209,7 +208,7 @@ class Member(BoundCommunicator):
         return error
 
     def _trouble(self, status: int) -> str:
-        """The event, where no completion tells it."""
+        """The event, if no completion names it."""
         if status == Status["FLUSHED"]:
             return ": its communicator was closed"
         if status == Status["CQ_OVERRUN"]:
@@ -221,7 +220,7 @@ class Member(BoundCommunicator):
         return f": the device at {context.socket_path} {how}"
 
     def _what_failed(self, request: str, name: str, number: int) -> str:
-        """The request; if the job had ended before it, that and where."""
+        """The request; if the job ended before it, also where."""
         ended, ended_name = self._ended_at(number, name)
         if ended == number:
             return f"{request}, message {number} of job {self.job.jid}"
@@ -229,7 +228,7 @@ class Member(BoundCommunicator):
         return f"{request} was not done: job {self.job.jid} ended at {message}"
 
     def _ended_at(self, number: int, name: str) -> tuple[int, str]:
-        """Number and name of the message that has ended the job; those of this one if none has."""
+        """Number and name of the message that ended the job; these if none did."""
         if self._ending is not None and self._ending[1]:
             return self._ending
         if self._ending is None:

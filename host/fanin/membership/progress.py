@@ -1,10 +1,10 @@
-"""Progress: how far a collective is, as its device answers at any time (step S6 of the flow)."""
+"""Progress: how far a collective is, as its device reports it (step S6 of the flow)."""
 
 from typing import NamedTuple
 
 
 class Progress(NamedTuple):
-    """One collective under way. A segment is done when its result is where it belongs, in this process."""
+    """One collective under way. A segment is done when its result has reached its place in this process."""
 
     name: str
     done: int  # segments

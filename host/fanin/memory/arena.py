@@ -1,15 +1,15 @@
-"""Which bytes of a region are free: pieces of any length are taken, come back, and are joined with their neighbours.
+"""Allocation of bytes of a region: first fit; returned pieces are joined with their neighbours.
 
 Record 0105 (docs/decisions) says why small tensors of PyTorch share regions.
 """
 
 from bisect import bisect
 
-ALIGNMENT = 64  # bytes of a line of the cache, to which torch aligns its memory, too
+ALIGNMENT = 64  # bytes of a cache line; torch aligns its memory to it, too
 
 
 class Arena:
-    """`length` bytes, all free at first. It counts, and touches no memory."""
+    """`length` bytes, all free at first. It only counts, and touches no memory."""
 
     def __init__(self, length: int) -> None:
         self._all_free = [(0, aligned(length))]
@@ -17,11 +17,10 @@ class Arena:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing is taken."""
         return self._free == self._all_free
 
     def take(self, length: int) -> int | None:
-        """Where a piece begins: the first place that is long enough. None: there is no such place."""
+        """Start of a piece at the first free place that is long enough; None: there is none."""
         length = aligned(length)
         for number, (start, end) in enumerate(self._free):
             if start + length == end:
@@ -33,7 +32,6 @@ class Arena:
         return None
 
     def give_back(self, start: int, length: int) -> None:
-        """A piece that was taken."""
         end = start + aligned(length)
         place = bisect(self._free, (start, end))
         if place < len(self._free) and self._free[place][0] == end:
@@ -45,5 +43,4 @@ class Arena:
 
 
 def aligned(length: int) -> int:
-    """The bytes that a piece of this length takes."""
     return -(-length // ALIGNMENT) * ALIGNMENT

@@ -1,7 +1,7 @@
-"""What a program hands over (numpy arrays, anything with the buffer protocol) as memory for the device.
+"""Memory of programs (numpy arrays, the buffer protocol) for the device.
 
-The device reads and writes contiguous memory. An input that is not C-contiguous is copied once, and the device reads
-the copy; an output must be writable and C-contiguous, since a result would be lost in a copy.
+Devices read and write contiguous memory. An input that is not C-contiguous is copied; an output must be writable and
+C-contiguous, since a result in a copy would be lost.
 """
 
 import math
@@ -15,7 +15,7 @@ from fanin.errors import InvalidRequest, NotSupported
 
 
 def readable(value: Any, what: str = "the input") -> np.ndarray:
-    """`value` as contiguous memory to read from, in its own shape. InvalidRequest and NotSupported (Python objects)."""
+    """`value` as contiguous memory to read, in its own shape. InvalidRequest; NotSupported for Python objects."""
     view = _view(value, what)
     if view.flags.c_contiguous:
         return view
@@ -28,7 +28,7 @@ def writable(
     if_read_only: str = "Give a writable array, or none to get a new one.",
     if_scattered: str = "Give none to get a new array, and assign it: view[...] = result.",
 ) -> np.ndarray:
-    """`value` as memory to write to. InvalidRequest, with one of the remedies, if it is read-only or not contiguous."""
+    """`value` as memory to write. InvalidRequest, with one of the remedies, if it is read-only or not contiguous."""
     view = _view(value, what)
     if isinstance(value, np.generic) or not view.flags.writeable:  # a numpy scalar can not be changed
         raise InvalidRequest(f"{what} is read-only", remedy=if_read_only)
@@ -38,7 +38,7 @@ def writable(
 
 
 def room(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, Any]:
-    """Memory for a result, and the object that the program gets: `out`, or a new array of `shape` if it is None."""
+    """Memory for a result, and the object for the program: `out`, or a new array of `shape` if it is None."""
     if out is None:
         new = np.empty(shape, dtype)
         return new, new
@@ -53,14 +53,14 @@ def room(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray,
 
 
 def bytes_of(array: np.ndarray | None) -> np.ndarray | None:
-    """A contiguous array as one of its bytes."""
+    """A contiguous array as bytes; None if it has none."""
     if array is None or array.nbytes == 0:
         return None
     return (array if array.ndim else array.reshape(1)).view(np.uint8)
 
 
 def address_of(array: np.ndarray) -> int:
-    """Address of the first byte. The short way exists for types that have the buffer protocol; it takes a fifth."""
+    """Of the first byte. The buffer protocol, which not all types have, takes a fifth of the time."""
     try:
         return int(ffi.cast("uintptr_t", ffi.from_buffer(array)))
     except (TypeError, ValueError):
@@ -68,7 +68,7 @@ def address_of(array: np.ndarray) -> int:
 
 
 def require_lasting(value: Any) -> None:
-    """InvalidRequest if an input is not itself contiguous memory: a prepared request would send an old copy of it."""
+    """InvalidRequest if an input needs a copy: a persistent request would send an old one."""
     if not _view(value, "the input").flags.c_contiguous or isinstance(value, np.generic):
         raise InvalidRequest(
             "the input of a persistent request is not C-contiguous, so a copy would be sent",
@@ -77,22 +77,22 @@ def require_lasting(value: Any) -> None:
 
 
 def require_apart(source: np.ndarray, source_offset: int, destination: np.ndarray, destination_offset: int) -> None:
-    """InvalidRequest if input and output overlap, unless both lie where they would in one array of the whole message.
+    """InvalidRequest if input and output overlap, unless they lie as in one array of the whole message.
 
-    The offsets say how many bytes of the message lie before each. In place is possible, since a segment's result is
-    written when its data have been read; at any other distance, results would go over data still to be read.
+    The offsets: bytes of the message before each. In place is possible, since a segment's result is written when its
+    data have been read; at any other distance results would overwrite data still to be read.
     """
     if not np.may_share_memory(source, destination):
         return
     if address_of(source) - source_offset != address_of(destination) - destination_offset:
         raise InvalidRequest(
-            "out overlaps the input other than block on block",
+            "out overlaps the input, and not in place",
             remedy="Give the same array for both, the rank's own place in the larger one, or separate arrays.",
         )
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """A shape, given as numpy takes it: a number, or a sequence of numbers. InvalidRequest if it is none."""
+    """A shape as numpy takes it: a number, or a sequence of numbers. InvalidRequest for others."""
     try:
         shape = tuple(map(operator.index, value if np.iterable(value) else (value,)))
     except TypeError:
@@ -103,7 +103,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 def dtype_of(value: Any) -> np.dtype:
-    """A type of elements, given as numpy takes it. InvalidRequest if it is none, NotSupported for Python objects."""
+    """A type of elements as numpy takes it. InvalidRequest for others, NotSupported for Python objects."""
     try:
         dtype = np.dtype(value)
     except (TypeError, ValueError) as error:
@@ -124,7 +124,7 @@ def require_elements(dtype: np.dtype) -> None:
 
 
 def _view(value: Any, what: str) -> np.ndarray:
-    """`value` as an array over its own memory; never a copy, in which a result would be lost."""
+    """`value` as an array over its own memory; never a copy."""
     view = np.asarray(value if isinstance(value, (np.ndarray, np.generic)) else _memory(value, what))
     require_elements(view.dtype)
     return view

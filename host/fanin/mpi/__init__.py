@@ -1,9 +1,8 @@
 """The MPI shim: a library for LD_PRELOAD, which runs the collectives of unchanged MPI programs on the devices.
 
-It is written in C, in the folders here: `entry` (the functions that programs call), `calls` (from arguments of MPI to
-operations of libfanin), `requests`, `comm` (communicators, and how their ranks form jobs) and `abi` (the binary
-interfaces of the MPIs). `thresholds.c` says which sizes the devices get, and `tune.c` measures that. `docs/mpi.md`
-describes it.
+In C: `entry` (the functions that programs call), `calls` (from MPI's arguments to libfanin's operations), `requests`,
+`comm` (communicators, and how their ranks form jobs) and `abi` (binary interfaces of MPIs). `thresholds.c` says which
+sizes the devices get; `tune.c` measures that. See `docs/mpi.md`.
 """
 
 from pathlib import Path

@@ -1,9 +1,8 @@
 """The plugin for NCCL: with `NCCL_NET_PLUGIN`, it gives NCCL the devices as its collective network (CollNet).
 
-It is written in C, on libfanin: `nccl_abi.h` (what NCCL and a plugin say to each other), `interfaces.c` (a table of
-functions for each version), `collectives.c` (groups of ranks, and their collectives), `sockets.c` (the connections
-between two ranks that NCCL wants besides). `docs/nccl-ucc.md` describes it.
-Record 0071 (docs/decisions) says why a group is a job, and why memory is copied.
+In C, on libfanin: `nccl_abi.h` (NCCL's interface for plugins), `interfaces.c` (a table of functions for each version),
+`collectives.c` (groups of ranks, and their collectives), `sockets.c` (the connections between two ranks that NCCL wants
+besides). See `docs/nccl-ucc.md`. Record 0071 (docs/decisions) says why a group is a job, and why memory is copied.
 """
 
 from pathlib import Path

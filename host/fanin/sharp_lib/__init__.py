@@ -1,10 +1,9 @@
-"""A libsharp_coll for UCC: UCC's layer `sharp` calls it, and gives the collectives of its teams to the devices.
+"""A libsharp_coll for UCC, whose layer `sharp` gives the collectives of its teams to the devices with it.
 
-This folder is what UCC's `configure --with-sharp=` takes: `include` has the headers, `lib` the library. It is written
-in C, on libfanin: `context.c` (a process and its NIC), `inheritance.c` (forked children), `agreement.c` (what ranks
-tell each other by UCC's means), `comm.c` (groups of ranks), `collectives.c` (requests), `log.c`.
-`docs/nccl-ucc.md` describes it.
-Record 0080 (docs/decisions) says why SHARP's interface, and no layer of our own.
+This folder is what UCC's `configure --with-sharp=` takes: `include` has the headers, `lib` the library. In C, on
+libfanin: `context.c` (a process and its NIC), `inheritance.c` (forked children), `agreement.c` (what ranks exchange
+through UCC), `comm.c` (groups of ranks), `collectives.c` (requests), `log.c`. See `docs/nccl-ucc.md`. Record 0080
+(docs/decisions) says why SHARP's interface, and no layer of our own.
 """
 
 from pathlib import Path

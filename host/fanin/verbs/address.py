@@ -9,8 +9,8 @@ from fanin.driver import ffi
 class Address(NamedTuple):
     """The source and the destination of a rank: ranges of blocks of the message, without gaps in memory.
 
-    source and destination: virtual addresses of this process where the first block of each range lies. No blocks: the
-    rank brings (wants) nothing. By default a message is one block, which every rank brings and wants.
+    source and destination: virtual addresses of the first block of each range. No blocks: the rank brings (wants)
+    nothing. By default a message is one block, which every rank brings and wants.
     """
 
     source: int = 0

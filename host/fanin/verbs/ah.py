@@ -6,8 +6,6 @@ from fanin.verbs.resource import Resource, columns
 
 
 class AH(Resource):
-    """Where datagrams go."""
-
     collectable = True
 
     def __init__(self, pd: PD, attr: AHAttr) -> None:

@@ -1,6 +1,6 @@
 """CollectiveQP: the send queue of one rank in one job.
 
-Record 0059 (docs/decisions): why objects of pyverbs are named by their handles.
+Record 0059 (docs/decisions) says why objects of pyverbs are named by their handles.
 """
 
 import atexit
@@ -25,23 +25,22 @@ from fanin_wire.geometry import position_count, segment_length
 from fanin_wire.operations import supports
 
 WHAT_IS_SUPPORTED = (
-    "Post what capabilities() names, for all members of the job; for some of them make a job of theirs (split)."
+    "Post what capabilities() names, for all members of the job; for some of them make a job by split()."
 )
 QUERY = int(WqeOpcode["QUERY"])
 ALL = int(ContributorClass["ALL"])
-GIVE_UP_SECONDS = 1.0  # for the device to take note; it would see the end of the connection as well
-MESSAGES = 1 << MID_BITS  # of the count in message numbers
-NODE_BITS = 64  # of a node bitmap; nodes beyond them are in no work request
+GIVE_UP_SECONDS = 1.0  # for the device to confirm; it sees the end of the connection as well
+MESSAGES = 1 << MID_BITS  # counts of message numbers
+NODE_BITS = 64  # in a bitmap; work requests do not name further nodes
 
 
 class CollectiveQP(Resource):
-    """Posts the collectives of one job, in order. It knows where the job's stream of segments stands, and fills it in.
+    """Posts the collectives of one job, in order. It keeps the position in the job's stream of segments, and fills it
+    in.
 
-    `position` and `mid` are equal on all ranks.
-
-    pd and cq: of fanin.verbs, or of pyverbs on a device of the preloaded verbs library. Then completions are in the
-    completion queue of pyverbs, in the form of verbs (docs/verbs.md), and the queue pair is to be closed before what it
-    was made from.
+    `position` and `mid` are equal on all ranks. pd and cq: of fanin.verbs, or of pyverbs on a device of the preloaded
+    verbs library. Completions are then in pyverbs' completion queue, in the form of verbs (docs/verbs.md), and the
+    queue pair must be closed before pd and cq.
     """
 
     def __init__(self, pd: PD | Any, cq: CQ | Any) -> None:
@@ -53,7 +52,7 @@ class CollectiveQP(Resource):
         self.lease: Lease | None = None
         self._granted: Lease | None = None  # as lease, also when the job has been left
         self._cursor = ffi.new("struct fanin_cursor *")
-        self._joined: Any = None  # struct fanin_join and struct fanin_join_reply, while `lease` is there
+        self._joined: Any = None  # struct fanin_join and struct fanin_join_reply, while `lease` is set
         self._request: Any = None
         super().__init__(*((pd, cq) if is_own else ()))  # both are closed after it
         if not is_own:
@@ -66,13 +65,13 @@ class CollectiveQP(Resource):
 
     @property
     def mid(self) -> int:
-        """The count in the next message number."""
+        """The count of the next message number."""
         return int(self._cursor.mid)
 
     def join(self, membership: Membership, timeout: float = 30.0, meanwhile: Callable[[], None] | None = None) -> Lease:
         """Join a job; returns when all its members have joined. `meanwhile` is called now and then while it waits.
 
-        Raises Timeout (naming the missing where they are known) or the refusal: JidInUse, MembersMismatch,
+        Raises Timeout (naming the missing members if they are known) or the refusal: JidInUse, MembersMismatch,
         NoResources, PeerLost, VersionMismatch, InvalidRequest.
         """
         self.start_join(membership)
@@ -89,7 +88,7 @@ class CollectiveQP(Resource):
         self.membership, self._request = membership, started[0]
 
     def finish_join(self, timeout: float = 30.0, meanwhile: Callable[[], None] | None = None) -> Lease:
-        """Wait for the end of start_join; `meanwhile` as of join."""
+        """Wait for the end of start_join; `meanwhile` as in join."""
         if self.membership is None or self._request is None:
             raise InvalidRequest(f"queue pair {self.qp_num} is not joining a job")
         status, reply = self._await(timeout, meanwhile)
@@ -107,7 +106,7 @@ class CollectiveQP(Resource):
         """Leave the job. The devices free its resources when all members have left.
 
         Requests under way end the job for the others (ABORTED). Their completions, FLUSHED, are in the completion queue
-        when this returns. The same holds when a queue pair is closed.
+        when this returns. Closing a queue pair does the same.
         """
         self._require_joined()
         check(self._send_leave(), "can not leave the job")
@@ -125,7 +124,7 @@ class CollectiveQP(Resource):
         return status
 
     def _await(self, timeout: float, meanwhile: Callable[[], None] | None = None) -> tuple[int, Any]:
-        """Wait for the reply to a join or leave: its status, and a struct fanin_join_reply."""
+        """Status and struct fanin_join_reply of a join or leave."""
         reply = ffi.new("struct fanin_join_reply *")
         try:
             status = in_slices(
@@ -138,8 +137,8 @@ class CollectiveQP(Resource):
     def post_send(self, wr: CollectiveWR) -> int:
         """Post a work request; its message number. QueueFull: take completions first. NotConfigured: join first.
 
-        NotSupported, InvalidRequest, SegmentBufferError: by name, a request that the device would refuse. Nothing is
-        posted then: correct it, and post it again.
+        NotSupported, InvalidRequest, SegmentBufferError: the device would refuse the request. Nothing was posted:
+        correct it, and post it again.
         """
         wqe = self.wqe_of(wr)
         status = library().fanin_check_request(*self._joined, self._cursor, wqe)
@@ -150,7 +149,7 @@ class CollectiveQP(Resource):
         return int(wqe.mid)
 
     def wqe_of(self, wr: CollectiveWR) -> Any:
-        """A work request as post_send would post it now, a struct fanin_wqe."""
+        """The struct fanin_wqe that post_send would post now."""
         lease, membership = self._require_joined()
         if wr.contributors == ALL:
             _require_supported(wr.op, wr.dtype)
@@ -176,7 +175,7 @@ class CollectiveQP(Resource):
         return position_count(wr.length, wr.block_length, self.segment_of(wr), wr.contributors)
 
     def segment_of(self, wr: CollectiveWR) -> int:
-        """Bytes of the message in a segment of a work request."""
+        """Bytes of the message in one segment of a work request."""
         if self._granted is None or self.membership is None:
             raise NotConfigured(f"queue pair {self.qp_num} has not joined a job")
         chunk = wr.chunk_length or self._granted.chunk
@@ -193,8 +192,8 @@ class CollectiveQP(Resource):
         check(status, f"can not post to job {membership.jid}")
 
     def last_completion(self) -> WC:
-        """On objects of pyverbs: the last completion that was polled, with what verbs can not say, such as who is
-        missing."""
+        """On objects of pyverbs: the last polled completion, with what verbs can not express, such as missing members.
+        """
         if not isinstance(self._queue, PyverbsQueue):
             raise NotSupported("a queue pair that is not on pyverbs has no pyverbs completion", remedy="Poll its CQ.")
         self.require_open()

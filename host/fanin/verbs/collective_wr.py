@@ -1,4 +1,4 @@
-"""CollectiveWR: the control information of one collective, as the device gets it."""
+"""CollectiveWR: the work request of one collective, as the device gets it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -26,9 +26,9 @@ INLINE_OFFSET = ffi.offsetof("struct fanin_wqe", "address") + ffi.offsetof("stru
 class CollectiveWR:
     """Work request of a collective over `length` bytes.
 
-    CollectiveQP.post_send fills in members that are None, from the job and the position of its stream; `block` becomes
-    the whole message. With more than one address the device reads the list (`address.packed` makes it) from
-    `list_address`, in the registered region of source_lkey. The op of a message that is not computed with is NONE.
+    CollectiveQP.post_send fills in members that are None, from the job and its stream; `block` becomes the whole
+    message. The device reads a list of several addresses (`address.packed` makes it) from `list_address`, in the
+    registered region of source_lkey. op is NONE where nothing is computed.
     """
 
     op: int  # enum fanin_op
@@ -57,11 +57,10 @@ class CollectiveWR:
 
     @property
     def block_length(self) -> int:
-        """Bytes of a block."""
         return self.length if self.block is None else self.block
 
     def to_c(self, defaults: dict[str, int]) -> Any:
-        """As a struct fanin_wqe; `defaults` has values for members that are None."""
+        """As a struct fanin_wqe. `defaults`: values for members that are None."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         chosen = {"block": self.length, **defaults, **given}
         flags, addresses, ranks = self.flags, self.address_list, chosen["rank"]
@@ -84,7 +83,7 @@ class CollectiveWR:
         return wqe
 
     def _placed_list(self) -> int:
-        """Address of the list in memory that the device can read with the source's key."""
+        """Address of the list in the region of source_lkey."""
         if self.list_address is None or self.source_lkey == LKEY_PROCESS:
             raise InvalidRequest(
                 f"{len(self.address_list)} addresses do not fit into the request, which has room for one",
@@ -103,7 +102,7 @@ class CollectiveWR:
         wqe.flags |= INLINE
 
     def source_bytes(self) -> int:
-        """Bytes that the first address brings."""
+        """Bytes of the message at the first address."""
         address, block = self.address_list[0], self.block_length
         start = address.source_first * block
         return max(0, min(start + address.source_blocks * block, self.length) - start)

@@ -32,10 +32,10 @@ class DeviceAttributes(NamedTuple):
 
 
 class Context(Resource):
-    """Attach to the device whose control socket is at `socket_path`, or that is reached by RDMA at rdma://ADDRESS:PORT.
+    """Attach to the device whose control socket is at `socket_path`, or that RDMA reaches at rdma://ADDRESS:PORT.
 
-    Raises NoDevice, PermissionDenied, NoResources (too many clients), VersionMismatch or Timeout (it does not answer).
-    In a forked child every context is closed: memory and queues belong to the parent.
+    Raises NoDevice, PermissionDenied, NoResources (too many clients), VersionMismatch or Timeout (no answer). In a
+    forked child every context is closed: memory and queues belong to the parent.
     """
 
     def __init__(self, socket_path: str | os.PathLike[str]) -> None:
@@ -54,11 +54,10 @@ class Context(Resource):
         _contexts.add(self)
 
     def query_device(self) -> DeviceAttributes:
-        """Limits of the device for this client."""
         return self._attributes
 
     def query_gid(self, port_num: int = 1, index: int = 0) -> GID:
-        """The GID of the device: its IPv4 address, mapped."""
+        """The device's GID: its IPv4 address, mapped."""
         if (port_num, index) != (1, 0):
             raise InvalidRequest(
                 f"there is no GID {index} of port {port_num}", remedy="A device has port 1 with GID 0."
@@ -66,7 +65,6 @@ class Context(Resource):
         return GID.of_ipv4(self._attributes.address)
 
     def new_domain(self) -> int:
-        """Number of a new protection domain."""
         self._domains = (self._domains + 1) % DOMAINS
         return self._domains
 
@@ -77,7 +75,7 @@ class Context(Resource):
 
     @property
     def device_stands_still(self) -> bool:
-        """Whether the device was lost because it did not move any more. It may go on, and write, one day."""
+        """Whether the device was lost because it stopped running. It may go on later, and write then."""
         return bool(library().fanin_device_stands_still(self.handle))
 
     def _release(self) -> None:
@@ -85,7 +83,7 @@ class Context(Resource):
         self.handle = ffi.NULL
 
     def abandon(self) -> None:
-        """Close the connection, and mark everything made from it as closed, without telling the device."""
+        """Close the connection, and mark all that was made from it as closed, without asking the device."""
         if not self.closed:
             super().abandon()
             self._release()
@@ -134,7 +132,7 @@ def _read_status(handle: Any, socket_path: str) -> dict[str, Any]:
 
 
 def _versions(status: int, handle: Any) -> str:
-    """The end of a message about versions of the host interface: the version of each side, if they differ."""
+    """Both versions of the host interface, after a colon, if they differ; else ""."""
     device = library().fanin_device_version(handle)
     if status != Status["VERSION_MISMATCH"] or device == abi.ABI_VERSION:
         return ""

@@ -35,15 +35,15 @@ class CQ(Resource):
 
     @property
     def seen(self) -> int:
-        """Completions taken so far, mod 2^32, as of the last poll."""
+        """Completions taken up to the last poll, mod 2^32."""
         return int(self._seen[0])
 
     def poll(self, num_entries: int = 1) -> tuple[int, list[Any]]:
-        """Up to `num_entries` completions, without waiting: (how many, list). One thread at a time. Those of
-        collectives are WC, those of ordinary traffic OrdinaryWC.
+        """Up to `num_entries` completions, without waiting: (number, list). One thread at a time. Those of collectives
+        are WC, those of ordinary traffic OrdinaryWC.
 
-        When none is left: DeviceLost, the device is gone; CqOverrun, a completion found no room, and its job was ended,
-        or its queue pair is in error.
+        When none is left: DeviceLost; CqOverrun: the queue had no room for a completion, so its job was ended, or its
+        queue pair is in error.
         """
         self.require_open()
         wanted = min(num_entries, BATCH)
@@ -54,7 +54,7 @@ class CQ(Resource):
         return count, [_completion_of(self._entries[i]) for i in range(count)]
 
     def wait(self, timeout: float | None = None, seen: int | None = None) -> bool:
-        """Sleep until a completion is there. False: `timeout` seconds have passed. Errors as of poll.
+        """Sleep until there is a completion. False: `timeout` seconds have passed. Errors as of poll.
 
         `seen`: wait until the device has stored more than so many; for several threads that poll one queue.
         """

@@ -1,6 +1,6 @@
-"""The codes of verbs under the names that pyverbs.enums has: IBV_QPT_RC, IBV_WR_SEND, IBV_QP_STATE, ...
+"""The codes of verbs under pyverbs.enums' names: IBV_QPT_RC, IBV_WR_SEND, IBV_QP_STATE, ...
 
-Their values are those of infiniband/verbs.h, but for IBV_ACCESS_REMOTE_INVALIDATE, which verbs does not have.
+The values are those of infiniband/verbs.h; IBV_ACCESS_REMOTE_INVALIDATE is not in it.
 """
 
 from fanin_wire import abi, rocev2, verbs

@@ -1,4 +1,4 @@
-"""GID and its like: how verbs programs name the other side. Here it is an IPv4 address, as in RoCE v2."""
+"""GIDs and addresses: how verbs programs name the other side. Here that is an IPv4 address, as in RoCE v2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fanin.errors import InvalidRequest, NotSupported
 
-MAPPED = 0xFFFF << 32  # above an IPv4 address in an IPv6 address
+MAPPED = 0xFFFF << 32  # bits above the IPv4 address in a mapped IPv6 address
 
 
 class GID:
@@ -26,12 +26,12 @@ class GID:
 
     @property
     def gid(self) -> str:
-        """Its text, eight groups of four digits."""
+        """Eight groups of four digits."""
         return self._ipv6().exploded
 
     @property
     def ipv4(self) -> int:
-        """The IPv4 address in host order. NotSupported: it maps none."""
+        """In host order. NotSupported if it maps no IPv4 address."""
         mapped = self._ipv6().ipv4_mapped
         if mapped is None:
             raise NotSupported(f"GID {self.gid} is not an IPv4 address", remedy="Use the IPv4 address of the device.")
@@ -54,7 +54,7 @@ class GID:
 
 @dataclass
 class GlobalRoute:
-    """The way to a GID. The device looks at `dgid` alone."""
+    """The way to a GID. The device uses `dgid` only."""
 
     dgid: GID = field(default_factory=GID)
     flow_label: int = 0
@@ -65,7 +65,7 @@ class GlobalRoute:
 
 @dataclass
 class AHAttr:
-    """The other side of a connection, or of an AH. The device looks at the GID of `gr` alone."""
+    """The other side of a connection, or of an AH. The device uses the GID of `gr` only."""
 
     gr: GlobalRoute | None = None
     dlid: int = 0
@@ -77,7 +77,6 @@ class AHAttr:
 
     @property
     def ipv4(self) -> int:
-        """The IPv4 address in host order."""
         if self.gr is None:
             raise InvalidRequest("the address has no global route", remedy="Give AHAttr a GlobalRoute with the GID.")
         return self.gr.dgid.ipv4

@@ -9,7 +9,7 @@ from fanin_wire.abi import MAX_HOPS, Route
 
 
 class Hop(NamedTuple):
-    """One level above a node: the device there, the bit of the lower device at it, and all bits it waits for."""
+    """One level above a node: the device there, the lower device's bit at it, and all bits that it waits for."""
 
     address: int  # IPv4, host order
     bit: int
@@ -17,7 +17,7 @@ class Hop(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """The share of the devices that a job has on its path."""
+    """What a job has of each device on its path."""
 
     slots: int  # seg buffers; 0: none needed (all ranks on one node)
     window: int  # positions in flight

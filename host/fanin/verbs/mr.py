@@ -1,4 +1,4 @@
-"""MR: memory that the device maps, so that it reads and writes it without a copy."""
+"""MR: memory that the device maps and accesses without a copy."""
 
 import contextlib
 from typing import Any
@@ -13,13 +13,13 @@ from fanin_wire.abi import Access
 from fanin_wire.verbs import Access as Rights
 
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
-MOST = 1 << 62  # bytes that can be asked for, and more than there are
+MOST = 1 << 62  # bytes; more than any machine has
 LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
-LESS_MEMORY = "Ask for less memory, or let go of arrays and tensors that are not needed, which gives theirs back."
+LESS_MEMORY = "Ask for less memory, or drop arrays and tensors that are not needed."
 
 
 class Mapping:
-    """Memory made by fanin_allocate: deregistered once, unmapped when the last view of it is gone."""
+    """Memory of fanin_allocate: deregistered once, unmapped when its last view is gone."""
 
     def __init__(self, context: Context, length: int, lkey: int) -> None:
         self.context = context
@@ -28,7 +28,7 @@ class Mapping:
         self.registered = True
 
     def deregister(self) -> None:
-        """Take the memory from the device; a device or context that is gone has let go of it already."""
+        """Take the memory from the device, unless device or context has already let go of it."""
         if not self.registered:
             return
         self.registered = False
@@ -37,7 +37,7 @@ class Mapping:
 
     def unmap(self, address: Any) -> None:
         """Called by the garbage collector."""
-        with contextlib.suppress(FaninError):  # the device is gone; our side is freed all the same
+        with contextlib.suppress(FaninError):  # the device is gone; this side is freed anyway
             self.deregister()
         library().fanin_unmap(address, self.length)
 
@@ -45,12 +45,12 @@ class Mapping:
 class MR(Resource):
     """`length` bytes of new, zeroed, registered memory: a sealed memfd that both sides map.
 
-    `buf` is a writable buffer over it (numpy.frombuffer(mr.buf, ...)). The memory itself lives until the last view of
-    it is gone, also when the MR, the context or the device is closed before.
+    `buf` is a writable buffer over it (numpy.frombuffer(mr.buf, ...)). The memory lives until its last view is gone,
+    also when MR, context or device is closed before.
 
     access: IBV_ACCESS_LOCAL_WRITE and so on, for ordinary traffic and collectives; None: all rights, for collectives
-    alone. address: register memory of this process that is there already, for ordinary traffic alone. It must stay
-    where it is until the MR is closed. memory: register this instead of new memory; several devices may have the same.
+    only. address: register existing memory of this process, for ordinary traffic only; it must stay until the MR is
+    closed. memory: register this shared memory, which several devices may have.
     """
 
     collectable = True
@@ -97,21 +97,20 @@ class MR(Resource):
         is_new = address is None and memory is None
         self._memory = ffi.gc(place[0], self._mapping.unmap) if is_new else place[0]
         self.address = int(ffi.cast("uintptr_t", place[0]))
-        self.collectable = is_new  # else the device would go on reaching memory that the program frees
+        self.collectable = is_new  # else the device would still access memory that the program has freed
         super().__init__(pd)
 
     @property
     def buf(self) -> Any:
-        """The memory as a writable buffer object, which keeps it mapped."""
+        """A writable buffer, which keeps the memory mapped."""
         return ffi.buffer(self._memory, self.length)
 
     def read(self, length: int, offset: int) -> bytes:
-        """Copy of `length` bytes from `offset`."""
         self._check_range(length, offset)
         return bytes(self.buf[offset : offset + length])
 
     def write(self, data: bytes, length: int, offset: int = 0) -> None:
-        """Store the first `length` bytes of `data` at `offset`."""
+        """Store the first `length` bytes of `data`."""
         self._check_range(length, offset)
         self.buf[offset : offset + length] = data[:length]
 
@@ -128,7 +127,7 @@ class MR(Resource):
 
 
 def _register(pd: PD, memfd: int, address: Any, length: int, access: int | None, lkey: Any) -> int:
-    """Register shared memory with a device. Returns the status."""
+    """The status of a registration."""
     handle = pd.context.handle
     if access is None:
         return int(library().fanin_register(handle, memfd, 0, address, length, READ_WRITE, lkey))
@@ -137,7 +136,7 @@ def _register(pd: PD, memfd: int, address: Any, length: int, access: int | None,
 
 
 def _rights(access: int | None) -> int:
-    """Rights of ordinary traffic at the host interface, from those of verbs."""
+    """Rights of the host interface from those of verbs."""
     given = int(Rights.LOCAL_WRITE) if access is None else access
     if unknown := given & ~int(sum(Rights)):
         raise InvalidRequest(f"access flags {unknown:#x} of a memory region are not known", remedy="Use IBV_ACCESS_...")

@@ -8,11 +8,11 @@ from fanin_wire.verbs import CompletionOpcode, CompletionStatus
 
 
 class OrdinaryWC(NamedTuple):
-    """The outcome of a request of ordinary traffic; pyverbs' WC. Codes are those of `fanin.verbs.enums`."""
+    """The outcome of a request of ordinary traffic; pyverbs' WC. Codes as in `fanin.verbs.enums`."""
 
     wr_id: int
     status: int  # IBV_WC_SUCCESS, ...
-    opcode: int  # IBV_WC_SEND, ...; of a request that has failed it need not be right
+    opcode: int  # IBV_WC_SEND, ...; not valid for a failed request
     byte_len: int
     qp_num: int
     src_qp: int  # of a datagram

@@ -8,7 +8,7 @@ from fanin.verbs.resource import Resource, columns
 
 
 class PD(Resource):
-    """Protection domain of a context: memory regions and queue pairs are made in it. Collectives reach the memory of
+    """Protection domain of a context, in which memory regions and queue pairs are made. Collectives reach the memory of
     all domains of a context."""
 
     def __init__(self, context: Context) -> None:
@@ -18,7 +18,7 @@ class PD(Resource):
         super().__init__(context)
 
     def require_beside(self, queue: Any) -> None:
-        """Refuse a queue that is closed, or of another context, where its number may be that of another queue."""
+        """Refuse a closed queue, and one of another context, where its number may name another queue."""
         queue.require_open()
         if queue.context is not self.context:
             raise InvalidRequest(

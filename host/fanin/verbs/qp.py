@@ -23,7 +23,7 @@ FEWER_QUEUE_PAIRS = "Close queue pairs that are not needed; other programs have 
 
 @dataclass
 class QPCap:
-    """Limits that a program asks for; the device gives every queue pair what is here by default, and no more."""
+    """Limits that a program asks for. The device gives every queue pair these defaults, and no more."""
 
     max_send_wr: int = ORDINARY_DEPTH
     max_recv_wr: int = ORDINARY_DEPTH
@@ -34,8 +34,7 @@ class QPCap:
 
 @dataclass
 class QPInitAttr:
-    """What a queue pair is made with. scq, rcq: completion queues; rcq None: the same. srq: the shared receive queue
-    from which it receives; None: it has a queue of its own."""
+    """scq, rcq: completion queues; rcq None: the same. srq: shared receive queue; None: a receive queue of its own."""
 
     qp_type: int = UD
     scq: CQ | None = None
@@ -47,7 +46,7 @@ class QPInitAttr:
 
 @dataclass
 class QPAttr:
-    """The attributes of a queue pair. Those that a change of state needs are given to the device, the others not."""
+    """The attributes of a queue pair. A change of state passes on those that it needs."""
 
     qp_state: int = int(S.RESET)
     cur_qp_state: int = int(S.RESET)
@@ -68,7 +67,7 @@ class QPAttr:
     rnr_retry: int = 7
 
 
-# The member of QPAttr and of struct fanin_qp_attributes for each attribute, but those of path and address.
+# Attribute: member of QPAttr, member of struct fanin_qp_attributes; path and address are apart.
 _MEMBERS = {
     A.CUR_STATE: ("cur_qp_state", "cur_state"),
     A.ACCESS_FLAGS: ("qp_access_flags", "access"),
@@ -85,7 +84,7 @@ _MEMBERS = {
     A.MAX_DEST_RD_ATOMIC: ("max_dest_rd_atomic", "most_responses"),
     A.DEST_QPN: ("dest_qp_num", "remote_qpn"),
 }
-# The attributes of to_init, to_rtr and to_rts; of UC those that RC alone has are left out.
+# The attributes of to_init, to_rtr and to_rts for RC; UC has fewer.
 _RC_STEPS = {
     S.INIT: A.PKEY_INDEX | A.PORT | A.ACCESS_FLAGS,
     S.RTR: A.AV | A.PATH_MTU | A.DEST_QPN | A.RQ_PSN | A.MAX_DEST_RD_ATOMIC | A.MIN_RNR_TIMER,
@@ -100,7 +99,7 @@ _UD_STEPS = {S.INIT: A.PKEY_INDEX | A.PORT | A.QKEY, S.RTR: A(0), S.RTS: A.SQ_PS
 
 
 class QP(Resource):
-    """A queue pair of ordinary traffic, in state RESET; with `qp_attr` as far as it leads: RTS, of UD, or INIT."""
+    """A queue pair of ordinary traffic, in state RESET; with `qp_attr` in RTS (UD) or INIT."""
 
     def __init__(self, pd: PD, init_attr: QPInitAttr, qp_attr: QPAttr | None = None) -> None:
         pd.require_open()
@@ -132,12 +131,12 @@ class QP(Resource):
 
     @property
     def qp_state(self) -> int:
-        """Its state as the device has it: it enters ERR and SQE by itself."""
+        """As the device has it, which enters ERR and SQE by itself."""
         return int(self._attributes().state)
 
     def modify(self, qp_attr: QPAttr, mask: int) -> None:
-        """Change the attributes that `mask` (IBV_QP_STATE, ...) names. InvalidRequest: verbs does not allow it, and
-        nothing has changed."""
+        """Change the attributes that `mask` (IBV_QP_STATE, ...) names; InvalidRequest, and no change, if verbs forbids
+        it."""
         self.require_open()
         given, state = A(mask), int(qp_attr.qp_state) if mask & A.STATE else self.qp_state
         values = {theirs: int(getattr(qp_attr, ours)) for bit, (ours, theirs) in _MEMBERS.items() if given & bit}
@@ -154,13 +153,13 @@ class QP(Resource):
         self._step(qp_attr, S.INIT)
 
     def to_rtr(self, qp_attr: QPAttr) -> None:
-        """To RTR; from RESET by way of INIT."""
+        """To RTR; from RESET through INIT."""
         if self.qp_state == S.RESET:
             self.to_init(qp_attr)
         self._step(qp_attr, S.RTR)
 
     def to_rts(self, qp_attr: QPAttr) -> None:
-        """To RTS; from RESET and INIT by way of the states between."""
+        """To RTS; from RESET and INIT through the states between."""
         if self.qp_state in (S.RESET, S.INIT):
             self.to_rtr(qp_attr)
         self._step(qp_attr, S.RTS)
@@ -170,7 +169,6 @@ class QP(Resource):
         self.modify(qp_attr, A.STATE | self._steps[state])
 
     def query(self) -> QPAttr:
-        """The attributes as the device has them."""
         attributes, attr = self._attributes(), QPAttr()
         for ours, theirs in _MEMBERS.values():
             setattr(attr, ours, int(getattr(attributes, theirs)))
@@ -195,8 +193,7 @@ class QP(Resource):
         self._check_post(library().fanin_post_send(self.context.handle, self.index, wr.to_c()))
 
     def post_recv(self, wr: RecvWR) -> None:
-        """Post a request to receive. InvalidRequest: in RESET, or it has a shared receive queue. QueueFull: as many are
-        outstanding as there is room."""
+        """Post a request to receive. InvalidRequest: in RESET, or with a shared receive queue. QueueFull: no room."""
         self.require_open()
         self._check_post(library().fanin_post_receive(self.context.handle, self.index, wr.to_c()))
 
@@ -214,7 +211,7 @@ class QP(Resource):
 
 
 def _queues(pd: PD, init_attr: QPInitAttr) -> tuple[CQ, CQ]:
-    """Its completion queues, after a look at what is asked for."""
+    """Its completion queues, after a check of what is asked for."""
     if init_attr.scq is None:
         raise InvalidRequest("the queue pair has no completion queue", remedy="Give QPInitAttr an scq.")
     if init_attr.qp_type not in list(Service):

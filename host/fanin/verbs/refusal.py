@@ -1,4 +1,4 @@
-"""Refusal: why a JOIN has failed, in words."""
+"""The reason of a refused JOIN, in words."""
 
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ class Asked(Protocol):
 
 def refusal(status: int, asked: Asked, reply: Any, missing: str = "") -> FaninError:
     """The exception of a JOIN. `reply`: struct fanin_join_reply, with the missing members or the lease that fits.
-    missing: the members in words, with a separator before them; "" names their bits."""
+    missing: the members in words, after a separator; "": name their bits."""
     detail, remedy = f"could not join job {asked.jid}", ""
     if reply.missing and not missing:
         bits = [bit for bit in range(64) if reply.missing >> bit & 1]
@@ -42,7 +42,7 @@ def refusal(status: int, asked: Asked, reply: Any, missing: str = "") -> FaninEr
 
 
 def _other_version(version: int) -> str:
-    """The device that does not speak ours; it names its version only to the one below it."""
+    """Names the device with another version; only the one directly below it sees its number."""
     if version:
-        return f"the next device on its way speaks version {version} of the wire protocol,"
-    return "a device of its way speaks another version of the wire protocol than the one below it,"
+        return f"the next device on its path speaks version {version} of the wire protocol,"
+    return "a device on its path speaks another version of the wire protocol than the device below it,"

@@ -1,4 +1,4 @@
-"""The base of all verbs objects: each is closed once, after the objects that were made from it."""
+"""The base of all verbs objects: each is closed once, after what was made from it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fanin.errors import InvalidRequest
 
 
 class Resource:
-    """Something of the device that is given back by close(); `with` closes at the end of the block.
+    """Something of the device that close() gives back; `with` closes at the end of the block.
 
-    A parent keeps what was made from it until it is closed, unless the child is `collectable`: then it goes when the
-    program lets go of it. A subclass calls __init__ when the device has granted it.
+    A parent keeps its children until they are closed; a `collectable` child is dropped with the program's last
+    reference. A subclass calls __init__ when the device has granted it.
     """
 
     collectable = False
@@ -32,7 +32,7 @@ class Resource:
         return list(chain(self._collectable, self._kept))
 
     def close(self) -> None:
-        """Give back this object and everything made from it. Harmless when called again."""
+        """Give back this object and all that was made from it. Harmless twice."""
         if self.closed:
             return
         for child in self._children():
@@ -46,13 +46,12 @@ class Resource:
         """Tell the device. Called once, when all children are closed."""
 
     def abandon(self) -> None:
-        """Mark this object and everything made from it as closed, without telling the device."""
+        """Mark this object and all that was made from it as closed, without asking the device."""
         for child in self._children():
             child.abandon()
         self.closed = True
 
     def require_open(self) -> None:
-        """InvalidRequest if this object has been closed."""
         if self.closed:
             raise InvalidRequest(f"this {type(self).__name__} is closed", remedy="Make a new one.")
 

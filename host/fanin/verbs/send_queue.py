@@ -42,14 +42,12 @@ class OwnQueue:
 
     @property
     def handle(self) -> Any:
-        """The struct fanin_context, for `calls`."""
         return self._context.handle
 
     def localize(self, wqe: Any) -> None:
-        """The keys of a request are those that the device knows."""
+        """Nothing to do: the keys are the device's already."""
 
     def destroy(self) -> int:
-        """Give it back; the status."""
         return int(library().fanin_destroy_qp(self.handle, self.number))
 
 
@@ -58,7 +56,7 @@ class PyverbsQueue:
 
     def __init__(self, pd: Any, cq: Any) -> None:
         made = ffi.new("struct fanin_verbs_qp **")
-        self._objects: tuple[Any, ...] = (pd, cq)  # pyverbs closes what nobody has any more
+        self._objects: tuple[Any, ...] = (pd, cq)  # a reference, since pyverbs closes what has none
         self.cq_name = f"{_handle_of(cq)} of pyverbs"
         status = preloaded().fanin_verbs_create_qp(ABI_VERSION, _handle_of(pd), _handle_of(cq), made)
         remedies = {"NO_RESOURCES": FEWER_QUEUES, "INVALID_REQUEST": ONE_CONTEXT}
@@ -67,18 +65,17 @@ class PyverbsQueue:
         self.calls, self.handle, self.number = self._made.calls, self._made.context, int(self._made.number)
 
     def localize(self, wqe: Any) -> None:
-        """Put the key of process memory in the place of keys of pyverbs' regions, after a look at their bounds."""
+        """Check the bounds of pyverbs' regions, and replace their keys by that of process memory."""
         status = preloaded().fanin_verbs_localize(self._made, wqe)
         check(status, "a request on objects of pyverbs", NOT_SUPPORTED=ONE_RANK, LOCAL_PROTECTION_ERROR=ONE_RANK)
 
     def last_completion(self) -> Any:
-        """The last completion that was polled, a struct fanin_cqe."""
+        """A struct fanin_cqe."""
         cqe = ffi.new("struct fanin_cqe *")
         preloaded().fanin_verbs_last_completion(self._made, cqe)
         return cqe
 
     def destroy(self) -> int:
-        """Give it back; the status."""
         status = int(preloaded().fanin_verbs_destroy_qp(self._made))
         self._objects = ()
         return status
@@ -86,7 +83,7 @@ class PyverbsQueue:
 
 @functools.cache
 def preloaded() -> Any:
-    """The verbs library that this process was started with; NotSupported if it was with none."""
+    """The verbs library in this process; NotSupported if none was preloaded."""
     process = ffi.dlopen(None)
     try:
         for name in ("create_qp", "destroy_qp", "localize", "last_completion"):
@@ -97,7 +94,7 @@ def preloaded() -> Any:
 
 
 def _handle_of(made: Any) -> int:
-    """The handle of an object of pyverbs, which shows that of a completion queue in its text alone."""
+    """The handle of an object of pyverbs; only its text shows that of a completion queue."""
     if not type(made).__module__.startswith("pyverbs."):
         raise InvalidRequest(f"a {type(made).__name__} is not an object of pyverbs", remedy=ONE_CONTEXT)
     shown = getattr(made, "handle", None)

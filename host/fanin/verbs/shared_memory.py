@@ -1,4 +1,4 @@
-"""SharedMemory: memory that several devices map, and several processes."""
+"""SharedMemory: memory that several devices and processes map."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import Any
 from fanin.driver import ffi
 from fanin.errors import InvalidRequest, NoResources
 
-SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW  # so that nobody can make a device, or another process, fault
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW  # a shorter file would make devices and processes fault
 
 
 class SharedMemory:
     """`length` bytes of new, zeroed memory: a sealed memfd that this process maps.
 
-    `MR(pd, length, memory=...)` registers it with a device; each of several devices has an MR of its own over the same
-    bytes. Another process maps it with `SharedMemory.of(fd)`, when it has been given `fd` over a UNIX socket. Whoever
-    has the descriptor may read and write all of it.
+    `MR(pd, length, memory=...)` registers it; each of several devices has an MR of its own over the same bytes. Another
+    process that got `fd` over a UNIX socket maps it with `SharedMemory.of(fd)`, and may read and write all of it.
 
-    buf: the memory, a writable buffer. It stays mapped until the last view of it is gone.
-    Raises InvalidRequest for 0 bytes, NoResources if the system has no such memory.
+    buf: a writable buffer. The memory stays mapped until its last view is gone. Raises InvalidRequest for 0 bytes,
+    NoResources if the system has no such memory.
     """
 
     def __init__(self, length: int) -> None:
@@ -42,9 +41,9 @@ class SharedMemory:
 
     @classmethod
     def of(cls, fd: int) -> SharedMemory:
-        """The memory of another process, by a descriptor, which now belongs to this object.
+        """The memory of another process, by a descriptor, which this object then owns.
 
-        Raises InvalidRequest for a file that is not sealed, since its owner could cut it short, which ends this
+        Raises InvalidRequest for a file that is not sealed, since its owner could truncate it, which would end this
         process; NoResources if it can not be mapped.
         """
         try:
@@ -72,7 +71,7 @@ class SharedMemory:
         self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(self.buf)))
 
     def close(self) -> None:
-        """Close the descriptor. What is mapped and registered stays so. Harmless twice."""
+        """Close the descriptor. Mappings and registrations stay. Harmless twice."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)

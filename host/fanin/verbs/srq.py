@@ -14,8 +14,8 @@ FEWER_QUEUES = "Close shared receive queues that are not needed; other programs 
 
 @dataclass
 class SrqAttr:
-    """Limits that a program asks for; the device gives every queue what is here by default, and no more. srq_limit:
-    only 0 is taken, since the device sends no events."""
+    """Limits that a program asks for. The device gives every queue these defaults, and no more. srq_limit: only 0,
+    since the device sends no events."""
 
     max_wr: int = SHARED_DEPTH
     max_sge: int = MAX_SGE
@@ -24,16 +24,14 @@ class SrqAttr:
 
 @dataclass
 class SrqInitAttr:
-    """What a shared receive queue is made with."""
-
     attr: SrqAttr = field(default_factory=SrqAttr)
 
 
 class SRQ(Resource):
-    """A queue of receive requests for queue pairs (QPInitAttr(srq=...)) of the same protection domain.
+    """A receive queue for queue pairs (QPInitAttr(srq=...)) of the same protection domain.
 
-    A message takes the oldest request, and its completion goes to the completion queue of its queue pair. When the
-    queue is closed, so are its queue pairs.
+    A message takes the oldest request; its completion goes to the completion queue of its queue pair. Closing the queue
+    closes its queue pairs.
     """
 
     def __init__(self, pd: PD, init_attr: SrqInitAttr | None = None) -> None:
@@ -52,12 +50,11 @@ class SRQ(Resource):
         super().__init__(pd)
 
     def query(self) -> SrqAttr:
-        """Its limits, as the device has them."""
         self.require_open()
         return SrqAttr()
 
     def post_recv(self, wr: RecvWR) -> None:
-        """Post a request to receive. QueueFull: as many are outstanding as there is room."""
+        """Post a request to receive. QueueFull: no room."""
         self.require_open()
         status = library().fanin_post_shared(self.context.handle, self.index, wr.to_c())
         if status:

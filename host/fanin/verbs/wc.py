@@ -41,17 +41,17 @@ class WC(NamedTuple):
         return columns(**{**self._asdict(), **words, "lost_device": address_text(self.lost_device) or "none"})
 
 
-_CQE_NAMES = {"byte_len": "byte_length", "qp_num": "qp"}  # what pyverbs calls otherwise
+_CQE_NAMES = {"byte_len": "byte_length", "qp_num": "qp"}  # names that differ in pyverbs
 _members_of = attrgetter(*(_CQE_NAMES.get(name, name) for name in WC._fields))
 
 
 def address_text(address: int) -> str:
-    """An IPv4 address that was a number; "" for 0."""
+    """An IPv4 address; "" for 0."""
     return str(ipaddress.IPv4Address(address)) if address else ""
 
 
 def kind_of_members(missing_kind: int) -> str:
-    """Whose bits a bitmap of missing members has, for people."""
+    """Whose bits a bitmap of missing members has, in words."""
     if missing_kind == RANKS:
         return "ranks of this node"
     if missing_kind == NODES:

@@ -24,7 +24,7 @@ def new(kind: str, members: dict[str, Any]) -> Any:
 
 
 class RecvWR:
-    """Request to receive into the pieces `sg`. The first `num_sge` of them count; 0: all."""
+    """Receive into the pieces `sg`; only the first `num_sge` of them count (0: all)."""
 
     def __init__(self, wr_id: int = 0, num_sge: int = 0, sg: Sequence[SGE] | None = None) -> None:
         self.wr_id = wr_id
@@ -40,7 +40,7 @@ class RecvWR:
 
 
 class SendWR:
-    """Request to send the pieces `sg`, or with READ and atomics to fill them.
+    """Send the pieces `sg`, or fill them by READ and atomics.
 
     imm_data: immediate data; of SEND_WITH_INV the remote key. Data of IBV_SEND_INLINE are copied when it is posted, and
     need no registered memory.
@@ -60,15 +60,15 @@ class SendWR:
         self._remote: dict[str, int] = {}
 
     def set_wr_ud(self, ah: AH, rqpn: int, rqkey: int) -> None:
-        """Where a datagram goes."""
+        """Set the receiver of a datagram."""
         self._remote |= {"destination": ah.ipv4, "remote_qpn": rqpn, "remote_qkey": rqkey}
 
     def set_wr_rdma(self, rkey: int, addr: int) -> None:
-        """The memory that a WRITE or READ names."""
+        """Set the memory of a WRITE or READ."""
         self._remote |= {"rkey": rkey, "remote_address": addr}
 
     def set_wr_atomic(self, rkey: int, addr: int, compare_add: int, swap: int = 0) -> None:
-        """The memory that an atomic names, what is compared or added, and what takes its place."""
+        """Set the memory of an atomic, what is compared or added, and what replaces it."""
         self._remote |= {"rkey": rkey, "remote_address": addr, "compare_add": compare_add, "swap": swap}
 
     def to_c(self) -> Any:
@@ -104,7 +104,7 @@ def _inline_data(pieces: list[SGE]) -> bytes:
     lengths = [piece.length for piece in pieces]
     if min(lengths, default=0) < 0 or sum(lengths) > MAX_INLINE_DATA:
         raise InvalidRequest(
-            f"inline data of {lengths} bytes are not what a request can carry",
+            f"inline data of {lengths} bytes do not fit into a request",
             remedy=f"Give at most {MAX_INLINE_DATA}.",
         )
     return b"".join(ctypes.string_at(piece.addr, piece.length) for piece in pieces)

@@ -1,9 +1,8 @@
 """The verbs library: for LD_PRELOAD, it gives unchanged verbs programs the devices of this host.
 
-It is written in C, in the folders here: `abi` (the binary interface of libibverbs), `device`, `memory`, `completions`
-and `queue_pairs` (the objects of verbs, on libfanin), `collectives` (what fanin.verbs asks of it). `docs/verbs.md`
-describes it.
-Record 0059 (docs/decisions) says why it is preloaded, and no provider.
+In C: `abi` (the binary interface of libibverbs), `device`, `memory`, `completions` and `queue_pairs` (the objects of
+verbs, on libfanin), `collectives` (for fanin.verbs). See `docs/verbs.md`. Record 0059 (docs/decisions) says why it is
+preloaded, and no provider.
 """
 
 from pathlib import Path

@@ -10,7 +10,7 @@
 | up to 64 KiB by NIC, 1 MiB by socket | DATA: at once; it waits at the receiver until it is wanted |
 | longer | rendezvous: OFFER, then the receiver fetches the data to where the program wants them, then FETCHED |
 
-Whoever waits takes what comes in (`progress`); a thread does while nobody waits.
+The thread that waits takes what comes in (`progress`); a thread of the group does while nobody waits.
 """
 
 from fanin_torch.messages.group_messages import Messages

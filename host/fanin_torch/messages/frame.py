@@ -12,7 +12,7 @@ LONGEST = HEADER.size + EAGER
 
 
 class Kind(IntEnum):
-    """Of frames. WANT and BODY are those of sockets alone: a NIC fetches by READ."""
+    """Of frames. Only sockets use WANT and BODY: a NIC fetches by READ."""
 
     DATA = 1
     OFFER = 2
@@ -22,7 +22,7 @@ class Kind(IntEnum):
 
 
 class Frame(NamedTuple):
-    """What has come from a rank. data: of DATA, where they are now: in a buffer only until more is taken."""
+    """A frame from a rank. data: of DATA, possibly in a buffer that the next frame overwrites."""
 
     source: int
     kind: int

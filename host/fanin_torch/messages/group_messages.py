@@ -1,4 +1,4 @@
-"""Messages: which message goes to which receive, what waits for a connection, and what ends with a lost rank."""
+"""Messages: matches messages with receives, queues what waits for a connection, ends what waits for a lost rank."""
 
 import itertools
 import os
@@ -23,7 +23,7 @@ from fanin_torch.messages.socket_links import SocketLinks
 
 @dataclass(eq=False)
 class Peer:
-    """The connection to one rank. Until it stands, what is to be sent waits in `backlog`."""
+    """The connection to one rank. Until it stands, messages wait in `backlog`."""
 
     rank: int
     link: Link
@@ -34,8 +34,8 @@ class Peer:
 
 
 class Messages:
-    """Of one rank of one group. domains: of each rank, equal for those that can open sockets to each other. timeout:
-    seconds that a message may take, from the next one on."""
+    """The messages of one rank of a group. domains: of each rank, equal if they can open sockets to each other.
+    timeout: seconds that later messages may take."""
 
     def __init__(self, context: Context, store: Any, rank: int, domains: Sequence[str], timeout: float) -> None:
         self._context, self._store, self._rank = context, store, rank
@@ -44,13 +44,13 @@ class Messages:
         self.timeout = timeout
         self._process = os.getpid()
         self._lock = threading.RLock()
-        self._sockets: SocketLinks | None = None  # until the first rank of this host,
-        self._nic: NicLinks | None = None  # and of another one, has to do with this one
+        self._sockets: SocketLinks | None = None  # opened for the first rank of this host,
+        self._nic: NicLinks | None = None  # and of another host
         self._peers: dict[int, Peer] = {}
-        self._wanted: list[Message] = []  # receives that nothing has come for, in the order of their calls
-        self._arrivals: list[Frame] = []  # that nobody has wanted yet. Offers wait at the sender
-        self._sends: dict[int, Message] = {}  # that have begun and not ended, by number
-        self._fetching: list[Message] = []  # receives whose long message comes
+        self._wanted: list[Message] = []  # receives without a message, in the order of their calls
+        self._arrivals: list[Frame] = []  # without a receive. The data of offers wait at the sender
+        self._sends: dict[int, Message] = {}  # under way, by number
+        self._fetching: list[Message] = []  # receives that fetch a long message
         self._number = 0  # of the last send
         self._is_closed = False
 
@@ -71,7 +71,7 @@ class Messages:
                 self._require_open()
                 return begin(array, peer, tag)
         except (LookupError, ValueError):
-            self._require_open()  # a signal handler has left the group, and nothing was found where it had been
+            self._require_open()  # a signal handler has left the group meanwhile
             raise
 
     def _send(self, array: np.ndarray, peer: int, tag: int) -> Message:
@@ -88,7 +88,7 @@ class Messages:
 
     def _receive(self, array: np.ndarray, peer: int, tag: int) -> Message:
         sources = [self._peer(rank) for rank in (self._others if peer == ANY else (peer,))]
-        # Whoever waits for both kinds looks after the sockets. The thread of the NIC wakes it.
+        # Whoever waits for both kinds looks after the sockets; the thread of the NIC wakes it.
         by_socket = [source for source in sources if source.rank in self._here]
         message = Message(array, peer, tag, self.timeout, (by_socket or sources)[0].progress)
         for arrival in self._arrivals:
@@ -104,11 +104,11 @@ class Messages:
         return message
 
     def stays_on_host(self, peer: int) -> bool:
-        """Whether no message of this rank, to or from that one or ANY, goes through a NIC."""
+        """Whether messages to or from that rank, or ANY, never use a NIC."""
         return peer in self._here if peer != ANY else len(self._here) == len(self._others)
 
     def close(self) -> None:
-        """What is under way fails. A signal handler may call it at any point."""
+        """End what is under way with an error. A signal handler may call it at any point."""
         if self._process != os.getpid():
             return
         with self._lock:
@@ -148,7 +148,7 @@ class Messages:
         return peer
 
     def _links_of(self, rank: int) -> Links:
-        """Of the kind of a rank, which the first one of it opens."""
+        """The links of a rank's kind, opened when first needed."""
         self._require_open()
         if self.stays_on_host(rank):
             self._sockets = self._sockets or SocketLinks(self._lock, self)
@@ -157,8 +157,7 @@ class Messages:
         return self._nic
 
     def _connect(self, peer: Peer) -> None:
-        """Wait for the other side, and send what has waited. A rank that comes late is not lost: messages end with
-        Timeout until then."""
+        """Wait for the other side, then send the backlog. A late rank is not lost: until then messages time out."""
         try:
             peer.link.connect(Meeting(self._store, self._rank, peer.rank, lambda: not self._is_closed, self.timeout))
             with self._lock:
@@ -173,7 +172,7 @@ class Messages:
                 self.lose(peer.rank, error if isinstance(error, FaninError) else PeerLost(f"{who} ({error})"))
 
     def _begin(self, to: Peer, message: Message) -> None:
-        """Send a message to a rank that is connected."""
+        """Send a message to a connected rank."""
         size, number = message.array.nbytes, message.number
         self._sends[number] = message
         if size <= to.link.eager:
@@ -196,7 +195,7 @@ class Messages:
         elif (message := self._wanting(frame)) is not None:
             self._wanted.remove(message)
             self._take(message, frame)
-        elif frame.data is None or frame.data.base is None:  # of memory that is its own
+        elif frame.data is None or frame.data.base is None:  # in memory of its own
             self._arrivals.append(frame)
         else:
             self._arrivals.append(frame._replace(data=frame.data.copy()))
@@ -216,14 +215,13 @@ class Messages:
         message.end(error)
 
     def _wanting(self, frame: Frame) -> Message | None:
-        """The first receive that a message is for."""
         for message in self._wanted:
             if message.tag == frame.tag and message.peer in (ANY, frame.source) and not message.done:
                 return message
         return None
 
     def _take(self, message: Message, arrival: Frame) -> None:
-        """What has come is what a receive wants."""
+        """Give a receive what has come."""
         message.source = arrival.source
         peer, wrong = self._peers[arrival.source], None
         if arrival.length != message.array.nbytes:
@@ -243,7 +241,7 @@ class Messages:
             peer.link.fetch(message, arrival, lambda error: self._fetched(message, arrival, error))
 
     def _fetched(self, message: Message, arrival: Frame, error: FaninError | None) -> None:
-        """Also of a receive whose time has run out: the sender's memory is to be its own again."""
+        """Also after a time-out: the sender must get its memory back."""
         peer = self._peers[arrival.source]
         peer.link.release(message)
         self.got(message, error)
@@ -252,7 +250,7 @@ class Messages:
             peer.link.send(header, None, lambda _: None)
 
     def _drop_late_receives(self) -> None:
-        """A receive that has ended with Timeout takes no message: its memory is the program's again."""
+        """After a Timeout the memory is the program's again."""
         self._wanted = [message for message in self._wanted if not message.done]
 
     def _end_send(self, number: int, error: FaninError | None) -> None:
@@ -283,8 +281,8 @@ class Messages:
         return bool(self._wanted or self._fetching or self._sends)
 
     def look(self) -> None:
-        """Time-outs, also of messages for which nobody waits; and whether those are there from whom something is
-        expected. What is under way stays registered until it has ended."""
+        """Ends late messages, also those that nobody waits for, and probes the ranks that owe something. Memory stays
+        registered until its message has ended."""
         backlogs = [peer.backlog for peer in self._peers.values()]
         for message in (*self._wanted, *self._fetching, *self._sends.values(), *itertools.chain(*backlogs)):
             message.end_if_late()

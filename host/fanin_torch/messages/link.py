@@ -1,4 +1,4 @@
-"""What a way to another rank is."""
+"""The interface of a connection to another rank."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,44 +13,44 @@ from fanin_torch.messages.progress import Progress
 
 AtEnd = Callable[
     [FaninError | None], None
-]  # of something that was begun; perhaps before the call that began it returns
+]  # called at the end, perhaps before the call that began it returns
 
 
 class Link(Protocol):
-    """The way to one rank. The caller holds the lock of the messages, but for `connect`. eager: bytes of the longest
-    message that goes at once."""
+    """The connection to one rank. The caller holds the lock of the messages, except for `connect`. eager: bytes of the
+    longest message that is sent at once."""
 
     eager: int
 
     def connect(self, meeting: Meeting) -> None:
-        """Wait for the other side: afterwards both can send. Raises FaninError."""
+        """Wait for the other side; then both can send. Raises FaninError."""
 
     def send(self, header: bytes, data: np.ndarray | None, then: AtEnd) -> None:
-        """A frame. data: must not change until `then` is called."""
+        """Send a frame. data: must not change until `then` is called."""
 
     def offer(self, message: Message) -> tuple[int, int]:
         """Let the other side fetch a message: key and address for the header. Raises FaninError."""
 
     def fetch(self, message: Message, offer: Frame, then: AtEnd) -> None:
-        """Get what was offered to where the message has its memory."""
+        """Read what was offered into the message's memory."""
 
     def release(self, message: Message) -> None:
-        """A message that was offered or fetched has ended."""
+        """Let go of a message that was offered or fetched, at its end."""
 
 
 class Links(Protocol):
-    """The ways of one kind. progress: of what comes by them."""
+    """The connections of one kind. progress: of what they receive."""
 
     progress: Progress
 
     def link(self, rank: int) -> Link:
-        """To one more rank. Raises FaninError."""
+        """Connect one more rank. Raises FaninError."""
 
     def probe(self, ranks: set[int]) -> None:
-        """Look whether these, which are connected, are still there."""
+        """Look whether these connected ranks still exist."""
 
     def fail(self, error: FaninError) -> None:
-        """End what was begun."""
+        """End all that was begun."""
 
     def close(self) -> None:
-        """Give back what they use. Progress has ended."""
+        """Give back what they use, after progress has ended."""

@@ -1,4 +1,4 @@
-"""Who is told what comes of links."""
+"""The interface of a group's messages for its links."""
 
 from typing import Protocol
 
@@ -9,16 +9,16 @@ from fanin_torch.messages.progress import Owner
 
 
 class Listener(Owner, Protocol):
-    """The messages of a group. The caller holds their lock."""
+    """The caller holds the lock of the messages."""
 
     def arrive(self, frame: Frame) -> None:
-        """What is no part of a link's own protocol has come."""
+        """A frame has come that is not part of the link's own protocol."""
 
     def claim(self, frame: Frame) -> Message | None:
-        """The receive that waits for a message of which the header has come. `got` follows."""
+        """The receive that waits for the message of a header. `got` follows."""
 
     def got(self, message: Message, error: FaninError | None) -> None:
-        """It has come, or will not."""
+        """The message has come, or with an error never will."""
 
     def lose(self, rank: int, error: FaninError) -> None:
-        """Nothing goes between this rank and that one any more."""
+        """The connection to that rank is lost."""

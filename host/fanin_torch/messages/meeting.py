@@ -1,6 +1,6 @@
-"""How two ranks meet: what they tell each other in the store of their group, and the socket between ranks of one host.
+"""How two ranks meet: what they exchange in their group's store, and the socket between ranks of one host.
 
-The lower rank listens at a name that it tells the other. Each sees that the other is of the same user.
+The lower rank listens at a name that it gives the other. Each checks that the other is of the same user.
 """
 
 import errno
@@ -17,29 +17,28 @@ from fanin.errors import Flushed
 from fanin_torch.messages.progress import LOOK_SECONDS
 
 POLL_MIN, POLL_MAX = 0.001, 0.02  # seconds between two looks into the store while a peer has not connected
-SEND_BUFFER = 1 << 20  # bytes; the system gives less to some
-BACKLOG = 64  # also for others who try the name
+SEND_BUFFER = 1 << 20  # bytes; the system may grant less
+BACKLOG = 64  # room also for strangers that try the name
 CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
-Keep = Callable[[socket.socket], None]  # is told of a socket as soon as there is one: a forked child closes its copy
+Keep = Callable[[socket.socket], None]  # gets each new socket at once, so that a forked child closes its copy
 
 
 class Meeting:
-    """Of two ranks. is_wanted: whether anybody still wants it. limit: seconds, after which the store is asked less
-    often."""
+    """Of two ranks. is_wanted: whether the group still wants it. limit: seconds until the store is asked less often."""
 
     def __init__(self, store: Any, rank: int, peer: int, is_wanted: Callable[[], bool], limit: float) -> None:
         self._store, self._rank, self._peer, self._is_wanted, self._limit = store, rank, peer, is_wanted, limit
 
     def swap(self, what: str, mine: Any) -> Any:
-        """Tell the other rank something, and wait for what it tells. Flushed: nobody wants it any more."""
+        """Exchange a value with the other rank. Flushed: nobody wants it any more."""
         self._store.set(f"messages/{self._rank}/{self._peer}/{what}", json.dumps(mine))
         theirs = f"messages/{self._peer}/{self._rank}/{what}"
         self._until(lambda: self._store.check([theirs]))
         return json.loads(self._store.get(theirs))
 
     def by_socket(self, keep: Keep) -> socket.socket:
-        """A stream to the other rank, whose calls do not wait. Raises OSError, Flushed."""
+        """A non-blocking stream to the other rank. Raises OSError, Flushed."""
         return self._listen(keep) if self._rank < self._peer else self._connect(keep)
 
     def _listen(self, keep: Keep) -> socket.socket:
@@ -83,7 +82,7 @@ class Meeting:
         return found
 
     def _until(self, is_there: Callable[[], bool]) -> None:
-        """Ask again and again: a call that waits in the store would keep it from the program."""
+        """Poll: a call that waits in the store would keep it from the program."""
         pause, begin = POLL_MIN, time.monotonic()
         while not is_there():
             if not self._is_wanted():
@@ -102,5 +101,5 @@ def _new_socket(keep: Keep) -> socket.socket:
 
 
 def _user(peer: socket.socket) -> int:
-    """Of the process at the other end. Others who can open sockets of this network are no ranks."""
+    """Of the process at the other end: strangers of this network can open sockets as well."""
     return int(CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))[1])

@@ -1,4 +1,4 @@
-"""A send or receive under way."""
+"""A send or receive."""
 
 import threading
 import time
@@ -10,11 +10,11 @@ from fanin.errors import FaninError, Timeout
 from fanin_torch.messages.nic_memory import Place
 from fanin_torch.messages.progress import Progress
 
-ANY = -1  # peer of a receive from whoever sends first
+ANY = -1  # peer of a receive from any rank
 
 
 class Message:
-    """One send or receive under way. source: of a receive that has ended, from whom. number: of a send."""
+    """source: sender of a receive that has ended. number: of a send."""
 
     def __init__(
         self, array: np.ndarray, peer: int, tag: int, limit: float, progress: Progress, number: int = 0
@@ -24,15 +24,15 @@ class Message:
         self._progress = progress
         self._limit = limit
         self._deadline = time.monotonic() + limit
-        self._ending = threading.RLock()  # between the end and those who ask to be told of it
-        self.done = False  # whether it has ended
+        self._ending = threading.RLock()  # between the end and `when_ended`
+        self.done = False
         self._at_end: Callable[[], None] | None = None
         self._error: FaninError | None = None
-        self.place: Place | None = None  # of a long one
+        self.place: Place | None = None  # of a long message
 
     def end(self, error: FaninError | None = None) -> None:
-        """It has ended. Its memory is the program's again; but after a time-out of a long receive between hosts, a READ
-        into it may still be under way. The caller holds the lock of progress."""
+        """The memory is the program's again; but after a time-out of a long receive between hosts, a READ into it may
+        still be under way. The caller holds the lock of progress."""
         with self._ending:
             if not self.done:
                 self._error, self.done = error, True
@@ -42,12 +42,12 @@ class Message:
             at_end()
 
     def end_if_late(self) -> None:
-        """With Timeout, when its time has run out. The messages to the same rank that begin later are not affected."""
+        """With Timeout, when its time has run out. Later messages to the same rank are not affected."""
         if not self.done and time.monotonic() >= self._deadline:
             self.end(self._late(self._limit))
 
     def when_ended(self, call: Callable[[], None]) -> None:
-        """Call it once, when it has ended; it must not wait."""
+        """Call it once at the end; it must not wait."""
         with self._ending:
             if not self.done:
                 self._at_end = call
@@ -55,11 +55,10 @@ class Message:
         call()
 
     def test(self) -> bool:
-        """Whether it has ended."""
         return self.done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Until it has ended. Raises its error, or Timeout."""
+        """Raises the message's error, or Timeout."""
         if timeout is not None:
             self._until(time.monotonic() + timeout)
             if not self.done:

@@ -1,7 +1,7 @@
 """Links by RC queue pairs of the NIC's ordinary traffic.
 
-A frame is a SEND, which comes into a slot of a shared receive queue. What is offered is fetched by READ
-(`nic_memory`). The queue pair of a process that has ended does not answer a WRITE of no bytes.
+A frame is a SEND into a slot of a shared receive queue. What is offered is fetched by READ (`nic_memory`). A WRITE of
+no bytes probes a peer: the queue pair of a process that has ended does not answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MTU_4096 = 5
 
 
 class NicLinks:
-    """Of one rank of a group. They share their queues and slots."""
+    """The links of one rank, which share queues and slots."""
 
     def __init__(self, context: Context, lock: threading.RLock, listener: Listener) -> None:
         self.context, self.lock, self.listener = context, lock, listener
@@ -75,7 +75,6 @@ class NicLinks:
         return self.cq.seen
 
     def poll(self) -> tuple[int, list[Any]]:
-        """Completions, as the source of progress."""
         return self.cq.poll(64)
 
     def wait(self, timeout: float, seen: int | None = None) -> bool:
@@ -94,7 +93,7 @@ class NicLinks:
             self.cq.close()
 
     def send(self, link: NicLink, header: bytes, data: np.ndarray | None, then: AtEnd) -> None:
-        """A SEND from a slot, when one is free."""
+        """SEND a frame from a slot, as soon as one is free."""
         if not self._free:
             self._waiting.append((link, header, data, then))
             return
@@ -142,7 +141,7 @@ class NicLinks:
             self.send(*self._waiting.popleft())
 
     def _arrive(self, source: int, slot: int, length: int) -> None:
-        """A frame has come into a slot, which can receive the next one when this returns."""
+        """Handle the frame of a slot, which can receive the next one when this returns."""
         fields = HEADER.unpack_from(self._received[slot])
         data = self._received[slot, HEADER.size : length] if fields[0] == Kind.DATA else None
         self.listener.arrive(Frame(source, *fields)._replace(data=data))
@@ -150,8 +149,6 @@ class NicLinks:
 
 
 class NicLink:
-    """A queue pair."""
-
     eager = EAGER
 
     def __init__(self, links: NicLinks, rank: int) -> None:

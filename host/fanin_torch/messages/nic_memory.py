@@ -1,7 +1,7 @@
 """Memory of long messages that the NIC reads or writes.
 
-It is a place in a region that is registered once, to or from which the message is copied; or the memory of the message
-itself, registered for this one time. To register costs as much as to copy megabytes.
+A message is copied to or from a place in a common registered region; or its own memory is registered this once, which
+costs as much as to copy megabytes.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ from fanin.verbs import MR, PD
 from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ
 
 COPIED = 1 << 23  # bytes of the longest message that is copied
-REGION = 1 << 25  # bytes for all that are under way; those that find no room are not copied
+REGION = 1 << 25  # bytes for all that are under way; without room a message is not copied
 
 
 class Place(NamedTuple):
-    """Where the NIC has a message. start: in the common region; None: it is the message's own memory."""
+    """Where the NIC has a message. start: in the common region; None: in the message's own memory."""
 
     address: int
     region: MR
@@ -27,30 +27,30 @@ class Place(NamedTuple):
 
 
 class NicMemory:
-    """Of the connection to one device. The caller holds a lock."""
+    """Of one device connection. The caller holds a lock."""
 
     def __init__(self, pd: PD) -> None:
         self._pd, self._arena = pd, Arena(REGION)
         self._region: MR | None = None  # made for the first message that is copied
 
     def of_source(self, array: np.ndarray) -> Place:
-        """For others to read what an array holds now."""
+        """Let peers read what the array holds now."""
         place = self._place(array, IBV_ACCESS_REMOTE_READ)
         if place.start is not None:
             self._bytes(place.start, array.nbytes)[:] = array
         return place
 
     def of_destination(self, array: np.ndarray) -> Place:
-        """For what is read from others. `copy_to` follows."""
+        """For what is read from peers; `copy_to` follows."""
         return self._place(array, IBV_ACCESS_LOCAL_WRITE)
 
     def copy_to(self, array: np.ndarray, place: Place) -> None:
-        """What has come, to where the program has it."""
+        """Copy what has come to the program's array."""
         if place.start is not None:
             array[:] = self._bytes(place.start, array.nbytes)
 
     def release(self, place: Place, length: int) -> None:
-        """The NIC is done with it."""
+        """The NIC is done with the place."""
         if place.start is not None:
             self._arena.give_back(place.start, length)
             return

@@ -1,6 +1,6 @@
-"""Who takes what comes in: whoever waits for a message; a thread, while nobody does.
+"""Who takes what comes in: the thread that waits for a message; a thread of the group, while nobody waits.
 
-A message that another thread sees first costs its waiter two changes of threads more. So the thread keeps away while
+A message that another thread sees first costs its waiter two thread switches more. So that thread keeps away while
 others wait, or did a moment ago and nothing is under way.
 """
 
@@ -12,49 +12,48 @@ from typing import Any, Protocol
 
 from fanin.errors import FaninError, Flushed, InvalidRequest
 
-LOOK_SECONDS = 0.2  # between two looks at what has no completion, such as time-outs
+LOOK_SECONDS = 0.2  # between two looks for what has no completion, such as time-outs
 AWAY_SECONDS = 0.002  # between two looks of the thread whether it is needed
-ACTIVE_SECONDS = 0.5  # after a wait, in which the program is expected to wait for what it begins
+ACTIVE_SECONDS = 0.5  # after a wait: the program probably waits for its next message, too
 
 
 def require_calm(lock: threading.RLock) -> None:
-    """InvalidRequest in a signal handler that has interrupted what this lock is held for."""
+    """InvalidRequest in a signal handler that interrupted a holder of this lock."""
     if lock._is_owned():  # type: ignore[attr-defined]
         cause = "a signal handler has asked for a message while another message was being handled"
         raise InvalidRequest(cause, remedy="Let the handler note what is to be sent, and the program send it.")
 
 
 class Owner(Protocol):
-    """Whose progress it is. The caller holds the lock, but for `has_pending`."""
+    """Whose progress it is. The caller holds the lock, except for `has_pending`."""
 
     def has_pending(self) -> bool:
         """Whether a message of this rank is under way."""
 
     def look(self) -> None:
-        """At what nothing tells of, such as time-outs: a few times a second."""
+        """Look for what has no event, such as time-outs; called a few times a second."""
 
     def fail(self, error: FaninError) -> None:
-        """Nothing comes by some links any more: every message ends."""
+        """Some links are dead: end every message."""
 
 
 class Source(Protocol):
-    """What events come from: the completion queue of a NIC, or the sockets of a rank."""
+    """The source of events: a NIC's completion queue, or a rank's sockets."""
 
     @property
     def seen(self) -> int:
-        """A number that changes when another thread has taken what one waits for."""
+        """A number that changes when another thread took what a waiter waits for."""
 
     def poll(self) -> tuple[int, Iterable[Any]]:
         """Some events, without waiting, and 0 if nothing has come. One thread at a time."""
 
     def wait(self, timeout: float, seen: int | None = None) -> bool:
-        """Sleep until there is something to take; given `seen`, also until that has changed. False: `timeout` seconds
-        have passed."""
+        """Sleep until there is something to take, or `seen` has changed. False: `timeout` seconds have passed."""
 
 
 class Progress:
-    """Of one source. lock: of all that is done here. handle: called with it for each event. wake: lets those look who
-    wait for the end of a message."""
+    """Of one source. lock: of all that is done here. handle: called under it for each event. wake: wakes those who wait
+    for the end of a message."""
 
     def __init__(
         self,
@@ -66,11 +65,11 @@ class Progress:
         wake: Callable[[], None],
     ) -> None:
         self._source, self.lock, self._handle, self._owner, self.wake = source, lock, handle, owner, wake
-        self._taken: deque[Any] = deque()  # events to be handled: a signal handler may raise in between
-        self._users: list[int] = []  # threads that take events, because they wait for some
-        self._waits = 0  # how often one has begun to
-        self._changed = threading.Condition(lock)  # for those who wait until others have left
-        self._is_away = False  # the thread, until nobody waits
+        self._taken: deque[Any] = deque()  # events to be handled; kept, since a signal handler may raise in between
+        self._users: list[int] = []  # threads that wait, and so take events
+        self._waits = 0  # how many waits have begun
+        self._changed = threading.Condition(lock)  # for those that wait until others have left
+        self._is_away = False  # the thread keeps away until nobody waits
         self._is_open, self._has_ended = True, False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -88,7 +87,7 @@ class Progress:
                     has_more = self._is_open and self._take()
                     if is_over() or not self._is_open:
                         return
-                    seen = self._source.seen  # another thread may take what comes from now on: that ends the sleep, too
+                    seen = self._source.seen  # another thread may take what comes now: that ends the sleep, too
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return
@@ -98,7 +97,7 @@ class Progress:
             with self.lock:
                 self._owner.fail(error)
         except (LookupError, ValueError):
-            if self._is_open:  # else a signal handler has left the group, and nothing was found where it had been
+            if self._is_open:  # else a signal handler has left the group meanwhile
                 raise
         finally:
             with self.lock:
@@ -108,8 +107,8 @@ class Progress:
                     self._changed.notify_all()
 
     def close(self) -> None:
-        """When this returns nobody takes events; those who do leave within LOOK_SECONDS. Any thread may call it,
-        also one that waits, in a signal handler."""
+        """Return when nobody takes events; those who do leave within LOOK_SECONDS. Any thread may call it, even a
+        waiting one from a signal handler."""
         this, own = threading.get_ident(), threading.current_thread() is self._thread
         with self.lock:
             self._is_open = False
@@ -164,7 +163,6 @@ class Progress:
                         self._owner.look()
 
     def _keep_away(self) -> None:
-        """As long as the same thread waits, or LOOK_SECONDS."""
         with self.lock:
             self._is_away = True
             self._changed.wait_for(lambda: not (self._users and self._is_open), LOOK_SECONDS)

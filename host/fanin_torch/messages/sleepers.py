@@ -1,4 +1,4 @@
-"""Threads that sleep until a socket can be read or written, or another thread has ended the message they wait for."""
+"""Threads that sleep until a socket is ready, or another thread has ended the message they wait for."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import select
 import threading
 import time
 
-AGAIN_SECONDS = 0.001  # between two looks of a thread for which no descriptor is left
+AGAIN_SECONDS = 0.001  # between two looks of a thread that got no descriptor
 
 
 class Sleepers:
-    """At one epoll. lock: that of the messages, which a signal handler gives back while it waits for their thread."""
+    """At one epoll. lock: of the messages; a signal handler releases it while it waits for their thread."""
 
     def __init__(self, epoll: select.epoll, lock: threading.RLock) -> None:
         self.seen = 0  # changes when a message has ended
         self._epoll = epoll
         self._lock = lock
-        self._asleep: dict[Sleeper, bool] = {}  # whether it waits for the end of a message
+        self._asleep: dict[Sleeper, bool] = {}  # to whether it waits for the end of a message
         self._awake = [Sleeper(epoll)]
 
     def wake(self, *, everyone: bool = False) -> None:
-        """A message has ended. everyone: also those who wait for sockets alone. The caller holds the lock."""
+        """At the end of a message. everyone: also wake those that wait for sockets only. The caller holds the lock."""
         self.seen += 1
         for sleeper, waits_for_end in list(self._asleep.items()) if self._asleep else ():
             if waits_for_end or everyone:
@@ -48,20 +48,17 @@ class Sleepers:
                 self._awake.append(sleeper)
 
     def _take(self) -> Sleeper | None:
-        """None: there are too many open files."""
+        """None: too many open files."""
         with contextlib.suppress(OSError):
             return self._awake.pop() if self._awake else Sleeper(self._epoll)
         return None
 
     def close(self) -> None:
-        """Nobody sleeps any more."""
         for sleeper in self._awake:
             sleeper.close()
 
 
 class Sleeper:
-    """One of them."""
-
     def __init__(self, epoll: select.epoll) -> None:
         self._event = os.fdopen(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK), "r+b", buffering=0)
         self._poll = select.poll()

@@ -1,8 +1,8 @@
 """Links between ranks of one host: a Unix stream socket for each pair.
 
-Short messages are taken out of a buffer. Longer ones are read to where the program wants them, or to other memory until
-then; those of more than EAGER_BY_SOCKET bytes follow the WANT of their receiver. A forked child closes its copies of
-the sockets, so the end of a rank is seen whatever it leaves behind.
+Short messages are taken out of a buffer. Longer ones are read into the program's memory, or into other memory if nobody
+waits for them yet; those of more than EAGER_BY_SOCKET bytes follow their receiver's WANT. A forked child closes its
+copies of the sockets, so the end of a rank is seen whatever it leaves behind.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from fanin_torch.messages.sleepers import Sleepers
 
 BUFFER = 2 * LONGEST  # bytes that come in at once
 EAGER_BY_SOCKET = 1 << 20  # bytes of the longest message that goes at once
-YIELDS = 30  # of the core, before a thread that waits goes to sleep
-BURST = 1 << 20  # bytes of a long message that are read before others have their turn
+YIELDS = 30  # of the core, before a waiting thread sleeps
+BURST = 1 << 20  # bytes of a long message that are read in one turn
 
 _open: weakref.WeakSet[SocketLinks] = weakref.WeakSet()
 
 
 class SocketLinks:
-    """Of one rank of a group. They are the source of their progress, as a completion queue is that of a NIC's."""
+    """The links of one rank. They are the source of their own progress."""
 
     def __init__(self, lock: threading.RLock, listener: Listener) -> None:
         self.lock, self.listener = lock, listener
@@ -55,7 +55,7 @@ class SocketLinks:
         return self._made[-1]
 
     def probe(self, ranks: set[int]) -> None:
-        """Without: sockets tell of the end of a rank."""
+        """Nothing to do: sockets report the end of a rank."""
 
     def fail(self, error: FaninError) -> None:
         for link in self._made:
@@ -67,7 +67,7 @@ class SocketLinks:
         self._sleepers.close()
 
     def close_in_child(self) -> None:
-        """The copies of the parent's files, not the connections."""
+        """Close the copies of the parent's files, not the connections."""
         for link in self._made:
             if link.socket is not None:
                 link.socket.close()
@@ -78,14 +78,14 @@ class SocketLinks:
         self._epoll.register(file, select.EPOLLIN)
 
     def watch(self, file: socket.socket, is_full: bool) -> None:
-        """is_full: what is to be sent waits for room in the socket."""
+        """is_full: wait for room to send as well."""
         self._epoll.modify(file, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
 
     def forget(self, file: socket.socket) -> None:
         if self._connected.pop(file.fileno(), None) is not None:
             self._epoll.unregister(file)
-            with contextlib.suppress(OSError):  # the other side was faster
-                file.shutdown(socket.SHUT_RDWR)  # the end, whatever children have copies
+            with contextlib.suppress(OSError):  # the other side has closed it
+                file.shutdown(socket.SHUT_RDWR)  # ends the stream even if children have copies
             file.close()
 
     @property
@@ -93,12 +93,12 @@ class SocketLinks:
         return self._sleepers.seen
 
     def poll(self) -> tuple[int, Iterable[Any]]:
-        """From how many ranks something has come; it has been handled."""
+        """Handle what has come; from how many ranks it came."""
         ready = [] if self._epoll.closed else self._epoll.poll(0)
         for file, events in ready:
             if events & ~select.EPOLLOUT and file in self._connected:
                 self._connected[file].read()
-            if events & select.EPOLLOUT and file in self._connected:  # reading has not ended it
+            if events & select.EPOLLOUT and file in self._connected:  # unless reading has ended it
                 self._connected[file].write()
         return len(ready), ()
 
@@ -113,8 +113,7 @@ class SocketLinks:
 
 @dataclass
 class Body:
-    """A message that comes in, not by way of the buffer, and how many bytes of it have. message: of whose memory the
-    array is."""
+    """A message that is read without the buffer, of which `got` bytes have come. message: whose memory the array is."""
 
     array: np.ndarray
     then: AtEnd
@@ -123,12 +122,12 @@ class Body:
 
     @property
     def is_late(self) -> bool:
-        """Whether its memory is the program's again."""
+        """Whether the memory is the program's again."""
         return self.message is not None and self.message.done
 
 
 class SocketLink:
-    """A socket, what it has brought that is no whole frame yet, and what waits for room in it."""
+    """One socket, its partial input, and what waits for room in it."""
 
     eager = EAGER_BY_SOCKET
 
@@ -136,12 +135,12 @@ class SocketLink:
         self._links, self.rank = links, rank
         self.socket: socket.socket | None = None
         self._buffer = np.empty(BUFFER, np.uint8)
-        self._start, self._end = 0, 0  # of what the buffer holds
+        self._start, self._end = 0, 0  # of the bytes in the buffer
         self._out: deque[tuple[list[memoryview], AtEnd]] = deque()
-        self._is_full = False  # the socket
-        self._offers: dict[int, Message] = {}  # which the other side may want, by number
-        self._asked: dict[int, Body] = {}  # that were wanted of the other side, by its number
-        self._body: Body | None = None  # whose bytes come next
+        self._is_full = False
+        self._offers: dict[int, Message] = {}  # that the other side may fetch, by number
+        self._asked: dict[int, Body] = {}  # that were fetched from the other side, by its number
+        self._body: Body | None = None  # being read
         self._send_error: FaninError | None = None
         self._error: FaninError | None = None
 
@@ -183,7 +182,7 @@ class SocketLink:
             self.write()
 
     def write(self) -> None:
-        """As much as there is room for."""
+        """Send as much as there is room for."""
         try:
             while self._out:
                 pieces, then = self._out[0]
@@ -207,7 +206,7 @@ class SocketLink:
             self._is_full = is_full
 
     def _end_sending(self, error: FaninError) -> None:
-        """The other side is gone. What it has sent before is read first."""
+        """The other side is gone; what it sent before is still read."""
         self._send_error = error
         ends = [then for _, then in self._out]
         self._out.clear()
@@ -220,7 +219,7 @@ class SocketLink:
         return 0, 0
 
     def release(self, message: Message) -> None:
-        self._offers.pop(message.number, None)  # a receive has the number 0, which no offer has
+        self._offers.pop(message.number, None)  # a receive has number 0, which no offer has
 
     # ---- In ----
 
@@ -232,7 +231,7 @@ class SocketLink:
         self.send(HEADER.pack(Kind.WANT, 0, 0, 0, 0, offer.number), None, lambda _: None)
 
     def read(self) -> None:
-        """Take what has come, at most a buffer or a burst."""
+        """Read at most a buffer or a burst."""
         try:
             if self._body is None:
                 self._read_frames()
@@ -263,7 +262,7 @@ class SocketLink:
                 self._links.listener.arrive(frame)
 
     def _next_frame(self) -> Frame | None:
-        """None if it is not whole yet. Of what the buffer does not hold the header alone."""
+        """None if it is incomplete. If its data are not in the buffer: the header alone."""
         there, size, data = self._end - self._start, HEADER.size, None
         if there < size:
             return None
@@ -277,7 +276,7 @@ class SocketLink:
         return Frame(self.rank, kind, key, tag, length, address, number, data)
 
     def _body_of(self, frame: Frame) -> Body:
-        """Data go to the receive that waits for them, or to memory in which they wait for one."""
+        """Data go to the waiting receive, or to memory until there is one."""
         listener, message = self._links.listener, self._links.listener.claim(frame)
         if message is not None:
             return Body(message.array, lambda error: listener.got(message, error), message)
@@ -293,7 +292,7 @@ class SocketLink:
         self._end_body(body)
 
     def _read_body(self, body: Body) -> None:
-        """To its place; what its receiver has not waited for goes nowhere."""
+        """Read into its place; if its receive has timed out, discard it."""
         end = min(body.got + BURST, body.array.nbytes)
         while body.got < end:
             place = self._buffer if body.is_late else body.array[body.got :]
@@ -315,7 +314,6 @@ class SocketLink:
     # ---- The end ----
 
     def lose(self, error: FaninError) -> None:
-        """Nothing comes and goes any more."""
         if self._error is not None:
             return
         self._error = error
@@ -333,8 +331,7 @@ class SocketLink:
         return PeerLost(f"rank {self.rank} has ended or left the group")
 
     def _interrupted(self, error: BaseException) -> None:
-        """A signal handler has raised, in the midst of a message perhaps; or has left the group, so that nothing was
-        found where it had been."""
+        """A signal handler raised, perhaps in mid-message; or it left the group, and objects are gone."""
         if self._error is not None and isinstance(error, Exception):
             return
         cause = f"an error of a signal handler has cut off a message between this rank and rank {self.rank}"
@@ -354,7 +351,7 @@ def _after(pieces: list[memoryview], count: int) -> list[memoryview]:
 
 @contextlib.contextmanager
 def _descriptors() -> Iterator[None]:
-    """NoResources when there are no more of them."""
+    """Raise NoResources when the process has no more descriptors."""
     try:
         yield
     except OSError as error:

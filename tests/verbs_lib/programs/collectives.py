@@ -30,7 +30,7 @@ SUM, I64 = int(Op["SUM"]), int(DType["I64"])
 
 
 class Rank:
-    """One rank of the job: all that it has is of pyverbs, but its queue pair of collectives."""
+    """One rank of the job: all its objects are pyverbs', except its queue pair of collectives."""
 
     def __init__(self, number, context):
         self.number, self.context = number, context
@@ -47,13 +47,13 @@ class Rank:
         return struct.unpack(f"{COUNT}q", self.mr.read(BYTES, BYTES))
 
     def request(self, wr_id, **members):
-        """Sum over what is in the first half of the region, into the second."""
+        """Sum the first half of the region into the second."""
         given = {"source_lkey": self.mr.lkey, "destination_lkey": self.mr.lkey} | members
         places = [Address(self.mr.buf, self.mr.buf + BYTES)]
         return CollectiveWR(SUM, I64, BYTES, given.pop("address_list", places), wr_id=wr_id, **given)
 
     def next(self):
-        """The next completion, told by the channel."""
+        """The next completion, announced by the channel."""
         count, found = self.cq.poll()
         while not count:
             self.cq.req_notify()
@@ -66,7 +66,7 @@ class Rank:
 
 
 class OfTheKernel:
-    """An object of pyverbs, on a device of libibverbs: its handle is small."""
+    """An object of pyverbs on a device of libibverbs: its handle is small."""
 
     __module__ = "pyverbs.pd"
 
@@ -116,7 +116,7 @@ def connected(rank, other):
 
 
 def messages(ranks):
-    """A SEND of pyverbs goes on beside an allreduce: completions of both kinds are in one queue."""
+    """A SEND of pyverbs beside an allreduce: completions of both kinds are in one queue."""
     first, last = ranks[0], ranks[-1]
     sender, receiver = connected(first, last)
     text = b"beside the collectives"
@@ -141,7 +141,7 @@ def messages(ranks):
 
 
 def refusals(ranks):
-    """What is not in a region, or may not be written, is refused before it is posted, by name."""
+    """Memory outside a region, or without the right, is refused by name before it is posted."""
     rank = ranks[0]
     before = rank.qp.position
     outside = [Address(rank.mr.buf + 8, rank.mr.buf + BYTES + 8)]
@@ -152,7 +152,7 @@ def refusals(ranks):
     assert rank.qp.position == before
     refuses(errors.InvalidRequest, CollectiveQP, rank.pd, ranks[-1].cq)  # of another context
     refuses(errors.InvalidRequest, CollectiveQP, rank.pd, 5)
-    without = type("CQ", (), {"__module__": "pyverbs.cq"})()  # of a version that shows it nowhere
+    without = type("CQ", (), {"__module__": "pyverbs.cq"})()  # of a version that does not show the handle
     assert "Handle" in refuses(errors.NotSupported, CollectiveQP, rank.pd, without).remedy
     for first in range(3 * len(ranks)):
         refuses(errors.InvalidRequest, CollectiveQP, OfTheKernel(first), OfTheKernel(first + 1))
@@ -170,7 +170,7 @@ def late(ranks):
 
 
 def child_gives_back(ranks):
-    """A forked child has nothing of the devices, and its end is none for the parent."""
+    """A forked child has nothing of the devices, and its end does not affect the parent."""
     pid = os.fork()
     if pid == 0:
         refuses(errors.InvalidRequest, ranks[0].qp.post_send, ranks[0].request(1))

@@ -1,6 +1,6 @@
 """Runs the tests of rdma-core in a folder on a device, and prints as JSON how each ended.
 
-Arguments: the folder, then those of rdma-core's run_tests.py. Runs in the system's Python, which has pyverbs.
+Arguments: the folder, then those of rdma-core's run_tests.py. Needs the system's Python, which has pyverbs.
 """
 
 import json
@@ -24,7 +24,7 @@ for module in tests.__test_modules__:
 
 
 class Kept(unittest.TestResult):
-    """Remembers what has passed, too."""
+    """Remembers passed tests, too."""
 
     passed = ()
 

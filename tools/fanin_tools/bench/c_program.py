@@ -1,4 +1,4 @@
-"""The rank program of the benchmark in C: compiled when it is measured, as a user would compile a program."""
+"""The rank program in C, compiled when it is measured, as a user would compile it."""
 
 import os
 import shlex
@@ -14,21 +14,15 @@ FLAGS = ("-std=c11", "-O2", "-Wall")
 
 
 def compiler() -> list[str]:
-    """The command of the C compiler: $CC, or cc."""
     return shlex.split(os.environ.get("CC", "cc"))
 
 
 def can_build() -> bool:
-    """Whether this machine has a C compiler."""
     return shutil.which(compiler()[0]) is not None
 
 
 def build(folder: Path) -> Path:
-    """Compile the program into `folder`. Returns its path.
-
-    Raises:
-        ToolError: BUILD_FAILED, with the first lines of the compiler.
-    """
+    """Compile the program into `folder`; its path. Raises ToolError BUILD_FAILED, with the compiler's first lines."""
     spec = find_spec("fanin")
     assert spec is not None
     assert spec.origin is not None

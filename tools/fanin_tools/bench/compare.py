@@ -1,4 +1,4 @@
-"""Measure all contenders in turns, size after size, so that other load of the machine affects all of them."""
+"""Measure all contenders in turns, size after size, so that other load affects all of them."""
 
 import contextlib
 import os
@@ -32,17 +32,16 @@ class Row:
 
     @property
     def bandwidth(self) -> float:
-        """Algorithm bandwidth: bytes of the message per second of the median time."""
+        """Bytes of the message per second of the median time."""
         return self.bytes / self.microseconds.median * 1e6
 
     def as_dict(self) -> dict[str, object]:
-        """The values for `--json`."""
         return asdict(self) | {"bandwidth": self.bandwidth}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All rows of a set-up. shortfalls: for each MPI with the shim, the calls that were not offloaded; "" if none."""
+    """All rows of a set-up. shortfalls: by MPI with the shim, the calls that were not offloaded; "" if none."""
 
     setup: Setup
     rows: tuple[Row, ...]
@@ -50,20 +49,18 @@ class Comparison:
 
     @property
     def contenders(self) -> list[tuple[str, bool]]:
-        """Title of each contender, and whether it is ours, in the order of the turns."""
+        """Titles, and whether each is ours, in the order of the turns."""
         return list(dict.fromkeys((row.contender, row.ours) for row in self.rows))
 
     @property
     def sizes(self) -> list[int]:
-        """All sizes, ascending."""
         return sorted({row.bytes for row in self.rows})
 
     def row(self, contender: str, size: int) -> Row:
-        """The row of a contender at a size."""
         return next(row for row in self.rows if (row.contender, row.bytes) == (contender, size))
 
     def ratio(self, contender: str, size: int) -> float | None:
-        """Time of the best peer divided by the time of a contender; None without peers."""
+        """Time of the best peer divided by a contender's; None without peers."""
         peers = [row.microseconds.median for row in self.rows if row.bytes == size and not row.ours]
         return min(peers) / self.row(contender, size).microseconds.median if peers else None
 
@@ -73,7 +70,6 @@ class Comparison:
         return [f"{title}: {words or 'all calls offloaded'}" for title, words in self.shortfalls.items()]
 
     def as_dict(self) -> dict[str, object]:
-        """The values for `--json`."""
         rows = [row.as_dict() | {"ratio": self.ratio(row.contender, row.bytes)} for row in self.rows]
         return {
             "setup": asdict(self.setup) | {"lanes": self.setup.lane_count, "bound": self.setup.binds},
@@ -86,7 +82,7 @@ class Comparison:
 def compare(
     running: Running, setup: Setup, present: Sequence[Contender], sizes: Sequence[int], rounds: int, steps: Steps
 ) -> Comparison:
-    """Measure every contender at every size, `rounds` times in turns. sizes: as from `sizes_that_fit`."""
+    """Measure every contender at every size, `rounds` times in turns."""
     rows: list[Row] = []
     sessions: list[Session] = []
     with contextlib.ExitStack() as stack:
@@ -121,17 +117,14 @@ def _rows(setup: Setup, size: int, times: Iterable[tuple[Contender, list[int]]])
 
 
 def _shortfalls(present: Sequence[Contender], sessions: Sequence[Session]) -> dict[str, str]:
-    """The shortfall of each MPI with the shim. Its ranks report it at their end."""
+    """Of each MPI with the shim, whose ranks report at their end."""
     measured = zip(present, sessions, strict=True)
     return {who.title: mpi_shim.shortfall(session.said, session.calls) for who, session in measured if who.shim}
 
 
 def sizes_that_fit(sizes: Sequence[int], arrays: int, progress: ProgressCallback) -> list[int]:
-    """The sizes of which `arrays` pairs of arrays fit into memory. The others are named to the user.
-
-    Raises:
-        ToolError: NO_RESOURCES if none fits.
-    """
+    """The sizes of which `arrays` pairs of arrays fit into memory; the user is told of the others. Raises ToolError
+    NO_RESOURCES if none fits."""
     room = SHARE_OF_MEMORY * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     left_out = [size for size in sizes if 2 * size * arrays > room]
     if len(left_out) == len(sizes):

@@ -1,5 +1,4 @@
-"""The contenders of a comparison: Fanin in each variant, every installed peer, and every peer with the MPI shim, which
-offloads its collectives to the devices."""
+"""The contenders: Fanin in each variant, every installed peer, and every peer with the MPI shim."""
 
 import contextlib
 import os
@@ -20,14 +19,13 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.placement import place
 
-# Run with -P: the folder has modules with the names of standard modules.
+# Run with -P: modules of the folder have names of standard modules.
 PROGRAM = Path(__file__).with_name("rank_program.py")
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A contender. start: starts its ranks on a fabric for the time of a block. shim: whether it is an MPI with the
-    shim."""
+    """start: starts its ranks on a fabric for the time of a block. shim: whether it is an MPI with the shim."""
 
     title: str
     ours: bool
@@ -36,16 +34,12 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """The name on the command line."""
+        """Name on the command line."""
         return self.title.lower().replace(" ", "-")
 
 
 def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Contender]:
-    """The contenders called `names`, or all; ours first. folder: of the peers' environments.
-
-    Raises:
-        UsageError: for a name that no contender has.
-    """
+    """Those called `names`, or all; ours first. folder: of the peers' environments. Raises UsageError."""
     every = [ours(setup, variant) for variant in setup.variants if not variant.in_c or c_program.can_build()]
     for peer, binaries in peers.installed(folder):
         every += [_other(setup, peer, binaries), _with_shim(setup, peer, binaries)]
@@ -56,7 +50,6 @@ def contenders(setup: Setup, folder: Path, names: Sequence[str] = ()) -> list[Co
 
 
 def ours(setup: Setup, variant: Variant) -> Contender:
-    """Fanin in one variant."""
     return Contender(variant.title, True, lambda running: _our_session(running, setup, variant))
 
 
@@ -98,7 +91,7 @@ def _our_session(running: Running, setup: Setup, variant: Variant) -> Iterator[S
 def _peer_session(
     running: Running, setup: Setup, title: str, peer: Peer, binaries: Path, variables: dict[str, str]
 ) -> Iterator[Session]:
-    """variables: further environment variables, for the ranks alone."""
+    """variables: further environment variables, only for the ranks."""
     with tempfile.TemporaryDirectory(prefix="fanin-bench-") as folder:
         program = [str(binaries / "python"), "-P", str(PROGRAM), "mpi", str(Path(folder) / "ranks")]
         command = peer.command(binaries, setup.ranks, running.fabric, Path(folder), program, variables, setup.binds)

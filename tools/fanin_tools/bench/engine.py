@@ -1,6 +1,4 @@
-"""Segments per second through the engine of a switch on one core: parse, bitmap, reduce, encapsulate, without a
-port.
-"""
+"""Segments per second through a switch's engine on one core: parse, bitmap, reduce, encapsulate, without a port."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ CHECKS = {
 }
 SMALL, LARGE = 256 << 10, 64 << 20  # bytes of packets: fit into a second-level cache; exceed all caches
 SECONDS = 0.5  # of each measurement
-MIN_ROUNDS = 5  # rounds
+MIN_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -37,13 +35,13 @@ class Row:
     best_per_us: float
 
     def beside(self, other: Row) -> Row:
-        """The sum of this engine and one that runs at the same time."""
+        """The sum of two engines that run at the same time."""
         rates = self.segments_per_us + other.segments_per_us, self.best_per_us + other.best_per_us
         return Row(self.payload, self.working_set + other.working_set, self.check, *rates)
 
 
 def measure(cores: int, progress: ProgressCallback) -> list[Row]:
-    """Measure every payload size, from the cache and from memory, with and without ICRC. cores: number of engines."""
+    """Measure every payload size, from cache and from memory, with and without ICRC. cores: number of engines."""
     rows = []
     for payload in PAYLOADS:
         for volume in (SMALL, LARGE):
@@ -70,7 +68,7 @@ def _at_once(cores: int, payload: int, segments: int, slots: int) -> list[Row]:
 def _every_check(
     payload: int, segments: int, slots: int, words: SharedWords | None = None, number: int = 0
 ) -> list[Row]:
-    """Measure each kind of check. words: the barrier at which engine `number` waits for the others before each."""
+    """words: the barrier at which engine `number` waits for the others before each kind of check."""
     load, rows = Load(payload, segments, slots), []
     for icrc in CHECKS:
         if words is not None:

@@ -1,9 +1,7 @@
-"""The two kinds of traffic on one port: an allreduce and a stream of RC WRITEs, each alone, then both at once.
+"""An allreduce and a stream of RC WRITEs on the ports of two NICs: each alone, then both at once.
 
-The WRITEs go from one NIC to the other, and the allreduce is between a rank of each. All processes start once, and take
-turns: the allreduce alone, the stream alone, both; several rounds of this, so that other load of the machine meets all.
-A turn begins with a time that does not count, and does not end before each kind has done something. CPU time is that of
-the process of each device.
+All processes start once and take turns (allreduce, stream, both) for several rounds, so that other load affects all. A
+turn has a warm-up, and ends only when each kind has finished a message. CPU time is that of each device's process.
 """
 
 from __future__ import annotations
@@ -35,13 +33,13 @@ NODES = 2
 KINDS = ("allreduce", "RC WRITE")
 TURNS = {"allreduce": (True, False), "RC WRITE": (False, True), "both": (True, True)}
 WARM_UP, SECONDS = 0.3, 1.0  # of a turn
-MOST_ROUNDS = 12  # run_together waits for a minute
+MOST_ROUNDS = 12  # run_together waits a minute
 WRITE_SIZE = 1 << 20  # bytes
 UNDER_WAY = 16  # WRITEs
-PAUSE = 0.001  # s between looks whether to go on
+PAUSE = 0.001  # s between looks
 RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
 
-RUN, DONE, GAP = range(3)  # shared words of a kind: whether it is to run; messages done; longest time between two, us
+RUN, DONE, GAP = range(3)  # shared words of a kind: whether to run; messages done; longest time between two, us
 WORDS = 3
 ENDED = 2  # in the word RUN
 
@@ -50,10 +48,8 @@ ENDED = 2  # in the word RUN
 class Row:
     """A kind of traffic, medians of the rounds.
 
-    alone, together: bytes of messages a second
-    share: of what it has alone, in the same round
-    least_share: in the worst round
-    gap_ms: the longest time without a message while both ran, over all rounds
+    alone, together: bytes of messages a second. share, least_share: part of what it has alone in the same round; in the
+    worst round. gap_ms: longest time without a message while both ran.
     """
 
     kind: str
@@ -66,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Use:
-    """CPU time of a process in each turn, in seconds for each second of it; medians of the rounds."""
+    """CPU seconds of a process for each second of a turn; medians of the rounds."""
 
     process: str
     allreduce: float
@@ -75,32 +71,27 @@ class Use:
 
 
 class Words:
-    """The shared words of the two kinds."""
-
     def __init__(self) -> None:
         self._words = SharedWords(WORDS * len(KINDS))
 
     def load(self, kind: int, word: int) -> int:
-        """A word."""
         return int(shared_words.load_acquire(int(self._words.address(WORDS * kind + word))))
 
     def store(self, kind: int, word: int, value: int) -> None:
-        """Change a word."""
         shared_words.store_release(int(self._words.address(WORDS * kind + word)), value)
 
 
 class Pace:
-    """Counts the messages of one kind, and the longest time between two."""
+    """Counts one kind's messages, and the longest time between two."""
 
     def __init__(self, words: Words, kind: int) -> None:
         self._words, self._kind, self._last = words, kind, 0
 
     def begin(self) -> None:
-        """There was a pause."""
+        """After a pause."""
         self._last = time.monotonic_ns()
 
     def add(self, count: int) -> None:
-        """So many messages are done."""
         now = time.monotonic_ns()
         gap = (now - self._last) // 1000
         if gap > self._words.load(self._kind, GAP):
@@ -111,11 +102,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Load:
-    """What is to be measured.
-
-    size: bytes of the message of the allreduce
-    polls: the program of the stream looks for completions without a sleep, as perftest does
-    """
+    """size: bytes of the allreduce's message. polls: the stream polls without sleep, as perftest does."""
 
     route: str
     size: int
@@ -183,7 +170,6 @@ def _turn(words: Words, load: Load, wanted: tuple[bool, bool], processes: dict[s
 
 
 def _cpu(processes: dict[str, int]) -> dict[str, float]:
-    """Seconds of CPU that each process has had."""
     ticks = 100  # a second, of /proc
     fields = {name: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for name, pid in processes.items()}
     return {name: (int(found[11]) + int(found[12])) / ticks for name, found in fields.items()}
@@ -197,8 +183,8 @@ def _await_turn(words: Words, kind: int) -> bool:
 
 
 def _rank(words: Words, size: int, job: fanin.Job, rank: int, socket: Path) -> Callable[[], int]:
-    """A rank of the allreduce. Both must do as many: each says in its first element that it was told to stop. Returns
-    the number of wrong elements."""
+    """A rank of the allreduce. Its first element says whether it was told to stop, so that both ranks make the same
+    number of calls. Returns the number of wrong elements."""
 
     def run() -> int:
         wrong, pace = 0, Pace(words, 0)
@@ -221,8 +207,7 @@ def _rank(words: Words, size: int, job: fanin.Job, rank: int, socket: Path) -> C
 
 
 def _write(words: Words, polls: bool, sockets: list[Path], path_mtu: int) -> int:
-    """The stream of WRITEs, from the first NIC to the second. Returns 1 if its memory
-    is not as written."""
+    """The stream of WRITEs, from the first NIC to the second. Returns 1 if its memory is not as written."""
     contexts = [Context(socket) for socket in sockets]
     pds = [PD(context) for context in contexts]
     cqs = [CQ(context) for context in contexts]

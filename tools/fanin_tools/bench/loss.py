@@ -1,8 +1,8 @@
-"""Goodput against loss: allreduce between real devices in namespaces, while the kernel loses packets at random.
+"""Goodput against loss: allreduce between devices in namespaces, while the kernel loses packets at random.
 
-All rates and routes take turns several times, so that other load of the machine affects all of them. Each measurement
-is a job of its own, because a device learns the properties of a network for each job. The first message of a job is
-sent without loss and does not count.
+All rates and routes take turns several times, so that other load affects all of them. Each measurement is a job of its
+own, because a device learns a network's properties for each job. The first message of a job is sent without loss and
+does not count.
 """
 
 import statistics
@@ -29,10 +29,8 @@ REPETITIONS = 5
 class Row:
     """A row of the table, over all rounds.
 
-    median_ms, slowest_ms: of all messages
-    goodput: bytes of the message per second of the median
-    share: of the goodput without loss
-    lost, probes, resent: packets for each message, over all links and devices
+    median_ms, slowest_ms: of all messages. goodput: bytes of the message per second of the median. share: of the
+    goodput without loss. lost, probes, resent: packets for each message, over all links and devices.
     """
 
     route: str
@@ -48,7 +46,7 @@ class Row:
 
 @dataclass
 class Sample:
-    """The measurements of a route and a rate. times_ms: time of the slowest rank for each message."""
+    """A route at a rate of loss. times_ms: of the slowest rank, for each message."""
 
     times_ms: list[float] = field(default_factory=list)
     lost: int = 0
@@ -94,7 +92,7 @@ def _spans(reply: dict[str, list[int]]) -> list[tuple[int, int]]:
 
 
 def _counters(running: Running) -> dict[str, int]:
-    """Two counters, each over all devices."""
+    """Summed over all devices."""
     found = [
         device_query.query_status(running.state.socket(device.name))["counters"] for device in running.fabric.daemons
     ]

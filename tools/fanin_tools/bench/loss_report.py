@@ -12,7 +12,6 @@ INCHES, DOTS_PER_INCH = (7.0, 4.0), 120
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """The cells of a row."""
     return (
         row.route,
         f"{row.per_mille / 10:g} %",
@@ -27,7 +26,6 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def table(rows: list[Row], size: int) -> Any:
-    """The table for a terminal."""
     from rich.table import Table
 
     shown = Table(title=f"allreduce of {render_size(size)}, 4 nodes, packets lost at random", title_justify="left")
@@ -39,20 +37,19 @@ def table(rows: list[Row], size: int) -> Any:
 
 
 def markdown(rows: list[Row], size: int) -> str:
-    """The table in Markdown."""
     lines = [COLUMNS, ("---",) * len(COLUMNS), *map(cells, rows)]
     heading = f"# Goodput against loss\n\nAllreduce of {render_size(size)} over 4 nodes. {NOTE}\n\n"
     return heading + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def save(rows: list[Row], size: int, picture: Path) -> None:
-    """Save the plot, and beside it the table, with the same name and the suffix `.md`."""
+    """Save the plot, and the table beside it (suffix `.md`)."""
     plot(rows, size, picture)
     picture.with_suffix(".md").write_text(markdown(rows, size))
 
 
 def plot(rows: list[Row], size: int, path: Path) -> None:
-    """Draw the goodput against the share of lost packets, a line for each route."""
+    """Goodput against the share of lost packets, a line for each route."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

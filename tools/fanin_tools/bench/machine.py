@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def describe() -> dict[str, object]:
-    """Processor, number of usable cores, kernel, and the load before the measurement."""
+    """Processor, usable cores, kernel, and the load before the measurement."""
     found = {"cpu": _processor(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release()}
     return found | {"load": round(os.getloadavg()[0], 1)}
 

@@ -17,7 +17,7 @@ from fanin_tools.quantities import render_size
 ROUNDS = 7
 VOLUMES = tuple(1 << power for power in (18, 20, 22, 24, 26, 28))  # bytes
 MIN_SECONDS = 0.002  # of a round: shorter loops are repeated
-TRIALS = 3  # of the length of a round; the shortest counts
+TRIALS = 3
 MEMSET = np.uint64(ctypes.cast(ctypes.CDLL(None).memset, ctypes.c_void_p).value or 0)
 
 Act = Callable[[np.ndarray, int], object]  # reads or writes an array some times
@@ -25,10 +25,8 @@ Act = Callable[[np.ndarray, int], object]  # reads or writes an array some times
 
 @dataclass(frozen=True)
 class Speed:
-    """Bytes per second over all `cores`, for `volume` bytes that are read and as many others that are written.
-
-    The best round counts, because other load of the machine only makes a round slower, and this is a bound.
-    """
+    """Bytes per second over all `cores`, for `volume` bytes read and as many others written. The best round counts:
+    other load only makes a round slower, and this is a bound."""
 
     volume: int
     cores: int
@@ -37,13 +35,11 @@ class Speed:
 
     @property
     def read_and_write_us(self) -> float:
-        """Microseconds to read `volume` bytes and write as many."""
         return (self.volume / self.read + self.volume / self.write) * 1e6
 
 
 @functools.cache
 def measure(volume: int, cores: int) -> Speed:
-    """Measure reading `volume` bytes and writing as many others."""
     words = max(volume // 8 // cores, 1)
     sources = [np.ones(words, np.uint64) for _ in range(cores)]
     results = [np.ones(words, np.uint64) for _ in range(cores)]
@@ -53,7 +49,7 @@ def measure(volume: int, cores: int) -> Speed:
 
 
 def _speeds(threads: ThreadPoolExecutor, act: Act, places: list[np.ndarray]) -> list[float]:
-    """Bytes per second of each round. Every thread works on a part of the memory."""
+    """Bytes per second of each round. Every thread works on its part of the memory."""
     volume = sum(place.nbytes for place in places)
     _seconds(threads, act, places, 1)  # compiles the loop and touches the pages
     repeat = 1
@@ -77,7 +73,7 @@ def _write(words: np.ndarray, repeat: int) -> None:
 
 
 def sweep(progress: ProgressCallback) -> list[Speed]:
-    """Measure with one core and with all, for volumes from the size of a cache to many times that of all caches."""
+    """One core and all, for volumes from the size of a cache to many times that of all caches."""
     speeds = []
     for cores in sorted({1, len(os.sched_getaffinity(0))}):
         for volume in VOLUMES:

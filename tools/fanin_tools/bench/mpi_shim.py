@@ -1,7 +1,7 @@
 """An MPI with the shim: the environment of its ranks, and the calls that were not offloaded.
 
-The shim may leave a call to the MPI, whose time must not count as that of the devices. So the report of the shim at the
-end is compared with the calls that were made.
+A call that the shim leaves to the MPI must not count as the devices' time, so the shim's report at the end is compared
+with the calls that were made.
 """
 
 import os
@@ -26,7 +26,7 @@ REASON = re.compile(r"([A-Z_]+) (\d+)")
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of a collective, of all ranks: how many were offloaded, and how many were left to the MPI, by reason."""
+    """Calls of a collective, of all ranks: how many were offloaded, and how many left to the MPI, by reason."""
 
     collective: str
     offloaded: int
@@ -34,28 +34,21 @@ class Calls:
 
 
 def environment(running: Running, ranks: int, route: str, forced: bool = True) -> dict[str, str]:
-    """Environment variables of every rank: the shim, its devices, the report at the end.
-
-    Args:
-        forced: offload every call from the first one on, unless the environment has settings of its own.
-    """
+    """Environment variables of every rank: the shim, its devices, the report. forced: offload every call from the first
+    on, unless the environment has settings of its own."""
     variables = mpirun.environment(running, place(running.fabric, ranks, route)) | {REPORT: "1"}
     settings = {THRESHOLDS: EVERYTHING, JOIN: FROM_THE_START} if forced else {}
     return variables | {name: os.environ.get(name, value) for name, value in settings.items()}
 
 
 def calls_left(report: str) -> dict[str, str]:
-    """By collective why calls were left to the MPI, from the output of all ranks; "" if all were offloaded."""
+    """By collective why calls were left to the MPI; "" if all were offloaded. report: the output of all ranks."""
     return {name: why.strip(" ()") if int(left) else "" for name, _, left, why in ROW.findall(report)}
 
 
 def shortfall(report: str, calls: int) -> str:
-    """The calls that were not offloaded, in words; "" if all were.
-
-    Args:
-        report: the output of all ranks.
-        calls: number of allreduces that they made.
-    """
+    """The calls that were not offloaded, in words; "" if all were. report: the output of all ranks. calls: number of
+    allreduces that they made."""
     rows = {name: (int(offloaded), int(left), why.strip()) for name, offloaded, left, why in ROW.findall(report)}
     if "Allreduce" not in rows:
         return "nothing offloaded: the shim has reported no call"
@@ -66,7 +59,7 @@ def shortfall(report: str, calls: int) -> str:
 
 
 def calls(report: str) -> list[Calls] | None:
-    """The calls of all collectives, from the output of all ranks; None without a report. Several programs add up."""
+    """The calls of all collectives, summed over programs, from the output of all ranks; None without a report."""
     if HEAD not in report:
         return None
     offloaded: Counter[str] = Counter()
@@ -78,7 +71,7 @@ def calls(report: str) -> list[Calls] | None:
 
 
 def warnings(report: str) -> list[str]:
-    """The lines of the shim in the output of all ranks that are not of its report."""
+    """The shim's lines in the output of all ranks, without its report."""
     explained = {reason for *_, why in ROW.findall(report) for reason, _ in REASON.findall(why)}
     lines = [line.removeprefix("fanin: ") for line in report.splitlines() if line.startswith("fanin: ")]
     of_report = [HEAD.removeprefix("fanin: "), "MPI_COMM_WORLD: route ", *(f"{reason}:" for reason in explained)]

@@ -30,11 +30,8 @@ Task = tuple[
 
 @contextlib.contextmanager
 def network(name: str, shape: Shape) -> Iterator[Fabric]:
-    """The addresses and links of a fabric, without its devices, for the time of the block.
-
-    Raises:
-        ToolError: FABRIC_DIFFERS if namespaces of this name exist.
-    """
+    """A fabric's addresses and links, without its devices, for the time of the block. Raises ToolError FABRIC_DIFFERS
+    if namespaces of this name exist."""
     plan = Plan(name, shape)
     if not shape.netns:
         with loopback.reserved(plan) as fabric:
@@ -56,7 +53,7 @@ def host_of(fabric: Fabric, device: str) -> str:
 
 
 class SharedWords:
-    """32-bit words, each in a cache line of its own, that forked processes share."""
+    """32-bit words that forked processes share, each in a cache line of its own."""
 
     LINE = 64
 
@@ -66,11 +63,11 @@ class SharedWords:
         self._words = np.frombuffer(self._memory, np.uint32)
 
     def address(self, number: int) -> np.uint64:
-        """The address of a word, for compiled code."""
+        """Address of a word, for compiled code."""
         return np.uint64(self._words.ctypes.data + number * self.LINE)
 
     def barrier(self, number: int, count: int) -> None:
-        """Wait until all of `count` processes have called as often. number: of this process; its word counts calls."""
+        """Wait until all `count` processes have called as often. number: of this process; its word counts calls."""
         arrivals = shared_words.load_acquire(int(self.address(number))) + 1
         shared_words.store_release(int(self.address(number)), arrivals)
         end = time.monotonic() + SECONDS
@@ -81,11 +78,8 @@ class SharedWords:
 
 
 def run_together(tasks: Sequence[Task]) -> list[Any]:
-    """Run all tasks at once, each in a process of its own, and return their results, which JSON can represent.
-
-    Raises:
-        ToolError: if a task fails, or has no result within SECONDS.
-    """
+    """Run all tasks at once, each in a process; their results, which JSON can represent. Raises ToolError if a task
+    fails, or has no result within SECONDS."""
     children: list[tuple[int, int]] = []
     try:
         for task in tasks:
@@ -127,7 +121,7 @@ def _run_child(namespace: str, act: Callable[[], Any], writer: int) -> NoReturn:
 
 
 def _results(readers: list[int]) -> list[Any]:
-    """Read the results from all pipes at once, so that a failed process is noticed while others wait for it."""
+    """Read all pipes at once, so that a failed process is noticed while others are waited for."""
     texts, end = dict.fromkeys(readers, b""), time.monotonic() + SECONDS
     while awaited := [reader for reader, text in texts.items() if not text.endswith(b"\n")]:
         ready = select.select(awaited, [], [], max(0.0, end - time.monotonic()))[0]

@@ -1,8 +1,8 @@
-"""The peers: other implementations, each in an environment of its own with mpi4py, with the options that are fastest.
+"""The peers: other implementations, each in an environment of its own with mpi4py, with the fastest options.
 
-On one node both peers use shared memory and bind each rank to a core. Over namespaces both use TCP, and the ranks share
-no memory. With more processes than cores the ranks must wait by yielding. MPICH yields if MPI_THREAD_MULTIPLE is
-requested, as by mpi4py, and spins otherwise. Open MPI needs an option if it can not see the number of processes.
+On one node both use shared memory and bind each rank to a core. Over namespaces both use TCP. With more processes than
+cores ranks must yield while they wait: MPICH does if MPI_THREAD_MULTIPLE is requested, as by mpi4py; Open MPI needs an
+option if it can not see the number of processes.
 """
 
 import os
@@ -21,13 +21,8 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Peer:
-    """An MPI.
-
-    folder: of its environment
-    local: options on one node
-    binding: options that bind its ranks to cores on one node
-    network: a function of the fabric and a folder for files, which returns the options over namespaces
-    """
+    """folder: of its environment. local: options on one node. binding: options that bind its ranks to cores on one
+    node. network: from the fabric and a folder for files to the options over namespaces."""
 
     title: str
     folder: str
@@ -47,14 +42,8 @@ class Peer:
     ) -> Command:
         """The command that starts mpiexec with all ranks.
 
-        Args:
-            binaries: folder of mpiexec and python.
-            ranks: number of ranks.
-            fabric: the fabric.
-            folder: for the launch agent.
-            program: of each rank, with its arguments.
-            variables: environment variables of the ranks.
-            bound: whether ranks on one node are bound to a core each.
+        binaries: folder of mpiexec and python. folder: for the launch agent. program: of each rank, with its arguments.
+        variables: of the ranks' environment. bound: bind each rank on one node to a core.
         """
         line = [str(binaries / "mpiexec"), "-n", str(ranks), *(self.binding if bound else ()), *self.local]
         if fabric.netns:
@@ -64,8 +53,8 @@ class Peer:
         return Command([*line, *given, *program], environment(binaries))
 
 
-# Rules for Open MPI on slow links, in the format of coll/tuned: for allreduce (2) from 2 ranks on, the ring algorithm
-# (4) from 512 KiB, which is faster there, and below that the default algorithm (0).
+# Rules for Open MPI on slow links, in the format of coll/tuned: for allreduce (2) from 2 ranks on, from 512 KiB the
+# ring algorithm (4), which is faster there; below it the default (0).
 SLOW_LINKS = """1
 2
 1
@@ -76,7 +65,7 @@ SLOW_LINKS = """1
 """
 
 
-UNBOUND = ("--bind-to", "none")  # each namespace sees the whole machine: all ranks would be bound to the first core
+UNBOUND = ("--bind-to", "none")  # each namespace sees the whole machine: all ranks would get the first core
 
 
 def _open_mpi(fabric: Fabric, folder: Path) -> list[str]:
@@ -115,7 +104,7 @@ def installed(folder: Path) -> list[tuple[Peer, Path]]:
 
 
 def versions(folder: Path) -> dict[str, str]:
-    """Versions of the installed peers, from the metadata of their packages."""
+    """Of the installed peers, from their packages' metadata."""
     found = {}
     for peer, binaries in installed(folder):
         packages = sorted(binaries.parent.glob(f"lib/python*/site-packages/{peer.folder}-*.dist-info"))
@@ -124,8 +113,8 @@ def versions(folder: Path) -> dict[str, str]:
 
 
 def environment(binaries: Path) -> dict[str, str]:
-    """Environment variables of the launcher whose programs are in `binaries`."""
-    # Open MPI refuses to run as root without these two variables. Containers often have no other user.
+    """Environment variables of the launcher in `binaries`."""
+    # Open MPI runs as root only with these two. Containers often have no other user.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return ours | root | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}

@@ -15,7 +15,7 @@ MEMORY_BOUND = "memory: all data read, all results written,\nwith as many cores 
 
 
 def require_plot(paths: Iterable[Path]) -> None:
-    """Raise ToolError unless each of these pictures can be drawn. Call it before the measurement."""
+    """Raise ToolError unless each of these pictures can be drawn; called before the measurement."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
@@ -30,7 +30,6 @@ def require_plot(paths: Iterable[Path]) -> None:
 
 
 def save(found: Comparison, path: Path) -> None:
-    """Draw a comparison into a file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -38,7 +38,7 @@ class Row:
 
 
 def measure(netns: bool, name: str, progress: ProgressCallback) -> list[Row]:
-    """Measure every payload size, from one host to another through a switch (`netns`), or over loopback."""
+    """Every payload size, from one host to another through a switch (`netns`), or over loopback."""
     compile_all()
     rows = []
     with network(name, Shape(2, 1, netns=netns)) as fabric:
@@ -51,14 +51,13 @@ def measure(netns: bool, name: str, progress: ProgressCallback) -> list[Row]:
 
 
 def compile_all() -> None:
-    """Compile the kernels once, before processes are forked that would each compile them."""
+    """Compile the kernels once, before forked processes would each do so."""
     nowhere, words = np.uint64(0), SharedWords(1)
     send_stream(nowhere, nowhere, nowhere, 0, 0, 0, words.address(0))
     receive_stream(nowhere, 0, words.address(0))
 
 
 def _round(fabric: Fabric, payload: int, batches: int) -> float:
-    """Packets per second."""
     words = SharedWords(3)
     tasks: list[Task] = [
         (host_of(fabric, "nic0"), lambda: _send(fabric, payload, batches, words)),

@@ -1,5 +1,5 @@
-"""The compiled ends of a stream of packets through two ports. The receiver counts packets in shared memory, and the
-sender keeps a window, so that no packet is lost for want of buffers."""
+"""The compiled ends of a stream of packets. The sender keeps a window of what the receiver counts in shared memory, so
+that no packet is lost for want of buffers."""
 
 from numba import int64, uint32, uint64
 
@@ -9,12 +9,12 @@ from fanin_nic.native.memory import load_acquire, store_release
 from fanin_nic.port.receive import receive
 from fanin_nic.port.transmit import transmit
 
-TIMEOUT_NS = 2_000_000_000  # ns without any packet
+TIMEOUT_NS = 2_000_000_000
 
 
 @compiled
 def send_stream(port, actions, headers, batch, batches, window, received):
-    """Send all batches. Returns nanoseconds from the first packet sent to the last one received; -1 after a timeout."""
+    """Send all batches. Returns nanoseconds from the first packet sent to the last received; -1 after a timeout."""
     start = monotonic_ns()
     for number in range(1, batches + 1):
         if not _await_received(received, int64(number * batch - window)):
@@ -27,7 +27,7 @@ def send_stream(port, actions, headers, batch, batches, window, received):
 
 @compiled
 def _await_received(received, count):
-    """Wait until `count` packets have been received."""
+    """False after a timeout."""
     deadline = monotonic_ns() + TIMEOUT_NS
     while int64(load_acquire(received)) < count:
         if monotonic_ns() > deadline:
@@ -38,7 +38,7 @@ def _await_received(received, count):
 
 @compiled
 def receive_stream(port, total, received):
-    """Receive `total` packets. Returns how many have come, also after a timeout."""
+    """Receive `total` packets. Returns how many came, also after a timeout."""
     found, deadline = int64(0), monotonic_ns() + TIMEOUT_NS
     while found < total and monotonic_ns() < deadline:
         packets = receive(port)

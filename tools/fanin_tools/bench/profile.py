@@ -1,4 +1,4 @@
-"""Profile of the devices in an allreduce: their time by stage, from counters that they enable on request."""
+"""The devices' time in an allreduce, by stage, from counters that they enable on request."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,7 +14,7 @@ from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import render_size
 
 MAX_OPERATIONS, MIN_OPERATIONS = 5000, 10  # numbers of profiled operations
-WAITING = ("look", "yield", "sleep")  # stages in which a device has nothing to do
+WAITING = ("look", "yield", "sleep")  # stages without work
 TITLES = {
     "post": "doorbells, work requests taken",
     "read_and_reduce": "registered memory read and reduced",
@@ -49,7 +49,6 @@ class Row:
 def measure(
     running: Running, setup: Setup, variant: Variant, sizes: Sequence[int], progress: ProgressCallback
 ) -> list[Row]:
-    """Profile every size in one variant."""
     rows = []
     devices = running.fabric.daemons if variant.route == "tree" else running.fabric.nics
     with ours(setup, variant).start(running) as session:
@@ -60,7 +59,7 @@ def measure(
 
 
 def operations(size: int) -> int:
-    """Number of operations to profile. It is high for short messages, to hide the start and the end of the profile."""
+    """Many for short messages, to hide the start and the end of the profile."""
     return max(MIN_OPERATIONS, min(MAX_OPERATIONS, 4 * VOLUME // size))
 
 

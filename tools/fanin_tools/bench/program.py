@@ -1,7 +1,4 @@
-"""An MPI program as it is, plain and with the shim, in turns: times, calls that were offloaded, and output.
-
-A time is that of the whole command: from the start of the launcher to its end.
-"""
+"""An MPI program, plain and with the shim, in turns: times of the whole command, offloaded calls, and output."""
 
 import os
 import re
@@ -34,12 +31,7 @@ SHOWN = 600  # characters of each output of a failed program
 
 @dataclass(frozen=True)
 class Commands:
-    """The two commands that are compared.
-
-    plain, with_fanin: command lines
-    directory: working directory of both
-    limit: seconds that a run may take
-    """
+    """The two commands, their working directory, and the seconds that a run may take."""
 
     plain: list[str]
     with_fanin: list[str]
@@ -51,11 +43,9 @@ class Commands:
 class Outcome:
     """What was measured.
 
-    plain, with_fanin: seconds of each turn
-    calls: of the last run with the shim; None if the shim has reported none
-    warnings: lines of the shim, but for its report
-    output: how the output with the shim differs from that of the first plain run, at most
-    plain_output: how the output of other plain runs differs from it, at most
+    plain, with_fanin: seconds of each turn. calls: of the last run with the shim; None without a report. warnings:
+    other lines of the shim. output, plain_output: how much the outputs with the shim, and those of other plain runs,
+    differ at most from that of the first plain run.
     """
 
     plain: list[float] = field(default_factory=list)
@@ -72,13 +62,13 @@ class Outcome:
 
     @property
     def faster_turns(self) -> int:
-        """Number of turns in which the program was faster with the shim."""
+        """Turns in which the program was faster with the shim."""
         return sum(ours < plain for plain, ours in zip(self.plain, self.with_fanin, strict=True))
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that ended well: its seconds, its standard output, its error output."""
+    """A run that ended well."""
 
     seconds: float
     output: str
@@ -95,18 +85,10 @@ def check_environment() -> None:
 def commands_of(
     running: Running, placement: Placement, launcher: str, command: Sequence[str], directory: Path, limit: float
 ) -> Commands:
-    """The command lines of a program. The shim has its default settings and those of the user's environment.
+    """The command lines of a program. The shim has the settings of the user's environment.
 
-    Args:
-        running: the fabric.
-        placement: the nodes and the ranks on each.
-        launcher: of the MPI, with its options.
-        command: the program and its arguments.
-        directory: working directory of the program.
-        limit: seconds that a run may take.
-
-    Raises:
-        UsageError: as of `mpirun.command_line`.
+    launcher: of the MPI, with its options. directory: working directory of the program. limit: seconds that a run may
+    take. Raises UsageError as `mpirun.command_line` does.
     """
     with_report = ["env", f"{mpi_shim.REPORT}=1", *command]
     lines = [
@@ -115,16 +97,15 @@ def commands_of(
     ]
     for line in lines:
         if os.sep in line[0]:
-            line[0] = os.path.abspath(line[0])  # it was found from here
+            line[0] = os.path.abspath(line[0])  # found from this directory
     return Commands(lines[0], lines[1], directory, limit)
 
 
 def measure(commands: Commands, turns: int, progress: ProgressCallback) -> Outcome:
-    """Run both command lines once in each turn. They take turns at being first, the plain one in the first turn.
+    """Run both command lines once in each turn; each is first in every other turn, the plain one in the first.
 
-    Raises:
-        ToolError: PROGRAM_FAILED if a run ends with another code than 0, TIMEOUT if it takes too long.
-        UsageError: NO_PROGRAM if the launcher can not be started.
+    Raises ToolError PROGRAM_FAILED if a run ends with another code than 0, TIMEOUT if it takes too long; UsageError
+    NO_PROGRAM if the launcher can not be started.
     """
     found, first = Outcome(), ""
     for turn in range(turns):
@@ -164,7 +145,7 @@ def _run(commands: Commands, is_plain: bool, turn: int) -> Run:
                 stderr=errors,
                 env=mpirun.OVERSUBSCRIBE | os.environ,
                 process_group=0,
-                preexec_fn=end_with_caller(signal.SIGTERM),  # of which it ends its ranks
+                preexec_fn=end_with_caller(signal.SIGTERM),  # at which it ends its ranks
             )
         except OSError as error:
             remedy = "name the launcher of an MPI with --mpirun"
@@ -187,7 +168,7 @@ def _run(commands: Commands, is_plain: bool, turn: int) -> Run:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a launcher that still runs, and what is in its group. Ranks of Open MPI are not: their launcher ends them."""
+    """End a running launcher and its process group. Open MPI's ranks are in no such group: their launcher ends them."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             os.killpg(process.pid, number)

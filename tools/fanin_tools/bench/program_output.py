@@ -1,7 +1,7 @@
 """Whether two runs of a program have printed the same: a hint, since a program may print times, names and pids.
 
-The ranks of a run print in any order, so the order of lines does not count. Lines are compared as they are, and
-without their decimal numbers, which may be times.
+Ranks print in any order, so the order of lines does not count. Lines are compared as they are, and without decimal
+numbers, which may be times.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fanin_tools.quantities import counted
 
-# 1.5, 1., .5, each also with an exponent of C or Fortran; and 1e-3
+# 1.5, 1., .5, with or without an exponent of C or Fortran; 1e-3
 DECIMAL = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eEdD][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+")
 
 
@@ -29,7 +29,7 @@ class Difference:
         return f"same but for decimal numbers in {counted(self.lines, 'line')}" if self.lines else "same"
 
     def greatest(self, other: Difference) -> Difference:
-        """The greater of both numbers, for each."""
+        """The greater of each number."""
         return Difference(max(self.lines, other.lines), max(self.without_decimals, other.without_decimals))
 
 
@@ -37,7 +37,7 @@ NO_DIFFERENCE = Difference()
 
 
 def difference(one: str, other: str) -> Difference:
-    """Compare two outputs, as a set of lines each. A line that one has twice must be there twice in the other."""
+    """Compare two outputs as multisets of lines."""
     first, second = one.splitlines(), other.splitlines()
     return Difference(
         _unshared(Counter(first), Counter(second)),
@@ -46,7 +46,7 @@ def difference(one: str, other: str) -> Difference:
 
 
 def _without_decimals(line: str) -> str:
-    """Spaces go as well: their number depends on the width of the number behind them."""
+    """Without spaces, too: their number depends on the width of the number behind them."""
     return "".join(DECIMAL.sub("", line).split())
 
 

@@ -10,7 +10,7 @@ from fanin_tools.progress import ProgressCallback
 
 
 class Steps:
-    """A known number of steps. They are shown between measurements, never during one."""
+    """A known number of steps, shown between measurements, never during one."""
 
     def __init__(self, count: int, progress: ProgressCallback) -> None:
         self._count, self._done = count, 0
@@ -18,21 +18,17 @@ class Steps:
         self._shown = ""
 
     def note(self, text: str) -> None:
-        """Print a line that is no step."""
         self._progress(text)
 
     def next(self, text: str) -> None:
-        """Begin the next step."""
         self._done += 1
         subject = text.partition(":")[0]
-        if subject != self._shown:  # a line for each size, not for each turn
+        if subject != self._shown:  # one line for a size, not for each turn
             self._shown = subject
             self._progress(f"[{self._done:4} of {self._count}] {subject}")
 
 
 class Bar(Steps):
-    """Steps as a bar on a terminal."""
-
     def __init__(self, count: int, progress: ProgressCallback) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -43,11 +39,9 @@ class Bar(Steps):
         self._task = self._bar.add_task("", total=count)
 
     def note(self, text: str) -> None:
-        """Print a line that is no step."""
         self._bar.console.print(text)
 
     def next(self, text: str) -> None:
-        """Begin the next step."""
         self._bar.update(self._task, completed=self._done, description=text, refresh=True)
         self._done += 1
 
@@ -61,7 +55,7 @@ class Bar(Steps):
 
 @contextlib.contextmanager
 def steps_of(count: int, progress: ProgressCallback) -> Iterator[Steps]:
-    """Steps for a terminal if the error output is one, else as lines."""
+    """A bar if the error output is a terminal, else lines."""
     if sys.stderr.isatty():
         with Bar(count, progress) as bar:
             yield bar

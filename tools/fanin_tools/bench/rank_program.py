@@ -1,8 +1,7 @@
-"""One rank of a contender. The Python of the contender runs it, with numpy and the library of the contender only.
+"""One rank of a contender, run by the contender's Python with numpy and the contender's library only.
 
 Arguments: KIND SOCKET. KIND is "registered" or "ordinary" (memory, with fanin), or "mpi" (with mpi4py). The rank
-connects to the UNIX socket, sends {"rank", "size"}, and carries out commands, which are lines of JSON. It replies to
-each with one line:
+connects to the UNIX socket, sends {"rank", "size"}, and answers each command, a line of JSON, by one line:
 
 | do | arguments | reply |
 | --- | --- | --- |
@@ -24,11 +23,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-PERIOD = 251  # of the data, which are whole numbers: their sums are exact in every order
+PERIOD = 251  # of the data: whole numbers, whose sums are exact in every order
 
 
 class Library(Protocol):
-    """The library that is measured: its ranks, its memory, and its allreduce of f32 with SUM."""
+    """The library that is measured: its ranks, memory, and allreduce of f32 with SUM."""
 
     rank: int
     size: int
@@ -41,8 +40,6 @@ class Library(Protocol):
 
 
 class Fanin:
-    """Fanin, as a program uses it."""
-
     def __init__(self, registered: bool) -> None:
         import fanin
 
@@ -51,11 +48,9 @@ class Fanin:
         self.rank, self.size = self._communicator.rank, self._communicator.size
 
     def array(self, count: int) -> np.ndarray:
-        """Registered or ordinary memory."""
         return self._communicator.alloc(count, np.float32) if self._registered else np.empty(count, np.float32)
 
     def allreduce(self, source: np.ndarray, result: np.ndarray) -> Callable[[], object]:
-        """Communicator.allreduce."""
         communicator = self._communicator
         return lambda: communicator.allreduce(source, out=result)
 
@@ -70,11 +65,9 @@ class Mpi:
         self.rank, self.size = self.world.rank, self.world.size
 
     def array(self, count: int) -> np.ndarray:
-        """Ordinary memory."""
         return np.empty(count, np.float32)
 
     def allreduce(self, source: np.ndarray, result: np.ndarray) -> Callable[[], object]:
-        """MPI_Allreduce."""
         world = self.world
         return lambda: world.Allreduce(source, result)
 
@@ -139,12 +132,11 @@ def _answer(connection: socket.socket, answer: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run the rank."""
     kind, path = sys.argv[1:]
     library: Library = Mpi() if kind == "mpi" else Fanin(registered=kind == "registered")
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
-    gc.disable()  # no pause for a collection in a call
+    gc.disable()  # no collection within a call
     serve(library, connection)
 
 

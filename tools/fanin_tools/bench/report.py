@@ -17,19 +17,18 @@ OF_BOUND = "of bound: least time in ours"
 
 
 def explanation(found: Sequence[Comparison]) -> str:
-    """The explanation of the columns that these tables have."""
     ratio = [RATIO] if any(map(_has_peers, found)) else []
     return "; ".join([TIMES, *ratio, *([OF_BOUND] if any(map(_has_bound, found)) else [])]) + "."
 
 
 def columns(found: Comparison) -> list[str]:
-    """The headings of the columns, but for the ratios."""
+    """The headings, without the ratios."""
     names = [f"{name} (not all offloaded)" if found.shortfalls.get(name) else name for name, _ in found.contenders]
     return ["bytes", *names, "bandwidth", *(["of bound"] if _has_bound(found) else [])]
 
 
 def lines(found: Comparison) -> list[list[str]]:
-    """The cells of these columns: a row for each size."""
+    """The cells of these columns, a row for each size."""
     return [_line(found, size) for size in found.sizes]
 
 
@@ -43,7 +42,7 @@ def _line(found: Comparison, size: int) -> list[str]:
 
 
 def ratios(found: Comparison, size: int) -> list[str]:
-    """The ratio of each contender of ours at a size; none without peers."""
+    """Of each contender of ours at a size; none without peers."""
     values = [found.ratio(name, size) for name, ours in found.contenders if ours]
     return [f"{value:.2f}" for value in values if value is not None]
 
@@ -61,7 +60,7 @@ def _has_bound(found: Comparison) -> bool:
 
 
 def tables(found: Comparison) -> list[Any]:
-    """The tables for a terminal: times, and with peers ratios, which beside the times would need a wide one."""
+    """For a terminal: times; ratios in a table of their own, since both would need a wide one."""
     caption = " ".join([explanation([found]), *(f"{remark}." for remark in found.remarks)])
     title = f"allreduce f32 SUM, {found.setup.title}"
     if not _has_peers(found):
@@ -84,7 +83,6 @@ def _table(title: str, heading: list[str], rows: list[list[str]], caption: str |
 
 
 def markdown(found: Comparison) -> str:
-    """The table for the documentation."""
     heading, rows = columns(found), lines(found)
     if _has_peers(found):
         heading = [*heading, "ratio"]
@@ -95,7 +93,6 @@ def markdown(found: Comparison) -> str:
 
 
 def show(found: Comparison) -> None:
-    """Print the table."""
     from rich.console import Console
 
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
@@ -104,7 +101,7 @@ def show(found: Comparison) -> None:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """Circumstances of a measurement. machine: `machine.describe()` before the run; peers: versions by name."""
+    """machine: `machine.describe()` before the run; peers: versions by name."""
 
     machine: dict[str, object]
     peers: dict[str, str]
@@ -116,12 +113,11 @@ class Circumstances:
 
 
 def as_dict(found: Sequence[Comparison], circumstances: Circumstances) -> dict[str, object]:
-    """The comparisons for `--json`."""
     return asdict(circumstances) | {"comparisons": [each.as_dict() for each in found]}
 
 
 def save(found: Sequence[Comparison], circumstances: Circumstances, folder: Path) -> None:
-    """Write `results.md` and `results.json` into a folder."""
+    """Write `results.md` and `results.json`."""
     text = "\n".join(f"{markdown(each)}\n![{each.setup.title}]({each.setup.name}.png)\n" for each in found)
     head = f"# Allreduce f32 SUM\n\n{explanation(found)}\n\n{circumstances}\n\n"
     (folder / "results.md").write_text(head + text)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 
 def slowest_rank(times: list[list[int]]) -> list[int]:
-    """The time of the slowest rank in each repetition. times: indexed by rank and repetition."""
+    """Of each repetition. times: by rank and repetition."""
     return [max(column) for column in zip(*times, strict=True)]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Microseconds: the median, the lower and the upper quartile, and the least; and the number of samples."""
+    """Median, quartiles and least in microseconds, and the number of samples."""
 
     median: float
     lower: float
@@ -23,7 +23,6 @@ class Summary:
 
     @classmethod
     def of(cls, nanoseconds: list[int]) -> Summary:
-        """The summary of one or more samples in nanoseconds."""
         if len(nanoseconds) > 1:
             lower, median, upper = statistics.quantiles(nanoseconds, n=4, method="inclusive")
         else:

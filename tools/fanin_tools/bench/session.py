@@ -1,4 +1,4 @@
-"""The session of one contender: its ranks are started once, measure in each turn of the contender, and are ended."""
+"""The session of one contender: its ranks start once, measure in each turn, and are ended."""
 
 import json
 import os
@@ -25,25 +25,21 @@ START_SECONDS = 120.0  # compiling, or finding the other hosts
 ANSWER_SECONDS = 300.0
 END_SECONDS = 10.0
 TERMINATE_SECONDS = 2.0
-EXIT_SECONDS = 2.0  # for the error output of a rank whose connection has ended
+EXIT_SECONDS = 2.0  # for the error output of a rank that has closed its connection
 SHOWN = 600  # characters of the output of a failed process
 
 
 class Command:
-    """A process of a contender: a command line and its environment. Fanin has one for each rank, an MPI has mpiexec.
-
-    bound: the rank to whose core the process is bound, or None. mpiexec binds its ranks itself.
-    """
+    """A process: a command line and its environment. Fanin has one for each rank, an MPI one mpiexec. bound: the rank
+    to whose core the process is bound, or None. mpiexec binds its ranks itself."""
 
     def __init__(self, line: Sequence[str], environment: dict[str, str], bound: int | None = None) -> None:
         self.line, self.environment, self.bound = list(line), environment, bound
 
 
 class Session:
-    """The ranks of a contender, which wait for commands. ours: whether the contender is Fanin.
-
-    calls: number of calls of allreduce, over all ranks. said: the output of the processes, after their end.
-    """
+    """A contender's ranks, which wait for commands. ours: whether it is Fanin. calls: number of allreduces, over all
+    ranks. said: the processes' output, after their end."""
 
     def __init__(self, name: str, ours: bool, ranks: int, folder: Path, commands: Sequence[Command]) -> None:
         self.name, self._ours, self._size = name, ours, ranks
@@ -91,7 +87,7 @@ class Session:
             self._register(connection)
 
     def _register(self, connection: socket.socket) -> None:
-        """Register a connection under the rank that it names."""
+        """Under the rank that it names."""
         stream = connection.makefile("r")
         try:
             rank = self._read(stream)["rank"]
@@ -102,7 +98,7 @@ class Session:
         self._connections[rank], self._streams[rank] = connection, stream
 
     def ask(self, **command: Any) -> list[dict[str, Any]]:
-        """Send a command to all ranks and return their replies, by rank. The wait for them is asleep."""
+        """Send a command to all ranks; their replies, by rank. It sleeps meanwhile."""
         line = json.dumps(command).encode() + b"\n"
         try:
             for rank in range(self._size):
@@ -141,34 +137,29 @@ class Session:
         self.calls += self._size * FIRST_WARM_UP
 
     def turn(self, size: int) -> list[int]:
-        """Measure one turn. Returns nanoseconds of the slowest rank for each repetition."""
+        """Nanoseconds of the slowest rank for each repetition of a turn."""
         return self.time(size, warm_up(size), repetitions(size))
 
     def time(self, size: int, warm: int, repeat: int) -> list[int]:
-        """Measure `repeat` repetitions after `warm` that do not count, and verify the last result.
-
-        Raises:
-            ToolError: WRONG_RESULT if the result is wrong.
-        """
+        """As `turn`, after `warm` calls that do not count; verifies the last result. Raises ToolError WRONG_RESULT."""
         answers = self.ask(do="time", warm=warm, repeat=repeat)
         self.calls += self._size * (warm + repeat)
-        # Verify when all ranks are done: a rank that verifies takes its core from ranks whose last call still runs.
+        # Verify when all ranks are done, or it would take cores from ranks whose last call still runs.
         if wrong := sum(answer["wrong"] for answer in self.ask(do="verify")):
             cause = f"{self.name}, {render_size(size)}: {wrong} elements have a wrong bit"
             raise ToolError("WRONG_RESULT", cause, "this is a defect: report it with the output of fanin doctor --json")
         return slowest_rank([answer["ns"] for answer in answers])
 
     def release(self) -> None:
-        """Free the arrays."""
         self.ask(do="release")
 
     def close(self) -> None:
-        """End the ranks by closing their connections, and their processes by signals if that does not suffice."""
+        """End the ranks by closing their connections, and the processes by signals if that does not suffice."""
         for rank, connection in self._connections.items():
             self._streams[rank].close()
             connection.close()
         if not wait_for_all(self._processes, END_SECONDS if len(self._connections) == self._size else 0):
-            self._signal(signal.SIGTERM)  # mpiexec ends its ranks then; ranks of Open MPI are not in its group
+            self._signal(signal.SIGTERM)  # mpiexec then ends its ranks; those of Open MPI are not in its group
             if not wait_for_all(self._processes, TERMINATE_SECONDS):
                 self._signal(signal.SIGKILL)
                 wait_for_all(self._processes, None)
@@ -176,7 +167,7 @@ class Session:
         self._errors.close()
 
     def _signal(self, number: int) -> None:
-        """Send a signal to the groups of the processes that still run."""
+        """Signal the groups of the running processes."""
         for process in self._processes:
             if process.poll() is None:
                 os.killpg(process.pid, number)

@@ -12,15 +12,15 @@ SIZES = tuple(1 << power for power in (3, 6, 9, 12, 14, 16, 18, 20, 22, 24, 26, 
 SHORT_SIZES = (8, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
 ROUNDS = 5
 SHORT_ROUNDS = 3
-VOLUME = 64 << 20  # bytes of the messages of one turn, within the limits of REPETITIONS
-REPETITIONS = (2, 1000)  # least and most in one turn; the OSU benchmarks repeat 1000 times
+VOLUME = 64 << 20  # bytes of one turn's messages, within the limits of REPETITIONS
+REPETITIONS = (2, 1000)  # least and most in one turn; OSU's benchmarks repeat 1000 times
 FIRST_WARM_UP = 5  # calls that do not count, with new memory
 MIN_WARM_UP = 2  # calls that do not count, at the beginning of each turn
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of Fanin: a route, data in registered or ordinary memory, and whether the ranks are programs in C."""
+    """A variant of Fanin: a route, registered or ordinary memory, ranks in Python or C."""
 
     route: str
     registered: bool = True
@@ -28,7 +28,6 @@ class Variant:
 
     @property
     def title(self) -> str:
-        """The title in tables."""
         route = [] if self.route == "local" else [self.route]
         return " ".join(["fanin", *(["C"] if self.in_c else []), *route, *([] if self.registered else ["ordinary"])])
 
@@ -37,14 +36,10 @@ class Variant:
 class Setup:
     """A set-up of a comparison.
 
-    ranks: number of ranks
-    netns: whether each rank has a node in a namespace of its own; else all ranks are on one node
-    rate: of the links between namespaces; "" for unshaped links
-    lanes: of the devices; None: the default
-    variants: of Fanin, each a contender of its own
-    multicast: whether results over namespaces are multicast
-    bound: whether each rank of every contender on one node is bound to a core. In namespaces ranks are not bound: an
-        MPI there does not know the other hosts, and would bind all ranks to one core.
+    netns: each rank has a node in a namespace of its own; else all ranks are on one node. rate: of the links between
+    namespaces; "": unshaped. lanes: of the devices; None: the default. variants: of Fanin, each a contender. multicast:
+    results over namespaces are multicast. bound: each rank of every contender on one node is bound to a core. In
+    namespaces ranks are not: an MPI there does not know the other hosts, and would bind all to one core.
     """
 
     ranks: int = 4
@@ -57,7 +52,6 @@ class Setup:
 
     @property
     def title(self) -> str:
-        """The title of the set-up."""
         words = ["1 node", f"{self.ranks} ranks"]
         if self.netns:
             words = [f"{self.ranks} namespaces", self.rate or "unshaped"]
@@ -68,7 +62,7 @@ class Setup:
 
     @property
     def name(self) -> str:
-        """The name of the set-up in file names and on the command line."""
+        """Name in file names and on the command line."""
         words = [f"netns-{self.ranks}", self.rate] if self.netns else [f"local-{self.ranks}"]
         if self.lanes:
             words.append(f"{self.lanes}lane{'s' if self.lanes > 1 else ''}")
@@ -76,28 +70,26 @@ class Setup:
 
     @property
     def lane_count(self) -> int:
-        """Number of lanes of each device."""
+        """Lanes of each device."""
         return self.lanes or default_lanes(1 if not self.netns else self.ranks)
 
     @property
     def shape(self) -> Shape:
-        """The shape of the fabric."""
         nodes, ranks = (self.ranks, 1) if self.netns else (1, self.ranks)
         return Shape(nodes, ranks, netns=self.netns, rate=self.rate, lanes=self.lanes, multicast=self.multicast)
 
     @property
     def binds(self) -> bool:
-        """Whether the ranks are bound."""
         return self.bound and not self.netns
 
     @property
     def is_free(self) -> bool:
-        """Whether the ranks could be bound but are not."""
+        """The ranks could be bound but are not."""
         return not self.bound and not self.netns
 
     @property
     def link_speed(self) -> float | None:
-        """Bytes per second of each link; None if links are not shaped."""
+        """Bytes per second of each link; None if unshaped."""
         return parse_rate(self.rate) / 8 if self.rate else None
 
 
@@ -114,7 +106,7 @@ EVERY_SETUP = (
 
 
 def short() -> list[Setup]:
-    """The set-ups of `make bench`: one node, and namespaces if this user may create them."""
+    """Of `make bench`: one node, and namespaces if this user may create them."""
     return [Setup(4), *([Setup(4, netns=True, variants=OVER_NETWORK)] if namespaces.are_allowed() else [])]
 
 
@@ -128,16 +120,16 @@ def chosen(names: str) -> list[Setup]:
 
 
 def repetitions(size: int) -> int:
-    """Number of repetitions of a message of `size` bytes in one turn."""
+    """Repetitions of a message of `size` bytes in one turn."""
     least, most = REPETITIONS
     return max(least, min(most, VOLUME // size))
 
 
 def warm_up(size: int) -> int:
-    """Number of calls at the beginning of a turn that do not count.
+    """Calls at the beginning of a turn that do not count.
 
-    The scheduler wakes a process on any core, and needs tens of milliseconds to distribute the processes over the
-    cores. (The OSU benchmarks leave out 100 to 200 calls.)
+    The scheduler wakes a process on any core, and takes tens of milliseconds to distribute processes over the cores.
+    (The OSU benchmarks leave out 100 to 200 calls.)
     """
     return max(MIN_WARM_UP, repetitions(size) // 2)
 

@@ -1,8 +1,8 @@
-"""An estimate of what a device does on the cores of a card, from costs measured here and published numbers.
+"""An estimate of what a device does on a card's cores, from costs measured here and published numbers.
 
-A packet of p bytes costs a core a + b p seconds. a is made of instructions: it is scaled by the clock and by the
-instructions of a cycle. b is made of bytes through vector registers: it is scaled by the clock and by the bytes that a
-core loads in a cycle. docs/performance.md says where each number comes from, and why the result may be wrong.
+A packet of p bytes costs a core a + b p seconds. a is instructions: it scales with clock and instructions per cycle. b
+is bytes through vector registers: it scales with clock and bytes loaded per cycle. docs/performance.md says what each number
+is, where it comes from, and why the result may be wrong.
 """
 
 import re
@@ -20,7 +20,7 @@ from fanin_tools.progress import ProgressCallback
 
 PAYLOAD = 4096  # bytes of a segment
 CHECK = engine.CHECKS[engine.ICRC_IN_AND_OUT]
-VECTOR_BYTES = {"avx512f": 64, "avx2": 32}  # that a core loads in a cycle at least, by flags of x86; else 16
+VECTOR_BYTES = {"avx512f": 64, "avx2": 32}  # loaded in a cycle at least, by x86 flag; else 16
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -34,13 +34,12 @@ class Cost(msgspec.Struct, frozen=True):
             raise ValueError("a packet that costs nothing")
 
     def of(self, payload: int) -> float:
-        """Seconds for a packet with so many bytes."""
         return self.packet + self.byte * payload
 
 
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was measured: of the engine, for a packet that it takes; of a UDP port, for one sent or received. gigahertz:
-    the clock of the core; vector_bytes: what it loads in a cycle; processor: its name."""
+    """What was measured: of the engine, for a packet taken; of a UDP port, for one sent or received. gigahertz: of the
+    core; vector_bytes: loaded in a cycle; processor: its name."""
 
     engine: Cost
     port: Cost
@@ -50,8 +49,8 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Card(NamedTuple):
-    """A card. gigahertz, and instructions in terms of those that the measured core does in a cycle; bytes that a core
-    loads in a cycle; bytes a second of link, PCIe (each way) and memory."""
+    """gigahertz, instructions per cycle relative to the measured core, bytes that a core loads in a cycle; bytes a
+    second of link, PCIe (each way) and memory."""
 
     name: str
     cores: int
@@ -71,8 +70,8 @@ class Job(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Bytes of message a second that each part of a card would allow, and the least of them: for a device of one lane,
-    and for one that has all cores. gain: the latter beside a ring of hosts that fills the link."""
+    """Bytes of message a second that each part of a card allows, and the least of them, for one lane and for all cores.
+    gain: of all cores over a ring of hosts that fills the link."""
 
     card: str
     engine_segments: float
@@ -94,8 +93,7 @@ CARDS = (
 
 
 def fitted(rates: Mapping[int, float]) -> Cost:
-    """The cost of a packet, by least squares, from packets a second for each number of payload bytes. Neither part is
-    below zero."""
+    """The cost of a packet, by least squares, from packets a second by payload bytes. Neither part is negative."""
     payloads = np.array(sorted(rates), float)
     seconds = np.array([1 / rates[int(payload)] for payload in payloads])
     byte, packet = np.polyfit(payloads, seconds, 1)
@@ -105,17 +103,13 @@ def fitted(rates: Mapping[int, float]) -> Cost:
 
 
 def measure(name: str, progress: ProgressCallback, gigahertz: float | None = None) -> Costs:
-    """Measure engine and port here. gigahertz: the clock, where the kernel does not say it.
-
-    Raises:
-        UsageError: NO_CLOCK.
-    """
+    """Measure engine and port here. gigahertz: if the kernel does not show it. Raises UsageError NO_CLOCK."""
     clock, vector_bytes, processor = processor_of(Path("/proc/cpuinfo").read_text())
     clock = gigahertz or clock
     if not clock:
         raise UsageError("the kernel does not say how fast this processor runs", "give --gigahertz", name="NO_CLOCK")
     checked = [row for row in engine.measure(1, progress) if row.check == CHECK]
-    # The larger working set of each payload, which is in memory, comes last.
+    # The larger working set of each payload, in memory, comes last and counts.
     of_engine = {row.payload: row.best_per_us * 1e6 for row in sorted(checked, key=lambda row: row.working_set)}
     of_port = {row.payload: row.packets_per_second for row in port.measure(False, name, progress)}
     return Costs(fitted(of_engine), fitted(of_port), clock, vector_bytes, processor)
@@ -132,16 +126,16 @@ def processor_of(text: str) -> tuple[float, int, str]:
 
 
 def read(path: Path) -> Costs:
-    """Costs of an earlier run. Raises UsageError: BAD_COSTS."""
+    """Of an earlier run. Raises UsageError BAD_COSTS."""
     try:
         return msgspec.convert(msgspec.json.decode(path.read_bytes())["costs"], Costs)
     except (OSError, KeyError, TypeError, msgspec.DecodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) else f"the file is not what --json prints: {error}"
+        cause = error.strerror if isinstance(error, OSError) else f"the file is not the output of --json: {error}"
         raise UsageError(f"{path}: {cause}", "write it with fanin bench sizing --json", name="BAD_COSTS") from error
 
 
 def scaled(cost: Cost, costs: Costs, card: Card) -> Cost:
-    """A cost on a core of a card."""
+    """The cost on a core of a card."""
     clock = costs.gigahertz / card.gigahertz
     return Cost(cost.packet * clock / card.instructions, cost.byte * clock * costs.vector_bytes / card.vector_bytes)
 
@@ -149,7 +143,7 @@ def scaled(cost: Cost, costs: Costs, card: Card) -> Cost:
 def estimate(costs: Costs, card: Card, job: Job, payload: int = PAYLOAD) -> Estimate:
     """What a NIC on a card would do for an allreduce by tree.
 
-    For each segment it takes one of each rank and the result, sends one packet and receives one. The bytes of a message
+    For each segment it takes one packet of each rank and the result, sends one and receives one. A message's bytes
     cross the link once each way, and PCIe once for each rank each way.
     """
     of_engine = scaled(costs.engine, costs, card).of(payload)
@@ -165,6 +159,6 @@ def estimate(costs: Costs, card: Card, job: Job, payload: int = PAYLOAD) -> Esti
 
 
 def memory_passes(ranks: int) -> int:
-    """How often a byte of a message is written to the card's memory or read from it, without any cache: for each rank
-    written by RDMA, read by the core, and its result read by RDMA; the sum written and sent, the result received."""
+    """How often a byte of a message passes the card's memory without a cache: for each rank written by RDMA, read by
+    the core, and its result read by RDMA; the sum written and sent, the result received."""
     return 3 * ranks + 3

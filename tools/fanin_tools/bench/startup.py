@@ -1,5 +1,4 @@
-"""The time before the first collective: of a program (import of the library, attach to a device, join of a job), and of
-a device, until it is ready."""
+"""The time before the first collective: of a program (import, attach, join), and of a device until it is ready."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from fanin_wire.installation import install_command
 IMPORTS, ATTACHES, DEVICES = 15, 50, 9
 READY_SECONDS = 120.0  # on a slow machine
 NIC = "from fanin_nic.daemon.main import nic; nic()"
-# Runs in an interpreter of its own and prints the time of the import, and whether it loaded the compiler.
+# Run in an interpreter of its own; prints the import's time, and whether it loaded the compiler.
 PROGRAM = """
 import json, sys, time
 start = time.perf_counter_ns()
@@ -38,14 +37,12 @@ print(json.dumps([time.perf_counter_ns() - start, "numba" in sys.modules]))
 
 @dataclass(frozen=True)
 class Row:
-    """One measured step."""
-
     what: str
     microseconds: Summary
 
 
 def measure(running: Running, progress: ProgressCallback) -> list[Row]:
-    """Measure every step on a fabric of one node."""
+    """Every step, on a fabric of one node."""
     progress("importing ...")
     rows = [Row("import fanin, in a new interpreter", Summary.of([_import() for _ in range(IMPORTS)]))]
     socket = running.state.socket(running.fabric.nics[0].name)
@@ -66,8 +63,8 @@ def measure(running: Running, progress: ProgressCallback) -> list[Row]:
 
 
 def _start_device(address: str) -> tuple[int, int]:
-    """Start a NIC in an interpreter of its own, as a service manager does, and end it. Returns nanoseconds until it is
-    ready, and of processors, where 0 is not counted."""
+    """Start a NIC in an interpreter of its own, as a service manager does, and end it. Nanoseconds until it is ready,
+    and of processors (0: not counted)."""
     with (
         tempfile.TemporaryDirectory(prefix="fanin-start-") as folder,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices,
@@ -86,7 +83,7 @@ def _start_device(address: str) -> tuple[int, int]:
 
 
 def _await_ready(device: subprocess.Popen[bytes], notices: socket.socket) -> None:
-    """Wait for a device's READY=1. Raises ToolError if it ends before, or is not ready in time."""
+    """Wait for READY=1. Raises ToolError if the device ends, or is not ready in time."""
     notices.settimeout(0.1)
     until = time.monotonic() + READY_SECONDS
     while device.poll() is None and time.monotonic() < until:
@@ -103,8 +100,7 @@ def _await_ready(device: subprocess.Popen[bytes], notices: socket.socket) -> Non
 
 
 def _processor_time(process: int) -> int:
-    """Nanoseconds that the threads of a process have had of processors: proc(5), schedstat. 0 if the kernel does not
-    count them."""
+    """Nanoseconds of processors of a process's threads: proc(5), schedstat. 0 if the kernel does not count them."""
     return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{process}/task").glob("*/schedstat"))
 
 

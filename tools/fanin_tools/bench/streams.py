@@ -1,6 +1,6 @@
-"""Streams of short collectives: how many operations a second an MPI does alone, and with Fanin in its calls.
+"""Streams of short collectives: operations a second of an MPI alone, and with Fanin in its calls.
 
-A program in C (streams_program.c) makes the calls of both in turns, in one process for each rank.
+A program in C (streams_program.c) makes both kinds of calls in turns, in one process for each rank.
 """
 
 import subprocess
@@ -30,8 +30,7 @@ COLUMNS = ("collective", "bytes", "ranks")
 
 @dataclass(frozen=True)
 class Row:
-    """Microseconds of an operation in a stream. bytes: of a rank's block. left: why calls were left to the MPI, if some
-    were."""
+    """Microseconds of an operation. bytes: of a rank's block. left: why calls were left to the MPI, or ""."""
 
     mpi: str
     ranks: int
@@ -57,15 +56,10 @@ def measure(
     progress: ProgressCallback,
     forced: bool = True,
 ) -> list[Row]:
-    """Measure every collective with every MPI that is installed in `folder`, over TCP where the hosts of the fabric
-    are namespaces.
+    """Measure every collective with every MPI in `folder`, over TCP if the fabric's hosts are namespaces.
 
-    Args:
-        forced: with every call on the devices, in place of those that the default settings choose.
-
-    Raises:
-        UsageError: NO_PEERS if no MPI is installed there.
-        ToolError: BUILD_FAILED, PROGRAM_FAILED.
+    forced: every call on the devices, not only those that the default settings choose. Raises UsageError NO_PEERS if
+    `folder` has no MPI; ToolError BUILD_FAILED, PROGRAM_FAILED.
     """
     present = peers.installed(folder)
     if not present:
@@ -113,8 +107,8 @@ def _measure(
 
 
 def cells(rows: Sequence[Row], forced: bool = True) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The columns, and for each collective, length and number of ranks the operations a second of each MPI; without
-    `forced` also the time with Fanin as a multiple of that without."""
+    """Columns, and rows by collective, length and number of ranks: operations a second of each MPI; without `forced`
+    also the time with Fanin as a multiple of that without."""
     titles = tuple(dict.fromkeys(row.mpi for row in rows))
     of_each = ("with Fanin",) if forced else ("with Fanin", "time")
     columns = (*COLUMNS, *(column for title in titles for column in (title, *of_each)))
@@ -143,13 +137,13 @@ def _thousands(microseconds: float) -> str:
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """What the stars of the table mean."""
+    """What the table's stars mean."""
     found = dict.fromkeys((row.mpi, row.ranks, row.left) for row in rows if row.left)
     return [f"* {mpi}, {counted(ranks, 'rank')}: calls were left to the MPI: {why}" for mpi, ranks, why in found]
 
 
 def markdown(rows: Sequence[Row], hosts: int = 1, forced: bool = True) -> str:
-    """The table as Markdown. hosts: nodes of the fabric."""
+    """hosts: nodes of the fabric."""
     columns, lines = cells(rows, forced)
     table = [columns, ("---",) * len(columns), *lines]
     where, given = ("One node", "") if hosts == 1 else ("A rank on each of several hosts", f" --nodes {hosts}")

@@ -45,12 +45,12 @@ app.add_typer(bench.app, name="bench", rich_help_panel=INSIGHT)
 app.add_typer(placement.app, name="placement", rich_help_panel=SERVERS)
 
 
-# Where systems keep ip, tc and nft. The PATH of an ordinary user, and that of root by su, may lack them.
+# ip, tc and nft; the PATH of an ordinary user, and of root by su, may lack these folders.
 SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")
 
 
 def show_version(wanted: bool) -> None:
-    """Print the versions of the package, of the wire protocol and of the host interface, and exit."""
+    """Print the versions of package, wire protocol and host interface, and exit."""
     if not wanted:
         return
     from fanin_wire import abi, fields
@@ -75,11 +75,8 @@ def options_of_all(version: Version = False) -> None:
 
 
 def main() -> None:
-    """Entry point of `fanin`.
-
-    SIGTERM raises SystemExit, so that ranks and leased fabrics are ended. SIGINT raises KeyboardInterrupt also if a
-    shell script starts the command in the background, with SIGINT ignored.
-    """
+    """SIGTERM raises SystemExit, so that ranks and leased fabrics are ended. SIGINT raises KeyboardInterrupt even if a
+    shell script starts the command in the background, with SIGINT ignored."""
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_FOLDERS])
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -170,10 +170,8 @@ def _measure(
     plots: dict[Setup, Path] | None = None,
     keep: Callable[[list[Comparison], Circumstances], None] | None = None,
 ) -> None:
-    """Measure one set-up after the other. Each is drawn, saved and shown at once, in case a later one fails.
-
-    keep: called after each set-up with all comparisons so far.
-    """
+    """Measure one set-up after the other. Each is drawn, saved and shown at once, in case a later one fails. keep:
+    called after each set-up with all comparisons so far."""
     from fanin_tools.bench import compare, machine, plot, report
     from fanin_tools.bench.contenders import contenders as select_contenders
     from fanin_tools.bench.peers import installed, versions
@@ -202,7 +200,6 @@ def _measure(
 
 
 def _compare(setup: Setup, present: Sequence[Contender], sizes: Sequence[int], rounds: int, name: str) -> Comparison:
-    """Measure a set-up on a fabric of its own."""
     from fanin_tools.bench import compare
     from fanin_tools.bench.progress import steps_of
     from fanin_tools.fabric.generate import Plan

@@ -1,4 +1,4 @@
-"""Subcommands of `fanin bench` for parts of the data path alone, and for goodput while packets are lost."""
+"""Subcommands of `fanin bench` for single parts of the data path, and for goodput while packets are lost."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,6 @@ from fanin_wire.limits import MAX_DEVICES, MAX_LANES
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add them to `app` as subcommands."""
     for command in (streams, loss, fairness, engine, memory, port, start, sizing):
         app.command(command.__name__)(command)
 
@@ -27,12 +26,12 @@ def streams(
     nodes: Annotated[
         int | None,
         typer.Option(
-            min=2, max=MAX_DEVICES, help="Hosts, a namespace and a rank each, in place of one node. Needs root."
+            min=2, max=MAX_DEVICES, help="Hosts, a namespace and a rank each, instead of one node. Needs root."
         ),
     ] = None,
     sizes: Annotated[str, typer.Option(help="Bytes of a rank's block, as in 8,512,4K.")] = "8,64,512,4K",
     default_settings: Annotated[
-        bool, options.flag("--default-settings", help="Fanin takes the calls that it takes of any program, not all.")
+        bool, options.flag("--default-settings", help="Offload as for any program, not every call.")
     ] = False,
     into: Annotated[Path | None, files.output_file(help="Write the table there as well.")] = None,
     peers: Annotated[Path, files.folder_to_read("The peers' environments (make peers makes it).")] = Path(".bench"),
@@ -98,7 +97,7 @@ def loss(
 
 @reporting
 def fairness(
-    route: Annotated[str, typer.Option(help="Of the allreduce: tree or ring.")] = "tree",
+    route: Annotated[str, typer.Option(help="Route of the allreduce: tree or ring.")] = "tree",
     size: Annotated[str, typer.Option("--bytes", help="Length of the message of the allreduce.")] = "16M",
     polling: Annotated[
         bool, options.flag("--polling", help="The program of the stream polls, as perftest does: it takes a core.")
@@ -221,7 +220,7 @@ def start(name: options.Name = "start", json_output: options.Json = False) -> No
 
 @reporting
 def sizing(
-    costs: Annotated[Path | None, typer.Option(help="What `--json` printed, in place of a measurement.")] = None,
+    costs: Annotated[Path | None, typer.Option(help="Output of an earlier --json, instead of a measurement.")] = None,
     nodes: Annotated[int, typer.Option(min=2, max=options.MAX_CHILDREN, help="Nodes below one switch.")] = 4,
     ranks: Annotated[int, typer.Option(min=1, max=options.MAX_CHILDREN, help="Ranks on each node.")] = 2,
     gigahertz: Annotated[

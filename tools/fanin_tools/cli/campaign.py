@@ -1,4 +1,4 @@
-"""The schedule fuzzers on the command line: a campaign as tables, and one schedule event by event."""
+"""The schedule fuzzers: a campaign as tables, and one schedule event by event."""
 
 import contextlib
 import math
@@ -30,17 +30,11 @@ def run_campaign(
     *,
     as_json: bool,
 ) -> None:
-    """Runs schedules for a time or a number of them, and prints the tally.
+    """Run schedules for a time or a number of them, and print the tally.
 
-    Args:
-        prepare: loads or compiles what it runs.
-        run: the campaign, of seconds, first seed, processes and `schedules`; its `tell` is called as it goes on.
-        tables: the tables of its tally.
-        seconds, seed, processes, schedules: as in `fanin_sim.campaign.run_campaign`.
-        as_json: print the tally as JSON.
-
-    Raises:
-        ToolError: SIMULATION_FAILED, if anything was violated.
+    prepare: loads or compiles the code. run: the campaign; called with seconds, first seed, processes, `schedules` and
+    `tell`. tables: of its tally. seconds, seed, processes, schedules: as in `fanin_sim.campaign.run_campaign`. Raises
+    ToolError SIMULATION_FAILED if anything was violated.
     """
     number, time = f"{schedules} " if schedules else "", "" if math.isinf(seconds) else f", for {seconds:g} s"
     print_progress(f"running {number}schedules from seed {seed} on{time}, in {processes} processes ...")
@@ -48,7 +42,7 @@ def run_campaign(
         prepare()
     with contextlib.ExitStack() as shown:
         tally = run(seconds, seed, processes, schedules=schedules, tell=_teller(shown, seconds))
-    if as_json:  # the findings are in it
+    if as_json:  # it has the findings
         print_json(tally.as_dict())
         raise typer.Exit(1 if tally.findings else 0)
     Console().print(*tables(tally))
@@ -60,8 +54,8 @@ def run_campaign(
 
 
 def _teller(shown: contextlib.ExitStack, seconds: float) -> Callable[[float], None]:
-    """Shows how much of the time has passed. It begins when it is first called, after the processes have been forked:
-    they would copy the locks of its thread."""
+    """Shows how much of the time has passed. It starts its thread at the first call, after the processes have been
+    forked: they would copy the thread's locks."""
     running: list[Activity] = []
     total = None if math.isinf(seconds) else round(seconds)  # the steps are seconds
 
@@ -74,11 +68,7 @@ def _teller(shown: contextlib.ExitStack, seconds: float) -> Callable[[float], No
 
 
 def print_replay(prepare: Callable[[], None], replay: Callable[[int], Replay], seed: int, command: str) -> None:
-    """Prints every event of the schedule of a seed, which `command` shows.
-
-    Raises:
-        ToolError: SIMULATION_FAILED, if anything was violated.
-    """
+    """Print every event of a seed's schedule, which `command` shows. Raises ToolError SIMULATION_FAILED."""
     with steady(LOADING):
         prepare()
         replayed = replay(seed)
@@ -95,8 +85,7 @@ def _defect(description: str, command: str) -> ToolError:
 
 
 def counts(title: str, rows: dict[str, str], tally: Tally, profiles: dict[str, int]) -> Table:
-    """Counts of a tally as a table. rows: title of each count that is shown, by its name; profiles: schedules of each
-    profile."""
+    """Counts of a tally. rows: title of each shown count, by name; profiles: schedules of each profile."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -110,7 +99,6 @@ def counts(title: str, rows: dict[str, str], tally: Tally, profiles: dict[str, i
 
 
 def faults(tally: Tally) -> Table:
-    """The number of faults by kind."""
     table = Table(title="faults", title_justify="left")
     table.add_column("kind")
     table.add_column("number", justify="right")
@@ -120,7 +108,7 @@ def faults(tally: Tally) -> Table:
 
 
 def print_finding(finding: Finding) -> None:
-    """Prints the schedule of a finding: its faults and its last events."""
+    """Print the schedule of a finding: its faults and its last events."""
     print(f"\n{finding.description}")
     for line in finding.details:
         print(f"  {line}")

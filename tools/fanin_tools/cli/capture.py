@@ -19,11 +19,11 @@ Devices = Annotated[
 Command = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[-- PROGRAM [ARGUMENTS]...]", show_default=False, help="Runs meanwhile; the end of it is the end."
+        metavar="[-- PROGRAM [ARGUMENTS]...]", show_default=False, help="Runs meanwhile; its end is the end."
     ),
 ]
 Seconds = Annotated[float | None, options.seconds(help="End after so many seconds. Default: at Ctrl-C.")]
-Job = Annotated[int | None, typer.Option(min=0, max=0xFFFFFFFF, metavar="JID", help="Of this job only.")]
+Job = Annotated[int | None, typer.Option(min=0, max=0xFFFFFFFF, metavar="JID", help="Only this job.")]
 Buffer = Annotated[int, typer.Option(min=1, max=64, metavar="MIB", help="Memory for each lane of each device.")]
 
 
@@ -38,7 +38,7 @@ def capture(
     job: Job = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND", help="Of this kind only: result, probe, ordinary, ...; repeatable."),
+        typer.Option(metavar="KIND", help="Only this kind: result, probe, ordinary, ...; repeatable."),
     ] = None,
     dropped: Annotated[bool, options.flag("--dropped", help="Only packets that a device drops.")] = False,
     ring: Annotated[int | None, options.count(min=1, help="Keep only the last N packets.")] = None,

@@ -33,14 +33,14 @@ ENGINE, ENGINE_NIC = "engine", "engine-nic"
 OPENING = {
     ENGINE: options.LOADING,
     ENGINE_NIC: options.LOADING,
-    RTL: "compiling the switch in Verilog (half a minute, if it is not there)",
+    RTL: "compiling the switch in Verilog (half a minute, unless it is already compiled)",
 }
-FILES = ("junit", "wave", "pcap", "json_output")  # options that `again:` leaves out: it must not write over results
+FILES = ("junit", "wave", "pcap", "json_output")  # options that `again:` leaves out, to keep earlier results
 
 
 @contextlib.contextmanager
 def own_switch() -> Iterator[tuple[str, str]]:
-    """The address and the group of a switch that runs for the time of the block, in a fabric of its own."""
+    """Address and group of a switch that runs for the time of the block, in a fabric of its own."""
     from fanin_conform.profile import load
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
@@ -54,7 +54,7 @@ def own_switch() -> Iterator[tuple[str, str]]:
 
 @contextlib.contextmanager
 def own_reference() -> Iterator[tuple[str, str]]:
-    """The address of the switch in plain Python, as a process that runs for the time of the block. It has no group."""
+    """Address of the switch in plain Python, a process for the time of the block. It has no group."""
     address = f"127.{160 + (os.getpid() >> 8) % 32}.{os.getpid() % 256}.100"
     with subprocess.Popen([sys.executable, "-m", "fanin_reference", address], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -68,8 +68,7 @@ def own_reference() -> Iterator[tuple[str, str]]:
 
 @contextlib.contextmanager
 def own_nic(profile: str) -> Iterator[tuple[str, str]]:
-    """A NIC with such a profile, in a fabric of its own for the time of the block: its address, and the command of its
-    agent."""
+    """Address of a NIC with this profile, in a fabric of its own for the time of the block, and its agent's command."""
     from fanin_conform.profile import load
     from fanin_tools.fabric.generate import Plan, Shape
     from fanin_tools.fabric.lease import leased, private_name
@@ -83,7 +82,7 @@ def own_nic(profile: str) -> Iterator[tuple[str, str]]:
 
 
 def named_target(name: str, group: str, agent: str, held: contextlib.ExitStack) -> tuple[str, str, str]:
-    """Target, group and agent as `open_target` takes them; processes of our own run until `held` is closed."""
+    """Target, group and agent for `open_target`; processes of our own run until `held` is closed."""
     if name in (NIC, NIC_LANES):
         address, command = held.enter_context(own_nic(name))
         return f"nic://{address}", group, agent or command
@@ -95,7 +94,6 @@ def named_target(name: str, group: str, agent: str, held: contextlib.ExitStack) 
 
 
 def is_nic(target: str) -> bool:
-    """Whether a target is a NIC."""
     from fanin_conform.targets import opening
 
     return target in (NIC, NIC_LANES) or opening.is_nic(target)
@@ -122,22 +120,22 @@ def conform(
         str, typer.Option(metavar="ADDRESS", help="Multicast address of the device's results, if it has one.")
     ] = "",
     agent: Annotated[
-        str, typer.Option(metavar="PLACE", help="What works the NIC as its host does: HOST:PORT, or a command.")
+        str, typer.Option(metavar="PLACE", help="Agent that drives the NIC as its host does: HOST:PORT, or a command.")
     ] = "",
     profile: Annotated[
         str,
         typer.Option(
             metavar="FILE",
-            help="What the device implements: a file in TOML, or one that is shipped: switch, reference, nic, "
+            help="What the device implements: a TOML file, or a shipped one: switch, reference, nic, "
             "nic-lanes, rocev2. Default: everything.",
         ),
     ] = "",
     seed: options.Seed = 1,
     conversations: Annotated[
-        int, options.count(min=0, help="In place of scripts, N random conversations, from the seed on.")
+        int, options.count(min=0, help="Instead of scripts: N random conversations, from --seed on.")
     ] = 0,
     junit: Annotated[Path | None, files.output_file(help="Write the verdicts as JUnit XML.")] = None,
-    wave: Annotated[Path | None, files.output_file(help="Of rtl: write the waveform of all signals, as VCD.")] = None,
+    wave: Annotated[Path | None, files.output_file(help="With rtl: write the waveform of all signals, as VCD.")] = None,
     pcap: Annotated[Path | None, files.output_file(help="Write all packets as pcapng, each with its script.")] = None,
     json_output: options.Json = False,
 ) -> None:
@@ -189,7 +187,7 @@ def conform(
     else:
         _print(verdicts, target, again)
     if junit:
-        junit.write_bytes(report.junit(verdicts, target, again))  # the verdicts are out, whatever becomes of the file
+        junit.write_bytes(report.junit(verdicts, target, again))  # after the verdicts are printed, in case it fails
     failed = [verdict for verdict in verdicts if verdict.outcome == suite.FAILED]
     if failed:
         names = ", ".join(verdict.script.name for verdict in failed)
@@ -199,7 +197,7 @@ def conform(
 
 
 def _refuse_unused(context: typer.Context, target: str, conversations: int) -> None:
-    """Options that the run would ignore."""
+    """Refuse options that the run would ignore."""
     at_address = target.startswith(("udp://", "nic://"))
     unused = {"group": not at_address, "local": target in (ENGINE, ENGINE_NIC, RTL)}
     unused |= {"agent": not is_nic(target) or target == ENGINE_NIC}
@@ -220,7 +218,7 @@ def _capture(file: Path) -> Capture:
 
 
 def _again(context: typer.Context, script: str) -> str:
-    """The command that repeats a script."""
+    """Repeats a script."""
     return options.again(context, [script], *FILES)
 
 
@@ -235,13 +233,13 @@ def _converse(device: Target, context: typer.Context, seeds: range, profile: Pro
     with steady("holding conversations", total=len(seeds)) as holding:
         found = conversation.search(device, ReferenceTarget(suite.ADDRESSES), _counted(seeds, holding), profile)
     if found is None:
-        print(f"{len(seeds)} conversations, and {device.name} said in each what the reference switch says")
+        print(f"{len(seeds)} conversations: {device.name} answered each as the reference switch does")
         return
     seed = found.conversation.seed
     once = ["--seed", str(seed), "--conversations", "1"]
     print(f"{found}\nagain: {options.again(context, once, *FILES, 'seed', 'conversations')}")
     cause = f"the device and the reference switch differ in the conversation of seed {seed}"
-    raise ToolError("NOT_CONFORMING", cause, "compare the last packets, above; it was shrunk to what it needs")
+    raise ToolError("NOT_CONFORMING", cause, "compare the last packets, above; the conversation was minimised")
 
 
 def _counted(seeds: range, holding: Activity) -> Iterator[int]:

@@ -32,7 +32,7 @@ def status(socket: Socket, json_output: options.Json = False) -> None:
 @app.command()
 @reporting
 def drain(socket: Socket, timeout: options.Timeout = None, json_output: options.Json = False) -> None:
-    """Let the device take no new job, and wait until the present ones have ended, and then the device."""
+    """Let the device take no new job, and wait until its jobs and then the device have ended."""
     from fanin_tools.fabric.drain import drain_devices
 
     drain_devices({str(socket): socket}, timeout)

@@ -38,7 +38,7 @@ def dissector(install: Install = False, json_output: options.Json = False) -> No
 
 
 def _plugins() -> Path:
-    """The user's folder of Lua plugins, as tshark says; without tshark the one of Wireshark's manual."""
+    """The user's folder of Lua plugins by tshark; without tshark that of Wireshark's manual."""
     if program := shutil.which("tshark"):
         try:
             done = subprocess.run(

@@ -35,7 +35,7 @@ def _print_table(results: list[CheckResult]) -> None:
 
     table = Table(title="this machine", title_justify="left", box=None)
     for column in ("state", "subject", "found", "needed for"):
-        table.add_column(column, overflow="fold")  # paths, which nobody can guess the rest of
+        table.add_column(column, overflow="fold")  # paths must stay whole
     for result in results:
         state = Text(result.level, STYLES[result.level])
         table.add_row(state, *map(Text, (result.subject, result.detail, result.enables)))

@@ -20,7 +20,7 @@ STATUS_COLUMNS = (
     *("device", "address", "pid", "state", "leased", "jobs"),
     *("requests", "segments", "sent", "received"),  # requests of ranks, segments of messages: what the device has done
 )
-WIDE, WIDE_COLUMNS = 100, ("pid", "leased")  # shown where so many characters fit into a line
+WIDE, WIDE_COLUMNS = 100, ("pid", "leased")  # columns of lines with so many characters
 LEFT_COLUMNS = ("device", "address", "state")
 
 
@@ -79,7 +79,7 @@ def status(
 
 
 def _lost_devices(fabric: dict[str, Any]) -> ToolError | None:
-    """The error of a fabric of which a device has not answered."""
+    """If a device has not answered."""
     lost = {row["name"]: row["pid"] for row in fabric["devices"] if row["offload"] and row["answer"] is None}
     if not lost:
         return None
@@ -91,8 +91,7 @@ def _lost_devices(fabric: dict[str, Any]) -> ToolError | None:
 
 
 def _print_tables(fabrics: list[dict[str, Any]]) -> None:
-    """Print each fabric as a tree. A table fits into 80 columns: a long name is folded, nothing is cut off; and some
-    columns are left out where there is no room."""
+    """Each fabric as a tree. Tables fit into 80 columns: long names are folded, some columns are left out."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -112,7 +111,7 @@ def _print_tables(fabrics: list[dict[str, Any]]) -> None:
 
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:
-    """The cells of a device by their columns. One that does not answer has few."""
+    """By column; a device that does not answer has few."""
     known = {
         "device": "  " * row["depth"] + row["name"],
         "address": row["address"] or "-",
@@ -161,8 +160,7 @@ def drain(
     timeout: options.Timeout = None,
     json_output: options.Json = False,
 ) -> None:
-    """Take no new job, wait until the present ones have ended, and end the devices. One alone: `restart` brings it
-    back."""
+    """Take no new job, wait until present ones have ended, and end the devices. `restart` brings a single one back."""
     from fanin_tools.fabric import drain
 
     devices = drain.drain(name, device, timeout)

@@ -1,4 +1,4 @@
-"""`fanin fabric check` and `fanin fabric job`: hosts of one's own, named by a file."""
+"""`fanin fabric check` and `fanin fabric job`: the user's own hosts, named by a file."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ DEFAULT_NODES = 4
 
 @dataclass(frozen=True)
 class FabricOptions:
-    """The options as typer reads them, in the order of the help."""
+    """As typer reads them, in the order of the help."""
 
     nodes: options.Nodes = None
     ranks_per_node: options.RanksPerNode = None
@@ -37,7 +37,7 @@ class FabricOptions:
     switch: options.Switch = "software"
 
     def shape(self) -> Shape:
-        """The shape of the fabric. Raises UsageError for a fanout that is no product."""
+        """Raises UsageError for a fanout that is not a product."""
         from fanin_tools.fabric.generate import Shape
 
         levels = _levels(self.fanout)
@@ -54,10 +54,8 @@ def _levels(fanout: str) -> tuple[int, ...]:
 
 
 def with_fabric_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Decorate a subcommand: typer sees the fields of its parameter `fabric`, a FabricOptions, as single options.
-
-    The default of the parameter has the defaults of the options.
-    """
+    """Decorate a subcommand: typer sees the fields of its parameter `fabric`, a FabricOptions, as single options, with
+    the parameter's default as their defaults."""
     signature = inspect.signature(command, eval_str=True)
     hints = get_type_hints(FabricOptions, include_extras=True)
     names = [field.name for field in fields(FabricOptions)]

@@ -1,4 +1,4 @@
-"""Options that name a file or a folder to write: whether it can be written is checked before any work."""
+"""Options that name a file or a folder: whether it can be read or written is checked before any work."""
 
 import os
 from pathlib import Path
@@ -10,17 +10,17 @@ from fanin_tools.errors import UsageError
 
 
 def output_file(*names: str, help: str, metavar: str = "FILE") -> Any:
-    """An option for a file that the command writes."""
+    """A file that the command writes."""
     return typer.Option(*names, metavar=metavar, help=help, show_default=False, callback=_check_file)
 
 
 def output_folder(*names: str, help: str) -> Any:
-    """An option for a folder that the command makes, if it is not there, and writes into."""
+    """A folder that the command writes into, and makes if it is missing."""
     return typer.Option(*names, metavar="FOLDER", help=help, show_default=False, callback=_check_folder)
 
 
 def folder_to_read(help: str) -> Any:
-    """An option for a folder that the command reads. The default need not be there."""
+    """A folder that the command reads. The default may be missing."""
     return typer.Option(metavar="FOLDER", help=help, callback=_check_present)
 
 

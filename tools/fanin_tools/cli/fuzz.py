@@ -23,17 +23,16 @@ NAMES = {
 
 
 def run_fuzzer(seconds: float, seed: int, processes: int, schedules: int | None, *, as_json: bool) -> None:
-    """Runs schedules and prints the tally. Arguments and errors are those of `campaign.run_campaign`."""
+    """Run schedules and print the tally. Arguments and errors are those of `campaign.run_campaign`."""
     run_campaign(prepare, run, tables, seconds, seed, processes, schedules, as_json=as_json)
 
 
 def run_trace(seed: int) -> None:
-    """Runs one seed, and prints every event. Raises as `campaign.print_replay`."""
+    """Run one seed, and print every event. Raises as `campaign.print_replay`."""
     print_replay(prepare, replay, seed, f"fanin sim --seed {seed} --trace")
 
 
 def tables(tally: FuzzTally) -> list[Table]:
-    """The tally as tables."""
     table = counts("schedules", ROWS, tally, tally.profiles)
     full, minutes = tally.counts["full"], max(tally.seconds, 1e-9) / 60
     table.add_row("full schedules (docs/simulator.md)", f"{full}, {full / minutes:.0f} a minute")
@@ -41,7 +40,6 @@ def tables(tally: FuzzTally) -> list[Table]:
 
 
 def distributions(tally: FuzzTally) -> Table:
-    """The distributions over schedules."""
     table = Table(title="per schedule (rounded down to half a power of two)", title_justify="left")
     for column in ("", "min", "10 %", "median", "90 %", "max"):
         table.add_column(column, justify="right" if column else "left")

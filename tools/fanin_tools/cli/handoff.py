@@ -35,8 +35,8 @@ def handoff(
     whole: Annotated[bool, options.flag("--whole", help="Share whole stripes in the receiving node.")] = False,
     granule: Annotated[int, typer.Option(min=1, max=1 << 40, help="Bytes of an element, which is not cut.")] = 1,
     chunks: Annotated[int, options.count(help="Chunks of the stages. 0: as many as are fastest.")] = 1,
-    nic: Annotated[str, typer.Option(metavar="RATE", help="Of a NIC whose rate is not known.")] = "200gbit",
-    inside: Annotated[str, typer.Option(metavar="RATE", help="Of a GPU to the others of its node.")] = "1600gbit",
+    nic: Annotated[str, typer.Option(metavar="RATE", help="Rate of a NIC if it is not known.")] = "200gbit",
+    inside: Annotated[str, typer.Option(metavar="RATE", help="Rate of a GPU to the others of its node.")] = "1600gbit",
     json_output: options.Json = False,
 ) -> None:
     """Show the plan of a hand-off: links, stripes, bytes of every stage, predicted time."""
@@ -76,7 +76,7 @@ def handoff(
 
 
 def _as_dict(plan: Plan, found: Cost, chunks: int, naive: float) -> dict[str, Any]:
-    """The plan for programs: with it a program can do every copy."""
+    """Enough for a program to do every copy."""
     return {
         "bytes": plan.size,
         "first_gpus": plan.first_gpus,

@@ -1,4 +1,4 @@
-"""The help of `fanin`: two columns, which fit into 80 characters, and the commands in groups."""
+"""The help of `fanin`: two columns that fit into 80 characters, and the commands in groups."""
 
 import inspect
 import re
@@ -7,11 +7,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# The groups of the commands, in the order of the help.
 DEVICES, PROGRAMS, INSIGHT = "Devices", "Programs", "What happens, and how fast"
 TRIALS, SERVERS, ALL = "Tests and simulations", "Servers with several GPUs", "Commands"
 PANELS = (DEVICES, PROGRAMS, INSIGHT, TRIALS, SERVERS, ALL)
-# What versions of typer write for the value of an option, and the word that is shown.
+# What versions of typer show for the value of an option, and what is shown instead.
 WORDS = {
     r"<(int|float)( range)?>|\b(INTEGER|FLOAT)( RANGE)?\b": "N",
     r"<(list\[)?str\]?>": "TEXT",
@@ -21,27 +20,22 @@ RANGES = {r"(\S+)<=x<=([^];]+)": r"\1 to \2", r"\bx>=([^];]+)": r"from \1"}
 
 
 class Command(TyperCommand):
-    """A command whose help has two columns."""
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options."""
         _write_parameters(self, ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words of the usage line. A program behind -- stands there as its metavar says."""
+        """A program behind -- stands as its metavar says."""
         return [re.sub(r"^[{[]?(\[?-- .*?)[}\]]?\.\.\.$", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
 class Group(TyperGroup):
-    """A command with subcommands, which are listed by their `rich_help_panel`."""
+    """Its subcommands are listed by their `rich_help_panel`."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options, and then the subcommands."""
         _write_parameters(self, ctx, formatter)
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the subcommands in their groups."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
@@ -54,13 +48,10 @@ class Group(TyperGroup):
 
 
 class App(typer.Typer):
-    """A typer.Typer whose commands have this help."""
-
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=Group, pretty_exceptions_enable=False, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Any:
-        """As `typer.Typer.command`."""
         return super().command(name, cls=Command, **settings)
 
 

@@ -1,4 +1,4 @@
-"""`fanin verbs-lib`, `fanin nccl-lib` and `fanin sharp-prefix`: where libraries lie that other programs load."""
+"""`fanin verbs-lib`, `fanin nccl-lib` and `fanin sharp-prefix`: where libraries are that other programs load."""
 
 from pathlib import Path
 

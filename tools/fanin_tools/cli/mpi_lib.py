@@ -9,7 +9,7 @@ from fanin_tools.cli.output import print_json, reporting
 LaunchAgent = Annotated[
     Path | None,
     files.output_file(
-        help="Also write a script that mpirun can call in the place of ssh to enter the namespaces of a fabric."
+        help="Also write a script that mpirun can call instead of ssh to enter the namespaces of a fabric."
     ),
 ]
 

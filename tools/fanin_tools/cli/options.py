@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 MAX_CHILDREN = 64  # fanin_wire.abi.MAX_CHILDREN, whose module takes a while to load
 MAX_RANKS = MAX_DEVICES * MAX_CHILDREN  # of a run
-MAX_SECONDS = 1_000_000  # of any wait or run; the kernel counts milliseconds in 32 bits
-MAX_COUNT = 1_000_000  # of turns, rows and whatever else is only counted
+MAX_SECONDS = 1_000_000  # of a wait or run; the kernel counts milliseconds in 32 bits
+MAX_COUNT = 1_000_000  # of turns, rows and the like
 LOADING = "loading compiled code; what the cache lacks is compiled, in a minute or two"
-MAX_SEED = 2**62  # campaigns count on from it, in 64 bits
+MAX_SEED = 2**62  # campaigns count up from it, in 64 bits
 
 
 def flag(names: str, *, help: str) -> Any:
@@ -28,17 +28,15 @@ def flag(names: str, *, help: str) -> Any:
 
 
 def count(*names: str, min: int = 0, **shown: Any) -> Any:
-    """An option for a number of things."""
     return typer.Option(*names, min=min, max=MAX_COUNT, **shown)
 
 
 def seconds(*names: str, min: float = 0.0, **shown: Any) -> Any:
-    """An option for a duration."""
     return typer.Option(*names, min=min, max=MAX_SECONDS, **shown)
 
 
 def ranks(min: int) -> Any:
-    """The option for the number of ranks, with the name that MPI's users know."""
+    """Number of ranks, by the names that MPI's users know."""
     return typer.Option("-n", "-np", "--ranks", min=min, max=MAX_RANKS, help="Number of ranks.")
 
 
@@ -104,7 +102,7 @@ Wide = Annotated[bool, flag("--wide", help="Partial results of small floats trav
 
 
 def job_settings(slots: int, reproducible: str, wide: bool) -> JobSettings:
-    """The settings of a job, from these options. Raises UsageError for a value that is not allowed."""
+    """From these options. Raises UsageError for a value that is not allowed."""
     from fanin_wire import settings
 
     given = {"slots": slots, "reproducible": reproducible, "wide": wide}
@@ -115,7 +113,7 @@ def job_settings(slots: int, reproducible: str, wide: bool) -> JobSettings:
 
 
 def given(context: typer.Context, *allowed: str) -> list[str]:
-    """The options on the command line, as they are written, except for the parameters `allowed`."""
+    """The options on the command line as written, except for the parameters `allowed`."""
     found = []
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
@@ -125,10 +123,8 @@ def given(context: typer.Context, *allowed: str) -> list[str]:
 
 
 def again(context: typer.Context, arguments: Sequence[str], *left_out: str) -> str:
-    """The command with the options that it was given and other arguments.
-
-    left_out: parameters that are not repeated, such as files that would be written over.
-    """
+    """The command with the options that it was given and other arguments. left_out: parameters that are not repeated,
+    such as files that would be overwritten."""
     words = ["fanin", *context.command_path.split()[1:]]
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")

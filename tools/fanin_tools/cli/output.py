@@ -1,4 +1,4 @@
-"""Output for the user: results on the standard output, progress and errors on the error output."""
+"""Output for the user: results on standard output, progress and errors on error output."""
 
 import errno
 import functools
@@ -27,21 +27,21 @@ TERMINATED = 143  # 128 + SIGTERM
 STREAMS = STANDARD_OUTPUT, ERROR_OUTPUT = 1, 2
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WITH_PROGRAM = ("fanin run", "fanin bench program")  # the commands with a program behind --
-# The base of all errors of the parser. Some versions of typer use the parser of click, others a copy of it.
-NO_COMMAND = "NoArgsIsHelpError"  # its message is the help, which some versions have printed
+# The base of the parser's errors: versions of typer use click's parser, or a copy of it.
+NO_COMMAND = "NoArgsIsHelpError"  # its message is the help, which some versions print themselves
 ParserError: Any = typer.BadParameter.__mro__[1]
 
 
 def print_json(value: Any) -> None:
-    """Print a result for programs. Dataclasses become objects of their fields."""
+    """Dataclasses become objects of their fields."""
     print(json.dumps(value, indent=2, default=asdict))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, wrong: str = "") -> None:
-    """Print a result for people, with cells aligned to the right. wrong: a column whose cells are red unless "0"."""
+    """Cells are aligned to the right. wrong: a column whose cells are red unless "0"."""
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text  # a cell is what it says: no markup, and no emoji in 0000:ab:00.0
+    from rich.text import Text  # cells are plain text: no markup, and no emoji in 0000:ab:00.0
 
     table = Table(title=title, title_justify="left")
     for column in columns:
@@ -53,7 +53,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def print_wrong(text: str) -> None:
-    """Print what is wrong, its first line in red on a terminal."""
+    """The first line is red on a terminal."""
     from rich.console import Console
     from rich.text import Text
 
@@ -76,7 +76,7 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
         except KeyboardInterrupt:
             failure = _interrupted("Ctrl-C", INTERRUPTED)
         except SystemExit as error:
-            if error.code != TERMINATED:  # as rich says that the reader of its output is gone
+            if error.code != TERMINATED:  # rich's code for a reader that is gone
                 raise typer.Exit(ends_without_reader()) from None
             failure = _interrupted("SIGTERM", TERMINATED)
         except Exception as error:
@@ -91,14 +91,14 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def _require_numbers(given: dict[str, Any]) -> None:
-    """Refuse what is no number: it passes every comparison with the bounds of an option."""
+    """Refuse NaN, which passes every comparison with an option's bounds."""
     for name, value in given.items():
         if isinstance(value, float) and math.isnan(value):
             raise UsageError(f"--{name.replace('_', '-')} {value} is not a number", "write one, as in 0.5")
 
 
 def reader_is_gone() -> bool:
-    """Whether standard or error output is a pipe that nobody reads any more, as after `| head`."""
+    """Whether standard or error output is a pipe without a reader, as after `| head`."""
     watched = select.poll()
     for descriptor in STREAMS:
         watched.register(descriptor, select.POLLOUT)
@@ -106,7 +106,7 @@ def reader_is_gone() -> bool:
 
 
 def ends_without_reader() -> int:
-    """Discard what is still to be written. Returns the exit code, which is that of a program that SIGPIPE ends."""
+    """Discard further output. Returns the exit code of a program that SIGPIPE ends."""
     _discard(*STREAMS)
     return NO_READER
 
@@ -118,7 +118,7 @@ def _discard(*descriptors: int) -> None:
 
 
 def report(failure: ToolError, as_json: bool) -> int:
-    """Report a failure to the user and return the exit code."""
+    """Report a failure to the user, and return the exit code."""
     if as_json:
         print_json({"error": failure.as_dict()})
     print_progress(f"fanin: {failure}")
@@ -126,7 +126,7 @@ def report(failure: ToolError, as_json: bool) -> int:
 
 
 def obeying(application: Callable[[], int | None]) -> int:
-    """Run the whole command and return its exit code. Errors of the parser are reported as all other errors."""
+    """Run the whole command and return its exit code. Errors of the parser are reported as all others."""
     try:
         code = application() or 0
         print(end="", flush=True)
@@ -134,7 +134,7 @@ def obeying(application: Callable[[], int | None]) -> int:
     except OSError as error:  # of the output: subcommands report all others
         if reader_is_gone():
             return ends_without_reader()
-        _discard(STANDARD_OUTPUT)  # else the interpreter tries once more, and complains
+        _discard(STANDARD_OUTPUT)  # else the interpreter retries, and prints an error
         return report(_unforeseen(error), as_json=False)
     except ToolError as error:
         return report(error, as_json=asks_for_json(sys.argv[1:]))
@@ -153,20 +153,20 @@ def obeying(application: Callable[[], int | None]) -> int:
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
-    """Whether `--json` is an argument of this command. Arguments after `--` belong to a program."""
+    """Whether `--json` is for this command. Arguments after `--` belong to a program."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in ours
 
 
 def _interrupted(by: str, exit_code: int) -> ToolError:
-    """The error for a signal. The devices that the command had brought up are down when it is reported."""
+    """Of a signal. The devices that the command had brought up are down by then."""
     cause = f"{by} ended this command and all processes that it had started"
     return ToolError("INTERRUPTED", cause, "devices that were up before stay up: fanin fabric status", exit_code)
 
 
 def _unforeseen(error: Exception) -> ToolError:
-    """The error for an exception that no subcommand expects: it is a defect of this command, unless compiled code can
-    be kept nowhere, which any import of such code may find, or the kernel does not show its files."""
+    """An exception that no subcommand expects is a defect, except two that any import of compiled code may raise: no
+    place to keep it, and kernel files that are hidden."""
     from fanin_nic.native.cache import CacheUnavailable
 
     if isinstance(error, CacheUnavailable):

@@ -49,7 +49,7 @@ def classes(
 
 
 def classes_of(file: Path | None, subnet: list[str] | None, affinity: str) -> tuple[Machine, ServerClasses]:
-    """A machine and its classes, from the options of a command. Raises UsageError."""
+    """From the options of a command. Raises UsageError."""
     from fanin_cluster.placement.classes import Affinity, PlacementInvalid, server_classes
 
     if affinity not in tuple(Affinity):
@@ -99,7 +99,7 @@ def slices(
 @app.command()
 @reporting
 def choose(
-    nodes: Annotated[list[str], typer.Argument(help="Of each node the free pairs of each class: 0,3 1,0 3,2.")],
+    nodes: Annotated[list[str], typer.Argument(help="Free pairs of each class, node by node: 0,3 1,0 3,2.")],
     workers: Annotated[int, options.count(min=1, help="Workers of the job.")] = 1,
     gpus: Annotated[int, options.count(min=1, help="GPUs of each worker.")] = 1,
     spread: Annotated[bool, options.flag("--spread", help="Each worker on a node of its own.")] = False,

@@ -18,15 +18,14 @@ ROWS = {
 
 
 def run_rdma(seconds: float, seed: int, processes: int, schedules: int | None, *, as_json: bool) -> None:
-    """Runs schedules and prints the tally. Arguments and errors are those of `campaign.run_campaign`."""
+    """Run schedules and print the tally. Arguments and errors are those of `campaign.run_campaign`."""
     run_campaign(prepare, run, tables, seconds, seed, processes, schedules, as_json=as_json)
 
 
 def run_rdma_trace(seed: int) -> None:
-    """Runs one seed, and prints every event. Raises as `campaign.print_replay`."""
+    """Run one seed, and print every event. Raises as `campaign.print_replay`."""
     print_replay(prepare, replay, seed, f"fanin sim --rdma --seed {seed} --trace")
 
 
 def tables(tally: RdmaTally) -> list[Table]:
-    """The tally as tables."""
     return [counts("ordinary RDMA traffic", ROWS, tally, tally.profiles), faults(tally)]

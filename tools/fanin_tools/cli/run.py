@@ -80,7 +80,7 @@ def run(
         if ranks > 1 and (library := launcher.mpi_library_of(command[0])):
             print_progress(f"fanin: {command[0]} needs {library}: without --mpi each rank is a world of its own")
     is_named = "--name" in options.given(context)
-    spread = not mpi or route != "auto"  # several NICs of one machine would be slower than the MPI itself
+    spread = not mpi or route != "auto"  # several NICs on one machine would be slower than the MPI
     with (
         system_pyverbs.added(command) if pyverbs else contextlib.nullcontext(command) as words,
         leased(fabric_of_run(name, is_named, ranks, route, detection, spread), print_progress) as running,
@@ -111,7 +111,7 @@ def run(
 
 
 def _refuse_remote_devices() -> None:
-    """The ranks would run on devices of this host, and get their sockets, whatever FANIN_SOCKET says."""
+    """The ranks would run on, and use, devices of this host, whatever FANIN_SOCKET says."""
     from fanin_tools.fabric.remote_addresses import remote_addresses
 
     if addresses := remote_addresses(os.environ.get("FANIN_SOCKET", "")):
@@ -136,7 +136,7 @@ def _refuse_without_mpi(given: list[str]) -> None:
 def fabric_of_run(
     name: str, is_named: bool, ranks: int, route: str, detection: float, spread: bool = True
 ) -> Fabric | Plan:
-    """The fabric that is up, which keeps its detection time; else a plan with room for the ranks, for this run alone
+    """The fabric that is up, with its own detection time; else a plan with room for the ranks, for this run alone
     unless the user named the fabric. spread: over several nodes, not as few as have room."""
     from fanin_tools.fabric import lifecycle
     from fanin_tools.fabric.generate import Plan

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fanin_sim.scenario.scenario import Scenario
 
 
-# The parameters that each way to simulate has. With any other the command would do something else than it says.
+# The parameters of each way to simulate. Others are refused, since they would be ignored.
 OF_TRACE = {"trace", "seed", "rdma", "json_output"}
 OF_FUZZ = {"fuzz", "rdma", "seed", "seconds", "schedules", "processes", "json_output"}
 NOT_OF_SCENARIO = OF_FUZZ - {"seed", "json_output"}
@@ -74,7 +74,7 @@ def sim(
     ] = False,
     seconds: Annotated[float, options.seconds(min=0.1, help="Duration of --fuzz.")] = 60.0,
     schedules: Annotated[
-        int | None, options.count(min=1, metavar="N", help="Of --fuzz: N schedules, however long they take.")
+        int | None, options.count(min=1, metavar="N", help="With --fuzz: N schedules, however long they take.")
     ] = None,
     processes: Annotated[int, typer.Option(min=1, max=256, help="Processes of --fuzz; use one for each core.")] = 2,
     json_output: options.Json = False,
@@ -127,7 +127,7 @@ def sim(
 
 
 def _refuse_others(context: typer.Context, *, trace: bool, fuzz: bool, rdma: bool) -> None:
-    """Options that the way to simulate would ignore."""
+    """Of options that this way to simulate would ignore."""
     own = OF_TRACE if trace else OF_FUZZ if fuzz or rdma else set(context.params) - NOT_OF_SCENARIO
     others = ", ".join(options.given(context, *own))
     if others and (trace or fuzz or rdma):
@@ -157,7 +157,7 @@ def _print_tables(scenario: Scenario, report: Report) -> None:
 
 
 def parse_fanout(text: str) -> tuple[int, ...]:
-    """Parse a fan-out such as "4x8x8"; () for "direct"."""
+    """Such as "4x8x8"; () for "direct"."""
     if text == "direct":
         return ()
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
@@ -179,7 +179,7 @@ def _simulate(scenario: Scenario) -> Report:
         from fanin_tools.bench.compare import sizes_that_fit
 
         sizes_that_fit([scenario.size], scenario.nodes * scenario.ranks_per_node, print_progress)
-        from fanin_sim.scenario.runner import ScenarioFailed, ScenarioRun  # seconds, of which wrong use needs none
+        from fanin_sim.scenario.runner import ScenarioFailed, ScenarioRun  # takes seconds: only after the checks
 
         run = ScenarioRun(scenario)
     simulation = run.simulation

@@ -12,7 +12,6 @@ NANOSECOND = 1e-9
 
 
 def summary(scenario: Scenario, report: Report) -> Table:
-    """The scenario and its duration."""
     table = Table(title=f"{scenario.collective} on {scenario.nodes} nodes", title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -56,7 +55,7 @@ def _byte_range(spread: ByteRange) -> str:
 
 
 def occupancy(report: Report) -> Table:
-    """The use of segment buffers over time, in some samples."""
+    """Seg buffers in use, in some samples of time."""
     table = Table(title="seg buffers in use: mean, most of a device", title_justify="left")
     table.add_column("time", justify="right")
     for group in report.groups:

@@ -32,7 +32,7 @@ def soak(
     kinds: Annotated[str, typer.Option(help="Kinds of stress, of simulation,rdma,fuzzing,faults. Default: all.")] = "",
     replay: Annotated[
         int | None,
-        typer.Option(min=0, max=options.MAX_SEED, help="Run only the round of real faults that has this seed."),
+        typer.Option(min=0, max=options.MAX_SEED, help="Run only the round of real faults with this seed."),
     ] = None,
     json_output: options.Json = False,
 ) -> None:
@@ -60,8 +60,8 @@ def _parse_kinds(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _soak(minutes: float, seed: int, kinds: tuple[str, ...]) -> Tally:
-    """Show a progress bar that moves between rounds only: the simulator forks, and would copy a thread's locks. A line
-    for each round where no bar can move."""
+    """A progress bar that moves between rounds only: the simulator forks, and would copy a thread's locks. Without a
+    terminal, a line for each round."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 

@@ -46,7 +46,7 @@ def topology(
 
 
 def read(path: Path | None) -> Machine:
-    """The machine of a file, or this one. Raises UsageError."""
+    """Of a file, or this machine. Raises UsageError."""
     from fanin_cluster.topology.machine import TopologyInvalid
     from fanin_cluster.topology.reading import read_machine
 
@@ -91,7 +91,6 @@ def _grow(tree: Tree, component: Component, machine: Machine) -> None:
 
 
 def _label(component: Component, machine: Machine) -> str:
-    """A component as the tree shows it."""
     from fanin_cluster.topology.machine import Kind
 
     if component.kind not in (Kind.GPU, Kind.NIC):

@@ -27,7 +27,7 @@ def trace(
     job: Job = None,
     calls: Annotated[int, options.count(help="Slowest calls to show.")] = 5,
     seconds: Seconds = None,
-    buffer: Buffer = 2,  # what stays in the caches costs the devices least
+    buffer: Buffer = 2,  # a buffer in the cache costs the devices least
     json_output: options.Json = False,
 ) -> None:
     """Record the life of each segment: posted, in, sent, result, released; and show who was late in slow calls."""
@@ -42,7 +42,7 @@ def trace(
         devices = [tap.name for tap in taps]
         print_progress(f"listening to {', '.join(devices)}; Ctrl-C ends it")
         events, missed = segments.record(taps, has_ended)
-        _write(output, chrome.trace(events, devices))  # also where the program has failed
+        _write(output, chrome.trace(events, devices))  # even if the program has failed
     slowest = segments.calls_of(events)[:calls]
     if json_output:
         found = [call._asdict() | {"posted_last": call.posted_last(), "last_in": call.last_in()} for call in slowest]

@@ -33,13 +33,13 @@ def train_sim(
     pause: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the iterations that are paused.")] = 0.05,
     factor: Annotated[float, options.count(min=1.0, help="How much longer a paused iteration takes.")] = 6.0,
     slow: Annotated[
-        int, typer.Option(min=0, max=62, help="Nodes of which every iteration takes three times as long.")
+        int, typer.Option(min=0, max=62, help="Nodes whose iterations all take three times as long.")
     ] = 0,
-    death: Annotated[float, options.seconds(help="Second in which node 1 dies; 0: it lives.")] = 0.0,
+    death: Annotated[float, options.seconds(help="Second in which node 1 dies; 0: never.")] = 0.0,
     data: Annotated[str, typer.Option(help="drawn, or digits: those of scikit-learn.")] = "drawn",
     model: Annotated[str, typer.Option(help="softmax or mlp.")] = "mlp",
     rate: Annotated[float, typer.Option(min=0.0, max=1000.0, help="Learning rate.")] = 0.3,
-    target: Annotated[float, typer.Option(min=0.0, max=1000.0, help="Loss to which the time is taken.")] = 1.0,
+    target: Annotated[float, typer.Option(min=0.0, max=1000.0, help="Loss to reach; its time is shown.")] = 1.0,
     seed: options.Seed = 1,
     forms: Annotated[
         bool, options.flag("--forms", help="Instead: the forms of the protocol, from the document to the repaired one.")

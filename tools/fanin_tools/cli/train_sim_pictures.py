@@ -22,7 +22,7 @@ KINDS = {True: ("computes", "tab:blue"), False: ("waits for others", "tab:orange
 
 
 def draw_losses(outcomes: Sequence[Outcome], target: float, path: Path) -> None:
-    """Losses against time, and against samples. A dot is the end of a run."""
+    """Against time, and against samples. A dot is the end of a run."""
     figure, sides = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True, layout="constrained")
     for outcome in outcomes:
         losses = [point.loss for point in outcome.points]
@@ -51,7 +51,7 @@ def draw_losses(outcomes: Sequence[Outcome], target: float, path: Path) -> None:
 
 
 def draw_timeline(outcomes: Sequence[Outcome], scenario: Scenario, path: Path) -> None:
-    """When each node computes, and when it waits: the first seconds, or those around the first death."""
+    """When each node computes or waits: in the first seconds, or around the first death."""
     deaths = scenario.events.deaths
     begin = max(0.0, min(deaths.values(), default=0.0) - SHOWN_S / 2)
     end = min(begin + SHOWN_S, scenario.duration)

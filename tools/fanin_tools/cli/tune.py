@@ -1,4 +1,4 @@
-"""`fanin tune`: measures which collectives of MPI programs the devices do faster than the MPI, and keeps the answer."""
+"""`fanin tune`: measures which collectives of MPI programs are faster on the devices, and keeps the answer."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The traffic and the slots of a job: the difference of the status of all devices before and after."""
+"""The traffic and the slots of a job: all devices' status, after minus before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,12 +24,10 @@ class LinkTraffic:
 
 @dataclass(frozen=True)
 class ResourceUse:
-    """The resources that one run used.
+    """What one run used.
 
-    links: traffic of every NIC, and of every switch to the switch above it
-    slots: the most that were in use at once on any device
-    lease: slots that the job had on each device
-    probes: number of PROBE packets
+    links: traffic of every NIC, and of every switch to the switch above it. slots: the most in use at once on any
+    device. lease: slots of the job on each device. probes: PROBE packets.
     """
 
     links: dict[str, LinkTraffic]
@@ -39,7 +37,6 @@ class ResourceUse:
 
 
 def snapshot(running: Running) -> Snapshot:
-    """The status of every device of the fabric."""
     return {
         device.name: device_query.query_status(running.state.socket(device.name)) for device in running.fabric.daemons
     }
@@ -63,7 +60,7 @@ def between(running: Running, before: Snapshot, after: Snapshot, jid: int) -> Re
 
 
 def _link_use(before: dict[str, Any], after: dict[str, Any], device: Device, above: Sequence[Device]) -> LinkTraffic:
-    """The traffic of all links of a NIC, or of the uplink of a switch."""
+    """Of all links of a NIC, or of a switch's uplink."""
     peers = after["links"] if device.kind == "nic" else [switch.address for switch in above]
 
     def total(status: dict[str, Any], key: str) -> int:

@@ -29,7 +29,7 @@ SEED = 20
 
 @dataclass(frozen=True)
 class Task:
-    """What to reduce. registered: in memory that the device maps, else in ordinary memory of the process."""
+    """What to reduce. registered: in memory that the device maps; else in ordinary memory."""
 
     bytes: int
     dtype: str = "f32"
@@ -40,16 +40,15 @@ class Task:
 
     @property
     def elements(self) -> int:
-        """Number of elements of the message: bytes, rounded up to whole elements."""
+        """The message's bytes, rounded up to whole elements."""
         return -(-self.bytes // datatype_by_name(self.dtype).itemsize)
 
     @property
     def message_bytes(self) -> int:
-        """Bytes of the message."""
         return self.elements * datatype_by_name(self.dtype).itemsize
 
     def call(self, op: str = "") -> CollectiveCall:
-        """The measured call; or a call with a smaller message for another op, in the other kind of memory."""
+        """The measured call; for another op one with a smaller message, in the other kind of memory."""
         if not op:
             return CollectiveCall(
                 "allreduce", self.elements, self.dtype, self.op, seed=SEED, registered=self.registered
@@ -65,12 +64,8 @@ class Task:
 
 @dataclass(frozen=True)
 class RouteResult:
-    """The result of one route.
-
-    wrong: number of elements with a wrong bit, over all ranks
-    checked: ops that were verified
-    expected: payload of each device that sends, if nothing is sent again
-    """
+    """wrong: elements with a wrong bit, over all ranks. checked: ops that were verified. expected: payload of each
+    sending device if nothing is resent."""
 
     route: str
     nodes: int
@@ -84,11 +79,9 @@ class RouteResult:
 
     @property
     def verified(self) -> bool:
-        """Whether every bit on every rank was right."""
         return self.wrong == 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The result for `--json`."""
         return {
             "route": self.route,
             "nodes": self.nodes,
@@ -104,7 +97,7 @@ class RouteResult:
 
 
 def check_task(task: Task) -> None:
-    """Raise UsageError for an op or a dtype that does not exist, or an op that does not support the dtype."""
+    """Raise UsageError for an unknown op or dtype, or an op that does not take the dtype."""
     try:
         check_supported(operation_by_name(task.op), datatype_by_name(task.dtype))
     except (UnsupportedOperation, UnsupportedDataType) as error:
@@ -112,11 +105,7 @@ def check_task(task: Task) -> None:
 
 
 def routes_of(fabric: Fabric, wanted: str) -> list[str]:
-    """The routes to show: `wanted`, or with "all" every route of this fabric.
-
-    Raises:
-        UsageError: for a route that does not exist, or that this fabric does not have.
-    """
+    """`wanted`, or with "all" every route of this fabric. Raises UsageError for a route that it lacks."""
     if wanted in ROUTES:
         placement_of(fabric, wanted)
         return [wanted]
@@ -135,13 +124,13 @@ def _has(fabric: Fabric, route: str) -> bool:
 
 
 def placement_of(fabric: Fabric, route: str) -> Placement:
-    """The placement of all ranks of the fabric; with route local, of the ranks of its first node."""
+    """All ranks of the fabric; with route local, those of its first node."""
     total = sum(nic.ranks for nic in fabric.nics)
     return place(fabric, Tree(fabric).nics()[0].ranks if route == "local" else total, route)
 
 
 def run(running: Running, routes: list[str], task: Task, progress: ProgressCallback) -> list[RouteResult]:
-    """Run and verify `task` over each of `routes`, in a worker pool of its own."""
+    """Run and verify `task` over each of `routes`, in one worker pool."""
     check_task(task)
     placements = [placement_of(running.fabric, route) for route in routes]
     with WorkerPool(running, max(placement.size for placement in placements)) as pool:
@@ -149,7 +138,6 @@ def run(running: Running, routes: list[str], task: Task, progress: ProgressCallb
 
 
 def run_route(pool: WorkerPool, placement: Placement, task: Task, progress: ProgressCallback) -> RouteResult:
-    """Run and verify `task` over one route."""
     size, running = placement.size, pool.running
     members = f"{counted(size, 'rank')} on {counted(len(placement.nics), 'node')}"
     progress(f"{placement.route}: {members}, {counted(task.message_bytes, 'byte')} each ...")
@@ -176,7 +164,7 @@ def run_route(pool: WorkerPool, placement: Placement, task: Task, progress: Prog
 
 
 def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[str, Payload]:
-    """The payload that each device of a route must send and receive, if nothing is sent again."""
+    """What each device of a route must send and receive, if nothing is resent."""
     operation, datatype = operation_by_name(task.op), datatype_by_name(task.dtype)
     segmentation = expected_traffic.segmentation(
         task.message_bytes, job_file.chunk_for(fabric.path_mtu), operation, datatype, task.settings
@@ -187,7 +175,7 @@ def expected_payload(fabric: Fabric, placement: Placement, task: Task) -> dict[s
 
 
 def _reduce(pool: WorkerPool, size: int, task: Task) -> tuple[int, float]:
-    """Wrong elements over all ranks, and seconds from the start of the last rank to the end of the last rank."""
+    """Wrong elements over all ranks, and seconds from the last rank's start to the last rank's end."""
     pool.call(size, "prepare", call=task.call().as_dict())
     times = pool.call(size, "run", repeat=1)
     wrong = sum(reply["wrong"] for reply in pool.call(size, "verify"))

@@ -24,7 +24,7 @@ SHOWN = tuple(name for name in COLLECTIVES if name != "allreduce")
 
 @dataclass(frozen=True)
 class CollectiveResult:
-    """A collective: bytes of its message over the first route; seconds and wrong elements of each route."""
+    """bytes: of its message over the first route. seconds, wrong: of each route; wrong elements."""
 
     collective: str
     bytes: int
@@ -33,11 +33,9 @@ class CollectiveResult:
 
     @property
     def verified(self) -> bool:
-        """Whether every bit on every rank was right."""
         return not any(self.wrong.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """The result for `--json`."""
         return {
             "collective": self.collective,
             "bytes": self.bytes,
@@ -50,7 +48,7 @@ class CollectiveResult:
 def run(
     pool: WorkerPool, placements: list[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> list[CollectiveResult]:
-    """Run every collective but allreduce over every placement. Returns a result for each collective."""
+    """Run every collective but allreduce over every placement."""
     tried = {placement.route: _try_route(pool, placement, settings, progress) for placement in placements}
     rows = []
     for number, name in enumerate(SHOWN):

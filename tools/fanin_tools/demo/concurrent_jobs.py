@@ -1,4 +1,4 @@
-"""Several jobs on the same devices at once, which share them fairly; and overlapping groups of one job."""
+"""Jobs on the same devices at once, which share them fairly; and overlapping groups of one job."""
 
 from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.launch import job_file
@@ -16,8 +16,8 @@ GROUP_ELEMENTS = 50_001
 def jobs(
     pool: WorkerPool, placements: list[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> SectionResult:
-    """Run one job over each of `placements`, with the messages of all jobs under way at once. The first two jobs are
-    equal and show how they share the devices."""
+    """One job over each of `placements`, with all jobs' messages under way at once. The first two jobs are equal, and
+    show how they share the devices."""
     size, routes = placements[0].size, [placement.route for placement in placements]
     progress(f"{' + '.join(routes)}: {counted(len(routes), 'job')} at once ...")
     names = [f"job{number}" for number in range(len(placements))]
@@ -41,7 +41,7 @@ def shares(ends: list[list[int]]) -> list[float]:
 
 
 def groups(pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback) -> SectionResult:
-    """Run a collective in each of two overlapping groups, made by split, at the same time."""
+    """A collective in each of two overlapping groups, made by split, at the same time."""
     progress(f"{placement.route}: overlapping groups ...")
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     replies = pool.call(placement.size, "groups", elements=GROUP_ELEMENTS)

@@ -1,9 +1,9 @@
-"""The payload that an allreduce must carry over each link, to the byte, if nothing is sent again.
+"""The payload that an allreduce must carry over each link, to the byte, if nothing is resent.
 
 In a tree each device sends a partial result of each segment up and receives the result. In a ring a segment goes round
-to the node that completes it; from there the result goes round to the node before that one. So a node sends each
-segment twice, except that it sends only once a segment that it completes, or that the next node completes. It receives
-each segment twice, except that it receives only once a segment that it completes, or that the previous node completes.
+to the node that completes it, and the result from there to the node before that one. So a node sends each segment
+twice, but only once if it or the next node completes it; it receives each segment twice, but only once if it or the
+previous node completes it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from fanin_wire.settings import JobSettings
 
 
 class Payload(NamedTuple):
-    """Bytes of segments that a device sends and receives, over its uplink or the links of its ring."""
+    """Segment bytes that a device sends and receives, over its uplink or the links of its ring."""
 
     up: int
     down: int
 
     def plus(self, other: Payload) -> Payload:
-        """The sum of both."""
         return Payload(self.up + other.up, self.down + other.down)
 
 
@@ -34,13 +33,8 @@ NOTHING = Payload(0, 0)
 
 
 class Segmentation(NamedTuple):
-    """The segmentation of a message.
-
-    length: bytes of the message
-    segment: bytes of a segment
-    width: partial results are so many times as long as results
-    rotates: whether the segments complete at all nodes of a ring in turns; else all complete at the last node
-    """
+    """length: bytes of the message. segment: bytes of a segment. width: length of partial results, in results. rotates:
+    segments complete at all nodes of a ring in turns; else all at the last."""
 
     length: int
     segment: int
@@ -49,7 +43,7 @@ class Segmentation(NamedTuple):
 
     @property
     def whole_way(self) -> Payload:
-        """The payload of an uplink."""
+        """Payload of an uplink."""
         return Payload(self.width * self.length, self.length)
 
     def completed(self, nodes: int, rotates: bool) -> list[int]:
@@ -68,14 +62,13 @@ class Segmentation(NamedTuple):
 def segmentation(
     length: int, chunk: int, operation: Operation, datatype: DataType, settings: JobSettings
 ) -> Segmentation:
-    """The segmentation of a message that is reduced."""
     shape = settings.reproducible == "shape"
     width = operation.widening(datatype) if settings.wide or shape else 1
     return Segmentation(length, chunk // width, width, rotates=not shape)
 
 
 def expected(placement: Placement, message: Segmentation, names: dict[str, str]) -> dict[str, Payload]:
-    """The expected payload of each device that sends, by name. names: of the switches, by address."""
+    """By device that sends. names: of the switches, by address."""
     nics = [nic.name for nic in placement.nics]
     if placement.route == "local":
         return {}

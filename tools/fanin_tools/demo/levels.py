@@ -14,7 +14,6 @@ TASK = Task(4 << 20, cross_check=False)
 
 
 def show(plan: Plan, progress: ProgressCallback) -> SectionResult:
-    """Run an allreduce on a fabric of its own."""
     with leased(plan, progress) as running, WorkerPool(running, len(running.fabric.nics)) as pool:
         outcome = run_route(pool, placement_of(running.fabric, "tree"), TASK, progress)
         switches = [switch.name for switch in running.fabric.switches]

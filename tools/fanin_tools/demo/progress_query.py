@@ -1,4 +1,4 @@
-"""A query of the progress of a collective while a rank is missing: the device names the ranks that it waits for."""
+"""A query of a collective's progress while a rank is missing: the device names the ranks that it waits for."""
 
 import time
 from typing import Any
@@ -12,15 +12,12 @@ from fanin_tools.progress import ProgressCallback
 from fanin_wire.settings import JobSettings
 
 ELEMENTS = 1 << 16
-QUERIES, PAUSE_SECONDS = 100, 0.02  # a device without a core has not read yet what other ranks have posted
+QUERIES, PAUSE_SECONDS = 100, 0.02  # a device without a core may not have read the other ranks' requests yet
 
 
 def show(pool: WorkerPool, placement: Placement, settings: JobSettings, progress: ProgressCallback) -> SectionResult:
-    """Let all ranks but the last begin an allreduce, query the progress on the last of these, then let the last rank
-    begin.
-
-    The query is on the node of the missing rank, since a NIC only knows for which of its own ranks it waits.
-    """
+    """All ranks but the last begin an allreduce, the last of them queries the progress, then the last rank begins. The
+    query is on the missing rank's node: a NIC only knows for which of its own ranks it waits."""
     progress(f"{placement.route}: a query ...")
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     *early, late = range(placement.size)
@@ -36,7 +33,7 @@ def show(pool: WorkerPool, placement: Placement, settings: JobSettings, progress
 
 
 def _entry_when_all_are_read(pool: WorkerPool, asked: list[int], late: set[int]) -> dict[str, Any]:
-    """The last answer to a query, which is repeated until the device waits for no other ranks than `late`."""
+    """The last answer to a query, repeated until the device waits for no other ranks than `late`."""
     for _ in range(QUERIES):
         (reply,) = pool.call(asked, "progress")
         (entry,) = reply["progress"]

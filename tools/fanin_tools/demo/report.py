@@ -26,7 +26,7 @@ WRONG = "bold red"
 
 
 def tables(shown: DemoResult) -> Iterator[Table]:
-    """All tables that have rows."""
+    """Those with rows."""
     parts = (
         *([vectors()] if shown.networks else []),
         *map(network, shown.networks),
@@ -47,7 +47,7 @@ def last_line(shown: DemoResult) -> Text:
 
 
 def vectors() -> Table:
-    """The data of the scene: the first elements of some ranks, and of numpy's sum."""
+    """The scene's data: the first elements of some ranks, and of numpy's sum."""
     table = _table(f"{scene.NODES} nodes with {scene.RANKS_PER_NODE} ranks each", VECTOR_COLUMNS)
     table.caption, table.caption_justify = f"allreduce of {render_size(scene.MESSAGE_BYTES)} in 3 networks", "left"
     for name, elements in scene.vectors().items():
@@ -56,7 +56,7 @@ def vectors() -> Table:
 
 
 def network(shown: NetworkResult) -> Table:
-    """The scene in one network: a row for each link, with the packets and the payload that its devices counted."""
+    """The scene in one network: for each link the packets and the payload that its devices counted."""
     where = "cables between namespaces" if shown.netns else "loopback"
     table = _table(f"{shown.network} ({where})", SCENE_COLUMNS)
     for link in shown.links:
@@ -71,7 +71,6 @@ def network(shown: NetworkResult) -> Table:
 
 
 def results(outcomes: list[RouteResult]) -> Table:
-    """A row for each route."""
     table = _table("allreduce in the network devices", RESULT_COLUMNS)
     for outcome in outcomes:
         table.add_row(
@@ -88,7 +87,7 @@ def results(outcomes: list[RouteResult]) -> Table:
 
 
 def links(outcomes: list[RouteResult]) -> Table:
-    """A row for each device of a route: payload without headers, beside the expected payload."""
+    """For each device of a route: payload without headers, beside the expected payload."""
     table = _table("payload on the links", LINK_COLUMNS)
     for outcome in outcomes:
         for name, link in outcome.use.links.items():
@@ -101,7 +100,7 @@ def links(outcomes: list[RouteResult]) -> Table:
 
 
 def collectives(rows: list[CollectiveResult]) -> Table:
-    """A row for each collective, with its time over each route."""
+    """With the time of each collective over each route."""
     routes = list(rows[0].seconds) if rows else []
     table = _table("collectives", (*COLLECTIVE_COLUMNS, *routes))
     for row in rows:
@@ -114,7 +113,6 @@ def collectives(rows: list[CollectiveResult]) -> Table:
 
 
 def section_results(rows: list[SectionResult]) -> Table:
-    """A row for each section."""
     table = _table("more than one collective after the other", SECTION_COLUMNS)
     for row in rows:
         outcome = row.outcome if row.verified else f"NO: {row.outcome}"
@@ -139,5 +137,5 @@ def _both_ways(expected: Payload) -> str:
 
 
 def _overhead(link: LinkTraffic) -> str:
-    """Bytes of the sent IP packets without the payload, as a share of the payload."""
+    """Of the sent IP packets, as a share of the payload."""
     return f"{(link.wire_up - link.payload_up) / link.payload_up:.2%}" if link.payload_up else "-"

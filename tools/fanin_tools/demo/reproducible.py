@@ -27,7 +27,7 @@ DTYPES = ("f32", "bf16")
 def show(
     pool: WorkerPool, placements: Sequence[Placement], settings: JobSettings, progress: ProgressCallback
 ) -> list[SectionResult]:
-    """Show mode "run" over each of `placements`, and mode "shape" over all of them together."""
+    """Mode "run" over each of `placements`, and mode "shape" over all of them together."""
     section_results = [
         _patterns(pool, [placement], replace(settings, reproducible="run"), progress) for placement in placements
     ]
@@ -54,7 +54,7 @@ def _patterns(
 
 
 def _digests(pool: WorkerPool, placement: Placement, settings: JobSettings, dtype: str) -> set[str]:
-    """The digests of the results of all runs on all ranks."""
+    """Digests of the results of all runs on all ranks."""
     pool.join(placement, job_file.describe(pool.running, placement, settings))
     arguments = {"dtype": dtype, "elements": ELEMENTS, "runs": RUNS, "pause_ms": PAUSE_MS, "seed": SEED}
     replies = pool.call(placement.size, "repeat", **arguments)
@@ -63,7 +63,7 @@ def _digests(pool: WorkerPool, placement: Placement, settings: JobSettings, dtyp
 
 
 def _oracle(placement: Placement, dtype: str, settings: JobSettings) -> str:
-    """The digest of the result of a tree of one switch, from numpy: each NIC reduces its ranks, the switch the NICs."""
+    """The digest of a one-switch tree's result, from numpy: each NIC reduces its ranks, the switch the NICs."""
     datatype, add = datatype_by_name(dtype), operation_by_name("sum")
     wide = settings.reproducible == "shape" and add.widens(datatype)
     partials = [

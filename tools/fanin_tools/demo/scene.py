@@ -1,7 +1,7 @@
 """The scene of the founding document: four nodes of four ranks, one allreduce, in each of its three networks.
 
-Each network is a fabric of its own. Where the machine allows namespaces, its links are cables between namespaces, and
-the plain switch is a bridge of the kernel, which knows nothing of Fanin. Elsewhere all is on loopback.
+Each network is a fabric of its own. If the machine allows namespaces, its links are cables between them, and the plain
+switch is a bridge of the kernel, which does not know Fanin; else all is on loopback.
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ SHOWN_ELEMENTS, SHOWN_RANKS = 4, (0, 1, RANKS - 1)
 
 @dataclass(frozen=True)
 class Network:
-    """One of the three networks. suffix: of the name of its fabric."""
+    """suffix: of the name of its fabric."""
 
     name: str
     route: str
@@ -51,12 +51,10 @@ NETWORKS = (
 
 @dataclass(frozen=True)
 class LinkUse:
-    """What a NIC counted on its way to the next device: the switch, or in a ring the next NIC.
+    """What a NIC counted towards the next device: the switch, or in a ring the next NIC.
 
-    contributions: packets that it sent
-    results: packets that it got from the switch, or in a ring sent to the next NIC
-    payload: bytes of segments that it sent to the next device, and got from it
-    expected: the same, as it must be if nothing is sent again
+    contributions: packets sent. results: packets received from the switch, or in a ring sent to the next NIC. payload:
+    bytes of segments sent to the next device, and received from it. expected: the payload if nothing is resent.
     """
 
     near: str
@@ -69,7 +67,7 @@ class LinkUse:
 
 @dataclass(frozen=True)
 class NetworkResult:
-    """The scene in one network. wrong: elements with a wrong bit, over all ranks; probes: PROBE packets."""
+    """wrong: elements with a wrong bit, over all ranks; probes: PROBE packets."""
 
     network: str
     route: str
@@ -81,11 +79,9 @@ class NetworkResult:
 
     @property
     def verified(self) -> bool:
-        """Whether every bit on every rank was right."""
         return self.wrong == 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The result for `--json`."""
         links = [
             vars(link) | {name: getattr(link, name)._asdict() for name in ("payload", "expected")}
             for link in self.links
@@ -94,7 +90,7 @@ class NetworkResult:
 
 
 def vectors() -> dict[str, list[int]]:
-    """The first elements of some ranks' vectors, and of the sum that numpy has for all."""
+    """The first elements of some ranks' vectors, and of numpy's sum of all."""
     layout = DataLayout(CALL, RANKS)
     rows = {f"rank {rank}": layout.data.contribution(rank, layout.period) for rank in SHOWN_RANKS}
     rows["sum of all"] = layout.data.reduced(layout.period)
@@ -102,7 +98,7 @@ def vectors() -> dict[str, list[int]]:
 
 
 def show(name: str, netns: bool, settings: JobSettings, progress: ProgressCallback) -> list[NetworkResult]:
-    """Play the scene in all networks. name: begins the names of their fabrics; netns: namespaces are demanded."""
+    """In all networks. name: begins the names of their fabrics; netns: namespaces are demanded."""
     netns = netns or namespaces.are_allowed()
     found = []
     for network in NETWORKS:

@@ -22,8 +22,6 @@ SECTIONS = ("scene", "allreduce", "collectives", "operations", "jobs", "groups",
 
 @dataclass
 class DemoResult:
-    """The results of all sections."""
-
     outcomes: list[RouteResult] = field(default_factory=list)
     rows: list[CollectiveResult] = field(default_factory=list)
     section_results: list[SectionResult] = field(default_factory=list)
@@ -31,16 +29,13 @@ class DemoResult:
 
     @property
     def parts(self) -> list[NetworkResult | RouteResult | CollectiveResult | SectionResult]:
-        """All results."""
         return [*self.networks, *self.outcomes, *self.rows, *self.section_results]
 
     @property
     def verified(self) -> bool:
-        """Whether all results are as they must be."""
         return all(part.verified for part in self.parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """The results for `--json`."""
         return {
             "verified": self.verified,
             "scene": [network.as_dict() for network in self.networks],
@@ -51,9 +46,7 @@ class DemoResult:
 
 
 def parse_sections(text: str) -> tuple[str, ...]:
-    """Parse names of sections such as "allreduce,query"; "all" is all of them. Raises UsageError for an unknown
-    name.
-    """
+    """Names of sections such as "allreduce,query"; "all" is all of them. Raises UsageError for an unknown name."""
     wanted = SECTIONS if text == "all" else tuple(text.split(","))
     for name in wanted:
         if name not in SECTIONS:
@@ -102,7 +95,7 @@ def _run_sections(
 
 
 def _thinned(fabric: Fabric, placement: Placement) -> Placement:
-    """A placement on the same route with at most two ranks on a node, which reduce at every level."""
+    """On the same route, with at most two ranks on a node: these reduce at every level."""
     return place(fabric, min(placement.size, 2 * len(placement.nics)), placement.route)
 
 

@@ -1,8 +1,8 @@
 """Checks of a BlueField card: on the card itself and on its host. Without such a card one result says so.
 
-All is read from sysfs: which card it is, whose its switch is, the representors, sub-functions, verbs devices with their
-addresses, huge pages and cores. The names and files are those of the kernel's mlx5 driver and of NVIDIA's documents. No
-card has been there: the tests make such trees.
+All is read from sysfs: the card, the owner of its switch, representors, sub-functions, verbs devices with addresses,
+huge pages and cores. Names and files are those of the kernel's mlx5 driver and of NVIDIA's documents. It was never
+tried on a card: the tests make such trees.
 
 Sources: pci.ids; Documentation/ABI/testing/sysfs-class-net (phys_port_name), sysfs-class-infiniband; Linux,
 networking/device_drivers/ethernet/mellanox/mlx5/switchdev.rst (sub-functions).
@@ -24,7 +24,7 @@ NVIDIA = "0x15b3"  # pci.ids: Mellanox Technologies
 CARDS = {"0xa2d6": "BlueField-2", "0xa2dc": "BlueField-3"}  # pci.ids: their network controllers
 MANAGEMENT = {"0xc2d3": "BlueField-2", "0xc2d5": "BlueField-3"}  # pci.ids: seen by the host, also in NIC mode
 GUIDE = "docs/bluefield.md"
-# What a port is, by phys_port_name: cCONTROLLER is the host's, where the switch is the card's.
+# Kinds of ports, by phys_port_name: cCONTROLLER is the host's if the switch is the card's.
 UPLINK = re.compile(r"p\d+")
 HOST_PORT = re.compile(r"(c\d+)?pf\d+(vf\d+)?")
 SUB_FUNCTION_PORT = re.compile(r"(c\d+)?pf\d+sf\d+")
@@ -34,7 +34,7 @@ VERBS_MTU = 4200  # of an interface whose verbs device carries datagrams of 4096
 
 
 class Netdev(NamedTuple):
-    """A network interface: name, phys_port_name ("" for none), MTU in bytes, whether it is up."""
+    """Name, phys_port_name ("": none), MTU in bytes, whether it is up."""
 
     name: str
     port: str
@@ -43,7 +43,7 @@ class Netdev(NamedTuple):
 
 
 class Verbs(NamedTuple):
-    """A verbs device: name, state of its first port, its IPv4 addresses for RoCE v2, its interface ("" for none)."""
+    """Name, state of its first port, its IPv4 addresses for RoCE v2, its interface ("": none)."""
 
     name: str
     state: str
@@ -52,12 +52,7 @@ class Verbs(NamedTuple):
 
 
 def run_checks(root: Path = ROOT, locked: int | None = None) -> Iterator[CheckResult]:
-    """The results of all checks.
-
-    Args:
-        root: what to take for `/`.
-        locked: bytes of memory that a process may lock, -1 for all; None: those of this process.
-    """
+    """root: what to take for `/`. locked: bytes that a process may lock, -1: all; None: this process's limit."""
     card = card_of(root)
     if not card:
         yield CheckResult("BlueField", Level.ABSENT, "no such card", "devices on a DPU")
@@ -84,7 +79,7 @@ def run_checks(root: Path = ROOT, locked: int | None = None) -> Iterator[CheckRe
 
 
 def text_of(file: Path) -> str:
-    """What a file of sysfs says; "" if it is not there, or says nothing."""
+    """What a file of sysfs says; "" if it is missing or empty."""
     try:
         return file.read_text().strip()
     except OSError:
@@ -92,7 +87,7 @@ def text_of(file: Path) -> str:
 
 
 def folders(folder: Path) -> list[Path]:
-    """What is in a folder of sysfs, by name; nothing if it is not there."""
+    """Of sysfs, by name; none if `folder` is missing."""
     try:
         return sorted(folder.iterdir())
     except OSError:
@@ -100,7 +95,7 @@ def folders(folder: Path) -> list[Path]:
 
 
 def card_of(root: Path) -> str:
-    """The card that is there, "BlueField-3"; "" for none. In NIC mode the host sees the same network controller."""
+    """Such as "BlueField-3"; "" for none. In NIC mode the host sees the same network controller."""
     for device in folders(root / "sys/bus/pci/devices"):
         if text_of(device / "vendor") == NVIDIA:
             number = text_of(device / "device")
@@ -110,12 +105,11 @@ def card_of(root: Path) -> str:
 
 
 def is_card(root: Path) -> bool:
-    """Whether this machine is the card, not its host."""
+    """This machine is the card, not its host."""
     return "BlueField" in text_of(root / "sys/class/dmi/id/product_name")
 
 
 def netdevs_of(root: Path) -> Iterator[Netdev]:
-    """The network interfaces, by name."""
     for folder in folders(root / "sys/class/net"):
         mtu = text_of(folder / "mtu")
         yield Netdev(
@@ -127,7 +121,6 @@ def netdevs_of(root: Path) -> Iterator[Netdev]:
 
 
 def verbs_of(root: Path) -> Iterator[Verbs]:
-    """The verbs devices, by name."""
     for folder in folders(root / "sys/class/infiniband"):
         port = folder / "ports/1"
         addresses, netdev = [], ""

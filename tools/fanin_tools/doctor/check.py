@@ -5,8 +5,8 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """ok: present; limited: works slower or in part; missing: something does not work for want of it; absent: most
-    machines have none; broken: nothing works."""
+    """ok: present; limited: slower or in part; missing: something can not work without it; absent: as on most machines;
+    broken: nothing works."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -17,13 +17,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of a check.
-
-    subject: what was checked
-    detail: what was found
-    enables: what needs it
-    remedy: what to do if it is not ok
-    """
+    """subject: what was checked. detail: what was found. enables: what needs it. remedy: what to do if it is not ok."""
 
     subject: str
     level: Level

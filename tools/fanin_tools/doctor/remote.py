@@ -1,4 +1,4 @@
-"""Check of the devices on other hosts: those that FANIN_SOCKET names with rdma://."""
+"""Check of the devices on other hosts that FANIN_SOCKET names with rdma://."""
 
 import contextlib
 import os
@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from fanin_tools.doctor.check import CheckResult, Level
 from fanin_tools.fabric.remote_addresses import remote_addresses
 
-SECONDS = 10.0  # for a request of no data, which waits for no other rank
+SECONDS = 10.0  # for a request without data, which waits for no other rank
 ENABLES = "programs with this FANIN_SOCKET"
-SLOTS, CHUNK = 8, 256  # of the job of that request
+SLOTS, CHUNK = 8, 256  # of that request's job
 KEY_BITS = 32
 
 
 def run_checks() -> Iterator[CheckResult]:
-    """A result for each of them."""
     for address in remote_addresses(os.environ.get("FANIN_SOCKET", "")):
         yield check_device(address)
 

@@ -1,4 +1,4 @@
-"""Checks of programs and libraries: which are installed, in which version."""
+"""Which programs and libraries are installed, in which version."""
 
 import ctypes
 import importlib.metadata
@@ -29,7 +29,6 @@ PEERS_FOLDER = Path(".bench")  # where `make bench` puts them
 
 
 def run_checks() -> Iterator[CheckResult]:
-    """The results of all checks of software."""
     yield _python()
     for name in LIBRARIES:
         yield _library(name)

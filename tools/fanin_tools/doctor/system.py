@@ -15,7 +15,7 @@ SOL_UDP = 17  # include/uapi/linux/udp.h
 UDP_SEGMENT = 103
 UDP_GRO = 104
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
-WANTED_BUFFER = 4 << 20  # bytes: measured on loopback and veth, no drops from here on
+WANTED_BUFFER = 4 << 20  # bytes: no drops from here on, measured on loopback and veth
 CARRYLESS = ("vpclmulqdq", "pclmulqdq", "pmull")  # CPU flags of x86, best first, and of Arm
 CAP_NET_RAW = 13  # linux/capability.h
 RDMA_FOLDER = Path("/sys/class/infiniband")
@@ -23,7 +23,6 @@ CPUS = Path("/proc/cpuinfo")
 
 
 def run_checks() -> Iterator[CheckResult]:
-    """The results of all checks of kernel and hardware."""
     yield CheckResult("CPUs", Level.OK, f"{len(os.sched_getaffinity(0))} usable", "everything")
     yield from _kernel_files()
     yield _checksum()
@@ -36,7 +35,7 @@ def run_checks() -> Iterator[CheckResult]:
 
 
 def _kernel_files() -> Iterator[CheckResult]:
-    """What of the kernel's files this process can not see."""
+    """Files of the kernel that this process can not see."""
     for folder, probes, enables in (
         ("/proc", (kernel_files.PROBE, CPUS), "fabrics, memory that is not registered"),
         ("/sys", (Path("/sys/devices"),), "topology, RDMA devices"),
@@ -47,7 +46,7 @@ def _kernel_files() -> Iterator[CheckResult]:
 
 
 def _checksum() -> CheckResult:
-    """Check for carry-less multiplication, with which the ICRC is computed at memory speed."""
+    """Carry-less multiplication computes the ICRC at memory speed."""
     flags = _cpu_flags()
     best = next((flag for flag in CARRYLESS if flag in flags), None)
     if best == CARRYLESS[0]:
@@ -75,7 +74,7 @@ def _socket_option(subject: str, option: int, value: int) -> CheckResult:
             return CheckResult(
                 subject, Level.LIMITED, detail, "super-packets of many segments", "use Linux 5.0 or newer"
             )
-    return CheckResult(subject, Level.OK, "there", "super-packets of many segments")
+    return CheckResult(subject, Level.OK, "present", "super-packets of many segments")
 
 
 def _receive_buffer() -> CheckResult:
@@ -111,7 +110,7 @@ def _rdma() -> CheckResult:
 
 
 def _may_have_frames() -> bool:
-    """Whether this thread has CAP_NET_RAW, which a RAW_PACKET queue pair needs on a device that has them."""
+    """CAP_NET_RAW, which a RAW_PACKET queue pair needs."""
     path = Path("/proc/thread-self/status")
     if not path.exists():
         return False

@@ -15,15 +15,7 @@ LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
 
 
 def check(fabric: Fabric, source: str) -> Fabric:
-    """Return `fabric` if it can be built.
-
-    Args:
-        fabric: a description, from a file or constructed.
-        source: the file name, for messages.
-
-    Raises:
-        DescriptionError: with the place, the cause and the remedy, if the fabric can not be built.
-    """
+    """Return `fabric` if it can be built; else raises DescriptionError. source: its file name, for messages."""
     with invalid_settings_of(source):
         settings.validate(fabric)
     for index, device in enumerate(fabric.devices):
@@ -47,7 +39,7 @@ def check(fabric: Fabric, source: str) -> Fabric:
 
 
 def check_name(name: str, place: str) -> None:
-    """Raise DescriptionError unless `name` can be part of a path, of a namespace's name and of a TOML string."""
+    """Raise DescriptionError unless `name` fits a path, a namespace's name and a TOML string."""
     try:
         settings.convert({"name": name}, FabricName)
     except settings.InvalidSetting as error:
@@ -55,8 +47,6 @@ def check_name(name: str, place: str) -> None:
 
 
 class FabricName(settings.Settings, frozen=True):
-    """The name of a fabric alone."""
-
     name: settings.Name
 
 
@@ -91,7 +81,7 @@ def _check_counts(fabric: Fabric, source: str) -> None:
 
 
 def _check_ports(fabric: Fabric, source: str) -> None:
-    """Whether all devices are on one network, and what verbs ports lack."""
+    """All devices must be on one network; verbs ports lack some features."""
     over_verbs = [device for device in fabric.daemons if device.port.startswith(VERBS_PREFIX)]
     if not over_verbs:
         return
@@ -115,7 +105,7 @@ def _check_ports(fabric: Fabric, source: str) -> None:
 
 def _check_loopback(fabric: Fabric, source: str) -> None:
     for device in fabric.daemons:
-        if device.port.startswith(VERBS_PREFIX):  # its address is that of a network interface
+        if device.port.startswith(VERBS_PREFIX):  # it has a network interface's address
             continue
         if ipaddress.IPv4Address(device.address) not in LOOPBACK:
             cause = f"{device.address} is not a loopback address"

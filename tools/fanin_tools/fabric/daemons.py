@@ -1,4 +1,4 @@
-"""Start the daemons of a fabric, and wait until each of them answers."""
+"""Start the daemons of a fabric, and wait until each answers."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ READY_SECONDS = 120.0  # a device on a slow machine
 POLL_SECONDS = 0.05
 STATUS_TIMEOUT_SECONDS = 2.0
 LOG_LINES = 5  # of a dead device, in the error
-# Threads do not survive a fork, and OpenBLAS would start some.
+# OpenBLAS would start threads, which do not survive a fork.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -35,14 +35,11 @@ def start(
 ) -> Iterator[tuple[str, ProcessIdentity]]:
     """Start all daemons of `fabric`, or those called `names`.
 
-    Yields:
-        The name and the process of each. The daemons begin to work when the caller has taken the last one, so that it
-        can record every process before.
+    Yields name and process of each. The daemons begin to work when the last one has been taken, so that the caller can
+    record every process before.
 
-    Raises:
-        ToolError: COMPILATION_FAILED if the device code can not be loaded.
-        ToolError: NOT_SUPPORTED without /proc, or if a switch is to be simulated, and what that needs is missing.
-        CacheUnavailable: compiled code can be kept nowhere.
+    Raises ToolError COMPILATION_FAILED if the device code can not be loaded; NOT_SUPPORTED without /proc, or if a
+    simulated switch lacks what it needs; CacheUnavailable.
     """
     require_proc()
     choose_cache_folder()
@@ -72,7 +69,7 @@ def start(
 
 @contextlib.contextmanager
 def _ending_with_an_error(loader: subprocess.Popen[str]) -> Iterator[None]:
-    """If what is done meanwhile is interrupted, end the fork server, what it compiles with, and devices that wait."""
+    """If the block is interrupted, end the fork server, its compiler, and devices that wait."""
     try:
         yield
     except BaseException:
@@ -82,13 +79,13 @@ def _ending_with_an_error(loader: subprocess.Popen[str]) -> Iterator[None]:
 
 
 def _start_log(state: FabricState) -> TextIO:
-    """The log of the fork server, emptied."""
+    """Emptied."""
     with writing(state.folder):
         return state.log(START_LOG).open("w")
 
 
 def _first_after_compiling(said: Iterable[str], progress: ProgressCallback) -> str:
-    """Show that the fork server compiles, until it says something else. Returns that line; "" at the end."""
+    """Show that the fork server compiles. Returns its first other line; "" at the end."""
     with activity("compiling the device code for this CPU (once; a minute or two)", progress, silence=0) as compiling:
         compiling.update()
         for line in said:
@@ -104,8 +101,7 @@ def wait_until_ready(
     progress: ProgressCallback,
     seconds: float = READY_SECONDS,
 ) -> None:
-    """Wait until every device answers a STATUS request. Raises ToolError DEVICE_LOST with the name of one that does not
-    within `seconds`."""
+    """Until every device answers a STATUS request. Raises ToolError DEVICE_LOST for one that does not in `seconds`."""
     end = time.monotonic() + seconds
     with activity("starting devices", progress, total=len(processes)) as starting:
         for ready, (name, process) in enumerate(processes.items()):
@@ -120,7 +116,7 @@ def wait_until_ready(
 
 
 def answers(state: FabricState, device: str) -> bool:
-    """Whether a device answers a STATUS request now."""
+    """A STATUS request, now."""
     if not state.socket(device).exists():
         return False
     try:

@@ -1,8 +1,7 @@
 """A fabric: its devices and the links between them.
 
-All kinds of fabric differ only in their links: a tree of switches with the NICs as its leaves, or NICs in a cycle. The
-route of a job (tree, ring or local) is chosen later, for each job. The types hold the bounds of single settings;
-`checks` and `tree` check what settings mean together.
+Kinds of fabric differ in links only: a tree of switches with NICs as leaves, or NICs in a cycle. A job's route (tree,
+ring or local) is chosen for each job. The types bound single settings; `checks` and `tree` check settings together.
 """
 
 import contextlib
@@ -39,7 +38,7 @@ RTL_MTU = 1500  # the switch in Verilog takes segments of 1 KiB
 
 
 class DescriptionError(UsageError):
-    """A description that is wrong. It names the place in the description, the cause, and the remedy."""
+    """Names the place in the description, the cause, and the remedy."""
 
     def __init__(self, place: str, cause: str, remedy: str) -> None:
         super().__init__(f"{place}: {cause}", remedy, name="BAD_DESCRIPTION")
@@ -47,7 +46,7 @@ class DescriptionError(UsageError):
 
 @contextlib.contextmanager
 def invalid_settings_of(source: str) -> Iterator[None]:
-    """Turn InvalidSetting into DescriptionError. source: the file, or what else the settings came from."""
+    """Turn InvalidSetting into DescriptionError. source: the file, or other origin of the settings."""
     try:
         yield
     except InvalidSetting as error:
@@ -58,14 +57,14 @@ class Device(Settings, frozen=True, kw_only=True):
     """A NIC or a switch.
 
     address: IPv4 address of its RoCEv2 port; "" for a switch that only forwards
-    host: the host that it belongs to; with namespaces, the namespace
+    host: its host; with namespaces, the namespace
     ranks: number of ranks that may run on its host; 0 for a switch
-    slots: segment buffers of each lane of the device, from which jobs lease
-    offload: whether it computes; a plain switch only forwards, and no daemon runs for it
-    model: what computes in a switch: "software", or "rtl", the switch in Verilog, simulated (docs/fpga.md)
+    slots: segment buffers of each lane, from which jobs lease
+    offload: whether it computes; a plain switch only forwards, without a daemon
+    model: of a switch: "software", or "rtl", the switch in Verilog, simulated (docs/fpga.md)
     group: multicast address of its results, for all devices below; "" for none
-    port: what carries its packets: "udp", or "verbs://DEVICE" for a verbs device of its host that has its address
-    rdma: where clients on another host find it, "rdma://DEVICE@ADDRESS:PORT"; "": there are none
+    port: "udp", or "verbs://DEVICE" for a verbs device of its host that has its address
+    rdma: where clients on other hosts find it, "rdma://DEVICE@ADDRESS:PORT"; "": nowhere
     token_file: file with the token that they must show
     """
 
@@ -84,23 +83,16 @@ class Device(Settings, frozen=True, kw_only=True):
 
 
 class Link(Settings, frozen=True):
-    """A cable between two devices. The first end of a link between two switches is the lower switch.
-
-    rate: as tc writes it ("1gbit"); "" for an unshaped link.
-    """
+    """A cable. Of a link between two switches, the first end is the lower one. rate: as for tc; "": unshaped."""
 
     ends: tuple[str, str]
     rate: Rate = ""
 
 
 class Fabric(Settings, frozen=True):
-    """All devices and links of a fabric.
-
-    mtu: bytes of the largest IP packet on its links
-    netns: whether each host is a network namespace
-    lanes: cores that each device uses. All devices use the same number, because they cut messages in the same way.
-    detection: seconds of silence after which a device takes its neighbour for lost
-    """
+    """mtu: bytes of the largest IP packet on its links. netns: each host is a network namespace. lanes: cores of every
+    device, equal since all must cut messages in the same way. detection: seconds of silence after which a neighbour is
+    lost."""
 
     name: Name
     devices: tuple[Device, ...] = msgspec.field(name="device")
@@ -112,22 +104,21 @@ class Fabric(Settings, frozen=True):
 
     @property
     def nics(self) -> tuple[Device, ...]:
-        """The NICs, in the order of the description."""
         return tuple(device for device in self.devices if device.kind == "nic")
 
     @property
     def switches(self) -> tuple[Device, ...]:
-        """All switches, in the order of the description; none on direct links."""
+        """In the order of the description; none on direct links."""
         return tuple(device for device in self.devices if device.kind == "switch")
 
     @property
     def daemons(self) -> tuple[Device, ...]:
-        """The devices that compute. A process runs for each of them."""
+        """The devices that compute, each in a process."""
         return tuple(device for device in self.devices if device.offload)
 
     @property
     def is_over_datagrams(self) -> bool:
-        """Whether its devices exchange their packets inside of datagrams of verbs devices."""
+        """Its devices exchange their packets inside datagrams of verbs devices."""
         ports = [device.port for device in self.daemons]
         return any(port.startswith(VERBS_PREFIX) and not port.endswith(RAW_SUFFIX) for port in ports)
 
@@ -137,12 +128,12 @@ class Fabric(Settings, frozen=True):
         return min(self.mtu, limits.MAX_VERBS_MTU) if self.is_over_datagrams else self.mtu
 
     def device(self, name: str) -> Device:
-        """The device called `name`; KeyError if there is none."""
+        """KeyError if there is none."""
         return {device.name: device for device in self.devices}[name]
 
 
 def summary(fabric: Fabric) -> str:
-    """The number of devices of each kind, for people."""
+    """The number of devices of each kind, in words."""
     plain = sum(not switch.offload for switch in fabric.switches)
     parts = [counted(len(fabric.nics), "NIC")]
     if offloading := len(fabric.switches) - plain:

@@ -10,12 +10,7 @@ from fanin_wire import settings
 
 
 def read(path: Path) -> Fabric:
-    """Read the description in the file `path`.
-
-    Raises:
-        UsageError: NO_DESCRIPTION if the file can not be read.
-        DescriptionError: with the place, the cause and the remedy, if the description is wrong.
-    """
+    """Raises UsageError NO_DESCRIPTION if the file can not be read, DescriptionError if the description is wrong."""
     try:
         return parse(path.read_text(encoding="utf-8"), str(path))
     except UnicodeDecodeError as error:
@@ -26,7 +21,7 @@ def read(path: Path) -> Fabric:
 
 
 def parse(text: str, source: str) -> Fabric:
-    """Parse a description. source: its file name, for messages."""
+    """source: its file name, for messages."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -37,7 +32,7 @@ def parse(text: str, source: str) -> Fabric:
 
 
 def render(fabric: Fabric) -> str:
-    """`fabric` as TOML. `parse` reads the same fabric from it."""
+    """As TOML, from which `parse` reads the same fabric."""
     scalars = ("name", "mtu", "netns", "lanes", "detection")
     lines = [_assignment(key, getattr(fabric, key)) for key in scalars]
     for device in fabric.devices:

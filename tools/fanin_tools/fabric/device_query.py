@@ -1,4 +1,4 @@
-"""Query the status of a device over its control socket."""
+"""Query a device's status over its control socket."""
 
 import json
 import socket
@@ -17,11 +17,10 @@ STATUS_TAG = 1
 
 
 def query_status(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
-    """The STATUS reply of the device with the control socket `path`, as a dictionary.
+    """The STATUS reply of the device at `path`.
 
-    Raises:
-        ToolError: NO_DEVICE if no device answers, VERSION_MISMATCH if it has another version of the host interface, or
-            the status with which it refuses.
+    Raises ToolError NO_DEVICE if no device answers, VERSION_MISMATCH if it has another version of the host interface,
+    or the status with which it refuses.
     """
     with status_connection(path, timeout_seconds) as status:
         return status
@@ -29,8 +28,7 @@ def query_status(path: Path, timeout_seconds: float = 5.0) -> dict[str, Any]:
 
 @contextmanager
 def profiling(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
-    """Let the device profile itself for the time of the block; `query_status` then has "profile". Raises as
-    `query_status`."""
+    """Let the device profile itself during the block; `query_status` then has "profile". Raises as that does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(timeout_seconds)
         _decode(path, _exchange(connection, path, abi.MessageType.PROFILE))
@@ -39,10 +37,8 @@ def profiling(path: Path, timeout_seconds: float = 5.0) -> Iterator[None]:
 
 @contextmanager
 def status_connection(path: Path, timeout_seconds: float = 5.0) -> Iterator[dict[str, Any]]:
-    """As `query_status`, with the connection open for the time of the block.
-
-    The device serves connections in order, so it has seen the end of every connection that was closed before.
-    """
+    """As `query_status`, with the connection open for the time of the block. The device serves connections in order, so
+    it has seen the end of all that were closed before."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(timeout_seconds)
         yield _decode(path, _exchange(connection, path))

@@ -1,4 +1,4 @@
-"""The differences of two descriptions of a fabric, in words."""
+"""How two descriptions of a fabric differ, in words."""
 
 from collections.abc import Iterator
 
@@ -38,8 +38,7 @@ def _link_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
 
 
 def _device_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
-    """Differences of the devices that both have, without addresses that differ because one of both is in namespaces.
-    The caller removes repetitions."""
+    """Of devices in both; without addresses if only one is in namespaces. The caller removes repetitions."""
     others = {device.name: device for device in asked.devices}
     compared = [name for name in settings.fields(Device) if present.netns == asked.netns or name not in ADDRESSES]
     for device in present.devices:

@@ -20,17 +20,11 @@ ASK_SECONDS = 5.0
 
 
 def drain(name: str, device: str | None, seconds: float | None) -> list[str]:
-    """Drain the fabric `name`, or one daemon of it, and wait until it has ended. A whole fabric is then taken down.
+    """Drain the fabric `name`, or one daemon of it, wait until it has ended, and take a whole fabric down. Returns the
+    names of the devices.
 
-    Args:
-        seconds: to wait at most; None: as long as it takes.
-
-    Returns:
-        The names of the devices.
-
-    Raises:
-        ToolError: NO_FABRIC; TIMEOUT if jobs run on, and the devices go on draining; as `drain_devices`.
-        UsageError: NO_DEVICE if there is no such daemon.
+    seconds: to wait at most; None: no limit. Raises ToolError NO_FABRIC, and TIMEOUT if jobs run on, while the devices
+    continue to drain; UsageError NO_DEVICE for an unknown daemon; as `drain_devices`.
     """
     folder = FabricState(name)
     fabric = folder.required_description()
@@ -51,17 +45,14 @@ def drain(name: str, device: str | None, seconds: float | None) -> list[str]:
     _drain(descriptors, {each: folder.socket(each) for each in descriptors}, seconds)
     if device is None:
         with state.locked():
-            if folder.processes() == processes:  # else another one of this name has come up meanwhile
+            if folder.processes() == processes:  # else another fabric of this name is up by now
                 lifecycle.remove(folder)
     return wanted
 
 
 def drain_devices(sockets: Mapping[str, Path], seconds: float | None) -> None:
-    """Drain the devices with these control sockets, by name, and wait until all have ended.
-
-    Raises:
-        ToolError: NO_DEVICE, PERMISSION_DENIED, or TIMEOUT with what still runs.
-    """
+    """Drain the devices with these control sockets, by name, and wait until all have ended. Raises ToolError NO_DEVICE,
+    PERMISSION_DENIED, or TIMEOUT with what still runs."""
     descriptors: dict[str, int] = {}
     try:
         for name, path in sockets.items():
@@ -74,10 +65,8 @@ def drain_devices(sockets: Mapping[str, Path], seconds: float | None) -> None:
 
 
 def _drain(descriptors: Mapping[str, int], sockets: Mapping[str, Path], seconds: float | None) -> None:
-    """Drain processes, by descriptors that are closed then.
-
-    All are told before the first is waited for: a job that forms meanwhile is refused by each of them.
-    """
+    """Drain processes, and close their descriptors. All are signalled before the first is waited for, so that each
+    refuses a job that forms meanwhile."""
     end = None if seconds is None else time.monotonic() + seconds
     try:
         for name, descriptor in descriptors.items():
@@ -94,10 +83,10 @@ def _drain(descriptors: Mapping[str, int], sockets: Mapping[str, Path], seconds:
 
 
 def _process_at(path: Path) -> int:
-    """A descriptor of the device at a socket: it is readable when its process has ended.
+    """A descriptor of the device at a socket, readable when its process has ended.
 
-    The kernel names the process that listens there. So no other one can be meant, also in a container, where the device
-    has another number.
+    The kernel names the process that listens there, so it can be no other, even in a container, where its number
+    differs.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(ASK_SECONDS)
@@ -109,17 +98,17 @@ def _process_at(path: Path) -> int:
         pid = struct.unpack(CREDENTIALS, credentials)[0]
         try:
             return os.pidfd_open(pid)
-        except (OSError, ValueError) as error:  # 0: the process is in a container that can not be seen from here
+        except (OSError, ValueError) as error:  # 0: the process is in a container that is not visible from here
             cause = f"the process of the device at {path} can not be reached from here"
             raise ToolError("NO_DEVICE", cause, "call the command where the device runs") from error
 
 
 def _tell(descriptor: int, path: Path) -> None:
-    """Have a device drain. path: its control socket."""
+    """path: its control socket."""
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGUSR1)
     except ProcessLookupError:
-        pass  # it has just ended
+        pass
     except PermissionError as error:
         cause = f"the device at {path} runs as another user"
         raise ToolError("PERMISSION_DENIED", cause, "run as that user, or as root") from error

@@ -1,10 +1,9 @@
-"""Fork server: a process that loads the device code once, then forks one child for each device of a fabric.
+"""Fork server: loads the device code once, then forks a child for each device of a fabric.
 
 `python -m fanin_tools.fabric.fork_server NAME [DEVICE...]` reads the description from the state folder of the fabric
 NAME. While it compiles code that is not in the cache, it prints COMPILING every second. Then it prints "DEVICE PID" for
-each device, or for each that is named, and ends. The devices stay. Each device waits for one byte from the input before
-it begins. The caller writes these bytes when it has recorded all processes, so that no device is ever left that no
-record names.
+each device, or each that is named, and ends; the devices stay. A device begins when it has read one byte from the
+input, which the caller writes when it has recorded all processes, so that none is left without a record.
 """
 
 import contextlib
@@ -31,7 +30,6 @@ PR_SET_NAME = 15  # include/uapi/linux/prctl.h
 
 
 def device_settings(device: Device, fabric: Fabric, state: FabricState) -> DeviceSettings:
-    """The settings of the daemon of `device`."""
     return DeviceSettings(
         name=device.name,
         address=device.address,
@@ -50,8 +48,8 @@ def device_settings(device: Device, fabric: Fabric, state: FabricState) -> Devic
 
 
 def load() -> None:
-    """Load the compiled code of the device. If it is not in the cache, let another process compile it: the compiler
-    takes 700 MB of memory, which the devices would keep."""
+    """Load the device's compiled code. If it is not in the cache, another process compiles it: the compiler takes 700
+    MB of memory, which the devices would keep."""
     from fanin_nic.native.compiled import COMPLETE
 
     if not COMPLETE.exists():
@@ -63,7 +61,7 @@ def load() -> None:
 
 
 def _compile() -> None:
-    """Compile the code into the cache. Announce again and again that this goes on. If it fails, this process ends."""
+    """Compile into the cache, and announce it every second. If that fails, this process ends."""
     nothing = subprocess.DEVNULL
     with subprocess.Popen([sys.executable, "-m", COMPILER], stdin=nothing, stdout=nothing) as compiler:
         code = None
@@ -76,9 +74,9 @@ def _compile() -> None:
 
 
 def _run_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
-    """In the child: wait until the process is recorded, then run the daemon with its output in its log."""
+    """In the child: wait until the process is recorded, then run the daemon, with its output in its log."""
     code = 1
-    os.dup2(2, 1)  # the caller reads the standard output to its end
+    os.dup2(2, 1)  # the caller reads the standard output until it ends
     try:
         if os.read(0, 1):
             _detach(device, fabric, state)
@@ -91,10 +89,10 @@ def _run_device(device: Device, fabric: Fabric, state: FabricState) -> NoReturn:
 
 
 def _detach(device: Device, fabric: Fabric, state: FabricState) -> None:
-    """Give the process a process group, a log, a name and a network of its own, and make it ignore SIGHUP.
+    """Give the process its own process group, log, name and network, and let it ignore SIGHUP.
 
-    The process stays in its session. Linux divides cores among sessions first (autogroup), so a device in a session of
-    its own would not yield its core to ranks of another session.
+    It stays in its session: Linux divides cores among sessions first (autogroup), so a device in a session of its own
+    would not yield its core to ranks of another.
     """
     os.setpgid(0, 0)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -116,11 +114,10 @@ def _serve(device: Device, fabric: Fabric, state: FabricState) -> int:
 
 
 def main() -> None:
-    """Entry point of the module."""
     state = FabricState(sys.argv[1])
     fabric = state.required_description()
     load()
-    gc.freeze()  # so that the collector does not write to pages that the children share
+    gc.freeze()  # so that the collector does not write to shared pages
     for device in fabric.daemons:
         if sys.argv[2:] and device.name not in sys.argv[2:]:
             continue

@@ -1,4 +1,4 @@
-"""Descriptions generated from a few numbers: a tree of switches with NICs as its leaves, or NICs in a cycle."""
+"""Descriptions from a few numbers: a tree of switches with NICs as leaves, or NICs in a cycle."""
 
 import ipaddress
 import itertools
@@ -21,9 +21,9 @@ from fanin_tools.fabric.description import (
 from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.limits import DEFAULT_DETECTION, DEFAULT_DEVICE_SLOTS, DEFAULT_MTU, MAX_DEVICES
 
-NETNS_PREFIX = "10.77.0"  # no host outside of the namespaces sees these addresses
+NETNS_PREFIX = "10.77.0"  # not seen outside the namespaces
 PREVIEW_PREFIX = "127.77.0"
-BLOCK = 256  # addresses with the same first three numbers
+BLOCK = 256
 HOSTS = BLOCK - 2  # addresses of a block that devices may have
 LANES_OF_ONE_NODE = 2  # more have not been measured
 OPTIONS = "options"  # the source of a generated description, in messages
@@ -33,11 +33,11 @@ OPTIONS = "options"  # the source of a generated description, in messages
 class Shape:
     """The options of `fanin fabric up`.
 
-    fanout: number of devices below each switch, level by level from the top, the NICs last; () is one switch
-    plain_leaves: whether the lowest switches only forward; the NICs of each then form a ring
-    lanes: cores of each device; None: what serves best (`usual_lanes`)
-    multicast: one switch over namespaces sends results to a group. Below several, the bridges would carry what one
-        sends to the devices of all; a description may give each a group, for a network that keeps them apart
+    fanout: devices below each switch, level by level from the top, the NICs last; (): one switch
+    plain_leaves: the lowest switches only forward; the NICs of each form a ring
+    lanes: cores of each device; None: what serves best (`default_lanes`)
+    multicast: one switch over namespaces sends results to a group. With several, the bridges would carry each one's
+        results to the devices of all; a description may give groups for a network that keeps them apart
     loopback_group: so does one switch on the loopback network, where it saves nothing
     switch: the model of each switch that offloads
     """
@@ -59,28 +59,28 @@ class Shape:
 
     @property
     def levels(self) -> tuple[int, ...]:
-        """Number of devices below each switch, level by level from the top."""
+        """Devices below each switch, level by level from the top."""
         return self.fanout or (self.nodes,)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A fabric whose addresses are not chosen yet."""
+    """A fabric without addresses yet."""
 
     name: str
     shape: Shape
 
     def at(self, prefix: str) -> Fabric:
-        """The description with addresses that begin at `prefix`."""
+        """The description, with addresses from `prefix` on."""
         return make(self.name, self.shape, prefix)
 
     def preview(self) -> Fabric:
-        """The description with addresses that another fabric may use, to look at only."""
+        """With addresses that another fabric may use; only to look at."""
         return self.at(NETNS_PREFIX if self.shape.netns else PREVIEW_PREFIX)
 
     def with_addresses_of(self, present: Fabric) -> Fabric:
-        """The description with the addresses of `present`, and with its lanes if the shape has no number of lanes. If
-        only one of both is in namespaces, the addresses are those of `preview`."""
+        """With the addresses of `present`, and its lanes if the shape has none; if only one of both is in namespaces,
+        with the addresses of `preview`."""
         plan = Plan(self.name, replace(self.shape, lanes=self.shape.lanes or present.lanes))
         if self.shape.netns or present.netns:
             return plan.preview()
@@ -88,7 +88,7 @@ class Plan:
 
 
 def default_lanes(nodes: int) -> int:
-    """The default number of lanes of each device.
+    """Of each device.
 
     Within one node two lanes move long messages up to 2.5 times as fast as one, and short messages as fast. The devices
     of several nodes on one machine use all its cores with one lane each.
@@ -97,7 +97,7 @@ def default_lanes(nodes: int) -> int:
 
 
 def make(name: str, shape: Shape, prefix: str = NETNS_PREFIX) -> Fabric:
-    """The description of a fabric called `name`. prefix: the first three numbers of its first address."""
+    """prefix: the first three numbers of the first address."""
     _check_shape(shape)
     with invalid_settings_of(OPTIONS):
         fabric = _make(name, shape, prefix)
@@ -167,7 +167,7 @@ def _product(fanout: tuple[int, ...]) -> str:
 
 
 def _switches(levels: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The place of every switch in the tree, the top first: (1, 0) is the first switch below the second of the top."""
+    """The top first: (1, 0) is the first switch below the second of the top."""
     for depth in range(len(levels)):
         yield from itertools.product(*(range(count) for count in levels[:depth]))
 
@@ -186,13 +186,13 @@ def _addresses(prefix: str, nics: int, switches: int) -> tuple[list[str], list[s
 
 
 def _address(prefix: str, place: int) -> str:
-    """The address number `place` over all blocks, without the first and the last address of each block."""
+    """The address number `place` over all blocks, without the first and the last of each block."""
     first = int(ipaddress.IPv4Address(f"{prefix}.0"))
     return str(ipaddress.IPv4Address(first + place // HOSTS * BLOCK + 1 + place % HOSTS))
 
 
 def _group(address: str) -> str:
-    """The multicast group of a switch: 239 (private use, RFC 2365), then the last three numbers of its address."""
+    """239 (private use, RFC 2365), then the last three numbers of the switch's address."""
     return f"239.{address.partition('.')[2]}"
 
 
@@ -205,7 +205,7 @@ def _tree(levels: tuple[int, ...], switches: list[tuple[int, ...]]) -> Iterator[
 
 
 def _cycle(nodes: int) -> Iterator[tuple[str, str]]:
-    """The ends of the links of a cycle. Two NICs need one cable, one NIC needs none."""
+    """Two NICs need one cable, one NIC needs none."""
     cables = {1: 0, 2: 1}.get(nodes, nodes)
     for node in range(cables):
         yield f"nic{node}", f"nic{(node + 1) % nodes}"

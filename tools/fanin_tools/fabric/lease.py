@@ -1,4 +1,4 @@
-"""Lease of a fabric for the time of one command. The last command that holds a lease takes the fabric down."""
+"""Lease of a fabric for the time of one command. The last leaseholder takes the fabric down."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from fanin_tools.progress import ProgressCallback
 
 @contextlib.contextmanager
 def leased(wanted: Fabric | Plan, progress: ProgressCallback) -> Iterator[Running]:
-    """Lease the fabric `wanted` for the time of the block; bring it up if it is not up.
+    """Lease the fabric `wanted` for the time of the block; bring it up if necessary.
 
     At the end the fabric is taken down, unless `fanin fabric up` brought it up or other commands lease it. A guard does
     so if this process is killed.

@@ -1,4 +1,4 @@
-"""Bring a fabric up, query it, take it down. After a failure nothing is left behind."""
+"""Bring a fabric up, query it, take it down. A failure leaves nothing behind."""
 
 import contextlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ TERMINATE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Running:
-    """A fabric that is up, and the folder of its state. fresh: whether this call brought it up."""
+    """A fabric that is up, and the folder of its state. fresh: this call brought it up."""
 
     fabric: Fabric
     state: FabricState
@@ -32,18 +32,14 @@ def up(
     start: daemons.Start = daemons.start,
     leaseholder: ProcessIdentity | None = None,
 ) -> Running:
-    """Bring a fabric up and wait until every device answers. Does nothing if the fabric is up already.
+    """Bring a fabric up and wait until every device answers. Does nothing if it is up already.
 
-    Args:
-        wanted: a description, or a plan. A plan gets addresses that nothing else uses, or the addresses of the fabric
-            of its name that is up.
-        progress: called with a line for the user.
-        start: starts the daemons.
-        leaseholder: the process that leases the fabric; None: the fabric stays up until it is taken down.
+    wanted: a description; or a plan, which gets free addresses, or those of a fabric of its name that is up. progress:
+    called with a line for the user. leaseholder: the process that leases the fabric; None: it stays up until it is
+    taken down.
 
-    Raises:
-        ToolError: FABRIC_DIFFERS if a different fabric of that name is up or its namespaces exist; FABRIC_INCOMPLETE if
-            only some of its devices run, which other programs may use. A failed call leaves nothing behind.
+    Raises ToolError FABRIC_DIFFERS if a different fabric of that name is up or its namespaces exist; FABRIC_INCOMPLETE
+    if only some of its devices run, which other programs may use. A failed call leaves nothing behind.
     """
     folder = FabricState(wanted.name)
     with state.locked():
@@ -70,7 +66,7 @@ def up(
 
 @contextlib.contextmanager
 def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
-    """The description with addresses, which are reserved for the time of the block."""
+    """With addresses that are reserved for the time of the block."""
     if isinstance(wanted, Fabric):
         yield wanted
     elif wanted.shape.netns:
@@ -89,13 +85,13 @@ def _add_leaseholder(folder: FabricState, leaseholder: ProcessIdentity | None) -
 
 
 def release(name: str, leaseholder: ProcessIdentity) -> bool:
-    """End the lease of `leaseholder`. Takes the fabric down if it was the last lease. Returns whether it did."""
+    """End the lease of `leaseholder`. Takes the fabric down if it was the last lease; returns whether it did."""
     folder = FabricState(name)
     with state.locked():
         leaseholders = folder.leaseholders
         if (
             leaseholders is None or leaseholder not in leaseholders
-        ):  # it stays, or has been taken down, and another has its name
+        ):  # it stays up without leases, or another fabric has its name
             return False
         leaseholders.remove(leaseholder)
         left = [other for other in leaseholders if other.alive]
@@ -145,7 +141,7 @@ def _healthy(folder: FabricState) -> Fabric | None:
 
 
 def _refuse_incomplete(folder: FabricState) -> None:
-    """Raise ToolError FABRIC_INCOMPLETE if some devices run and others do not."""
+    """Raise ToolError FABRIC_INCOMPLETE if only some devices run."""
     fabric, processes = folder.description(), folder.processes()
     names = [name for name, process in processes.items() if process.alive]
     if fabric is None or not names:
@@ -165,20 +161,18 @@ def _same_or_refuse(folder: FabricState, present: Fabric, wanted: Fabric | Plan)
 
 
 def find(name: str) -> Running | None:
-    """The fabric `name`, if all its devices run."""
+    """If all its devices run."""
     folder = FabricState(name)
     fabric = _healthy(folder) if folder.exists else None
     return Running(fabric, folder) if fabric is not None else None
 
 
 def restart(name: str, device: str, progress: ProgressCallback) -> Running:
-    """End the daemon `device` of the fabric `name`, if it still runs, and start it anew. Its jobs are lost.
+    """End the daemon `device` of the fabric `name`, if it runs, and start it anew. Its jobs are lost; other devices are
+    not touched.
 
-    The other devices are not touched.
-
-    Raises:
-        ToolError: NO_FABRIC, or DEVICE_LOST if the device does not start; the rest of the fabric then stays up.
-        UsageError: NO_DEVICE if there is no such daemon.
+    Raises ToolError NO_FABRIC, or DEVICE_LOST if the device does not start, while the others stay up; UsageError
+    NO_DEVICE for an unknown daemon.
     """
     folder = FabricState(name)
     with state.locked():
@@ -198,7 +192,7 @@ def restart(name: str, device: str, progress: ProgressCallback) -> Running:
 
 
 def down(name: str) -> bool:
-    """Take the fabric `name` down, also after a crash. Returns whether there was anything to take down."""
+    """Take the fabric `name` down, also after a crash. Returns whether anything existed."""
     folder = FabricState(name)
     with state.locked():
         present = folder.exists
@@ -218,8 +212,8 @@ def remove(folder: FabricState) -> None:
 
 
 def status(name: str) -> dict[str, Any]:
-    """The status of every device of the fabric `name`, the top switch first; `answer` is None if a device is gone,
-    silent or plain; `depth` is the number of switches above it."""
+    """Of every device, the top switch first. `answer` is None if a device is gone, silent or plain; `depth` is the
+    number of switches above it."""
     folder = FabricState(name)
     fabric = folder.required_description()
     processes = folder.processes()

@@ -1,8 +1,8 @@
-"""Loopback addresses for a fabric, different for commands that choose at the same time.
+"""Free loopback addresses, different for commands that choose at the same time.
 
-A command reserves a block of addresses: it binds UDP port 4791 at the first address of the block, which no device uses,
-until its devices have bound their own addresses. The kernel gives a port to one process only, across all users, and
-frees it if the process crashes.
+A command reserves a block of addresses: until its devices have bound their own, it binds UDP port 4791 at the block's
+first address, which no device uses. The kernel gives a port to one process only, across all users, and frees it if the
+process crashes.
 """
 
 import contextlib
@@ -19,11 +19,8 @@ FIRST_BLOCK = 77
 
 @contextlib.contextmanager
 def reserved(plan: Plan) -> Iterator[Fabric]:
-    """`plan` with the first free addresses of 127.77.0.0/16, which are reserved for the time of the block.
-
-    Raises:
-        ToolError: NO_RESOURCES if none are free.
-    """
+    """`plan` with the first free addresses of 127.77.0.0/16, reserved for the time of the block. Raises ToolError
+    NO_RESOURCES if none are free."""
     for third in range(256):
         fabric = plan.at(f"127.{FIRST_BLOCK}.{third}")
         with contextlib.ExitStack() as held:
@@ -38,7 +35,7 @@ def reserved(plan: Plan) -> Iterator[Fabric]:
 
 
 def _reserve(fabric: Fabric, held: contextlib.ExitStack) -> bool:
-    """Reserve the blocks of `fabric` until `held` is closed. False if a block or an address is in use."""
+    """Until `held` is closed. False if a block or an address is in use."""
     addresses = [device.address for device in fabric.daemons]
     blocks = dict.fromkeys(address.rpartition(".")[0] for address in addresses)
     if not all(bind(f"{block}.0", held) for block in blocks):

@@ -1,8 +1,8 @@
 """The network of a fabric: a namespace for each host, a veth pair for each cable, a bridge for each switch.
 
-The bridge of a switch has the address of the switch and forwards all other packets; the bridge of a plain switch has no
-address. So every host reaches every other host over the cables of the tree. On direct links the address of a device is
-on `lo`, and a host route over each cable leads to the neighbour; other hosts can not be reached.
+A switch's bridge has the switch's address and forwards all other packets; a plain switch's has none. So every host
+reaches every other over the cables of the tree. On direct links a device's address is on `lo`, and a host route over
+each cable leads to the neighbour; other hosts are unreachable.
 """
 
 import contextlib
@@ -29,18 +29,18 @@ SHAPING = ("burst", "256kb", "latency", "50ms")
 
 
 def namespace(fabric: Fabric, host: str) -> str:
-    """Name of the namespace of a host. It has a tag of the state folder, because the machine has one list of namespaces
-    and several state folders may have fabrics of the same name."""
+    """A host's namespace. The name has a tag of the state folder: the machine has one list of namespaces, and several
+    state folders may have fabrics of one name."""
     return "-".join(["fanin", fabric.name, host, *state.tag()])
 
 
 def prefix_command(fabric: Fabric, host: str) -> list[str]:
-    """The words to put before a command so that it runs on `host`; none on loopback."""
+    """The words that run a command on `host`; none on loopback."""
     return ["ip", "netns", "exec", namespace(fabric, host)] if fabric.netns else []
 
 
 def enter(name: str) -> None:
-    """Move the calling thread and its future children to a network namespace. Raises OSError if that fails."""
+    """Move the calling thread and its future children to a network namespace. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open(NAMESPACES / name) as handle:
         if libc.setns(handle.fileno(), CLONE_NEWNET):
@@ -58,14 +58,13 @@ def are_allowed() -> bool:
 
 
 def require() -> None:
-    """Raise ToolError unless this user may create namespaces. One is created to find out: root in a container often may
-    not."""
+    """Raise ToolError unless this user may create namespaces; root in a container often may not, so one is created."""
     if os.geteuid() != 0:
         raise ToolError("PERMISSION_DENIED", "namespaces need root", "run as root, or leave out --netns")
     if shutil.which("ip") is None or shutil.which("tc") is None:
         cause = "namespaces need the commands ip and tc"
         raise ToolError("NOT_SUPPORTED", cause, "install iproute2, or leave out --netns")
-    name = f"fanin-{os.getpid()}"  # no namespace of a fabric has this name: they have a host after a second hyphen
+    name = f"fanin-{os.getpid()}"  # unlike a fabric's, which has a host after a second hyphen
     tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
     if tried.returncode:
         subprocess.run(["ip", "netns", "delete", name], capture_output=True)  # a part of it may exist
@@ -75,7 +74,7 @@ def require() -> None:
 
 
 def require_absent(fabric: Fabric) -> None:
-    """Raise ToolError FABRIC_DIFFERS if a namespace of the fabric exists: another program made it and may use it."""
+    """Raise ToolError FABRIC_DIFFERS if a namespace of the fabric exists: another program may use it."""
     names = {namespace(fabric, device.host) for device in fabric.devices}
     if present := sorted(names & existing()):
         cause = f"network {fabric.name} exists already: {', '.join(present)}"
@@ -84,7 +83,7 @@ def require_absent(fabric: Fabric) -> None:
 
 
 def build(fabric: Fabric, progress: ProgressCallback) -> None:
-    """Create namespaces, links, addresses and routes. Call `require` and `require_absent` before."""
+    """Create namespaces, links, addresses and routes, after `require` and `require_absent`."""
     steps = list(commands(fabric))
     with activity("building the network", progress, total=len(steps)) as building:
         for done, command in enumerate(steps, start=1):
@@ -93,7 +92,7 @@ def build(fabric: Fabric, progress: ProgressCallback) -> None:
 
 
 def remove(fabric: Fabric) -> None:
-    """End the processes in the namespaces of the fabric, and delete the namespaces with all that is in them."""
+    """End the processes in the fabric's namespaces, and delete these."""
     present = existing()
     for device in fabric.devices:
         name = namespace(fabric, device.host)
@@ -103,7 +102,7 @@ def remove(fabric: Fabric) -> None:
 
 
 def _processes_in(name: str) -> list[ProcessIdentity]:
-    """Processes in a namespace: devices that a crash left without a record, and ranks."""
+    """Devices that a crash left without a record, and ranks."""
     found = []
     for word in _run(["ip", "netns", "pids", name]).split():
         with contextlib.suppress(ProcessLookupError):
@@ -112,7 +111,6 @@ def _processes_in(name: str) -> list[ProcessIdentity]:
 
 
 def existing() -> set[str]:
-    """Names of all namespaces of this machine."""
     if shutil.which("ip") is None:
         return set()
     return {line.split()[0] for line in _run(["ip", "netns", "list"]).splitlines() if line}

@@ -1,4 +1,4 @@
-"""Processes that this tool started. Pid and start time identify them, so that a reused pid is never signalled."""
+"""Processes that this tool started, by pid and start time, so that a reused pid is never signalled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fanin_tools.kernel_files import require_proc
 
-# Fields of /proc/PID/stat behind the command in parentheses (proc(5)): state is field 3, starttime field 22.
+# Fields of /proc/PID/stat behind the command (proc(5)): state is field 3, starttime field 22.
 STATE_FIELD = 0
 START_TIME_FIELD = 19
 POLL_SECONDS = 0.02
@@ -22,14 +22,14 @@ PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """The identity of a process: its pid, and its start time in clock ticks since boot."""
+    """start_time: in clock ticks since boot."""
 
     pid: int
     start_time: int
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity:
-        """Identity of the running process `pid`; ProcessLookupError if there is none."""
+        """ProcessLookupError if no process `pid` runs."""
         fields = _stat_fields(pid)
         if fields is None:
             raise ProcessLookupError(pid)
@@ -37,7 +37,7 @@ class ProcessIdentity:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs. A zombie does not."""
+        """A zombie is not alive."""
         fields = _stat_fields(self.pid)
         return fields is not None and int(fields[START_TIME_FIELD]) == self.start_time and fields[STATE_FIELD] != "Z"
 
@@ -48,12 +48,12 @@ def _stat_fields(pid: int) -> list[str] | None:
     except (FileNotFoundError, ProcessLookupError):
         require_proc()
         return None
-    # The command may contain spaces and parentheses: the last parenthesis ends it.
+    # The command may contain spaces and parentheses.
     return text.rpartition(")")[2].split()
 
 
 def send_signal(process: ProcessIdentity, number: int) -> None:
-    """Send a signal to `process` if it still runs. The pidfd is opened before the check, so the pid stays the same."""
+    """Unless it has ended. The pidfd is opened before the check, so the pid stays the same."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -68,7 +68,7 @@ def send_signal(process: ProcessIdentity, number: int) -> None:
 
 
 def end_with_caller(number: int) -> Callable[[], None]:
-    """For `preexec_fn` of Popen: the process gets this signal when the thread that starts it ends, also by SIGKILL."""
+    """For Popen's `preexec_fn`: the process gets this signal when the thread that starts it ends, also by SIGKILL."""
     prctl, caller = ctypes.CDLL(None).prctl, os.getpid()
 
     def prepare() -> None:
@@ -80,7 +80,7 @@ def end_with_caller(number: int) -> Callable[[], None]:
 
 
 def wait_until_gone(processes: list[ProcessIdentity], seconds: float) -> list[ProcessIdentity]:
-    """Wait until all have ended, at most `seconds`. Returns the processes that still run."""
+    """Wait until all have ended, at most `seconds`. Returns those that still run."""
     end = time.monotonic() + seconds
     while (left := [process for process in processes if process.alive]) and time.monotonic() < end:
         _reap(left)
@@ -89,7 +89,7 @@ def wait_until_gone(processes: list[ProcessIdentity], seconds: float) -> list[Pr
 
 
 def wait_for_end(process: ProcessIdentity, pipe: int) -> None:
-    """Sleep until `process` has ended, or the other end of `pipe` is closed. It need not be a child."""
+    """Sleep until `process`, any process, has ended, or the other end of `pipe` is closed."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -102,7 +102,7 @@ def wait_for_end(process: ProcessIdentity, pipe: int) -> None:
 
 
 def terminate(processes: list[ProcessIdentity], grace_seconds: float) -> None:
-    """Send SIGTERM to all, and SIGKILL to those that still run after `grace_seconds`. Returns when none runs."""
+    """Send SIGTERM to all, and SIGKILL to those that run after `grace_seconds`. Returns when none runs."""
     for process in processes:
         send_signal(process, signal.SIGTERM)
     stubborn = wait_until_gone(processes, grace_seconds)
@@ -112,7 +112,7 @@ def terminate(processes: list[ProcessIdentity], grace_seconds: float) -> None:
 
 
 def _reap(processes: list[ProcessIdentity]) -> None:
-    """Collect our children among them, so that none stays a zombie."""
+    """Collect our children, so that none stays a zombie."""
     for process in processes:
         try:
             os.waitpid(process.pid, os.WNOHANG)

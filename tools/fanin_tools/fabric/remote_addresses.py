@@ -6,5 +6,5 @@ ADDRESS = re.compile(r"(?:^|(?<=:))rdma://[^:]*(?::[^:]*)?")  # the rule of host
 
 
 def remote_addresses(sockets: str) -> list[str]:
-    """The addresses with rdma:// in a list with ':' between."""
+    """Addresses with rdma:// in a list with ':' between."""
     return ADDRESS.findall(sockets)

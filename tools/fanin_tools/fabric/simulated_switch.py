@@ -1,4 +1,4 @@
-"""Switches of a fabric that are the one in Verilog, simulated: what such a fabric may be, and their process."""
+"""Switches that are the one in Verilog, simulated: what their fabric may be, and their process."""
 
 from fanin_conform.targets.rtl import RtlMissing, simulation
 from fanin_tools.errors import ToolError
@@ -9,12 +9,11 @@ from fanin_wire.settings import DeviceSettings
 
 
 def devices(fabric: Fabric) -> list[Device]:
-    """The simulated switches."""
     return [device for device in fabric.switches if device.model == RTL]
 
 
 def check(fabric: Fabric, source: str) -> None:
-    """Raise DescriptionError if a simulated switch can not do what the fabric asks of it (docs/fpga.md)."""
+    """Raise DescriptionError if a simulated switch can not do what the fabric needs (docs/fpga.md)."""
     for switch in devices(fabric):
         place = f"{source}: switch {switch.name}"
         for asked, remedy in (
@@ -31,7 +30,7 @@ def check(fabric: Fabric, source: str) -> None:
 
 
 def build(fabric: Fabric, progress: ProgressCallback) -> None:
-    """Compile the simulation, if the fabric needs it and it is not there. Raises ToolError NOT_SUPPORTED."""
+    """Compile the simulation, if the fabric needs it and it is missing. Raises ToolError NOT_SUPPORTED."""
     if not devices(fabric):
         return
     try:

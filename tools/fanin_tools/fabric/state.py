@@ -29,11 +29,8 @@ SOCKET_PATH_LIMIT = 107  # bytes of sockaddr_un.sun_path without the final zero,
 
 
 def root() -> Path:
-    """The folder $XDG_RUNTIME_DIR/fanin, or /tmp/fanin-UID. It is created with mode 0700.
-
-    Raises:
-        ToolError: PERMISSION_DENIED if the folder can not be created, or another user may have created it.
-    """
+    """$XDG_RUNTIME_DIR/fanin, or /tmp/fanin-UID, created with mode 0700. Raises ToolError PERMISSION_DENIED if it can
+    not be created, or another user may have created it."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     path = Path(runtime) / "fanin" if runtime else Path(f"/tmp/fanin-{os.getuid()}")
     try:
@@ -50,7 +47,7 @@ def root() -> Path:
 
 
 def tag() -> list[str]:
-    """A tag of the state folder, for names that the whole machine shares; none for the folder of the login session."""
+    """For names that the whole machine shares; none for the folder of the login session."""
     path = root().resolve()
     if path == Path(f"/run/user/{os.getuid()}/fanin"):
         return []
@@ -58,13 +55,13 @@ def tag() -> list[str]:
 
 
 def names() -> list[str]:
-    """Names of all fabrics that have a folder, also after a crash."""
+    """Of all fabrics with a folder, also after a crash."""
     return sorted(path.name for path in root().iterdir() if path.is_dir())
 
 
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
-    """Hold the lock under which fabrics of this user change. The lock is on the root folder, so no file is left."""
+    """Hold the lock under which this user's fabrics change. It is on the root folder, so no file is left."""
     descriptor = os.open(root(), os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -84,7 +81,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 class FabricState:
-    """The folder of one fabric. Raises DescriptionError unless `name` is a valid name: `remove` deletes its path."""
+    """The folder of one fabric. Raises DescriptionError unless `name` is valid: `remove` deletes its path."""
 
     def __init__(self, name: str) -> None:
         check_name(name, "--name")
@@ -93,11 +90,11 @@ class FabricState:
 
     @property
     def exists(self) -> bool:
-        """Whether the folder exists, for a fabric that is up or has crashed."""
+        """Whether there is a folder, of a fabric that is up or has crashed."""
         return self.folder.exists()
 
     def create(self, fabric: Fabric) -> None:
-        """Create the folder and write the description and the uplinks of each NIC."""
+        """Create the folder with the description and the uplinks of each NIC."""
         for device in fabric.daemons:
             if len(os.fsencode(self.socket(device.name))) > SOCKET_PATH_LIMIT:
                 cause = f"{self.socket(device.name)} is too long for the path of a UNIX socket"
@@ -108,12 +105,12 @@ class FabricState:
         self._write(uplinks_file.NAME, uplinks_file.render(fabric))
 
     def description(self) -> Fabric | None:
-        """The description; None if a crash came before it was written."""
+        """None if a crash came before it was written."""
         path = self.folder / "fabric.toml"
         return description_file.read(path) if path.exists() else None
 
     def required_description(self) -> Fabric:
-        """The description. Raises ToolError NO_FABRIC, which names the fabrics that there are."""
+        """Raises ToolError NO_FABRIC, which names existing fabrics."""
         fabric = self.description()
         if fabric is None:
             others = ", ".join(names())
@@ -123,12 +120,12 @@ class FabricState:
         return fabric
 
     def record(self, processes: dict[str, ProcessIdentity]) -> None:
-        """Record the processes of all devices that have been started."""
+        """Record the processes of all started devices."""
         rows = {name: [process.pid, process.start_time] for name, process in processes.items()}
         self._write("processes.json", json.dumps(rows))
 
     def processes(self) -> dict[str, ProcessIdentity]:
-        """The recorded processes, by name of the device. They may have ended."""
+        """As recorded, by device. They may have ended."""
         try:
             rows = json.loads((self.folder / "processes.json").read_text())
         except FileNotFoundError:
@@ -136,37 +133,33 @@ class FabricState:
         return {name: ProcessIdentity(*row) for name, row in rows.items()}
 
     def set_leaseholders(self, leaseholders: list[ProcessIdentity]) -> None:
-        """Record the processes that lease the fabric."""
         self._write(
             "leases.json", json.dumps([[leaseholder.pid, leaseholder.start_time] for leaseholder in leaseholders])
         )
 
     def make_permanent(self) -> None:
-        """Let the fabric stay up until it is taken down."""
+        """Until it is taken down."""
         (self.folder / "leases.json").unlink(missing_ok=True)
 
     @property
     def leaseholders(self) -> list[ProcessIdentity] | None:
-        """The processes that lease the fabric; None if it is permanent. A command with two leases appears twice."""
+        """None if the fabric is permanent. A command with two leases appears twice."""
         try:
             return [ProcessIdentity(*row) for row in json.loads((self.folder / "leases.json").read_text())]
         except FileNotFoundError:
             return None
 
     def socket(self, device: str) -> Path:
-        """Control socket of a device."""
         return self.folder / f"{device}.sock"
 
     def log(self, device: str) -> Path:
-        """Output of a device."""
         return self.folder / f"{device}.log"
 
     def remove(self) -> None:
-        """Remove the folder and its contents."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, name: str, text: str) -> None:
-        """Replace a file atomically: a crash leaves the old file or the new one."""
+        """Replace a file atomically: a crash leaves the old or the new one."""
         fresh = self.folder / f".{name}"
         with writing(self.folder):
             fresh.write_text(text)

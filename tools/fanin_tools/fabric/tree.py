@@ -1,8 +1,8 @@
-"""The tree that the links of a fabric with switches form, and the order of its nodes.
+"""The tree of a fabric with switches, and the order of its nodes.
 
-A link between a NIC and a switch leads up to the switch; a link between two switches leads up to its second end. A
-plain switch is no level of the tree. The devices below it are children of the offloading switch above it, except that
-its own NICs form a ring, which is one child.
+A link between NIC and switch leads up to the switch; between two switches, to its second end. A plain switch is no
+level of the tree. Devices below it are children of the offloading switch above it, except that its own NICs form a
+ring, which is one child.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from fanin_wire.abi import MAX_CHILDREN, MAX_HOPS
 
 
 class Tree:
-    """The tree of a fabric that passed `check`. Without switches it has no links."""
+    """Of a fabric that passed `check`. Without switches it has no links."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._by_name = {device.name: device for device in fabric.devices}
@@ -36,15 +36,15 @@ class Tree:
         return tuple(found)
 
     def offloading_above(self, device: Device) -> tuple[Device, ...]:
-        """The offloading switches above a device, the lowest first."""
+        """The lowest first."""
         return tuple(switch for switch in self.above(device) if switch.offload)
 
     def nics(self) -> tuple[Device, ...]:
-        """The NICs in the order of the nodes: below each switch first its NICs, then its switches."""
+        """In the order of the nodes: below each switch first its NICs, then its switches."""
         return tuple(nic for root in self._roots for nic in self._nics_below(root))
 
     def top_down(self) -> Iterator[tuple[Device, int]]:
-        """Each device with its depth, and then all that is below it."""
+        """Each device with its depth, followed by all below it."""
         for root in self._roots:
             yield from self._branch(root, 0)
 
@@ -60,7 +60,7 @@ class Tree:
             yield from self._nics_below(child)
 
     def children(self, switch: Device) -> int:
-        """Number of children of the switch: devices that send to it, also through plain switches."""
+        """Number of devices that send to the switch, also through plain switches."""
         return sum(self._counted(child) for child in self._below[switch.name])
 
     def _counted(self, child: Device) -> int:
@@ -71,12 +71,12 @@ class Tree:
         return ring + sum(self._counted(device) for device in below if device.kind == "switch")
 
     def ring_nodes(self, switch: Device) -> int:
-        """Number of NICs that are linked to the switch itself."""
+        """NICs that are linked to the switch itself."""
         return sum(device.kind == "nic" for device in self._below[switch.name])
 
 
 def parent_group(fabric: Fabric, device: Device) -> str:
-    """The multicast group of the lowest offloading switch above a device; "" if there is no group or no switch."""
+    """The multicast group of the lowest offloading switch above a device; "" if there is none."""
     above = Tree(fabric).offloading_above(device)
     return above[0].group if above else ""
 
@@ -88,13 +88,13 @@ def listeners(fabric: Fabric, switch: Device) -> list[Device]:
 
 
 def uplink_ends(link: Link, devices: dict[str, Device]) -> tuple[str, str]:
-    """The lower and the upper end of a link to a switch."""
+    """Lower and upper end of a link to a switch."""
     first, second = link.ends
     return (second, first) if devices[second].kind == "nic" else (first, second)
 
 
 def check(fabric: Fabric, source: str) -> None:
-    """Raise DescriptionError unless the links of a fabric that has switches form one tree."""
+    """Raise DescriptionError unless the links of a fabric with switches form one tree."""
     _check_uplinks(fabric, source)
     _check_root(fabric, source)
     tree = Tree(fabric)
@@ -143,7 +143,7 @@ def _check_root(fabric: Fabric, source: str) -> None:
         while (upper := above.get(seen[-1])) is not None:
             if upper in seen:
                 cause = f"the links form a cycle: {' - '.join([*seen[seen.index(upper) :], upper])}"
-                raise DescriptionError(f"{source}: device[{index}]", cause, "let every way up end at one top switch")
+                raise DescriptionError(f"{source}: device[{index}]", cause, "let every path up end at one top switch")
             seen.append(upper)
 
 

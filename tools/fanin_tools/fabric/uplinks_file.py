@@ -1,8 +1,8 @@
-"""The file of the uplinks of each NIC, for programs that find their device themselves.
+"""The uplinks of each NIC, for programs that find their device themselves (`host/fanin/mpi/comm/device.c` reads it).
 
-The file has a row for each NIC, in the order of the nodes: "SOCKET ADDRESS RING SWITCH...". SOCKET is a name in the
-same folder. RING is the number of the ring that the NICs of a plain switch form, 0 for none. The addresses of the
-offloading switches follow, the lowest first: as in the file of a job. `host/fanin/mpi/comm/device.c` reads the file.
+A row for each NIC, in the order of the nodes: "SOCKET ADDRESS RING SWITCH...". SOCKET is a name in the same folder.
+RING is the number of the ring that the NICs of a plain switch form, 0 for none. The addresses of the offloading
+switches follow, the lowest first, as in the file of a job.
 """
 
 from fanin_tools.fabric.description import Device, Fabric
@@ -13,7 +13,6 @@ NAME = "uplinks"
 
 
 def render(fabric: Fabric) -> str:
-    """The rows of all NICs of `fabric`."""
     tree = Tree(fabric)
     plain = [switch.name for switch in fabric.switches if not switch.offload]
     return "".join(f"{nic.name}.sock {_place(tree, nic, plain)}\n" for nic in tree.nics())

@@ -1,1 +1,1 @@
-"""Several hosts with devices of their own: which they are, and whether they can work together."""
+"""Several hosts with devices of their own: their names, and whether they can work together."""

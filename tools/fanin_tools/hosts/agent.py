@@ -1,4 +1,4 @@
-"""What `fanin fabric check` starts on each host: answers lines of JSON, {"do": name, ...}, until its input ends."""
+"""Runs on each host for `fanin fabric check`: answers lines of JSON, {"do": name, ...}, until its input ends."""
 
 import json
 import os
@@ -20,7 +20,7 @@ Reply = dict[str, Any]
 
 
 def hello(addresses: list[str]) -> Reply:
-    """Who answers, and which of `addresses` are this host's. network: equal for what shares a network stack."""
+    """This host, and which of `addresses` are its own. network: equal for all that share a network stack."""
     network = f"{BOOT_ID.read_text().strip()} {os.stat('/proc/self/ns/net').st_ino}"
     return {
         "version": metadata.version("fanin"),
@@ -42,7 +42,6 @@ def neighbours() -> Reply:
 
 
 def status(socket: str) -> Reply:
-    """The STATUS of a device."""
     found = query_status(Path(socket))
     wanted = ("kind", "address", "version", "draining", "mtu", "lanes", "detection_s")
     return {name: found[name] for name in wanted} | {"probes": found["counters"][probe.COUNTER]}
@@ -70,7 +69,6 @@ COMMANDS = {each.__name__: each for each in (hello, neighbours, status, probe.se
 
 
 def execute(line: str) -> Reply:
-    """Carry out one command."""
     from fanin.errors import FaninError
     from fanin_wire.status import status_entry
 
@@ -88,7 +86,6 @@ def execute(line: str) -> Reply:
 
 
 def main() -> None:
-    """Answer until the input ends."""
     for line in sys.stdin:
         print(json.dumps(execute(line)), flush=True)
 

@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.02
 JOIN_SECONDS = 30.0
 ALLREDUCE_SECONDS = 4 * JOIN_SECONDS
 FIREWALL = "let UDP to port 4791 in and out, from and to the addresses of the devices (nft list ruleset)"
-# What the system says of a packet that it does not send: name, cause, remedy.
+# Errors of the system for a packet that it does not send: name, cause, remedy.
 REFUSALS = {
     "EMSGSIZE": (
         "MTU_TOO_SMALL",
@@ -32,13 +32,13 @@ REFUSALS = {
     "EPERM": ("FILTERED", "a packet filter of this host refuses {size} bytes to UDP port 4791", FIREWALL),
     "ECONNREFUSED": ("FILTERED", "the other side refuses UDP port 4791: a packet filter, or nobody listens", FIREWALL),
     "ENETUNREACH": ("NO_ROUTE", "there is no route", "give the hosts addresses of one network, or routes (ip route)"),
-    "EHOSTUNREACH": ("NO_ROUTE", "the other host does not answer to ARP, or a router has no way there", "ip neighbour"),
+    "EHOSTUNREACH": ("NO_ROUTE", "the other host does not answer to ARP, or a router has no route", "ip neighbour"),
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong. host: where; "SOURCE -> TARGET" for a path of which either end may be the cause."""
+    """Something wrong. host: where; "SOURCE -> TARGET" for a path of which either end may be the cause."""
 
     host: str
     name: str
@@ -51,14 +51,13 @@ class Finding:
 
 @dataclass
 class Report:
-    """What was found. devices: what each device says of itself, by address; path: how the allreduce went."""
+    """What was found. devices: each device's own report, by address; path: of the allreduce."""
 
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     path: str = ""
 
     def add(self, host: str, error: ToolError) -> None:
-        """A failure as a finding."""
         self.findings.append(Finding(host, error.name, error.cause, error.remedy))
 
 
@@ -71,12 +70,12 @@ class PathFailure(ToolError):
 
 
 class Check:
-    """A check of `hosts` by their agents."""
+    """Checks `hosts` by their agents."""
 
     def __init__(self, hosts: Hosts, session: Session, progress: ProgressCallback) -> None:
         self._hosts, self._session, self._progress = hosts, session, progress
-        self._about: dict[str, dict[str, Any]] = {}  # what each host says of itself
-        self._tried: dict[tuple[str, str], bool] = {}  # source and target host: whether all arrives
+        self._about: dict[str, dict[str, Any]] = {}  # each host's own report
+        self._tried: dict[tuple[str, str], bool] = {}  # by source and target host: whether all arrives
         self.report = Report()
 
     def run(self) -> Report:
@@ -117,11 +116,11 @@ class Check:
             return
         if device.address not in owner["own"]:
             remedy = "give its interface that address (ip address add), or correct the file of the hosts"
-            self._find(device.host, "NO_ADDRESS", f"{device.address} is no address of this host", remedy)
+            self._find(device.host, "NO_ADDRESS", f"{device.address} is not an address of this host", remedy)
         for host, other in self._about.items():
             if device.address in other["own"] and other["network"] != owner["network"]:
                 cause = f"it has the address {device.address} of the {device.kind} of {device.host}"
-                self._find(host, "ADDRESS_TWICE", cause, "take it away there (ip address del)")
+                self._find(host, "ADDRESS_TWICE", cause, "remove it there (ip address del)")
 
     # ---- Devices ----
 
@@ -140,10 +139,10 @@ class Check:
                     cause = f"the device at {device.socket} has {name} {found[name]}, not {getattr(device, name)}"
                     self._find(device.host, "WRONG_DEVICE", cause, "correct its settings, or the file of the hosts")
             if found["draining"]:
-                self._find(device.host, "DRAINING", f"the {device} takes no new job", "start it anew")
+                self._find(device.host, "DRAINING", f"the {device} takes no new job", "restart it")
 
     def _compare_devices(self) -> None:
-        """MTU, version, and what must be alike on all devices."""
+        """MTU, version, and what must be equal on all devices."""
         known = self.report.devices
         if not known:
             return
@@ -156,24 +155,24 @@ class Check:
             if found["mtu"] != widest:
                 cause = f"the {device} has an MTU of {found['mtu']}, {_whose(self._hosts)} {widest}"
                 remedy = (
-                    "set the MTU of its interface (ip link set DEV mtu), or `mtu` of all devices, and start it anew"
+                    "set the MTU of its interface (ip link set DEV mtu), or `mtu` of all devices, and restart it"
                 )
                 self._find(device.host, "MTU_DIFFERS", cause, remedy)
             for name, value in usual.items():
                 if found[name] != value:
                     code = "VERSION_MISMATCH" if name == "version" else "SETTINGS_DIFFER"
                     cause = f"the {device} has {name} {found[name]}, others {value}"
-                    self._find(device.host, code, cause, "make it alike on all devices, and start it anew")
+                    self._find(device.host, code, cause, "make it equal on all devices, and restart it")
 
     # ---- Paths ----
 
     def _paths(self) -> Iterator[tuple[Device, Device]]:
-        """The neighbours on the way of the job, in both directions, of those that answer."""
+        """The job's neighbours that answer, in both directions."""
         job, seen = self._hosts.job(), set[tuple[str, str]]()
         for rank in range(job.size):
             place, own = job.membership(rank), job.nodes[rank].address
             ways: list[list[int | str]] = [[own, place.next_address]] if place.next_address else []
-            if place.node_index == place.node_count - 1 or not place.next_address:  # of a ring the last one alone
+            if place.node_index == place.node_count - 1 or not place.next_address:  # of a ring only the last node
                 ways.append([own, *(hop.address for hop in place.hops)])
             for lower, upper in itertools.chain.from_iterable(map(itertools.pairwise, ways)):
                 pair = str(ipaddress.IPv4Address(lower)), str(ipaddress.IPv4Address(upper))
@@ -201,7 +200,7 @@ class Check:
                 self._try_group(sender, switch.group)
 
     def _suspect(self, source: str, target: str) -> str:
-        """The end of a path of which more paths fail; both, where none stands out."""
+        """The end of a path with more failing paths; both if they have equally many."""
         shares = {}
         for end in (source, target):
             others = {other: True for pair in self._tried if end in pair for other in pair if other != end}
@@ -213,7 +212,7 @@ class Check:
         return source if shares[source] > shares[target] else target
 
     def _try(self, source: Device, target: Device) -> PathFailure | None:
-        """What is wrong with the path from a device to another, by a short packet and one of full size."""
+        """What is wrong with a path, tried with a short packet and one of full size."""
         longest = min(self.report.devices[end.address]["mtu"] for end in (source, target))
         try:
             for size in (SHORTEST, longest):
@@ -249,13 +248,13 @@ class Check:
             return PathFailure(ToolError("FILTERED", cause, f"on both hosts and between them, {FIREWALL}"))
         fits = self._longest(source, target, SHORTEST, size)
         cause = f"packets of {size} bytes from the {source} do not arrive at the {target}; those of {fits} bytes do"
-        remedy = f"let what lies between carry {size} bytes (MTU of each interface, filters for long packets)"
+        remedy = f"let the network between them carry {size} bytes (MTU of each interface, filters for long packets)"
         if fits >= MIN_MTU:
             remedy += f", or give all devices mtu = {fits}"
         return PathFailure(ToolError("PATH_MTU", cause, remedy))
 
     def _longest(self, source: Device, target: Device, fits: int, lost: int) -> int:
-        """The longest packet that arrives, between one that does and one that does not."""
+        """The longest packet that arrives, between a length that does and one that does not."""
         while lost - fits > 1:
             size = (fits + lost) // 2
             arrives = self._arrives(source, target, size, tries=1)
@@ -263,7 +262,7 @@ class Check:
         return fits
 
     def _try_group(self, switch: Device, group: str) -> None:
-        """Whether what a switch sends to a group arrives at the NICs below it."""
+        """Whether a switch's packets to a group arrive at the NICs below it."""
         below = [host.address for host in self._hosts.hosts if switch.address in self._hosts.switches_above(host)[:1]]
         for nic in self._hosts.devices():
             if nic.address not in below or nic.address not in self.report.devices:
@@ -277,7 +276,7 @@ class Check:
                 self.report.add(switch.host, error)
 
     def _look_for_strangers(self) -> None:
-        """Whether hosts have learnt another hardware address for a device than its own."""
+        """Hosts may have learnt another hardware address for a device than its own."""
         said = self._session.ask_all(self._about, lambda agent: agent.ask("neighbours"))
         for device in self._hosts.devices():
             own = self._about.get(device.host, {}).get("hardware", [])
@@ -285,7 +284,7 @@ class Check:
                 seen = "" if isinstance(answer, ToolError) else answer["neighbours"].get(device.address, "")
                 if own and seen and seen not in own and host != device.host:
                     cause = f"{host} finds {device.address} at {seen}, which is not an interface of this host"
-                    self._find(device.host, "ADDRESS_TWICE", cause, "find who else has it (arping), and take it away")
+                    self._find(device.host, "ADDRESS_TWICE", cause, "find the other host (arping), and remove it there")
 
     # ---- An allreduce ----
 

@@ -22,9 +22,8 @@ NIC_SOCKET, SWITCH_SOCKET = "/run/fanin/nic0/control.sock", "/run/fanin/switch0/
 class Host(Settings, frozen=True):
     """A host with a NIC.
 
-    name: as the launcher knows it
-    switches: addresses of the switches above its NIC, the lowest first; left out: the only switch of the file
-    ring: of the NICs on one plain switch, as FANIN_RING; 0: none
+    name: as the launcher knows it. switches: addresses of the switches above its NIC, the lowest first; None: the only
+    switch of the file. ring: of the NICs on one plain switch, as FANIN_RING; 0: none.
     """
 
     name: Annotated[str, msgspec.Meta(min_length=1, extra={"remedy": "write it as the launcher knows it"})]
@@ -37,8 +36,8 @@ class Host(Settings, frozen=True):
 class Switch(Settings, frozen=True):
     """A switch that computes.
 
-    host: the host on which fanin-switch runs; "": another device, which nobody can ask
-    group: the multicast address of its results, as its --group
+    host: where fanin-switch runs; "": another device, which can not be queried. group: the multicast address of its
+    results, as its --group.
     """
 
     address: Address
@@ -48,8 +47,6 @@ class Switch(Settings, frozen=True):
 
 
 class Device(NamedTuple):
-    """A device of a host."""
-
     host: str
     kind: str
     address: str
@@ -60,8 +57,7 @@ class Device(NamedTuple):
 
 
 class Hosts(Settings, frozen=True):
-    """All of them. mtu: bytes of the largest IP packet that the network between them is meant to carry; None:
-    whatever the devices have."""
+    """mtu: bytes of the largest IP packet that the network between them should carry; None: as the devices have it."""
 
     hosts: tuple[Host, ...] = msgspec.field(name="host")
     switches: tuple[Switch, ...] = msgspec.field(name="switch", default=())
@@ -73,7 +69,7 @@ class Hosts(Settings, frozen=True):
         return list(dict.fromkeys(device.host for device in self.devices()))
 
     def devices(self) -> Iterator[Device]:
-        """The devices that can be asked: NICs first."""
+        """Those that can be queried, NICs first."""
         for host in self.hosts:
             yield Device(host.name, "nic", host.address, host.socket)
         for switch in self.switches:
@@ -81,17 +77,17 @@ class Hosts(Settings, frozen=True):
                 yield Device(switch.host, "switch", switch.address, switch.socket)
 
     def device(self, address: str) -> Device | None:
-        """The device with an address; None for a switch that can not be asked."""
+        """By address; None for a switch that can not be queried."""
         return next((device for device in self.devices() if device.address == address), None)
 
     def switches_above(self, host: Host) -> tuple[str, ...]:
-        """Addresses of the switches above the NIC of a host."""
+        """Their addresses."""
         if host.switches is not None:
             return host.switches
         return tuple(switch.address for switch in self.switches) if len(self.switches) == 1 else ()
 
     def job(self, ranks_per_host: int = 1) -> Job:
-        """A new job of all hosts, with so many ranks on each. Raises UsageError if the file makes none."""
+        """A new job of all hosts. Raises UsageError if the file describes none."""
         nodes = [
             JobNode(
                 host.address,
@@ -111,11 +107,7 @@ class Hosts(Settings, frozen=True):
 
 
 def read(path: Path) -> Hosts:
-    """Read the file of the hosts.
-
-    Raises:
-        UsageError: NO_DESCRIPTION if it can not be read, INVALID_REQUEST with the place of what is wrong.
-    """
+    """Raises UsageError NO_DESCRIPTION if the file can not be read, INVALID_REQUEST with the place of an error."""
     try:
         found = settings.convert(tomllib.loads(path.read_text()), Hosts)
     except OSError as error:

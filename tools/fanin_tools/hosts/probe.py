@@ -1,6 +1,6 @@
-"""A packet for a device that does nothing but to be counted: it is of another version, so the port drops it.
+"""A packet that a device only counts: it has another version, so the port drops it.
 
-The counter tells that it has arrived, which nobody but the device could see: UDP port 4791 of its address is its own.
+Only the counter shows that it has arrived: UDP port 4791 of the address belongs to the device.
 """
 
 import errno
@@ -20,7 +20,7 @@ BURST = 4  # packets, since one may be lost
 
 
 def send(source: str, destination: str, size: int) -> dict[str, Any]:
-    """Send some probes of `size` bytes, as IP packets that may not be cut. Says why the system refuses one."""
+    """Send probes of `size` bytes, as IP packets that may not be fragmented; also why the system refuses one."""
     packet = bytearray(size - IPV4_UDP_SIZE)
     packet[1] = ANOTHER_VERSION
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
@@ -39,7 +39,7 @@ def send(source: str, destination: str, size: int) -> dict[str, Any]:
 
 
 def _mtu(udp: socket.socket) -> int:
-    """Bytes of an IP packet that the way to the connected address carries, as far as the system knows; 0: unknown."""
+    """Bytes of an IP packet that the path to the connected address carries, as far as the system knows; 0: unknown."""
     try:
         return udp.getsockopt(socket.IPPROTO_IP, IP_MTU)
     except OSError:

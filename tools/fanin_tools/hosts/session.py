@@ -15,7 +15,7 @@ from typing import IO, Any, Self
 from fanin_tools.errors import ToolError, UsageError
 
 MODULE = "fanin_tools.hosts.agent"
-START_SECONDS = 60.0  # of the launcher, and of an interpreter on a busy host
+START_SECONDS = 60.0  # for the launcher, and an interpreter on a busy host
 SECONDS = 30.0
 END_SECONDS = 5.0
 MAX_READ = 1 << 16  # bytes
@@ -23,7 +23,7 @@ LAST_WORDS = 300  # characters of an error output
 
 
 def launcher_words(launcher: str, host: str) -> list[str]:
-    """The launcher for a host. Raises UsageError if it has no place for the host."""
+    """Raises UsageError if the launcher has no place for the host."""
     try:
         words = shlex.split(launcher)
     except ValueError as error:
@@ -38,7 +38,7 @@ class Agent:
 
     def __init__(self, host: str, line: list[str]) -> None:
         self.host, self._line = host, line
-        self._read = b""  # of its output, behind the last answer
+        self._read = b""  # output after the last answer
         self._said: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         try:
             self._process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
@@ -48,9 +48,9 @@ class Agent:
             raise UsageError(f"{line[0]} can not be started: {error.strerror}", remedy, "NO_PROGRAM") from None
 
     def ask(self, do: str, limit: float = SECONDS, /, **arguments: Any) -> dict[str, Any]:
-        """The reply to a command within `limit` seconds. Raises ToolError: that of the host, or HOST_UNREACHABLE."""
+        """The reply within `limit` seconds. Raises the host's ToolError, or HOST_UNREACHABLE."""
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended; its output may say why
+        with contextlib.suppress(OSError):  # it has ended: its output may say why
             self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
             self._process.stdin.flush()
         line = self._read_line(limit)
@@ -65,7 +65,7 @@ class Agent:
         return reply
 
     def _read_line(self, limit: float) -> bytes:
-        """A line of its output, or what there was before it ended. Raises ToolError."""
+        """A line of its output, or what it wrote before it ended. Raises ToolError."""
         assert self._process.stdout is not None
         descriptor, end = self._process.stdout.fileno(), time.monotonic() + limit
         while b"\n" not in self._read:
@@ -88,7 +88,7 @@ class Agent:
         return ToolError("HOST_UNREACHABLE", cause, remedy)
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """Whatever it does."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(OSError):
@@ -103,7 +103,7 @@ class Agent:
 
 
 class Session:
-    """The agents of all hosts, by name."""
+    """The agents, by host."""
 
     def __init__(self, hosts: Iterable[str], launcher: str, python: str) -> None:
         lines = {host: [*launcher_words(launcher, host), python, "-m", MODULE] for host in hosts}
@@ -118,7 +118,7 @@ class Session:
     def ask_all(
         self, hosts: Iterable[str], question: Callable[[Agent], dict[str, Any]]
     ) -> dict[str, dict[str, Any] | ToolError]:
-        """What each host answers to a question, at once; an error in the place of an answer."""
+        """Each host's answer to a question, asked of all at once; an error in place of an answer."""
         chosen = list(hosts)
 
         def answer(host: str) -> dict[str, Any] | ToolError:
@@ -131,7 +131,6 @@ class Session:
             return dict(zip(chosen, pool.map(answer, chosen), strict=True))
 
     def close(self) -> None:
-        """End all of them."""
         with ThreadPoolExecutor(max(1, len(self.agents))) as pool:
             list(pool.map(Agent.end, self.agents.values()))
 

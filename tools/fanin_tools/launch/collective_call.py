@@ -1,7 +1,7 @@
-"""A collective call to be verified: the data that each rank contributes, and the result that each rank must have.
+"""A collective call to be verified: the data of each rank, and the result that it must have.
 
-Written from the meaning of the collectives, not from the table of the library, which it has to verify. A message is one
-range of elements, or one part for each rank, in the order of the ranks.
+Written from the meaning of the collectives, not from the library's table, which it verifies. A message is one range of
+elements, or one part for each rank, in the order of the ranks.
 """
 
 from dataclasses import asdict, dataclass
@@ -19,19 +19,17 @@ UNDIVIDED = ("allreduce", "reduce", "broadcast")
 FROM_ROOT = ("broadcast", "scatter", "scatterv")
 TO_ROOT = ("reduce", "gather", "gatherv")
 CALL_FORMS = ("blocking", "repeated", "nonblocking", "persistent")  # repeated: the same blocking call twice
-ALL_RANKS = -1  # in the place of a rank: the data of all ranks, reduced
+ALL_RANKS = -1  # instead of a rank: the data of all ranks, reduced
 
 
 @dataclass(frozen=True)
 class CollectiveCall:
-    """One collective with its parameters. They are the same on every rank.
+    """One collective with its parameters, the same on every rank.
 
-    elements: number in the message, or in a rank's part of it; of a vector collective, in the largest part
-    registered: whether the arrays lie in memory that the device maps
-    in_place: whether the result lies in the memory of the data
-    form: one of CALL_FORMS
-    period: number of elements after which the data repeat; 0: as many as the message has, up to PERIOD
-    shift: the place of the repetition at which the data begin
+    elements: in the message, or in a rank's part of it; of a vector collective, in the largest part. registered: the
+    arrays are in memory that the device maps. in_place: the result is in the memory of the data. form: one of
+    CALL_FORMS. period: elements after which the data repeat; 0: as many as the message has, up to PERIOD. shift: where
+    in the period the data begin.
     """
 
     collective: str
@@ -47,7 +45,7 @@ class CollectiveCall:
     shift: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The call as a rank process gets it."""
+        """The call, for a rank process."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -60,7 +58,7 @@ class CollectiveCall:
 
 
 class ElementRange(NamedTuple):
-    """`elements` neighbouring elements of the data of `rank` (or of ALL_RANKS), from element `start` on."""
+    """`elements` neighbouring elements of the data of `rank` (or of ALL_RANKS), from `start` on."""
 
     rank: int
     start: int
@@ -80,7 +78,7 @@ class DataLayout:
         self.period = call.period or min(PERIOD, self.length)
 
     def contribution(self, rank: int) -> ElementRange | None:
-        """The data that a rank contributes; None if it contributes nothing."""
+        """None if the rank contributes nothing."""
         collective = self.call.collective
         if collective == BARRIER or (collective in FROM_ROOT and rank != self.call.root):
             return None
@@ -100,5 +98,5 @@ class DataLayout:
         return [ElementRange(other, 0, count) for other, count in enumerate(self.counts)]
 
     def offset(self, rank: int) -> int:
-        """Element at which a rank's own part begins in the larger of its two arrays, if they share memory."""
+        """The element at which a rank's own part begins in the larger array, if its arrays share memory."""
         return 0 if self.call.collective in UNDIVIDED else self.starts[rank]

@@ -1,7 +1,7 @@
-"""Binding of each rank to one core, in turn, as the launchers of MPI do it with `--bind-to core`.
+"""Binding of each rank to one core, in turn, as MPI's `--bind-to core`.
 
-The scheduler does not tell a rank that waits by yielding from one that computes. It may leave three ranks on one core,
-and the device beside the fourth, for the whole time of the job.
+The scheduler does not distinguish a rank that yields from one that computes. It may leave three ranks on one core, and
+the device beside the fourth, for the whole job.
 """
 
 import os
@@ -23,7 +23,7 @@ def check(choice: str) -> None:
 
 @contextmanager
 def bound(rank: int) -> Iterator[None]:
-    """Bind the processes that this thread starts in the block to the core of `rank`, of those that it may use."""
+    """Bind processes that this thread starts in the block to the core of `rank`, of those that it may use."""
     usable = os.sched_getaffinity(0)
     present = cores(usable)
     core = present[rank % len(present)]
@@ -35,7 +35,7 @@ def bound(rank: int) -> Iterator[None]:
 
 
 def cores(usable: set[int]) -> list[set[int]]:
-    """Group hardware threads by core. usable: their numbers; only these appear in the result."""
+    """Group hardware threads by core. Only `usable` ones appear in the result."""
     found: list[set[int]] = []
     for thread in sorted(usable):
         if not any(thread in core for core in found):
@@ -44,7 +44,7 @@ def cores(usable: set[int]) -> list[set[int]]:
 
 
 def siblings(thread: int) -> set[int]:
-    """The hardware threads of the core that has `thread`; only `thread` if the system does not tell."""
+    """The hardware threads of `thread`'s core; only `thread` if the system does not say."""
     try:
         ranges = Path(SIBLINGS.format(thread)).read_text().split(",")  # as in 0,4 or 0-1
         ends = [[int(end) for end in each.split("-")] for each in ranges]

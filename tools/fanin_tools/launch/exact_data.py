@@ -1,9 +1,9 @@
 """Data with an exact reduction: every order and every grouping of the ranks gives the same bits.
 
-Sums are of whole numbers that are small enough to be exact in the type. Products are of signs and a few factors of 2.
-The other operations are exact for all values. Data that are only moved are random bytes. The values repeat after PERIOD
-elements. PERIOD is a prime, so that no two segments of a message begin with the same values, and a segment in a wrong
-place is found. The reference of numpy is computed over one period only.
+Sums are of whole numbers small enough to be exact in the type. Products are of signs and a few factors of 2. The other
+operations are exact for all values. Data that are only moved are random bytes. The values repeat after PERIOD elements,
+a prime: no two segments begin with the same values, so a segment in a wrong place is found. numpy computes one period
+only.
 """
 
 import functools
@@ -29,11 +29,11 @@ TRUE_SHARES: dict[Exact, Callable[[float], float]] = {  # of the values, by the 
     Exact.FALSE: lambda few: few,
     Exact.TRUTHS: lambda few: 0.5,
 }
-MOVED = ""  # in the place of an operation: the data are moved, not reduced
+MOVED = ""  # instead of an operation: the data are moved, not reduced
 
 
 class ExactData(NamedTuple):
-    """The data of the ranks of a job. seed: of the random numbers; size: number of ranks; op: one of OPS, or MOVED."""
+    """The data of a job's ranks. seed: of the random numbers; size: number of ranks; op: one of OPS, or MOVED."""
 
     seed: int
     size: int
@@ -41,7 +41,7 @@ class ExactData(NamedTuple):
     op: str
 
     def contribution(self, rank: int, count: int = PERIOD) -> np.ndarray:
-        """The first `count` elements of the period of `rank`: shape (count,), in the storage type of numpy."""
+        """The first `count` elements of the period of `rank`: shape (count,), in numpy's storage type."""
         random = np.random.default_rng([self.seed, rank, zlib.crc32(f"{self.dtype} {self.op}".encode())])
         datatype = datatype_by_name(self.dtype)
         if self.op == MOVED:
@@ -62,13 +62,13 @@ class ExactData(NamedTuple):
 
     @property
     def exact(self) -> Exact:
-        """What values serve."""
+        """The values with exact results."""
         return operation_by_name(self.op).exact
 
 
 @functools.cache
 def _exact_up_to(datatype: DataType) -> int:
-    """The last number up to which all whole ones are exact in a type; of f32 and larger ones, that of f32."""
+    """The number up to which all whole ones are exact in a type; of f32 and larger types, that of f32."""
     if datatype.family is not Family.SMALL_FLOAT:
         return 1 << 24
     numbers = np.arange(1 << 13, dtype=np.float32)
@@ -103,14 +103,13 @@ def _floats(random: np.random.Generator, datatype: DataType, data: ExactData, ra
 
 
 def _stored(values: np.ndarray, datatype: DataType) -> np.ndarray:
-    """float64 as the elements of a type of floats."""
     if datatype.family is Family.SMALL_FLOAT:
         return arithmetic.narrow(values.astype(np.float32), datatype)
     return values.astype(datatype.numpy)
 
 
 def _booleans(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
-    """Values with so many true ones that some results depend on a single rank."""
+    """With so many true ones that some results depend on a single rank."""
     return random.random(count) < TRUE_SHARES[data.exact](1 / max(2, data.size))
 
 
@@ -120,7 +119,7 @@ def _complexes(random: np.random.Generator, datatype: DataType, data: ExactData,
 
 
 def _pairs(random: np.random.Generator, datatype: DataType, data: ExactData, rank: int, count: int) -> np.ndarray:
-    """Pairs with few different values and indices, so that both have ties."""
+    """With few different values and indices, so that both have ties."""
     pairs = np.zeros(count, datatype.numpy)
     pairs["value"] = random.integers(-3, 3, count, endpoint=True)
     pairs["index"] = random.integers(0, data.size, count)
@@ -141,7 +140,7 @@ _VALUES: dict[Family, Callable[[np.random.Generator, DataType, ExactData, int, i
 
 
 def rounding_values(seed: int, rank: int, dtype: str, elements: int) -> np.ndarray:
-    """Floats of a rank with rounded sums: the bits of a sum depend on the order of the additions."""
+    """Floats with rounded sums: the bits of a sum depend on the order of additions."""
     datatype = datatype_by_name(dtype)
     return _stored(np.random.default_rng([seed, rank]).standard_normal(elements), datatype)
 
@@ -154,14 +153,14 @@ def bits(array: np.ndarray) -> np.ndarray:
 
 
 def fill(array: np.ndarray, period: np.ndarray, start: int = 0) -> None:
-    """Fill the flat `array` with repetitions of `period`. start: the place of the repetition to begin at."""
+    """With repetitions of `period`. start: the place of the period to begin at."""
     have = bits(array)
     for place, piece in _pieces(array.size, period, start):
         have[place : place + len(piece)] = piece
 
 
 def wrong_elements(array: np.ndarray, period: np.ndarray, start: int = 0) -> int:
-    """Number of elements of the flat `array` with a bit that differs from the repetitions of `period`."""
+    """Elements of the flat `array` with a bit that differs from the repetitions of `period`."""
     have, wrong = bits(array), 0
     for place, piece in _pieces(array.size, period, start):
         differs = have[place : place + len(piece)] != piece
@@ -170,7 +169,7 @@ def wrong_elements(array: np.ndarray, period: np.ndarray, start: int = 0) -> int
 
 
 def _pieces(count: int, period: np.ndarray, start: int) -> list[tuple[int, np.ndarray]]:
-    """The pieces of an array of `count` elements: their places, and the bits that belong there."""
+    """Places in an array of `count` elements, and the bits that belong there."""
     whole, pieces, place = bits(period), [], 0
     while place < count:
         first = (start + place) % len(whole)

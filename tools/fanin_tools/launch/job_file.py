@@ -1,4 +1,4 @@
-"""The description of a job that every rank gets: a file and environment variables."""
+"""The description of a job for every rank: a file and environment variables."""
 
 import secrets
 from pathlib import Path
@@ -15,16 +15,16 @@ LOCAL_TIMES = abi.LOCAL_CHUNK // MAX_JOB_CHUNK  # so much longer are segments th
 
 
 def chunk_for(mtu: int) -> int:
-    """The largest chunk in bytes, a power of two, with packets that fit into `mtu`."""
+    """The largest chunk, a power of two, with packets that fit into `mtu`; both in bytes."""
     room = mtu - fields.IPV4_UDP_SIZE - fields.TRANSPORT_SIZE - fields.ICRC_SIZE
     return max(MIN_CHUNK, min(MAX_JOB_CHUNK, 1 << (room.bit_length() - 1)))
 
 
 def describe(running: Running, placement: Placement, settings: JobSettings | None = None) -> dict[str, object]:
-    """The description of a job. jid and key are random; the key tells this job from all earlier ones with its jid.
+    """jid and key are random; the key tells this job from all earlier ones with its jid.
 
-    A job within one node has longer and fewer segments, since no packet limits their length and their buffers then
-    stay in the cache of a core.
+    A job within one node has longer and fewer segments: no packet limits them, and their buffers then stay in a core's
+    cache.
     """
     settings = settings or JobSettings()
     times = LOCAL_TIMES if len(placement.nics) == 1 else 1
@@ -46,19 +46,18 @@ def describe(running: Running, placement: Placement, settings: JobSettings | Non
 
 
 def write(running: Running, job: dict[str, object]) -> Path:
-    """Write `job` into the folder of its fabric. The caller removes the file."""
+    """Into the folder of its fabric. The caller removes the file."""
     path = running.state.folder / f"job-{job['jid']:08x}.txt"
     path.write_text(job_text(job))
     return path
 
 
 def exit_causes(job: Path) -> Path:
-    """The file beside the description of a job in which ranks note that others have ended the job."""
+    """The file beside a job's description in which ranks note that others have ended the job."""
     return job.with_suffix(".exit-causes")
 
 
 def environment(running: Running, placement: Placement, rank: int, job: Path) -> dict[str, str]:
-    """Environment variables of one rank."""
     node = placement.node_of(rank)
     return {
         "FANIN_RANK": str(rank),

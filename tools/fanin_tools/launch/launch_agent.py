@@ -1,4 +1,4 @@
-"""A launch agent for mpiexec: a script in the place of ssh that starts a command in the namespace of a host."""
+"""A launch agent for mpiexec: a script that replaces ssh, and starts a command in the namespace of a host."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.namespaces import namespace
 
 VALUED = "BbcDEeFIiJLlmOoPpQRSWw"  # options of ssh that take the next word as their value
-# Arguments as of ssh: options, host, command. Each host gets a name of its own: MPIs take equal names for one host.
+# Arguments as of ssh: options, host, command. Each host gets its own name: MPIs take equal names for one host.
 SCRIPT = """#!/bin/sh
 PATH=$PATH:/usr/sbin:/sbin
 while [ "${1#-}" != "$1" ]; do
@@ -28,7 +28,7 @@ exec ip netns exec "$network" unshare --uts sh -c "hostname $network; $*"
 
 
 def write(fabric: Fabric, path: Path) -> Path:
-    """Write the script for the hosts of a fabric. The name of a host is the address of its NIC."""
+    """For the hosts of a fabric, each named by the address of its NIC."""
     cases = [f"{nic.address}) network={namespace(fabric, nic.host)} ;;" for nic in fabric.nics]
     hosts = ", ".join(nic.address for nic in fabric.nics)
     path.write_text(SCRIPT % {"valued": VALUED, "cases": "\n".join(cases), "fabric": fabric.name, "hosts": hosts})
@@ -37,6 +37,6 @@ def write(fabric: Fabric, path: Path) -> Path:
 
 
 def inside_first(fabric: Fabric) -> list[str]:
-    """The words to put before mpiexec, so that it runs on the first host under the name of that host."""
+    """The words before mpiexec that run it on the first host, under that host's name."""
     name = namespace(fabric, fabric.nics[0].host)
     return ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"', "sh"]

@@ -1,8 +1,8 @@
 """The processes of a job. The first rank that fails by itself decides the exit code.
 
-After a failure the other ranks have some seconds to report it themselves, since the devices tell them that a peer is
-lost. Then they get SIGTERM, and later SIGKILL. A rank may end before the one that failed; it has then noted that
-another rank was the cause. With `keep_going` there is no time limit: programs that rebuild their job go on.
+After a failure the others have some seconds to report it themselves, since the devices tell them that a peer is lost.
+Then they get SIGTERM, and later SIGKILL. A rank that ends before the one that failed has noted that another was the
+cause. With `keep_going` there is no time limit, for programs that rebuild their job.
 """
 
 import contextlib
@@ -30,21 +30,20 @@ from fanin_tools.launch import core_binding, job_file
 from fanin_tools.launch.placement import Placement
 from fanin_wire.settings import JobSettings
 
-GRACE_SECONDS = 10.0  # more than a device needs to notice that a peer is lost
+GRACE_SECONDS = 10.0  # more than a device takes to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
 MOST_LOOKED_AT = 1 << 26  # bytes of a program
-LOOK_SECONDS = 30.0  # whether an interpreter has fanin
+LOOK_SECONDS = 30.0  # to find out whether an interpreter has fanin
 ERROR_OUTPUT = 2  # descriptor
-WITHDRAWN = "-"  # in the file of exit causes: the rank goes on in a job formed anew
+WITHDRAWN = "-"  # in the file of exit causes: the rank goes on in a new job
 
 
 @dataclass(frozen=True)
 class JobOutcome:
     """How a job ended.
 
-    failed_rank: the first rank that failed by itself; None if none failed
-    status: exit code of its process, -N if signal N ended it
-    reason: name of the error that ended the job, if every failed rank only followed others
+    failed_rank: the first that failed by itself; None if none failed. status: exit code of its process, -N if signal N
+    ended it. reason: error that ended the job, if every failed rank only followed others.
     """
 
     failed_rank: int | None = None
@@ -53,7 +52,7 @@ class JobOutcome:
 
     @property
     def exit_code(self) -> int:
-        """The exit code as a shell gives it: 128 + N for signal N."""
+        """As a shell gives it: 128 + N for signal N."""
         return self.status if self.status >= 0 else 128 - self.status
 
     def __str__(self) -> str:
@@ -65,7 +64,7 @@ class JobOutcome:
 
 
 def signal_name(number: int) -> str:
-    """Name of a signal, for example SIGKILL; "signal N" if it has no name."""
+    """For example SIGKILL; "signal N" if it has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -74,10 +73,10 @@ def signal_name(number: int) -> str:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the standard output of the ranks goes.
+    """Where the ranks' standard output goes.
 
-    prefix: the rank stands before every line of it, and of the error output, which then goes there as well
-    to_errors: it goes to the error output of this command, whose standard output has something else
+    prefix: put the rank before every line of it and of the error output, which then goes there as well. to_errors: to
+    this command's error output, since its standard output has something else.
     """
 
     prefix: bool = False
@@ -85,12 +84,12 @@ class Output:
 
     @property
     def inherited(self) -> int | None:
-        """For Popen: the descriptor that a process gets as its standard output."""
+        """For Popen: a process's descriptor of standard output."""
         return ERROR_OUTPUT if self.to_errors else None
 
     @property
     def stream(self) -> IO[str]:
-        """For what this command writes for the ranks."""
+        """The stream for this command's own output for ranks."""
         return sys.stderr if self.to_errors else sys.stdout
 
 
@@ -108,7 +107,7 @@ class RankProcesses:
     def start(
         self, running: Running, placement: Placement, job: Path, command: Sequence[str], output: Output, bound: bool
     ) -> None:
-        """Start every rank on the host of its NIC. bound: bind each rank to a core."""
+        """Every rank on the host of its NIC. bound: bind each to a core."""
         for rank in range(placement.size):
             host = placement.nics[placement.node_of(rank)].host
             line = [*namespaces.prefix_command(running.fabric, host), *command]
@@ -145,7 +144,7 @@ class RankProcesses:
         return running
 
     def end(self, exit_causes: dict[int, str]) -> JobOutcome:
-        """How the job ended. exit_causes: for each rank whose job others ended, the name of the error."""
+        """How the job ended. exit_causes: the error, by rank whose job others ended."""
         if not self.failed:
             return JobOutcome()
         causes = [rank for rank in self.failed if rank not in exit_causes]
@@ -153,7 +152,7 @@ class RankProcesses:
         return JobOutcome(rank, self.processes[rank].returncode, exit_causes.get(rank, ""))
 
     def stop(self) -> None:
-        """End the processes that still run: SIGTERM, and SIGKILL after TERMINATE_SECONDS."""
+        """SIGTERM, and SIGKILL after TERMINATE_SECONDS."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             for process in self._running():
                 process.send_signal(number)
@@ -193,9 +192,8 @@ def mpi_library_of(program: str) -> str | None:
 
 
 def lacks_fanin(command: list[str]) -> bool:
-    """Whether a command runs a script by a Python interpreter that has no fanin, such as that of the system beside an
-    environment. A folder of that name, which a clone may have, passes for an empty package. A script that does not
-    exist has failed for that."""
+    """Whether a command runs an existing script by a Python interpreter without fanin, such as the system's. A folder
+    fanin, which a clone may have, would pass for an empty package."""
     program, *arguments = command
     path = shutil.which(program)
     if path is None or not re.fullmatch(r"python[\d.]*", Path(program).name):
@@ -226,7 +224,7 @@ def _spawn(line: list[str], environment: dict[str, str], output: Output) -> subp
 
 
 def copy_lines(stream: IO[bytes], prefix: str, to: IO[str]) -> None:
-    """Copy `stream`, `prefix` before each line."""
+    """Put `prefix` before each line."""
     for line in stream:
         to.write(prefix + line.decode(errors="replace"))
         to.flush()
@@ -244,7 +242,7 @@ def wait_for_any(processes: Sequence[subprocess.Popen[bytes]], seconds: float | 
 
 
 def wait_for_all(processes: Sequence[subprocess.Popen[Any]], seconds: float | None) -> bool:
-    """Wait until all have ended, at most `seconds`. Returns whether they have."""
+    """Wait at most `seconds`. Returns whether all have ended."""
     end = None if seconds is None else time.monotonic() + seconds
     for process in processes:
         try:
@@ -267,18 +265,8 @@ def launch(
 ) -> JobOutcome:
     """Run `command` once for each rank.
 
-    Args:
-        running: the fabric.
-        placement: the nodes and the ranks on each.
-        command: program and arguments.
-        settings: of the job; None for the defaults.
-        output: where the output of the ranks goes.
-        grace: seconds for the other ranks after a failure.
-        keep_going: no time limit for the other ranks.
-        bound: bind each rank to a core.
-
-    Returns:
-        How the job ended.
+    settings: of the job; None: the defaults. grace: seconds for the other ranks after a failure. keep_going: without a
+    time limit for them. bound: bind each rank to a core.
     """
     job = job_file.write(running, job_file.describe(running, placement, settings))
     exit_causes = job_file.exit_causes(job)
@@ -295,10 +283,10 @@ def launch(
 
 
 def read_exit_causes(path: Path) -> dict[int, str]:
-    """The errors that ended the job of a rank, as the library noted them. The last line of each rank counts; "RANK -"
-    withdraws its note.
+    """The errors that ended a rank's job, as the library noted them. A rank's last line counts; "RANK -" withdraws its
+    note.
 
-    A program can write into the file, or remove it. Lines of any other form are ignored.
+    A program can write into the file, or remove it; other lines are ignored.
     """
     noted: dict[int, str] = {}
     with suppress(OSError):

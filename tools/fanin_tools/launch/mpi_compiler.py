@@ -1,4 +1,4 @@
-"""The C compiler of an MPI, which stands beside its launcher."""
+"""The C compiler of an MPI, beside its launcher."""
 
 import os
 import shutil
@@ -12,11 +12,10 @@ COMPILER = "mpicc"
 
 
 def build(launcher: str, source: Path, program: Path, remedy: str) -> Path:
-    """Compile `source` with the compiler beside a launcher. Returns the path of the program.
+    """Compile `source` with the compiler beside a launcher; the program's path.
 
-    Raises:
-        UsageError: NO_PROGRAM if there is no such compiler; `remedy` says what to do.
-        ToolError: BUILD_FAILED, with the first lines of the compiler.
+    Raises UsageError NO_PROGRAM, with `remedy`, if there is no such compiler; ToolError BUILD_FAILED, with its first
+    lines.
     """
     path = Path(shutil.which(mpirun.launcher_words(launcher)[0]) or "").absolute()
     beside = path.with_name(COMPILER + path.suffix)  # Debian has mpirun.mpich and mpicc.mpich

@@ -19,19 +19,16 @@ from fanin_tools.progress import BEAT_SECONDS
 
 LAUNCHER = "mpirun"
 ALLOWS_ROOT = "--allow-run-as-root"
-LOOK_SECONDS = 30.0  # for a version
+LOOK_SECONDS = 30.0  # to find out a version
 VERSIONS = {"Open MPI": r"\((?:Open MPI|OpenRTE)\) (\S+)", "MPICH": r"HYDRA.*?Version: *(\S+)"}
-# Lets Open MPI 4 and 5 start more ranks than the machine has cores, where the user has not said otherwise.
+# Lets Open MPI 4 and 5 start more ranks than the machine has cores, unless the user has other settings.
 OVERSUBSCRIBE = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 NAMESPACES = "let an mpirun enter them (fanin mpi-lib --launch-agent, docs/mpi.md), or leave out --netns"
 
 
 def command_line(running: Running, placement: Placement, launcher: str, command: Sequence[str]) -> list[str]:
-    """The command line. The shim is preloaded into the ranks only, not into the launcher.
-
-    Raises:
-        UsageError: NOT_SUPPORTED for a fabric in namespaces, NO_PROGRAM if there is no such launcher.
-    """
+    """The shim is preloaded into the ranks only, not into the launcher. Raises UsageError NOT_SUPPORTED for a fabric in
+    namespaces, NO_PROGRAM if there is no such launcher."""
     if running.fabric.netns:
         cause = "the launcher starts all ranks in one network namespace"
         raise UsageError(cause, NAMESPACES, name="NOT_SUPPORTED")
@@ -40,20 +37,12 @@ def command_line(running: Running, placement: Placement, launcher: str, command:
 
 
 def plain_command_line(ranks: int, launcher: str, command: Sequence[str]) -> list[str]:
-    """The command line without the shim.
-
-    Raises:
-        UsageError: as of `launcher_words`.
-    """
+    """Without the shim. Raises UsageError as `launcher_words`."""
     return [*launcher_words(launcher), "-n", str(ranks), *command]
 
 
 def launcher_words(launcher: str) -> list[str]:
-    """A launcher and its options as words.
-
-    Raises:
-        UsageError: a quotation has no end; NO_PROGRAM if there is no such launcher.
-    """
+    """A launcher and its options. Raises UsageError for an open quotation, NO_PROGRAM if there is no such launcher."""
     try:
         words = shlex.split(launcher)
     except ValueError as error:
@@ -65,7 +54,6 @@ def launcher_words(launcher: str) -> list[str]:
 
 
 def remedy_of_failure(launcher: str) -> str:
-    """What to do when the launcher has failed."""
     remedy = "see its error output above"
     if refuses_root(launcher):
         remedy += f'; to root, Open MPI asks for --mpirun "{launcher} {ALLOWS_ROOT}"'
@@ -73,7 +61,7 @@ def remedy_of_failure(launcher: str) -> str:
 
 
 def refuses_root(launcher: str) -> bool:
-    """Whether this process is root and the launcher one of Open MPI, which then starts nothing unless it is told to."""
+    """Whether this process is root and the launcher Open MPI's, which then starts nothing unless it is told to."""
     words = launcher_words(launcher)
     if os.geteuid() or ALLOWS_ROOT in words or "OMPI_ALLOW_RUN_AS_ROOT" in os.environ:
         return False
@@ -81,7 +69,7 @@ def refuses_root(launcher: str) -> bool:
 
 
 def name_of(launcher: str) -> str:
-    """Name and version of the MPI of a launcher, which is asked for them; "" if it does not tell."""
+    """Name and version of a launcher's MPI, by its own output; "" if it does not say."""
     try:
         said = subprocess.run([launcher, "--version"], capture_output=True, text=True, timeout=LOOK_SECONDS).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -93,7 +81,7 @@ def name_of(launcher: str) -> str:
 
 
 def environment(running: Running, placement: Placement) -> dict[str, str]:
-    """Environment variables of every rank. FANIN_SOCKET has the sockets of all nodes; a rank takes that of its node."""
+    """Of every rank. FANIN_SOCKET has the sockets of all nodes; a rank takes that of its node."""
     sockets = [str(running.state.socket(nic.name)) for nic in placement.nics]
     present = os.environ.get("LD_PRELOAD", "")
     return {
@@ -111,7 +99,7 @@ def launch(
     output: Output = TO_STANDARD_OUTPUT,
     goes_on: Callable[[], None] | None = None,
 ) -> int:
-    """Run `command` to its end. Returns the exit code of the launcher, as a shell gives it. output: has no prefix.
+    """Run `command` to its end. Returns the launcher's exit code, as a shell gives it. output: without a prefix.
     goes_on: called now and then meanwhile."""
     line = command_line(running, placement, launcher, command)
     with subprocess.Popen(
@@ -119,7 +107,7 @@ def launch(
         stdin=subprocess.DEVNULL,
         stdout=output.inherited,
         env=OVERSUBSCRIBE | os.environ,
-        preexec_fn=end_with_caller(signal.SIGTERM),  # of which it ends its ranks
+        preexec_fn=end_with_caller(signal.SIGTERM),  # at which it ends its ranks
     ) as process:
         try:
             code = process.wait() if goes_on is None else _wait(process, goes_on)
@@ -130,7 +118,7 @@ def launch(
 
 
 def _wait(process: subprocess.Popen[bytes], goes_on: Callable[[], None]) -> int:
-    """Its exit code, with calls of `goes_on` until it ends."""
+    """Calls `goes_on` until the process ends."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(BEAT_SECONDS)

@@ -15,7 +15,7 @@ ROUTES = ("auto", "tree", "ring", "local")
 
 @dataclass(frozen=True)
 class Placement:
-    """The nodes of a job in order, the global ranks on each, ascending, and in a tree the uplinks of each node."""
+    """A job's nodes in order, the global ranks on each, ascending, and in a tree each node's uplinks."""
 
     route: str
     nics: tuple[Device, ...]
@@ -24,11 +24,9 @@ class Placement:
 
     @property
     def size(self) -> int:
-        """Number of ranks."""
         return sum(len(ranks) for ranks in self.ranks)
 
     def node_of(self, rank: int) -> int:
-        """Index of the node of `rank`."""
         return next(node for node, ranks in enumerate(self.ranks) if rank in ranks)
 
 
@@ -41,13 +39,8 @@ def check_route(route: str) -> None:
 def place(fabric: Fabric, size: int, route: str) -> Placement:
     """Place `size` ranks on `fabric`.
 
-    Args:
-        fabric: the fabric.
-        size: number of ranks.
-        route: one of ROUTES. "auto": tree if an offloading switch is above all nodes of the job, else ring.
-
-    Raises:
-        UsageError: NO_RESOURCES if there is no room, NOT_SUPPORTED if the fabric has no such route.
+    route: one of ROUTES. "auto": tree if an offloading switch is above all nodes of the job, else ring. Raises
+    UsageError NO_RESOURCES without room, NOT_SUPPORTED if the fabric has no such route.
     """
     check_route(route)
     if size < 1:
@@ -87,7 +80,7 @@ def _describe_capacity(capacities: list[int]) -> str:
 
 
 def _even_counts(capacities: list[int], size: int) -> list[int]:
-    """Number of ranks of each node. Each rank goes to the node with the fewest ranks that has room."""
+    """Ranks of each node. Each rank goes to the node with the fewest ranks that has room."""
     counts = [0] * len(capacities)
     for _ in range(size):
         node = min((node for node, room in enumerate(capacities) if counts[node] < room), key=lambda node: counts[node])

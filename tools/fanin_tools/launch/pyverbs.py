@@ -1,4 +1,4 @@
-"""The system's pyverbs for programs in an environment that has none: PyPI has its source alone, without libibverbs."""
+"""The system's pyverbs for programs in an environment without it: PyPI has only its source, without libibverbs."""
 
 import contextlib
 import importlib.util
@@ -16,11 +16,7 @@ PLACES = ("/usr/lib/python3/dist-packages", f"/usr/lib64/python{PYTHON}/site-pac
 
 
 def find() -> Path:
-    """The package of the system.
-
-    Raises:
-        UsageError: there is none, or none for this Python.
-    """
+    """The system's package. Raises UsageError if there is none for this Python."""
     folders = [folder for place in PLACES if (folder := Path(place) / "pyverbs").is_dir()]
     for folder in folders:
         if any(folder.glob(f"device.*{sysconfig.get_config_var('SOABI')}*.so")):
@@ -35,11 +31,7 @@ def find() -> Path:
 
 @contextlib.contextmanager
 def added(command: Sequence[str]) -> Iterator[list[str]]:
-    """The command with pyverbs, and no other package of the system, in its PYTHONPATH for the time of the block.
-
-    Raises:
-        UsageError: as of `find`.
-    """
+    """The command with pyverbs, but no other package of the system, in its PYTHONPATH during the block. As `find`."""
     if importlib.util.find_spec("pyverbs"):
         yield list(command)
         return

@@ -9,8 +9,8 @@
 | try | name, calls | wrong: pairs (number of the call, its wrong elements); start_ns, end_ns of each; stopped |
 | leave | name | |
 
-`name` is the name of the job within the pool. A call is a CollectiveCall as a dictionary. `stopped` has the number and
-the error of the call that failed, after which no call was made; it is null if none failed.
+`name` is of the job within the pool. A call is a CollectiveCall as a dictionary. `stopped` has number and error of the
+call that failed, after which no call was made; null if none failed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Reply = dict[str, Any]
 
 
 class RankState:
-    """The communicators of this process by name, and the call that is prepared."""
+    """The communicators of this process by name, and the prepared call."""
 
     def __init__(self) -> None:
         self.communicators: dict[str, fanin.Communicator] = {}
@@ -41,24 +41,21 @@ class RankState:
         self.requests: list[fanin.Request] = []
 
     def communicator(self, name: str) -> fanin.Communicator:
-        """The communicator of the job called `name`."""
         return self.communicators[name]
 
     def prepared(self) -> VerifiedCall:
-        """The call that was prepared last."""
         if self.call is None:
             raise RuntimeError("no call has been prepared")
         return self.call
 
     def end(self) -> None:
-        """Leave all jobs."""
         self.call = None
         for name in list(self.communicators):
             self.communicators.pop(name).close()
 
 
 def join(rank: RankState, job: str, number: int, socket: str, name: str = DEFAULT_JOB, staged: bool = True) -> Reply:
-    """Join the job that the file `job` describes. staged: as in WorkerPool.join."""
+    """The job of the file `job`. staged: as in WorkerPool.join."""
     if staged:
         os.environ.pop(STAGING_VARIABLE, None)
     else:
@@ -68,7 +65,7 @@ def join(rank: RankState, job: str, number: int, socket: str, name: str = DEFAUL
 
 
 def leave(rank: RankState, name: str = DEFAULT_JOB) -> Reply:
-    """Leave a job and free the arrays."""
+    """Leave the job and free the arrays."""
     rank.call = None
     rank.communicators.pop(name).close()
     return {}
@@ -76,7 +73,7 @@ def leave(rank: RankState, name: str = DEFAULT_JOB) -> Reply:
 
 def prepare(rank: RankState, call: dict[str, Any], name: str = DEFAULT_JOB) -> Reply:
     """Allocate and fill the arrays of a call."""
-    rank.call = None  # frees its memory first: the arrays of two calls may not fit
+    rank.call = None  # frees its memory first: two calls' arrays may not fit
     rank.call = VerifiedCall(rank.communicator(name), CollectiveCall(**call))
     return {}
 
@@ -120,7 +117,6 @@ def _try_call(communicator: fanin.Communicator, call: CollectiveCall, number: in
 
 
 def error_reply(error: fanin.FaninError) -> Reply:
-    """The reply to a command that failed."""
     return {"error": {"name": Status(error.status).name, "cause": error.detail, "remedy": error.remedy}}
 
 

@@ -1,15 +1,15 @@
-"""What the replies of all ranks to a list of calls say together."""
+"""All ranks' replies to a list of calls, together."""
 
 from typing import Any
 
 from fanin_tools.errors import ToolError
 
 Replies = list[dict[str, Any]]  # by rank
-SECONDARY_ERRORS = ("ABORTED", "PEER_LOST", "FLUSHED")  # errors that follow from what happened to another rank
+SECONDARY_ERRORS = ("ABORTED", "PEER_LOST", "FLUSHED")  # errors that another rank's failure causes
 
 
 def wrong_elements(replies: Replies) -> dict[int, int]:
-    """Number of wrong elements over all ranks, by number of the call."""
+    """Over all ranks, by number of the call."""
     wrong: dict[int, int] = {}
     for reply in replies:
         for number, count in reply["wrong"]:
@@ -18,7 +18,7 @@ def wrong_elements(replies: Replies) -> dict[int, int]:
 
 
 def count_wrong_elements(replies: Replies) -> dict[int, int]:
-    """Number of wrong elements over all ranks, by number of the call. Raises ToolError if a call failed."""
+    """As `wrong_elements`. Raises ToolError if a call failed."""
     failure = first_failure(replies)
     if failure is not None:
         raise failure[1]
@@ -26,7 +26,7 @@ def count_wrong_elements(replies: Replies) -> dict[int, int]:
 
 
 def first_failure(replies: Replies) -> tuple[int, ToolError] | None:
-    """Number and error of the first call that failed on a rank. An error that follows from another one comes last."""
+    """Number and error of the first call that failed on a rank; of its errors, one that is not SECONDARY."""
     stopped = [(*reply["stopped"], rank) for rank, reply in enumerate(replies) if reply["stopped"]]
     if not stopped:
         return None
@@ -35,6 +35,6 @@ def first_failure(replies: Replies) -> tuple[int, ToolError] | None:
 
 
 def elapsed_seconds(replies: Replies) -> list[float]:
-    """Seconds of each call: from the start of the last rank to the end of the last rank."""
+    """Of each call, from the last rank's start to the last rank's end."""
     starts, ends = (zip(*(reply[key] for reply in replies), strict=True) for key in ("start_ns", "end_ns"))
     return [(max(end) - max(start)) * 1e-9 for start, end in zip(starts, ends, strict=True)]

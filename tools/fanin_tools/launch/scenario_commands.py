@@ -37,7 +37,7 @@ def begin(rank: RankState, call: dict[str, Any], name: str = DEFAULT_JOB) -> Rep
 
 
 def progress(rank: RankState, name: str = DEFAULT_JOB) -> Reply:
-    """Ask the device for the progress of the collectives that are under way."""
+    """Of the collectives under way, as the device reports it."""
     return {"progress": [entry._asdict() for entry in rank.communicator(name).progress()]}
 
 
@@ -51,7 +51,7 @@ def finish(rank: RankState) -> Reply:
 
 def share(rank: RankState, names: list[str], elements: int, messages: int) -> Reply:
     """Reduce in several jobs at once. All messages are posted before the first wait, to the jobs in turns; odd ranks
-    take the jobs in the opposite order."""
+    take the jobs in reverse."""
     turn = names if rank.communicator(names[0]).rank % 2 == 0 else names[::-1]
     calls = {
         name: VerifiedCall(rank.communicator(name), CollectiveCall("allreduce", elements, seed=n))
@@ -69,7 +69,7 @@ def share(rank: RankState, names: list[str], elements: int, messages: int) -> Re
 
 
 def _ends(requests: list[fanin.Request]) -> list[int]:
-    """The times at which the requests of a job were done. They end in order."""
+    """When the requests of a job were done. They end in order."""
     ends = []
     for request in requests:
         request.wait(TIMEOUT_SECONDS)
@@ -78,8 +78,8 @@ def _ends(requests: list[fanin.Request]) -> list[int]:
 
 
 def groups(rank: RankState, elements: int, name: str = DEFAULT_JOB) -> Reply:
-    """Run a collective in two overlapping groups at once: in the even or odd ranks, and in a half of the job. Every
-    second rank begins them in the opposite order."""
+    """A collective in each of two overlapping groups at once: the even or odd ranks, and a half of the job. Every
+    second rank begins them in reverse."""
     parent = rank.communicator(name)
     parity, half = parent.split(parent.rank % 2), parent.split(2 * parent.rank // parent.size)
     assert parity is not None

@@ -1,6 +1,6 @@
-"""The thresholds of MPI programs on this machine: measured by the shim, kept in a file that the shim reads.
+"""The thresholds of MPI programs on this machine, which the shim measures and reads from a file.
 
-The file has a line for each MPI, route and number of ranks, such as `open-mpi local 4: all=off, allreduce=4k-`.
+A line for each MPI, route and number of ranks, such as `open-mpi local 4: all=off, allreduce=4k-`.
 """
 
 import os
@@ -13,18 +13,14 @@ from fanin_tools.launch import mpi_compiler, mpirun
 from fanin_tools.launch.launcher import Output
 from fanin_tools.launch.placement import Placement
 
-MEASURE = "FANIN_MPI_TUNE"  # of the shim: the file for what it measures
+MEASURE = "FANIN_MPI_TUNE"  # the shim's: the file for what it measures
 FILE = Path("fanin/mpi-thresholds")  # in the folder of the user's settings, as host/fanin/mpi/settings.c says
 HEAD = "# FANIN_MPI_THRESHOLDS of this machine, measured by fanin tune"
 PROGRAM = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0) || MPI_Finalize(); }\n"
 
 
 def tuned_file() -> Path:
-    """The file that the shim reads.
-
-    Raises:
-        UsageError: the user has no folder of settings.
-    """
+    """The file that the shim reads. Raises UsageError if the user has no folder of settings."""
     folder, home = os.environ.get("XDG_CONFIG_HOME"), os.environ.get("HOME")
     if not folder and not home:
         raise UsageError("neither XDG_CONFIG_HOME nor HOME is set", "name a file with --output")
@@ -32,7 +28,7 @@ def tuned_file() -> Path:
 
 
 def build(launcher: str, folder: Path) -> Path:
-    """Compile a program that does nothing, with the compiler beside the launcher of the MPI. Returns its path."""
+    """Compile a program that does nothing, with the compiler beside the MPI's launcher; its path."""
     source = folder / "program.c"
     source.write_text(PROGRAM)
     remedy = "name a program of that MPI: fanin tune -- ./program"
@@ -47,12 +43,10 @@ def measure(
     folder: Path,
     goes_on: Callable[[], None],
 ) -> dict[str, str]:
-    """Let the ranks of an MPI program measure in MPI_Init. Returns thresholds by what they hold for.
+    """Let an MPI program's ranks measure in MPI_Init; thresholds by MPI, route and ranks.
 
-    goes_on: called now and then meanwhile.
-
-    Raises:
-        ToolError: PROGRAM_FAILED if the program has failed, NOT_SUPPORTED if it has measured nothing.
+    goes_on: called now and then meanwhile. Raises ToolError PROGRAM_FAILED if the program has failed, NOT_SUPPORTED if
+    it has measured nothing.
     """
     found = folder / "thresholds"
     words = ["env", f"{MEASURE}={found}", *command]
@@ -66,11 +60,8 @@ def measure(
 
 
 def save(found: dict[str, str], path: Path) -> None:
-    """Put groups into a file, in the place of those for the same MPI, route and number of ranks. Other lines stay.
-
-    Raises:
-        UsageError: the file can not be read or written.
-    """
+    """Put thresholds into a file; they replace those for the same MPI, route and number of ranks. Raises UsageError if
+    the file can not be read or written."""
     try:
         lines = path.read_text().splitlines() if path.exists() else [HEAD]
         for head, thresholds in found.items():
@@ -91,8 +82,7 @@ def _parts(line: str) -> tuple[str, str]:
 
 
 def _merged(lines: list[str], head: str, new: str) -> list[str]:
-    """Later lines override earlier ones, and a line holds from its number of ranks on: it comes before the lines for
-    more ranks."""
+    """A line holds from its number of ranks on, and later lines override: fewer ranks come first."""
     heads = [_parts(line)[0] if ";" not in line else "" for line in lines]
     if head in heads:
         return [new if found == head else line for found, line in zip(heads, lines, strict=True)]

@@ -1,4 +1,4 @@
-"""The uplinks of a job's nodes: the switches that compute for the job, and the rings of NICs on plain switches."""
+"""The uplinks of a job's nodes: the switches that compute for it, and the rings of NICs on plain switches."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from fanin_tools.fabric.tree import Tree
 
 @dataclass(frozen=True)
 class Uplinks:
-    """The uplinks of a node.
+    """Of a node.
 
-    switches: addresses of the offloading switches above the node, lowest first, up to the top switch of the job
-    ring: number of the ring that the node forms with its neighbours on a plain switch; None if it is in no ring
+    switches: addresses of the offloading switches above it, lowest first, up to the job's top switch. ring: number of
+    its ring on a plain switch; None: in no ring.
     """
 
     switches: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class Uplinks:
 
 
 def uplinks_of(tree: Tree, nics: Sequence[Device]) -> tuple[Uplinks, ...] | None:
-    """The uplinks of `nics`, up to the lowest offloading switch above all of them; None if there is no such switch."""
+    """Of `nics`, up to the lowest offloading switch above all of them; None if there is no such switch."""
     paths = [tree.offloading_above(nic) for nic in nics]
     top = next((switch for switch in paths[0] if all(switch in path for path in paths)), None)
     if top is None:
@@ -34,7 +34,7 @@ def uplinks_of(tree: Tree, nics: Sequence[Device]) -> tuple[Uplinks, ...] | None
 
 
 def is_one_ring(uplinks: Sequence[Uplinks]) -> bool:
-    """Whether all nodes are in the same ring. Then no switch has anything to reduce."""
+    """All nodes are in one ring: no switch has anything to reduce."""
     return uplinks[0].ring is not None and len({uplink.ring for uplink in uplinks}) == 1
 
 

@@ -21,18 +21,15 @@ from fanin_tools.launch.collective_call import (
 )
 from fanin_wire.datatypes import datatype_by_name
 
-UNTOUCHED = 0xA5  # every byte of a result's memory before the call
+UNTOUCHED = 0xA5  # bytes of a result before the call
 TIMEOUT_SECONDS = 60.0
 CACHED_PERIODS = 600  # as many as one job of the matrix needs
 METHODS = {"reduce_scatterv": "reduce_scatter"}  # methods of the library with a name of their own
 
 
 class VerifiedCall:
-    """A call on one rank of a communicator, with arrays that are filled. It can be made any number of times.
-
-    run: make the call and wait for the result
-    start: begin the call and return the request
-    """
+    """A call on one rank, with filled arrays; it can be made any number of times. run: make the call and wait for the
+    result. start: begin it and return the request."""
 
     def __init__(self, communicator: fanin.Communicator, call: CollectiveCall) -> None:
         self.communicator, self.call = communicator, call
@@ -48,7 +45,7 @@ class VerifiedCall:
         self.run: Callable[[], Any] = self._in_form(method, arguments)
 
     def _fill(self) -> None:
-        """Put the memory into the state before the call."""
+        """Put the memory into its state before the call."""
         if self.result is not None:
             self.result.view(np.uint8)[:] = UNTOUCHED
         if self._contribution is not None and self.source is not None:
@@ -56,7 +53,7 @@ class VerifiedCall:
             exact_data.fill(self.source, self._period(self._contribution), start)
 
     def _arrays(self, contributed: int | None, received: int | None) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Arrays for the contribution and the result; None where there is none. A broadcast always shares memory."""
+        """None without a contribution, or without a result. A broadcast always shares memory."""
         shared = self.call.in_place or self.call.collective == "broadcast"
         if contributed is None or received is None or not shared:
             return self._memory(contributed), self._memory(received)
@@ -92,7 +89,7 @@ class VerifiedCall:
         return arguments
 
     def _passes_counts(self) -> bool:
-        """Whether the rank passes the counts: always where it must, else in every second call."""
+        """Whether the rank passes the counts: where it must, else in every second call."""
         if self.call.collective == "scatterv":
             return self.communicator.rank == self.call.root
         return self.call.collective == "reduce_scatterv" or self.call.shift % 2 == 0
@@ -106,7 +103,7 @@ class VerifiedCall:
         return blocking if self.call.form == "blocking" else lambda: self._repeated(blocking)
 
     def _repeated(self, blocking: Callable[[], Any]) -> None:
-        """Make the call twice: the library may take a shorter path for a call that it has made before."""
+        """Twice: the library may take a shorter path for a call that it has made before."""
         blocking()
         self._wrong_first = self.wrong()
         self._fill()
@@ -117,7 +114,7 @@ class VerifiedCall:
             request.start().wait(TIMEOUT_SECONDS)
 
     def wrong(self) -> int:
-        """Number of elements of the result that have a wrong bit."""
+        """Elements of the result with a wrong bit."""
         if self._expected is None or self.result is None:
             return 0
         wrong, place = self._wrong_first, 0

@@ -1,9 +1,9 @@
-"""The processes of a worker pool: the first process imports all modules, then forks one child for each rank.
+"""The processes of a worker pool: the first imports all modules, then forks one child for each rank.
 
-Arguments: DESCRIPTOR:NAMESPACE for each rank: a connected socket and the network namespace of the rank ("" for
-none). Commands come over the socket as lines of JSON, {"do": name, ...}; the rank replies to each with one line.
-`rank_commands` and `scenario_commands` list the commands. An error is {"error": {name, cause, remedy}}. A rank ends at
-the end of its commands. The first process ends after all ranks; it sends an error for a rank that has died.
+Arguments: DESCRIPTOR:NAMESPACE for each rank: a connected socket and the rank's network namespace ("" for none).
+Commands are lines of JSON over the socket, {"do": name, ...}; the rank replies to each with one line. `rank_commands`
+and `scenario_commands` list them. An error is {"error": {name, cause, remedy}}. A rank ends with its commands, the
+first process after all ranks; it sends an error for a rank that has died.
 """
 
 import gc
@@ -22,7 +22,6 @@ from fanin_tools.launch.scenario_commands import COMMANDS_BY_NAME
 
 
 def execute(rank: RankState, line: str) -> Reply:
-    """Carry out one command and return the reply."""
     command = json.loads(line)
     try:
         return COMMANDS_BY_NAME[command.pop("do")](rank, **command)
@@ -31,7 +30,6 @@ def execute(rank: RankState, line: str) -> Reply:
 
 
 def serve(connection: socket.socket) -> None:
-    """Carry out commands until the connection ends."""
     rank = RankState()
     with connection, connection.makefile("r") as commands:
         for line in commands:
@@ -68,11 +66,11 @@ def _report_dead_ranks(ranks: dict[int, socket.socket]) -> None:
 
 
 def main() -> None:
-    """Fork the ranks and wait until they have ended. The output of libraries goes to the error output."""
+    """Fork the ranks and wait until they have ended. Libraries write to the error output."""
     os.dup2(2, 1)
     places = [argument.partition(":") for argument in sys.argv[1:]]
     connections = [socket.socket(fileno=int(descriptor)) for descriptor, _, _ in places]
-    gc.freeze()  # so that the collector does not write to pages that the children share
+    gc.freeze()  # so that the collector does not write to shared pages
     ranks = {}
     for connection, (_, _, namespace) in zip(connections, places, strict=True):
         process = os.fork()

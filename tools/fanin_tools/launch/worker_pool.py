@@ -20,15 +20,13 @@ from fanin_tools.launch import DEFAULT_JOB, job_file
 from fanin_tools.launch.placement import Placement, place
 
 REPLY_SECONDS = 120.0
-REPLY_AFTER_ERROR_SECONDS = 10.0  # for the other ranks: an error of theirs may explain more
+REPLY_AFTER_ERROR_SECONDS = 10.0  # for the other ranks, whose errors may explain more
 END_SECONDS = 5.0
 
 
 class WorkerPool:
-    """One worker process for each of `size` ranks on a fabric. The `with` statement ends them.
-
-    reply_seconds: a rank that has not answered a command for so long is an error.
-    """
+    """One worker process for each of `size` ranks on a fabric; `with` ends them. reply_seconds: limit for the answer to
+    a command."""
 
     def __init__(self, running: Running, size: int, reply_seconds: float = REPLY_SECONDS) -> None:
         self.running, self._reply_seconds = running, reply_seconds
@@ -50,12 +48,8 @@ class WorkerPool:
     def join(self, placement: Placement, job: dict[str, object], name: str = DEFAULT_JOB, staged: bool = True) -> None:
         """Let the ranks of `placement` join a job.
 
-        Args:
-            placement: the nodes of the job and the ranks on each.
-            job: its description (`job_file.describe`).
-            name: its name in later commands.
-            staged: whether the library may copy ordinary memory through bounce buffers. If not, the devices read and
-                write ordinary memory directly.
+        job: its description (`job_file.describe`). name: in later commands. staged: the library may copy ordinary
+        memory through bounce buffers; else the devices access it directly.
         """
         path = job_file.write(self.running, job)
         sockets = [str(self.running.state.socket(nic.name)) for nic in placement.nics]
@@ -68,26 +62,15 @@ class WorkerPool:
             path.unlink(missing_ok=True)
 
     def call(self, ranks: int | Sequence[int], do: str, **arguments: Any) -> list[dict[str, Any]]:
-        """Let ranks carry out one command.
-
-        Args:
-            ranks: numbers of the ranks, or how many ranks from 0 on.
-            do: name of the command.
-            arguments: its arguments.
-
-        Returns:
-            The replies, by rank.
-
-        Raises:
-            ToolError: with the name of the rank that failed.
-        """
+        """Let ranks carry out the command `do`; their replies, by rank. ranks: numbers, or how many from 0 on. Raises
+        ToolError, with the rank that failed."""
         asked = range(ranks) if isinstance(ranks, int) else ranks
         for rank in asked:
             self._send(rank, {"do": do, **arguments})
         return self._replies(asked)
 
     def _send(self, rank: int, command: dict[str, Any]) -> None:
-        """Send a command. The reply of a rank whose process has ended is an error."""
+        """A rank whose process has ended replies with an error."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._ranks[rank].sendall(json.dumps(command).encode() + b"\n")
 
@@ -126,12 +109,12 @@ class WorkerPool:
         try:
             self._process.wait(END_SECONDS if error is None else 0)
         except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)  # ends the ranks as well, which are in its group
+            os.killpg(self._process.pid, signal.SIGKILL)  # ends the ranks as well: they are in its group
             self._process.wait()
 
 
 def _checked(replies: dict[int, dict[str, Any]], silent: list[int], seconds: float) -> list[dict[str, Any]]:
-    """The replies by rank. Raises ToolError if one is an error or missing; a lost process comes before its effects."""
+    """By rank. Raises ToolError if one is an error or missing; a lost process comes before its effects."""
     errors = {rank: reply["error"] for rank, reply in replies.items() if "error" in reply}
     if errors:
         rank = min(errors, key=lambda rank: (errors[rank]["name"] != "PEER_LOST", rank))

@@ -1,7 +1,4 @@
-"""The tally of a stress run: how much work was done, and every violation with the command that repeats it.
-
-Every kind of stress run (simulation, fuzzing, real faults) adds to one tally.
-"""
+"""The tally of a stress run (simulation, fuzzing, real faults): work, and violations with the command to repeat."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,11 +7,11 @@ from typing import Any
 
 from fanin_sim.findings import Category, Finding
 
-MAX_FINDINGS = 20  # of one run that are kept: the same defect usually appears many times
+MAX_FINDINGS = 20  # of one run: the same defect usually appears many times
 
 
 class Work(StrEnum):
-    """What is counted as work. The values are the keys in JSON."""
+    """The values are the keys in JSON."""
 
     SCHEDULES = "schedules"  # run by the simulator
     DELIVERIES = "deliveries"  # packets delivered in these schedules
@@ -38,13 +35,9 @@ HOSTILE_INPUT = (Work.PACKETS, Work.DATAGRAMS, Work.MESSAGES, Work.WORK_REQUESTS
 class Tally:
     """Counts and findings of a stress run.
 
-    work: amount of work by kind
-    faults, simulated_faults: injected faults by kind
-    errors: errors of ranks that the injected fault had to cause, by name of the exception
-    drops: hostile packets that engines and devices dropped, by reason
-    violations: number of violations by kind; a clean run has none
-    findings: the first violations of each run
-    not_done: what this machine can not do, and what it lacks for that
+    work: by kind. faults, simulated_faults: injected, by kind. errors: of ranks, which the fault had to cause, by
+    exception. drops: hostile packets dropped, by reason. violations: by kind; none in a clean run. findings: the first
+    violations of each run. not_done: what this machine can not do, and what it lacks for that.
     """
 
     seed: int
@@ -63,12 +56,12 @@ class Tally:
     _kept: int = 0
 
     def begin(self, replay: str, context: str = "", seed: int | None = None) -> None:
-        """Begin a run. Its findings carry `replay`, `context` and the seed, by default that of the tally."""
+        """Its findings carry `replay`, `context` and the seed, by default the tally's."""
         self._replay, self._context, self._kept = replay, context, 0
         self._seed = self.seed if seed is None else seed
 
     def find(self, violation: Category, what: str, count: int = 1, details: tuple[str, ...] = ()) -> None:
-        """Record `count` violations that have one description."""
+        """`count` violations with one description."""
         self.violations[violation] += count
         if self._kept < MAX_FINDINGS:
             description = f"{self._context}: {what}" if self._context else what
@@ -77,11 +70,11 @@ class Tally:
 
     @property
     def is_clean(self) -> bool:
-        """Whether there is no violation."""
+        """Without violations."""
         return not self.violations.total()
 
     def as_dict(self) -> dict[str, Any]:
-        """The tally for JSON; counts of work and violations are keys of the object itself, zeros included."""
+        """For JSON; counts of work and violations are keys of the object itself, zeros included."""
         counts = {kind.value: self.work[kind] for kind in Work} | {
             kind.value: self.violations[kind] for kind in Category
         }

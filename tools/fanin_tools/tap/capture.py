@@ -1,7 +1,7 @@
-"""A capture: the packets of some devices, as a file of the format pcapng.
+"""A capture: the packets of some devices, as a pcapng file.
 
-A device has no link header, and its super-packets are no packets of the network, so each packet gets the IP and UDP
-headers that the network gives it: with its place in the super-packet as identification, over which its ICRC is.
+A device has no link header, and its super-packets are no packets of the network. So each packet gets the IP and UDP
+headers that the network gives it, with its place in the super-packet as identification, which its ICRC covers.
 """
 
 import struct
@@ -19,7 +19,7 @@ from fanin_wire.tap import PACKET, UNIT, Record
 
 LOOK_SECONDS = 0.01  # between looks at the rings
 APPLICATION = "fanin capture"
-# Drops that belong to the protocol: of what comes twice, or too late, and of data ahead for others.
+# Drops that belong to the protocol: duplicates, late packets, and data ahead for others.
 USUAL = {"drop_duplicate", "drop_stale", "drop_ended", "drop_not_addressed"}
 RECORD = struct.Struct("<QBBHIIIHHI")
 assert RECORD.size == PACKET.itemsize
@@ -30,8 +30,7 @@ VERSION_AND_LENGTH, DONT_FRAGMENT, TTL, UDP_PROTOCOL = 0x45, 0x4000, 64, 17
 
 @dataclass(frozen=True)
 class Packet:
-    """A packet that a device has received or sent. time: of CLOCK_MONOTONIC; drop: the counter of the reason for which
-    it was dropped, or ""."""
+    """time: of CLOCK_MONOTONIC; drop: the counter of the reason why a device dropped it, or ""."""
 
     interface: int
     time: int
@@ -42,8 +41,7 @@ class Packet:
 
 @dataclass
 class Tally:
-    """What a capture has found: packets in the file, dropped ones among them, their reasons, and records that were
-    missed."""
+    """Packets in the file, dropped ones among them, their reasons, and records that were missed."""
 
     packets: int = 0
     dropped: int = 0
@@ -60,7 +58,7 @@ class Tally:
 
 
 def headers(source: int, destination: int, source_port: int, identification: int, length: int) -> bytes:
-    """IP and UDP headers of a packet with `length` bytes behind them. RoCEv2 leaves the UDP checksum out."""
+    """Of a packet with `length` bytes behind them. RoCEv2 leaves the UDP checksum out."""
     whole = length + IPV4_UDP_SIZE
     ip = [VERSION_AND_LENGTH, 0, whole, identification, DONT_FRAGMENT, TTL, UDP_PROTOCOL, 0, source, destination]
     ip[7] = _checksum(IPV4.pack(*ip))
@@ -74,7 +72,7 @@ def _checksum(header: bytes) -> int:
 
 
 def packets_of(interface: int, tap: Tap) -> Iterator[Packet]:
-    """The packets that a tap has recorded since it was last looked at."""
+    """Recorded since the last call."""
     for piece in tap.take():
         for kind, place in records(piece):
             if kind not in (Record.RECEIVED, Record.SENT):
@@ -94,11 +92,8 @@ def capture(
     only_dropped: bool = False,
     last: int | None = None,
 ) -> Tally:
-    """Write the packets of open taps to `path` until `has_ended`, all devices have gone, or the user ends it: by Ctrl-C
-    or SIGTERM.
-
-    only_dropped: packets that a device has dropped. last: keep only so many, the last ones.
-    """
+    """Write the packets of open taps to `path` until `has_ended`, all devices have gone, or Ctrl-C or SIGTERM.
+    only_dropped: packets that a device has dropped. last: keep only the last so many."""
     tally, kept, seen = Tally(), deque[Packet](maxlen=last), [0] * len(taps)
     offset = time.time_ns() - time.monotonic_ns()
     with path.open("wb") as file:
@@ -124,7 +119,7 @@ def capture(
             while not has_ended() and not all(tap.has_ended for tap in taps):
                 if not look():
                     time.sleep(LOOK_SECONDS)
-        except (KeyboardInterrupt, SystemExit):  # so a capture ends
+        except (KeyboardInterrupt, SystemExit):  # the usual end of a capture
             pass
         finally:
             look()

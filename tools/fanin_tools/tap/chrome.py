@@ -1,8 +1,8 @@
-"""A trace as Perfetto (ui.perfetto.dev) and chrome://tracing read it: the Trace Event Format, times in microseconds.
+"""A trace for Perfetto (ui.perfetto.dev) and chrome://tracing: the Trace Event Format, times in microseconds.
 
 Each device is a process. Its counter shows the slots in use. Each rank has a track with its calls. Below, each row is a
-slot in use: a segment from its first contribution to its release, with what it waited for inside. The rows that a job
-needs are as many as it has segments in flight, not as many as its message has.
+slot in use: a segment from its first contribution to its release, with what it waited for inside. A job needs as many
+rows as it has segments in flight, not as its message has.
 """
 
 import heapq
@@ -18,7 +18,7 @@ RANKS, ROWS, LANE = 1, 1000, 100_000  # numbers of tracks: of rank 0, of the fir
 
 
 def trace(events: Sequence[Event], devices: Iterable[str]) -> dict[str, Any]:
-    """The trace of some events, in order of time, on `devices`."""
+    """The trace of events in order of time, on `devices`."""
     numbers = {device: number for number, device in enumerate(devices, 1)}
     found = [_name("process_name", numbers[device], 0, device) for device in numbers]
     start = events[0].time if events else 0
@@ -56,7 +56,7 @@ def _occupancy(events: Sequence[Event], numbers: dict[str, int], start: int) -> 
 
 
 def _calls(events: Sequence[Event], numbers: dict[str, int], start: int) -> list[dict[str, Any]]:
-    """The calls of each rank: from its post to its last result."""
+    """Of each rank, from its post to its last result."""
     begun: dict[tuple[str, int, int, int], int] = {}
     ended: dict[tuple[str, int, int, int], int] = {}
     reduced: dict[tuple[str, int, int], int] = {}
@@ -78,7 +78,7 @@ def _calls(events: Sequence[Event], numbers: dict[str, int], start: int) -> list
 
 
 def _segments(segments: Sequence[Segment], numbers: dict[str, int], start: int) -> list[dict[str, Any]]:
-    """Rows of slots. A segment takes the lowest row that is free; one that is not released in the trace is left out."""
+    """Rows of slots. A segment takes the lowest free row; one that is not released in the trace is left out."""
     free: dict[tuple[str, int], list[int]] = {}
     busy: dict[tuple[str, int], list[tuple[int, int]]] = {}
     found = []

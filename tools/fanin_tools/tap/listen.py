@@ -18,12 +18,10 @@ MIB = 1 << 20
 
 
 def sockets_of(devices: Sequence[str], fabric: str) -> list[Path]:
-    """The control sockets of devices: of a fabric by name, of all of them if none is named, or paths, with a slash.
+    """Control sockets of devices: of a fabric by name, of all if none is named, or paths, with a slash.
 
-    Raises:
-        ToolError: NO_DEVICE if there is no such fabric; NOT_SUPPORTED for a device over RDMA, whose rings can not be
-            mapped.
-        UsageError: it has no such device.
+    Raises ToolError NO_DEVICE if there is no such fabric, NOT_SUPPORTED for a device over RDMA, whose rings can not be
+    mapped; UsageError if the fabric has no such device.
     """
     if remote := [device for device in devices if device.startswith(REMOTE)]:
         cause = f"{', '.join(remote)}: a device shows its records on its own host alone"
@@ -43,33 +41,29 @@ def sockets_of(devices: Sequence[str], fabric: str) -> list[Path]:
 
 
 def kinds_of(names: Sequence[str]) -> int:
-    """The map of kinds of packets with these names; of all for none. Raises UsageError for an unknown one."""
+    """The bitmap of kinds of packets; all for no names. Raises UsageError for an unknown one."""
     if unknown := [name for name in names if name.lower() not in KINDS]:
         raise UsageError(f"there is no kind of packet {', '.join(unknown)}", f"the kinds: {', '.join(KINDS)}")
     return sum(1 << KINDS[name] for name in {name.lower() for name in names}) or ALL_KINDS
 
 
 def units_of(mebibytes: int) -> int:
-    """Units of a ring of about so many MiB: the next power of two that devices take."""
+    """Of a ring of about so many MiB: the next power of two that devices take."""
     wanted = max(MIN_UNITS, min(MAX_UNITS, mebibytes * MIB // UNIT))
     return 1 << (wanted - 1).bit_length()
 
 
 @contextlib.contextmanager
 def listening(sockets: Sequence[Path], wanted: Wanted) -> Iterator[list[Tap]]:
-    """Open taps of devices for the time of the block. Raises as `Tap`."""
+    """For the time of the block. Raises as `Tap`."""
     with contextlib.ExitStack() as held:
         yield [held.enter_context(contextlib.closing(Tap(path, wanted))) for path in sockets]
 
 
 @contextlib.contextmanager
 def bound(seconds: float | None, command: Sequence[str]) -> Iterator[Callable[[], bool]]:
-    """For the block: whether the time is over, or the command has ended that runs meanwhile.
-
-    Raises:
-        UsageError: there is no such program.
-        ToolError: PROGRAM_FAILED if it has failed, at the end of the block.
-    """
+    """For the block: whether the time is over, or the command that runs meanwhile has ended. Raises UsageError if there
+    is no such program, ToolError PROGRAM_FAILED at the end of the block if it has failed."""
     if not command:
         end = None if seconds is None else time.monotonic() + seconds
         yield lambda: end is not None and time.monotonic() >= end

@@ -1,4 +1,4 @@
-"""Files of the format pcapng: the few blocks that a capture needs, each a table of fields with options behind it.
+"""pcapng files: the few blocks that a capture needs, each a table of fields with options behind it.
 
 The layout is that of draft-ietf-opsawg-pcapng. All numbers are little-endian, all times nanoseconds since 1970.
 """
@@ -12,7 +12,7 @@ NANOSECONDS = 9  # if_tsresol: decimal places
 INBOUND, OUTBOUND = 1, 2  # of epb_flags
 
 SECTION, INTERFACE, PACKET, STATISTICS = 0x0A0D0D0A, 1, 6, 5  # types of blocks
-# What stands between the length of a block and its options.
+# Between the length of a block and its options.
 FIELDS = {
     SECTION: struct.Struct("<IHHq"),  # byte order, version, length of the section
     INTERFACE: struct.Struct("<HHI"),  # link type, reserved, longest packet
@@ -20,7 +20,7 @@ FIELDS = {
     STATISTICS: struct.Struct("<III"),  # interface, time (two halves)
 }
 BYTE_ORDER, VERSION, UNKNOWN_LENGTH, NO_LIMIT = 0x1A2B3C4D, (1, 0), -1, 0
-# Codes of options; the same number means other things in other blocks.
+# Codes of options; a number means different things in different blocks.
 COMMENT, USER_APPLICATION, INTERFACE_NAME, INTERFACE_RESOLUTION = 1, 4, 2, 9
 PACKET_FLAGS, PACKETS_RECEIVED, PACKETS_DROPPED = 2, 4, 5
 
@@ -28,7 +28,7 @@ Options = Sequence[tuple[int, bytes]]
 
 
 class Writer:
-    """Writes a capture to a file. interfaces: their names; a packet names one by its place among them."""
+    """interfaces: their names; a packet has the index of one."""
 
     def __init__(self, file: BinaryIO, application: str, interfaces: Sequence[str]) -> None:
         self._file = file
@@ -44,13 +44,13 @@ class Writer:
             )
 
     def packet(self, interface: int, time_ns: int, direction: int, packet: bytes, comment: str = "") -> None:
-        """Write an IP packet. direction: INBOUND or OUTBOUND."""
+        """An IP packet. direction: INBOUND or OUTBOUND."""
         fields = FIELDS[PACKET].pack(interface, *_halves(time_ns), len(packet), len(packet))
         comments = [(COMMENT, comment.encode())] if comment else []
         self._block(PACKET, fields + _padded(packet), [*comments, (PACKET_FLAGS, struct.pack("<I", direction))])
 
     def statistics(self, interface: int, time_ns: int, seen: int, missed: int) -> None:
-        """Write at the end how many packets an interface has seen, and how many of them were missed."""
+        """At the end: packets that an interface has seen, and how many of them were missed."""
         counts = [(PACKETS_RECEIVED, struct.pack("<Q", seen)), (PACKETS_DROPPED, struct.pack("<Q", missed))]
         self._block(STATISTICS, FIELDS[STATISTICS].pack(interface, *_halves(time_ns)), counts)
 

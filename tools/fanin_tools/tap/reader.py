@@ -28,8 +28,7 @@ DEFAULT_UNITS = 1 << 19  # 16 MiB
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a tap is to record. flags: of abi.TapFlag; jid: with ONE_JOB; kinds: bits as in struct fanin_tap; units: of
-    each ring."""
+    """What to record. flags: of abi.TapFlag; jid: with ONE_JOB; kinds: bits of struct fanin_tap; units: of a ring."""
 
     flags: int
     jid: int = 0
@@ -38,11 +37,8 @@ class Wanted:
 
 
 class Tap:
-    """An open tap. `name`: of the device; `reasons`: why packets were dropped, by the number in their records.
-
-    Raises:
-        ToolError: NO_DEVICE if no device answers, or the status with which it refuses.
-    """
+    """An open tap. `name`: of the device; `reasons`: why packets were dropped, by the number in their records. Raises
+    ToolError NO_DEVICE if no device answers, or the status with which it refuses."""
 
     def __init__(self, path: Path, wanted: Wanted, timeout_seconds: float = 5.0) -> None:
         self._units = wanted.units
@@ -62,24 +58,24 @@ class Tap:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the device has gone."""
+        """The device has gone."""
         readable, _, _ = select.select([self._connection], [], [], 0)
         return bool(readable)
 
     @property
     def missed(self) -> int:
-        """Records for which there was no room so far."""
+        """Records without room so far."""
         return sum(shared_words.load_acquire(self._ring(lane) + MISSED) for lane in range(self.lanes))
 
     def take(self) -> list[bytes]:
-        """What has been recorded since the last call: for each lane whole records (`records` reads them)."""
+        """Recorded since the last call: for each lane whole records (`records` reads them)."""
         return [b"".join(self._take(lane)) for lane in range(self.lanes)]
 
     def _ring(self, lane: int) -> int:
         return self._address + lane * (HEAD_BYTES + self._units * UNIT)
 
     def _take(self, lane: int) -> Iterator[bytes]:
-        """One piece, or two where the ring goes over its end."""
+        """One piece, or two where the ring wraps."""
         ring, consumed = self._ring(lane), self._consumed[lane]
         produced = shared_words.load_acquire(ring + PRODUCER)
         count, first = (produced - consumed) % (1 << 32), consumed % self._units
@@ -91,13 +87,13 @@ class Tap:
         shared_words.store_release(ring + CONSUMER, produced)
 
     def close(self) -> None:
-        """End it; what has not been taken is lost."""
+        """What has not been taken is lost."""
         self._memory.close()
         self._connection.close()
 
 
 def records(piece: bytes) -> Iterator[tuple[int, int]]:
-    """Kind and place of each record in what `Tap.take` has given for a lane."""
+    """Kind and place of each record of a lane from `Tap.take`."""
     place = 0
     while place < len(piece):
         units = int.from_bytes(piece[place + UNITS_OFFSET : place + UNITS_OFFSET + 2], "little")
@@ -107,7 +103,7 @@ def records(piece: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _open(connection: socket.socket, path: Path, wanted: Wanted) -> tuple[dict[str, Any], int]:
-    """Ask for the tap: its description, and the descriptor of its rings."""
+    """The tap's description, and the descriptor of its rings."""
     request = np.zeros(1, abi.TAP)
     request["head"]["version"], request["head"]["tag"] = abi.ABI_VERSION, TAG
     request["head"]["type"] = abi.MessageType.TAP

@@ -1,4 +1,4 @@
-"""The life of segments on some devices, from their taps: one list of steps on one clock, that of the machine."""
+"""The life of segments on some devices, from their taps: one list of steps on the machine's clock."""
 
 import struct
 import time
@@ -12,13 +12,13 @@ from fanin_wire.tap import SEGMENT, Record, Step
 LOOK_SECONDS = 0.01  # between looks at the rings
 RECORD = struct.Struct("<QBBHIIIII")
 assert RECORD.size == SEGMENT.itemsize
-OF_MANY = (Step.POSTED, Step.REDUCED, Step.ENDED)  # steps that are not of one position
+OF_MANY = (Step.POSTED, Step.REDUCED, Step.ENDED)
 MESSAGE_MASK = (1 << MID_BITS) - 1
 
 
 class Event(NamedTuple):
-    """A step of so many positions of a job from `position` on, in one lane of a device. message: its number in the job;
-    who: as Step says."""
+    """A step of `positions` positions from `position` on, in one lane of a device. message: its number; who: as Step.
+    """
 
     time: int  # ns
     device: str
@@ -32,8 +32,8 @@ class Event(NamedTuple):
 
 
 def record(taps: Sequence[Tap], has_ended: Callable[[], bool]) -> tuple[list[Event], int]:
-    """All steps until `has_ended`, all devices have gone, or the user ends it: by Ctrl-C or SIGTERM. They are in order
-    of time, those of a lane as they happened. Returns also how many were missed."""
+    """All steps until `has_ended`, all devices have gone, or Ctrl-C or SIGTERM; and how many were missed. In order of
+    time, those of a lane as they happened."""
     pieces: list[tuple[Tap, list[bytes]]] = []
 
     def look() -> bool:
@@ -45,7 +45,7 @@ def record(taps: Sequence[Tap], has_ended: Callable[[], bool]) -> tuple[list[Eve
         while not has_ended() and not all(tap.has_ended for tap in taps):
             if not look():
                 time.sleep(LOOK_SECONDS)
-    except (KeyboardInterrupt, SystemExit):  # so a trace ends
+    except (KeyboardInterrupt, SystemExit):  # the usual end of a trace
         pass
     look()
     missed = sum(tap.missed for tap in taps)
@@ -63,8 +63,7 @@ def _events(device: str, lane: int, piece: bytes) -> Iterator[Event]:
 
 
 class Segment:
-    """One position of a job in one lane of a device, from the step that opens its slot on. What has not happened in the
-    trace is None."""
+    """One position of a job in one lane of a device, once its slot is open. Steps outside the trace are None."""
 
     def __init__(self, opened: Event) -> None:
         self.opened = opened
@@ -91,11 +90,11 @@ class Segment:
         elif event.step == Step.FREED:
             self.freed = event.time
         if event.step in (Step.RANK_IN, Step.NODE_IN, Step.COMPLETE):
-            self.message = event.message  # the slot's is of the position before when it is opened
+            self.message = event.message  # when a slot is opened, it still has the previous position's
 
 
 def segments_of(events: Sequence[Event]) -> list[Segment]:
-    """The segments that went through slots, in the order in which their slots were opened."""
+    """Those that went through slots, in the order in which their slots were opened."""
     found: list[Segment] = []
     open_ones: dict[tuple[str, int, int, int], Segment] = {}
     for event in events:
@@ -114,7 +113,7 @@ def segments_of(events: Sequence[Event]) -> list[Segment]:
 
 
 class Call(NamedTuple):
-    """A message of a job on one device. On a switch, which nobody posts to, it begins with the first contribution."""
+    """A message of a job on one device. On a switch, which has no posts, it begins with the first contribution."""
 
     device: str
     jid: int
@@ -133,7 +132,7 @@ class Call(NamedTuple):
         return f"rank {rank}, {(self.posted[rank] - min(self.posted.values())) / 1e6:.3f} ms"
 
     def last_in(self) -> str:
-        """Whose contribution was the last for most segments, and for how many; "" where only one is needed."""
+        """Whose contribution was the last for most segments, and for how many; "" if only one is needed."""
         if not self.last:
             return ""
         who = max(self.last, key=lambda who: self.last[who])

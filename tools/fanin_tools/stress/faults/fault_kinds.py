@@ -22,12 +22,9 @@ Inject = Callable[[Running, Random], contextlib.AbstractContextManager[str | Non
 class FaultKind:
     """A kind of fault.
 
-    inject_on: injects the fault into a device or a link for the time of a block, whose value is the name of the device
-        that it kills, or None. It is None for faults of ranks.
-    is_of_link: whether it happens to a link
-    loses: whether it loses packets
-    kills: whether it ends a process
-    is_long: whether it lasts longer than the detection time
+    inject_on: injects it into a device or a link for the time of a block, whose value is the device that it kills, or
+    None; None for faults of ranks. is_of_link: happens to a link. loses: loses packets. kills: ends a process. is_long:
+    lasts longer than the detection time.
     """
 
     name: str
@@ -43,13 +40,13 @@ class FaultKind:
         return self.kills or self.is_long
 
     def inject(self, running: Running, random: Random) -> contextlib.AbstractContextManager[str | None]:
-        """Inject it into a device or a link for the time of the block, whose value is the device that it kills."""
+        """Into a device or a link for the time of the block, whose value is the device that it kills."""
         assert self.inject_on is not None
         return self.inject_on(running, random)
 
 
 def is_of_rank(kind: FaultKind) -> bool:
-    """Whether the fault happens to a rank, which is killed or stopped."""
+    """A rank is killed or stopped."""
     return kind.inject_on is None
 
 

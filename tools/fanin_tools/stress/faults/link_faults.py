@@ -17,7 +17,7 @@ TABLE = "fanin_loss"
 
 
 def inside(fabric: Fabric, host: str, *command: str, text: str | None = None) -> str:
-    """Run a command on a host and return its output. text: its input. Raises ToolError COMMAND_FAILED if it fails."""
+    """The output of a command on a host. text: its input. Raises ToolError COMMAND_FAILED."""
     whole = [*namespaces.prefix_command(fabric, host), *command]
     done = subprocess.run(whole, capture_output=True, text=True, input=text, timeout=COMMAND_SECONDS)
     if done.returncode:
@@ -27,13 +27,12 @@ def inside(fabric: Fabric, host: str, *command: str, text: str | None = None) ->
 
 
 def interfaces(fabric: Fabric, device: str) -> list[str]:
-    """Names of the interfaces of a device."""
     ends = [(index, link) for index, link in enumerate(fabric.links) if device in link.ends]
     return [namespaces.interface(fabric, index, fabric.device(device)) for index, _ in ends]
 
 
 def cut_super_packets(fabric: Fabric) -> None:
-    """Let the links carry single packets instead of super-packets, so that loss and capture are of one packet."""
+    """Single packets instead of super-packets, so that loss and capture are of one packet."""
     for device in fabric.devices:
         for name in interfaces(fabric, device.name):
             inside(fabric, device.host, "ip", "link", "set", "dev", name, "gso_max_segs", "1")
@@ -53,15 +52,12 @@ def loss(
 ) -> Iterator[None]:
     """Lose RoCEv2 packets at random for the time of the block.
 
-    Args:
-        fabric: a fabric in namespaces.
-        per_mille: how many of a thousand packets are lost.
-        direction: "arriving" or "leaving", from the view of the hosts.
-        hosts: names of hosts; None: all.
+    fabric: in namespaces. per_mille: of packets that are lost. direction: "arriving" or "leaving", as the hosts see it.
+    hosts: names; None: all.
     """
     require_loss(fabric)
     places = list(hosts) if hosts is not None else [device.host for device in fabric.daemons]
-    with contextlib.ExitStack() as undo:  # undoes all changes, also if one fails
+    with contextlib.ExitStack() as undo:  # undoes all changes, even if one fails
         for host in places:
             undo.callback(inside, fabric, host, "nft", "-f", "-", text=f"table ip {TABLE}\ndelete table ip {TABLE}\n")
             inside(fabric, host, "nft", "-f", "-", text=_ruleset(per_mille, HOOKS[direction]))
@@ -74,7 +70,7 @@ def _ruleset(per_mille: int, hook: str) -> str:
 
 
 def lost(fabric: Fabric, hosts: Sequence[str] | None = None) -> int:
-    """Number of packets that `loss` has dropped. Call it within the block of `loss`."""
+    """Packets that `loss` has dropped; called within its block."""
     places = list(hosts) if hosts is not None else [device.host for device in fabric.daemons]
     return sum(_dropped(inside(fabric, host, "nft", "--json", "list", "table", "ip", TABLE)) for host in places)
 
@@ -86,7 +82,7 @@ def _dropped(listing: str) -> int:
 
 @contextlib.contextmanager
 def link_down(fabric: Fabric, device: str) -> Iterator[None]:
-    """Take the links of a device down for the time of the block. Direct links would lose their routes."""
+    """Take a device's links down for the time of the block. Direct links would lose their routes."""
     if not fabric.netns or not fabric.switches:
         cause = f"fabric {fabric.name} has no links to a switch"
         raise ToolError("NOT_SUPPORTED", cause, "bring it up with --netns, and without --direct")

@@ -1,7 +1,7 @@
 """A rank in a process of its own, as the target of a fault: it joins a job and reduces.
 
-Arguments: job file, rank, control socket, elements of f32, and how often it reduces before it leaves; else it goes on
-until an error. Lines of output: "joined"; "looping" after the first result; at the end the name of the error, if any.
+Arguments: job file, rank, control socket, elements of f32, and optionally the number of reductions; else it goes on
+until an error. It prints "joined"; "looping" after the first result; at the end the name of the error, if any.
 """
 
 import contextlib
@@ -14,7 +14,6 @@ import fanin
 
 
 def main() -> None:
-    """Entry point of the module."""
     job, rank, socket, elements, *times = sys.argv[1:]
     with contextlib.closing(fanin.Communicator(fanin.Job.from_file(job), int(rank), socket)) as communicator:
         print("joined", flush=True)

@@ -1,7 +1,4 @@
-"""Faults of processes, which are devices of a fabric or ranks: killed, or stopped for a time.
-
-A process is identified by its pid and start time, so that a reused pid is never signalled.
-"""
+"""Faults of processes, which are devices of a fabric or ranks: killed, or stopped for a time."""
 
 import contextlib
 import signal
@@ -18,7 +15,7 @@ POLL_SECONDS = 0.01
 
 
 def process_of(running: Running, device: str) -> ProcessIdentity:
-    """The process of a device. Raises UsageError NO_DEVICE if none is recorded."""
+    """Raises UsageError NO_DEVICE if none is recorded."""
     processes = running.state.processes()
     if device not in processes:
         names = ", ".join(processes)
@@ -27,13 +24,12 @@ def process_of(running: Running, device: str) -> ProcessIdentity:
 
 
 def kill(process: ProcessIdentity) -> None:
-    """Kill a process (SIGKILL) and wait until it is gone."""
+    """SIGKILL; waits until it is gone."""
     send_signal(process, signal.SIGKILL)
     _require_gone(process)
 
 
 def kill_device(running: Running, device: str) -> None:
-    """Kill the process of a device and wait until it is gone."""
     kill(process_of(running, device))
 
 
@@ -44,7 +40,7 @@ def _require_gone(process: ProcessIdentity) -> None:
 
 @contextlib.contextmanager
 def frozen(process: ProcessIdentity) -> Iterator[None]:
-    """Stop a process (SIGSTOP) for the time of the block."""
+    """SIGSTOP for the time of the block."""
     send_signal(process, signal.SIGSTOP)
     try:
         _wait_until_stopped(process)
@@ -55,13 +51,13 @@ def frozen(process: ProcessIdentity) -> Iterator[None]:
 
 @contextlib.contextmanager
 def frozen_device(running: Running, device: str) -> Iterator[None]:
-    """Stop the process of a device for the time of the block."""
+    """SIGSTOP for the time of the block."""
     with frozen(process_of(running, device)):
         yield
 
 
 def _wait_until_stopped(process: ProcessIdentity) -> None:
-    """Wait until the kernel shows the process as stopped; then all its threads have the signal."""
+    """When the kernel shows the process as stopped, all its threads have the signal."""
     end = time.monotonic() + END_SECONDS
     while process.alive and _state(process) != "T":
         if time.monotonic() > end:
@@ -74,5 +70,4 @@ def _state(process: ProcessIdentity) -> str:
 
 
 def open_descriptors(process: ProcessIdentity) -> int:
-    """Number of open files of a process."""
     return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))

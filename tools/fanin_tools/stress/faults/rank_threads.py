@@ -1,4 +1,4 @@
-"""The ranks of a job as threads of this process. Each must have a result or an error within a time limit."""
+"""The ranks of a job as threads of this process, each of which must have a result or an error in time."""
 
 import contextlib
 import threading
@@ -13,12 +13,12 @@ from fanin_tools.launch.placement import Placement, place
 from fanin_wire.limits import DEFAULT_JOB_SLOTS
 from fanin_wire.settings import JobSettings
 
-SLACK_SECONDS = 10.0  # added to the time limit before a thread counts as hanging
+SLACK_SECONDS = 10.0  # beyond the time limit: then a thread hangs
 BOUND_SECONDS = 20.0
 
 
 class RanksHang(ToolError):
-    """Ranks that have neither a result nor an error at the end of the time limit."""
+    """Ranks without result or error at the time limit."""
 
     def __init__(self, ranks: list[int], seconds: float) -> None:
         super().__init__("TIMEOUT", f"ranks {ranks} hang after {seconds:g} s", "look at the logs of the devices")
@@ -26,20 +26,8 @@ class RanksHang(ToolError):
 
 
 def run_ranks(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECONDS) -> list[Any]:
-    """Call `act(rank)` for all ranks at the same time.
-
-    Args:
-        count: number of ranks.
-        act: what each rank does.
-        seconds: the time limit.
-
-    Returns:
-        What each rank returned, or the FaninError that it raised.
-
-    Raises:
-        RanksHang: some ranks have not ended within the time limit.
-        Exception: any other exception of a rank.
-    """
+    """Call `act(rank)` for all ranks at once, and return each result, or the FaninError that it raised. seconds: the
+    time limit. Raises RanksHang if ranks have not ended by then, and any other exception of a rank."""
     outcomes: dict[int, Any] = {}
 
     def one(rank: int) -> None:
@@ -64,19 +52,19 @@ def run_ranks(count: int, act: Callable[[int], Any], seconds: float = BOUND_SECO
 def describe(
     running: Running, size: int, route: str, slots: int = DEFAULT_JOB_SLOTS, **settings: Any
 ) -> tuple[Placement, Job]:
-    """A new job of `size` ranks, placed as by `fanin run`; `settings` are other ones of `JobSettings`."""
+    """A new job of `size` ranks, placed as by `fanin run`; `settings`: further ones of `JobSettings`."""
     placement = place(running.fabric, size, route)
     return placement, Job.from_dict(job_file.describe(running, placement, JobSettings(slots, **settings)))
 
 
 def socket_of(running: Running, placement: Placement, rank: int) -> str:
-    """Control socket of the NIC of `rank`."""
+    """Control socket of the rank's NIC."""
     return str(running.state.socket(placement.nics[placement.node_of(rank)].name))
 
 
 @contextlib.contextmanager
 def job(running: Running, size: int, route: str, **parts: Any) -> Iterator[list[Communicator]]:
-    """The communicators of a new job, by rank. They leave the job at the end of the block."""
+    """The communicators of a new job, by rank. They leave it at the end of the block."""
     placement, description = describe(running, size, route, **parts)
 
     def join(rank: int) -> Communicator:

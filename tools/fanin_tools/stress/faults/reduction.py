@@ -8,7 +8,7 @@ import numpy as np
 from fanin import Communicator
 
 REPEAT = 2
-PERIOD = 4093  # of the data; a prime, so that no two segments are equal
+PERIOD = 4093  # of the data; a prime: no two segments are equal
 
 
 class ReductionProgress:
@@ -18,7 +18,7 @@ class ReductionProgress:
         self._begun, self._over = threading.Event(), threading.Event()
 
     def begin(self) -> None:
-        """A rank is about to post its first request."""
+        """Before a rank's first request."""
         self._begun.set()
 
     def do(self, act: Callable[[], int]) -> int:
@@ -27,20 +27,20 @@ class ReductionProgress:
             return act()
         finally:
             self._over.set()
-            self._begun.set()  # a rank that could not join does not keep the fault waiting
+            self._begun.set()  # the fault does not wait for a rank that could not join
 
     def wait_until_begun(self) -> None:
-        """Wait until the first rank has begun."""
+        """Until the first rank has begun."""
         self._begun.wait()
 
     @property
     def is_under_way(self) -> bool:
-        """Whether ranks have begun and none has ended."""
+        """Ranks have begun, and none has ended."""
         return self._begun.is_set() and not self._over.is_set()
 
 
 def reduce(member: Communicator, elements: int, work: ReductionProgress, zeros: int | None = None) -> int:
-    """Reduce REPEAT times and return the number of wrong results. zeros: a rank that contributes only ones."""
+    """REPEAT times; the number of wrong results. zeros: a rank that contributes only ones."""
     data = np.arange(elements, dtype="i4") % PERIOD
     shares = [rank + 1 for rank in range(member.size) if rank != zeros]
     expected = (data * sum(shares) + (zeros is not None)).astype("f4")

@@ -1,4 +1,4 @@
-"""Resource leaks of the devices of a fabric: slots and jobs by their status, open files and memory by the kernel."""
+"""Leaks of a fabric's devices: slots and jobs by their status, open files and memory by the kernel."""
 
 import os
 import time
@@ -13,13 +13,13 @@ from fanin_tools.stress.faults.process_faults import open_descriptors
 
 RELEASE_SECONDS = 20.0
 POLL_SECONDS = 0.05
-SETTLED = 3  # rounds after which a device has touched all memory that it uses
+SETTLED = 3  # rounds until a device has touched all its memory
 GROWTH = 32 << 20  # bytes that the allocator may keep
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def devices_holding_resources(running: Running, seconds: float = RELEASE_SECONDS) -> list[str]:
-    """Names of the devices that still hold slots or jobs `seconds` after all ranks have left."""
+    """Devices that still hold slots or jobs `seconds` after all ranks have left."""
     end = time.monotonic() + seconds
     while (found := [each.name for each in running.fabric.daemons if _holds(running, each)]) and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
@@ -27,7 +27,7 @@ def devices_holding_resources(running: Running, seconds: float = RELEASE_SECONDS
 
 
 def _holds(running: Running, device: Device) -> bool:
-    """Whether a device holds slots or jobs. The record of an ended job without slots is for late members only."""
+    """Slots or jobs. The record of an ended job without slots is for late members only."""
     try:
         status = device_query.query_status(running.state.socket(device.name))
     except ToolError:
@@ -37,12 +37,12 @@ def _holds(running: Running, device: Device) -> bool:
 
 
 def resident(process: ProcessIdentity) -> int:
-    """Resident memory of a process in bytes, proc(5)."""
+    """In bytes, proc(5)."""
     return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * PAGE
 
 
 class ResourceGrowth:
-    """Growth of the devices over rounds. A device that was restarted begins anew."""
+    """Over rounds. A restarted device begins anew."""
 
     def __init__(self) -> None:
         self._measurements: dict[ProcessIdentity, int] = {}
@@ -50,12 +50,7 @@ class ResourceGrowth:
         self._bytes: dict[ProcessIdentity, int] = {}
 
     def measure(self, running: Running) -> tuple[dict[str, int], dict[str, int]]:
-        """Measure the devices between two rounds.
-
-        Returns:
-            The numbers of open files and of bytes by which devices have grown, by name of the device. The next call
-            measures from there.
-        """
+        """Numbers of open files and of bytes by which devices have grown since the last call, by device."""
         files, memory = {}, {}
         for name, process in running.state.processes().items():
             if more := self._more_files(process):
@@ -68,7 +63,7 @@ class ResourceGrowth:
         end = time.monotonic() + RELEASE_SECONDS
         normal = self._files.setdefault(process, open_descriptors(process))
         while (found := open_descriptors(process)) > normal and time.monotonic() < end:
-            time.sleep(POLL_SECONDS)  # the device may still close the files of clients that have just ended
+            time.sleep(POLL_SECONDS)  # it may still close files of clients that have just ended
         self._files[process] = min(found, normal) if found <= normal else found
         return max(0, found - normal)
 

@@ -1,8 +1,8 @@
-"""Rounds of real faults on a fabric of their own: in each round a job reduces while one fault happens.
+"""Rounds of real faults on a fabric of their own: in each a job reduces while one fault happens.
 
 Every rank must have a right result or, if the fault may lose a member, a named error. Afterwards the devices must hold
-nothing. A device that was killed is restarted for the next round. A device that has ended by itself is a finding, and
-so is every exception in a part of a round. Each round has a seed of its own.
+nothing. A killed device is restarted for the next round. A device that ends by itself, and every exception in a part of
+a round, is a finding. Each round has its own seed.
 """
 
 import contextlib
@@ -45,15 +45,15 @@ PERMISSION_PROBES = {
 
 
 class FaultRounds:
-    """Rounds on one running fabric. Counts and findings go to `tally`."""
+    """On one running fabric. Counts and findings go to `tally`."""
 
     def __init__(self, running: Running, tally: Tally) -> None:
         self.running, self.tally = running, tally
         self._growth = ResourceGrowth()
-        self._killed: str | None = None  # device, by the fault of this round
+        self._killed: str | None = None  # device, by this round's fault
 
     def run(self, seconds: float, seed: int) -> None:
-        """Rounds with the seeds `seed`, `seed` + 1, ... for `seconds`; at least one round."""
+        """Rounds with the seeds `seed`, `seed` + 1, ... for `seconds`; at least one."""
         end = time.monotonic() + seconds
         self.run_round(seed)
         while time.monotonic() < end:
@@ -61,7 +61,7 @@ class FaultRounds:
             self.run_round(seed)
 
     def run_round(self, seed: int) -> None:
-        """Run one round. The seed chooses the fault, the route, the length and the moment of the fault."""
+        """The seed chooses the fault, the route, the length and the moment of the fault."""
         random = Random(seed)
         kind = random.choice([kind for kind in KINDS if self.running.fabric.netns or not kind.is_of_link])
         route, elements = random.choice(("tree", "ring")), random.choice(MEBIBYTES) << 18
@@ -76,7 +76,7 @@ class FaultRounds:
         self._attempt(self._check_leaks)
 
     def _attempt(self, part: Callable[[], None]) -> None:
-        """Run a part of the round. An exception is a finding, and the next part follows."""
+        """An exception is a finding, and the next part follows."""
         try:
             part()
         except RanksHang as error:
@@ -92,7 +92,7 @@ class FaultRounds:
             self._count(kind, lambda rank: work.do(lambda: reduce(members[rank], elements, work)), range(RANKS), inject)
 
     def _delayed_fault(self, work: ReductionProgress, delay: float, fault: Callable[[], None]) -> Callable[[], None]:
-        """A function that calls `fault` `delay` seconds after the ranks have begun."""
+        """Calls `fault` `delay` seconds after the ranks have begun."""
 
         def inject() -> None:
             work.wait_until_begun()
@@ -110,10 +110,10 @@ class FaultRounds:
                 self.tally.work[Work.PACKETS_LOST] += lost(self.running.fabric)
 
     def _with_rank_fault(self, kind: FaultKind, route: str, elements: int, delay: float, random: Random) -> None:
-        """Run one rank as a process of its own, which the fault kills or stops.
+        """One rank is a process, which the fault kills or stops.
 
-        It reduces as often as the others: a rank that reduces once more when others have left ends the job with
-        ABORTED, also for those that still wait for their last result.
+        It reduces as often as the others: one more request after others have left would end the job with ABORTED, also
+        for those that still wait for their last result.
         """
         target = random.randrange(RANKS)
         placement, description = describe(self.running, RANKS, route)
@@ -151,7 +151,7 @@ class FaultRounds:
             self._count_outcome(kind, outcome)
 
     def _count_outcome(self, kind: FaultKind, outcome: FaninError | int) -> None:
-        """outcome: the error of a rank, or the number of its wrong results."""
+        """outcome: a rank's error, or the number of its wrong results."""
         if not isinstance(outcome, FaninError):
             if outcome:
                 self.tally.find(Category.WRONG_RESULT, f"{outcome} wrong results of a rank", outcome)
@@ -165,7 +165,7 @@ class FaultRounds:
             self.tally.find(Category.OTHER, f"{name}, which this fault does not cause")
 
     def _restart_dead_devices(self) -> None:
-        """Restart dead devices. A device that the fault has not killed is a finding."""
+        """A device that the fault has not killed is a finding."""
         dead = [name for name, process in self.running.state.processes().items() if not process.alive]
         for name in dead:
             if name != self._killed:
@@ -173,7 +173,7 @@ class FaultRounds:
             lifecycle.restart(self.running.fabric.name, name, _silent)
 
     def _check_leaks(self) -> None:
-        """Record what devices still hold after the round."""
+        """Record what devices hold after the round."""
         holding = dict.fromkeys(devices_holding_resources(self.running), 1)
         files, memory = self._growth.measure(self.running)
         leaks = (Category.LEAKED_SLOTS, holding), (Category.LEAKED_FILES, files), (Category.LEAKED_MEMORY, memory)
@@ -201,7 +201,7 @@ def _silent(text: str) -> None:
 
 
 def missing_requirements() -> str:
-    """The programs or permissions that this machine lacks for faults of links; "" if none."""
+    """What this machine lacks for faults of links; "" if nothing."""
     tools = [tool for tool in ("ip", "tc", "nft", "unshare") if shutil.which(tool) is None]
     needs = (["root"] if os.geteuid() else []) + tools
     return ", ".join(needs) or next((name for name, probe in PERMISSION_PROBES.items() if not _works(probe)), "")
@@ -213,8 +213,7 @@ def _works(command: Sequence[str]) -> bool:
 
 @contextlib.contextmanager
 def fabric() -> Iterator[Running]:
-    """Bring up a fabric for rounds: in namespaces if this user may create them, else on loopback. It goes with this
-    process."""
+    """For rounds: in namespaces if this user may create them, else on loopback. It ends with this process."""
     netns = not missing_requirements()
     shape = Shape(NODES, RANKS // NODES, netns=netns, detection=DETECTION_SECONDS)
     with leased(Plan(f"faults-{os.getpid()}", shape), _silent) as running:

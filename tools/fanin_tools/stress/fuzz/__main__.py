@@ -10,7 +10,6 @@ from fanin_wire.command_line import Parser
 
 
 def main() -> int:
-    """Entry point."""
     parser = Parser(prog="python -m fanin_tools.stress.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=None, help="default: a random seed, which is printed")

@@ -1,4 +1,4 @@
-"""The control job: a correct job beside hostile clients and packets. Its results must stay right to the last bit."""
+"""A correct job beside hostile clients and packets, whose results must stay right to the last bit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fanin_tools.launch.placement import place
 from fanin_tools.stress.tally import Tally, Work
 
 ELEMENTS = 20_000
-REPLY_SECONDS = 60.0  # of one operation: hostile clients may make it slow
+REPLY_SECONDS = 60.0  # of one operation, which hostile clients may slow down
 FORK = multiprocessing.get_context("fork")
 
 
@@ -59,7 +59,7 @@ class ControlJob:
             self._found.put(f"the control job fails on rank {rank}: {error}")
 
     def _round(self, member: Communicator, number: int) -> bool:
-        """Reduce and verify whole numbers once. Returns False when the job must end, on all ranks in the same round."""
+        """Reduce and verify once. False when the job must end, on all ranks in the same round."""
         mine = whole_numbers(member.rank, number)
         mine[0] = self._ending.is_set()
         result = np.array(member.allreduce(mine, timeout=REPLY_SECONDS))
@@ -72,5 +72,5 @@ class ControlJob:
 
 
 def whole_numbers(rank: int, number: int) -> np.ndarray:
-    """The contribution of a rank to a round: shape (ELEMENTS,), int64."""
+    """A rank's contribution to a round: shape (ELEMENTS,), int64."""
     return np.random.default_rng([rank, number]).integers(-(2**20), 2**20, ELEMENTS, np.int64)

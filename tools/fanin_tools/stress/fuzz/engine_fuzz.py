@@ -1,6 +1,4 @@
-"""Hostile packets for real engines in this process, from a sender that knows the key of a job and from one that does
-not.
-"""
+"""Hostile packets for real engines in this process, from a sender that knows the key of a job and one that does not."""
 
 import time
 from typing import NamedTuple
@@ -21,7 +19,7 @@ ROUND = 4000  # packets between two readings of the clock
 
 
 class PacketSource(NamedTuple):
-    """A source of hostile packets: addresses for compiled code, and the arrays at these addresses."""
+    """Addresses for compiled code, and the arrays at them."""
 
     templates: np.uint64
     lengths: np.uint64
@@ -34,11 +32,10 @@ class PacketSource(NamedTuple):
     kept: tuple[np.ndarray, ...]
 
     def draw(self, bound: int) -> int:
-        """A random number below a bound."""
         return int(packet_mutation.below(self.random, bound))
 
     def mutate(self) -> int:
-        """Make an almost valid packet and return its length."""
+        """Make an almost valid packet; its length."""
         return int(
             packet_mutation.mutate(
                 self.place, self.templates, self.lengths, self.amount, self.table, self.rows, self.random
@@ -47,12 +44,11 @@ class PacketSource(NamedTuple):
 
 
 def place_of(array: np.ndarray) -> np.uint64:
-    """Address of an array, as compiled code takes it."""
+    """Address, as compiled code takes it."""
     return np.uint64(array.ctypes.data)
 
 
 def packet_source(seed: int) -> PacketSource:
-    """A source of packets with random numbers from `seed`."""
     templates, lengths = packet_mutation.template_table()
     table = packet_mutation.field_table()
     random, packet = np.array([seed * 2 + 1], np.uint64), np.zeros(packet_mutation.ROOM, np.uint8)
@@ -63,7 +59,7 @@ def packet_source(seed: int) -> PacketSource:
 
 
 class EngineFuzzer:
-    """Fuzzes one target from one sender. knows_key: whether the sender knows the key of the target's first job."""
+    """One target, one sender. knows_key: the sender knows the key of the target's first job."""
 
     def __init__(self, target: Target, knows_key: bool, packets: PacketSource, tally: Tally) -> None:
         self._target, self._knows_key, self._packets, self._tally = target, knows_key, packets, tally
@@ -74,7 +70,6 @@ class EngineFuzzer:
         self._watched = target.device.watch.save()
 
     def run(self, count: int) -> None:
-        """Give `count` packets to the target."""
         for number in range(count):
             if number % LIFE == 0:
                 self._engine.arena[:] = self._whole
@@ -99,7 +94,7 @@ class EngineFuzzer:
             self._tally.find(Category.OTHER, f"{self._describe(length, source)}: {type(error).__name__} {error}")
 
     def _make(self) -> int:
-        """Make the next packet and return its length."""
+        """Make the next packet; its length."""
         packets = self._packets
         length, kind = packets.mutate(), packets.draw(8)
         if self._knows_key and kind:
@@ -124,7 +119,7 @@ class EngineFuzzer:
 
 
 def protected(target: Target, jobs: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Pairs (offset, length) of the memory in the arena that belongs to jobs of a target."""
+    """(offset, length) of memory in the arena that belongs to these jobs of a target."""
     engine = target.device.engine
     header, pieces = engine.header, []
     for index in jobs:
@@ -141,7 +136,7 @@ def protected(target: Target, jobs: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def attack_engines(seconds: float, seed: int, tally: Tally) -> None:
-    """Fuzz each kind of device from both kinds of senders in turns, for `seconds`."""
+    """Each kind of device from both kinds of senders in turns, for `seconds`."""
     packets = packet_source(seed)
     attacks = [
         EngineFuzzer(target, knows_key, packets, tally) for target in make_targets() for knows_key in (False, True)

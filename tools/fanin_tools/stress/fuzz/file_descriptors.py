@@ -10,7 +10,7 @@ PAGE = 4096
 
 
 def memfd(seals: int = fcntl.F_SEAL_SHRINK, length: int = 4 * PAGE, flags: int = 0) -> int:
-    """A memfd with seals. flags: of memfd_create(2)."""
+    """With seals. flags: of memfd_create(2)."""
     made = os.memfd_create("fanin-hostile", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | flags)
     with contextlib.suppress(OSError):  # the machine may have no huge pages
         os.ftruncate(made, length)
@@ -24,7 +24,6 @@ def path(name: str, flags: int = os.O_RDWR) -> Callable[[], int]:
 
 
 def pipe_end() -> int:
-    """The reading end of a pipe."""
     reader, writer = os.pipe()
     os.close(writer)
     return reader
@@ -51,7 +50,7 @@ KINDS: dict[str, Callable[[], int]] = {
 
 @contextlib.contextmanager
 def opened(kinds: list[str]) -> Iterator[list[int]]:
-    """Open descriptors of these kinds for the time of the block; kinds that this machine does not have are left out."""
+    """Open descriptors of these kinds for the time of the block, without kinds that this machine lacks."""
     made: list[int] = []
     try:
         for kind in kinds:

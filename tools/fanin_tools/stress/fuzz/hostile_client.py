@@ -1,4 +1,4 @@
-"""A client of a device that breaks all rules: in messages, descriptors, rings and requests, and by its end."""
+"""A client that breaks all rules: in messages, descriptors, rings and requests, and by its end."""
 
 import contextlib
 import mmap
@@ -58,12 +58,12 @@ def collective(jid: int, lkey: int, address: int) -> np.ndarray:
 
 
 class HostileClient:
-    """One connection to the device at `path`. Every reply of the device is acceptable. reply_seconds: time for one."""
+    """One connection to the device at `path`. Every reply is acceptable. reply_seconds: time for one."""
 
     def __init__(self, path: Path, random: Random, tally: Tally, reply_seconds: float = REPLY_SECONDS) -> None:
         self._random, self._tally, self._reply_seconds = random, tally, reply_seconds
         self._stream = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._stream.connect(str(path))  # waits for room in the backlog, as a connect with a time-out does not
+        self._stream.connect(str(path))  # waits for room in the backlog, unlike a connect with a time-out
         self._stream.settimeout(reply_seconds)
         self._region: mmap.mmap | None = None
         self._sq_offset = self._cq_offset = self._lkey = 0
@@ -71,15 +71,14 @@ class HostileClient:
         self._jid = random.randrange(1, 1 << 32)
 
     def close(self) -> None:
-        """End the connection without a message to the device."""
+        """Without a message to the device."""
         if self._doorbell >= 0:
             os.close(self._doorbell)
         self._doorbell = -1
         self._stream.close()
 
     def ask(self, data: bytes, passed: list[int] | None = None) -> bytes:
-        """Send a message and return the reply; b"" if the device has closed the connection. The descriptors of a reply
-        to ATTACH are kept."""
+        """The reply to a message; b"" if the device has hung up. Keeps the descriptors of a reply to ATTACH."""
         self._tally.work[Work.MESSAGES] += 1
         try:
             socket.send_fds(self._stream, [data], passed or [])
@@ -90,7 +89,7 @@ class HostileClient:
         return reply
 
     def read(self) -> bytes:
-        """Read a message that the device sends by itself: a late reply."""
+        """A late reply."""
         return self._stream.recv(REPLY_BYTES)
 
     def _keep(self, reply: bytes, received: list[int]) -> None:
@@ -114,11 +113,11 @@ class HostileClient:
         self.ask(local_job(self._jid).tobytes())
 
     def send_garbage(self) -> None:
-        """Send random bytes, of any number."""
+        """Any number of random bytes."""
         self._send(self._random.randbytes(self._random.choice((0, 1, 15, 16, 17, 48, 300, 5000))))
 
     def send_corrupt_message(self) -> None:
-        """Send a request with corrupt members, with descriptors of any kind or none."""
+        """A request with corrupt members, with descriptors of any kind or none."""
         kind = self._random.choice(list(REQUESTS))
         valid = local_job(self._jid) if kind == "JOIN" else message(kind, tag=self._random.randrange(9))
         data = corrupt(self._random, valid).tobytes()
@@ -127,7 +126,7 @@ class HostileClient:
             self._send(data[: self._random.choice((len(data), len(data), len(data) - 4))], passed)
 
     def _send(self, data: bytes, passed: list[int] | None = None) -> None:
-        """Send, then read the replies that have come, or none: a client may leave replies unread."""
+        """Send, then read replies or leave them unread."""
         self._tally.work[Work.MESSAGES] += 1
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
             self._stream.setblocking(False)
@@ -145,7 +144,7 @@ class HostileClient:
             self.post_request(corrupt(self._random, collective(self._jid, self._lkey, 4096)))
 
     def post_request(self, wqe: np.ndarray) -> None:
-        """Post one request without a change."""
+        """Unchanged."""
         assert self._region is not None
         ring = np.frombuffer(self._region, abi.RING, count=1, offset=self._sq_offset)
         first = self._sq_offset + abi.RING.itemsize
@@ -157,7 +156,7 @@ class HostileClient:
         self.ring_doorbell()
 
     def completion(self) -> np.void | None:
-        """The first completion that the device has stored; None if there is none."""
+        """The first that the device has stored, or None."""
         assert self._region is not None
         ring = np.frombuffer(self._region, abi.RING, count=1, offset=self._cq_offset)
         if not shared_words.load_acquire(int(ring.ctypes.data) + int(PRODUCER)):
@@ -165,7 +164,7 @@ class HostileClient:
         return np.frombuffer(self._region, abi.CQE, count=1, offset=self._cq_offset + abi.RING.itemsize)[0]
 
     def ring_doorbell(self) -> None:
-        """Ring the doorbell; sometimes also read it, as only the device should."""
+        """Sometimes also read it, as only the device should."""
         with contextlib.suppress(OSError):
             os.set_blocking(self._doorbell, False)
             os.eventfd_write(self._doorbell, self._random.choice((1, 1, 5, (1 << 64) - 2)))
@@ -186,7 +185,6 @@ class HostileClient:
         self.ring_doorbell()
 
     def random_action(self) -> None:
-        """Do one of the hostile actions."""
         actions: tuple[Callable[[], None], ...] = (
             self.send_garbage,
             self.send_corrupt_message,

@@ -15,7 +15,7 @@ SEGMENT_INDEX = packet_mutation.BTH.size + packet_mutation.CETH.byte_offset("seg
 
 
 class Sender:
-    """A socket at an address, which may be that of a member of the job."""
+    """At an address, possibly that of a member of the job."""
 
     def __init__(self, address: str, packets: PacketSource, tally: Tally) -> None:
         self.address, self._packets, self._tally = address, packets, tally
@@ -25,11 +25,10 @@ class Sender:
         self._port = self._socket.getsockname()[1].to_bytes(2, "big")
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
     def send(self, device: str, jid: int, key: int) -> None:
-        """Send one packet that names a job with a wrong key to a device."""
+        """Send a device one packet that names a job with a wrong key."""
         packets = self._packets
         length, kind = packets.mutate(), packets.draw(32)
         if kind & 1:
@@ -38,13 +37,13 @@ class Sender:
         self.send_packet(device, packets.packet[:length].tobytes(), is_whole=kind != 0)
 
     def send_packet(self, device: str, covered: bytes, *, is_whole: bool = True) -> None:
-        """Send a packet, from BTH to padding, to a device. is_whole: with a right ICRC."""
+        """From BTH to padding. is_whole: with a right ICRC."""
         icrc = self._icrc(device, covered) if is_whole else b"\0" * 4
         self._socket.sendto(covered + icrc, (device, UDP_PORT))
         self._tally.work[Work.DATAGRAMS] += 1
 
     def _icrc(self, device: str, covered: bytes) -> bytes:
-        """The ICRC of a packet from BTH to padding (SPEC.md, section 3)."""
+        """Of a packet from BTH to padding (SPEC.md, section 3)."""
         size = 8 + len(covered) + 4
         offload = len(covered) > SEGMENT_INDEX and covered[0] >= packet_mutation.fields.FIRST_OFFLOAD_OPCODE
         identification = covered[SEGMENT_INDEX] if offload else 0

@@ -1,7 +1,7 @@
 """Queue pairs of ordinary RDMA traffic on a real device, and hostile packets for them.
 
 The sender knows number, service and next PSN of each queue pair, but no key of memory. So it may end connections, which
-are brought up again, and must not change a byte.
+are brought up again, but must not change a byte.
 """
 
 from random import Random
@@ -29,15 +29,15 @@ from fanin_tools.stress.tally import Tally
 from fanin_wire.rocev2 import OPCODES
 
 RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC
-LENGTH, MARK = 1 << 16, 0x55  # of the memory, and each of its bytes
+LENGTH, MARK = 1 << 16, 0x55  # of the memory; each of its bytes
 QKEY, PSN = 0x11111111, 1000
-ITS_QPN = 0xABCDE  # of the other side, where nobody is
+ITS_QPN = 0xABCDE  # of the other side, which does not exist
 LONGEST = 300  # payload
 OPCODE_NUMBERS = tuple(OPCODES)
 
 
 class OrdinaryTarget:
-    """A client of one NIC. peer: the address of the other side."""
+    """A client of one NIC. peer: address of the other side."""
 
     def __init__(self, socket: str, address: str, peer: str, tally: Tally) -> None:
         self.address, self.peer, self._tally = address, peer, tally
@@ -55,12 +55,12 @@ class OrdinaryTarget:
         attr = QPAttr(dest_qp_num=ITS_QPN, qp_access_flags=RIGHTS, ah_attr=path, qkey=QKEY, rq_psn=PSN, sq_psn=PSN)
         try:
             qp.to_rts(attr)
-        except InvalidRequest:  # a packet that was still on its way has ended it: it is for the next time
+        except InvalidRequest:  # a late packet has ended it again: left for the next time
             if qp.qp_state != IBV_QPS_ERR:
                 raise
 
     def packet(self, random: Random) -> bytes:
-        """A hostile packet, from BTH to padding. Each thing about it may be as the queue pair expects it, or not."""
+        """From BTH to padding. Each thing about it may be as the queue pair expects it, or not."""
         number = random.choice(self._pairs).qp_num if random.random() < 0.9 else random.getrandbits(24)
         psn = PSN if random.random() < 0.5 else random.getrandbits(24)
         payload = random.randbytes(random.randrange(LONGEST))
@@ -83,7 +83,7 @@ class OrdinaryTarget:
         return data
 
     def check(self) -> None:
-        """Nothing has been written, and no request has ended, since there was none. Then bring up what was ended."""
+        """Nothing has been written, and no request has ended, since there was none. Bring up again what was ended."""
         if not (self._data == MARK).all():
             self._tally.find(Category.OTHER, f"ordinary packets have changed memory at {self.address}")
         if self._cq.poll(1)[0]:
@@ -94,5 +94,4 @@ class OrdinaryTarget:
                 self._bring_up(qp)
 
     def close(self) -> None:
-        """Give everything back."""
         self._context.close()

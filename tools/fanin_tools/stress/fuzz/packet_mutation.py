@@ -1,7 +1,7 @@
 """Almost valid packets: templates with a few changed fields or bytes, in compiled code.
 
 Fields come from the tables of `fanin_wire.fields`, so a new field needs no change here. Most packets keep a valid
-version, length and job, because the first checks drop the others.
+version, length and job, since the first checks drop the others.
 """
 
 import numpy as np
@@ -41,7 +41,7 @@ def template_table() -> tuple[np.ndarray, np.ndarray]:
 
 @compiled
 def draw(random):
-    """A random number of 64 bits (xorshift64*). random: address of the state."""
+    """64 bits (xorshift64*). random: address of the state."""
     state = load_u64(random)
     state ^= state >> uint64(12)
     state ^= state << uint64(25)
@@ -52,13 +52,12 @@ def draw(random):
 
 @compiled
 def below(random, bound):
-    """A random number below a bound."""
     return (draw(random) >> uint64(11)) % uint64(bound)
 
 
 @compiled
 def boundary_value(random, bits):
-    """A value for a field of `bits` bits: a boundary value, or any."""
+    """For a field of `bits` bits: a boundary value, or any."""
     kind = below(random, 6)
     if kind == 0:
         return uint64(0)
@@ -83,10 +82,8 @@ def store_field(packet, offset, bits, value):
 
 @compiled
 def mutate(packet, templates, lengths, count, table, rows, random):
-    """Write a mutation of one of `count` templates to the address `packet`. Returns its length.
-
-    table: address of `rows` pairs (offset, width) of fields; lengths: address of the templates' lengths.
-    """
+    """Write a mutation of one of `count` templates to the address `packet`; its length. table: address of `rows` pairs
+    (offset, width) of fields; lengths: address of the templates' lengths."""
     number = below(random, count)
     length = load_u64(lengths + number * uint64(8))
     copy(packet, templates + number * uint64(ROOM), uint64(ROOM))
@@ -105,7 +102,7 @@ def mutate(packet, templates, lengths, count, table, rows, random):
 
 @compiled
 def make_plausible(packet, length, random):
-    """Give most packets a valid version and length, so that they pass the first checks."""
+    """Most packets get a valid version and length, so that they pass the first checks."""
     if below(random, 16):
         store_u8(packet + uint64(1), load_u8(packet + uint64(1)) & 0x30)
         store_u8(packet + uint64(VERSION), fields.WIRE_VERSION)

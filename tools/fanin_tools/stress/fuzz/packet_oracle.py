@@ -1,6 +1,6 @@
 """The oracle of hostile packets, in compiled code: a packet must be accepted, or dropped for one reason.
 
-The clock of the engine stands still, so that an accepted packet changes the time of the last packet of its sender.
+The engine's clock stands still, so an accepted packet changes the time of its sender's last packet.
 """
 
 import enum
@@ -19,10 +19,10 @@ DROPS = np.array([counter for counter in Counter if counter.name.startswith("DRO
 FIRST, LAST = int(DROPS.min()), int(DROPS.max())
 IS_DROP = np.array([counter in DROPS for counter in range(LAST + 1)])
 ORDINARY = int(Counter.ORDINARY_PACKETS)
-# Reasons for which a dropped packet may be answered: old and known packets, and jobs that the sender must end.
+# Drops that may be answered: old and known packets, and jobs that the sender must end.
 ANSWERED = (Counter.DROP_STALE, Counter.DROP_DUPLICATE, Counter.DROP_VERSION, Counter.DROP_UNKNOWN_JOB)
 MAY_ANSWER = np.array([counter in (*ANSWERED, Counter.DROP_SENDER) for counter in range(LAST + 1)])
-# Opcodes that may be accepted without a change: keep-alives, and what the engine knows already.
+# Opcodes that may be accepted without a change: keep-alives, and what the engine already knows.
 MAY_BE_NEWS = np.zeros(256, np.bool_)
 MAY_BE_NEWS[[Opcode.KEEPALIVE, Opcode.ACK, Opcode.CONFIG_ACK, Opcode.WAIT]] = True
 
@@ -34,7 +34,7 @@ class Verdict(enum.IntEnum):
     SILENT = -1  # no change, and no reason counted
     COUNTED_TWICE = -2
     CHANGED = -3  # dropped, but the engine has changed
-    FOREIGN = -4  # a job has changed whose key the sender does not know
+    FOREIGN = -4  # a job with a key that the sender does not know has changed
 
 
 TAKEN, SILENT, COUNTED_TWICE, CHANGED, FOREIGN = (int(verdict) for verdict in Verdict)
@@ -42,7 +42,7 @@ TAKEN, SILENT, COUNTED_TWICE, CHANGED, FOREIGN = (int(verdict) for verdict in Ve
 
 @compiled
 def differs(one, other, length):
-    """Whether two pieces of memory, of a multiple of 8 bytes, differ."""
+    """Memory of a multiple of 8 bytes."""
     found = uint64(0)
     for place in range(uint64(0), uint64(length), uint64(8)):
         found |= load_u64(one + place) ^ load_u64(other + place)
@@ -51,7 +51,7 @@ def differs(one, other, length):
 
 @compiled
 def remember(base, mirror, size):
-    """Copy the state of the engine before a packet."""
+    """The engine's state before a packet."""
     copy(uint64(mirror), uint64(base), uint64(size))
 
 
@@ -69,10 +69,8 @@ def is_changed(base, mirror, size):
 
 @compiled
 def classify(base, mirror, size, opcode, protected, protected_count):
-    """The verdict on the last packet of the engine.
-
-    protected: address of (offset, length) pairs of memory that the sender must not be able to change.
-    """
+    """The verdict on the engine's last packet. protected: address of (offset, length) pairs of memory that the sender
+    must not be able to change."""
     base, mirror = uint64(base), uint64(mirror)
     e = engine_at(base)
     for index in range(protected_count):

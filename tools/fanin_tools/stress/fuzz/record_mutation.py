@@ -29,7 +29,7 @@ BOUNDARY_VALUES = (
 
 
 def members(dtype: np.dtype, start: int = 0) -> list[tuple[int, int]]:
-    """Pairs (offset, bytes) of every number in a dtype, also in nested records and arrays."""
+    """(offset, bytes) of every number in a dtype, also in nested records and arrays."""
     if dtype.subdtype:
         inner, shape = dtype.subdtype
         count = int(np.prod(shape))
@@ -41,7 +41,7 @@ def members(dtype: np.dtype, start: int = 0) -> list[tuple[int, int]]:
 
 
 def boundary_number(random: Random, size: int) -> bytes:
-    """A number of `size` bytes: a boundary value, or any."""
+    """A boundary value of `size` bytes, or any."""
     bound = 1 << 8 * size
     value = random.choice(
         (random.choice(BOUNDARY_VALUES), bound - 1 - random.choice(BOUNDARY_VALUES), random.getrandbits(8 * size))

@@ -23,8 +23,8 @@ from fanin_tools.stress.tally import Tally
 NODES = 2
 BURST = 200  # datagrams in a row
 ORDINARY_BURST = 100  # then, of ordinary RDMA traffic
-WHOLE = 0.95  # so many have a right ICRC
-DROPS = ("drop_", "ordinary_drop_", "ordinary_refused_")  # beginnings of the counters of what was not carried out
+WHOLE = 0.95  # share with a right ICRC
+DROPS = ("drop_", "ordinary_drop_", "ordinary_refused_")  # beginnings of counters of packets that were not carried out
 ACTIVE_STATES = ("joining", "configuring", "active")  # states of jobs that have members
 ENGINES_SHARE, TRANSPORTS_SHARE = 0.3, 0.3  # of the time
 
@@ -38,8 +38,7 @@ def run(seconds: float, seed: int, tally: Tally) -> None:
 
 
 def attack_fabric(seconds: float, seed: int, tally: Tally, lanes: int = 1) -> None:
-    """Bring a fabric up, attack its devices for `seconds` while the control job runs, and take the fabric down, also
-    if this process is killed."""
+    """Bring a fabric up, attack it for `seconds` beside the control job, and take it down, even after a kill."""
     plan = Plan(f"hostile-{secrets.token_hex(4)}", Shape(NODES, 4, lanes=lanes))
     with leased(plan, lambda _text: None) as running:
         before = open_descriptors(running)
@@ -49,7 +48,7 @@ def attack_fabric(seconds: float, seed: int, tally: Tally, lanes: int = 1) -> No
 
 
 def attack_running(running: Running, control_job: ControlJob, seconds: float, seed: int, tally: Tally) -> None:
-    """Attack with clients and packets in turns, also from the addresses of members."""
+    """With clients and packets in turns, also from the addresses of members."""
     random, packets = Random(seed), packet_source(seed)
     devices = running.fabric.devices
     senders = [Sender(device.address, packets, tally) for device in devices]
@@ -81,7 +80,7 @@ def attack_running(running: Running, control_job: ControlJob, seconds: float, se
 
 
 def ordinary_targets(running: Running, tally: Tally) -> list[OrdinaryTarget]:
-    """Queue pairs on each NIC, connected with the next one, whose address a sender has."""
+    """On each NIC, connected with the next one, whose address a sender has."""
     nics = running.fabric.nics
     return [
         OrdinaryTarget(str(running.state.socket(nic.name)), nic.address, peer.address, tally)
@@ -90,7 +89,7 @@ def ordinary_targets(running: Running, tally: Tally) -> list[OrdinaryTarget]:
 
 
 def open_descriptors(running: Running) -> dict[str, int]:
-    """Number of open descriptors of each device, with the one of this query."""
+    """Open descriptors of each device, with the one of this query."""
     found = {}
     for device in running.fabric.devices:
         with device_query.status_connection(running.state.socket(device.name)) as status:
@@ -99,7 +98,7 @@ def open_descriptors(running: Running) -> dict[str, int]:
 
 
 def check_leaks(running: Running, before: dict[str, int], tally: Tally) -> None:
-    """Check that every device runs, and holds no job of an ended client and no more descriptors than `before`."""
+    """Every device must run, and hold no job of an ended client and no more descriptors than `before`."""
     end = time.monotonic() + REPLY_SECONDS
     try:
         while (left := leaks(running, before)) and time.monotonic() < end:
@@ -114,7 +113,7 @@ def check_leaks(running: Running, before: dict[str, int], tally: Tally) -> None:
 
 
 def leaks(running: Running, before: dict[str, int]) -> list[str]:
-    """Leaks in words. A job of a client that has just ended may stay for some seconds."""
+    """In words. A job of a client that has just ended may stay for some seconds."""
     found = []
     for nic in running.fabric.nics:
         jobs = device_query.query_status(running.state.socket(nic.name))["jobs"]

@@ -1,6 +1,6 @@
 """Targets of hostile packets: engines with running jobs, of a switch, of a NIC in a tree and of a NIC in a ring.
 
-Each has two jobs. The sender may know the key of the first job. It must never be able to change the second.
+Each has two jobs. The sender may know the key of the first; it must never be able to change the second.
 """
 
 import ipaddress
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
 
 def pack(header: Header, **values: int) -> bytes:
-    """A header from its table of fields. Fields without a value are 0."""
+    """By its table of fields. Fields without a value are 0."""
     number = 0
     for field in header.fields:
         number = (number << field.bits) | (values.get(field.name, 0) & ((1 << field.bits) - 1))
@@ -40,7 +40,7 @@ def pack(header: Header, **values: int) -> bytes:
 
 
 def packet(opcode: Opcode, body: bytes = b"", **ceth: int) -> bytes:
-    """A packet from the BTH to before the ICRC."""
+    """A packet from BTH to before the ICRC."""
     bth = pack(BTH, opcode=opcode, pkey=fields.DEFAULT_PKEY, dqpn=fields.COLLECTIVE_QPN)
     return bth + pack(CETH, version=fields.WIRE_VERSION, length=len(body), **ceth) + body
 
@@ -55,12 +55,11 @@ def config(bit: int, mask: int, route: abi.Route, boot_id: int = 0) -> bytes:
 
 
 def give(device: Device, source: int, data: bytes) -> None:
-    """Let a packet arrive."""
     device.receive(Packet(source, DEVICE, Opcode.ACK, 0, data), NOW)
 
 
 def switch() -> Target:
-    """A switch with two jobs of two children; one of two contributions to a position of each has arrived."""
+    """Two jobs of two children; at a position of each one of two contributions has arrived."""
     device = Device("10.0.0.1", is_switch=True, limits=LIMITS, timing=Timing())
     for jid, key in zip(JIDS, KEYS, strict=True):
         for bit in range(2):
@@ -73,7 +72,7 @@ def switch() -> Target:
 
 
 def nic(route: abi.Route) -> Target:
-    """A NIC with two jobs of one rank, each with an allreduce under way."""
+    """Two jobs of one rank, each with an allreduce under way."""
     device = Device("10.0.0.1", limits=LIMITS, timing=Timing())
     memory = [np.zeros(ELEMENTS, "f4") for _ in range(4)]
     for number, (jid, key) in enumerate(zip(JIDS, KEYS, strict=True)):
@@ -123,5 +122,5 @@ def _allreduce(device: Device, client: int, jid: int, route: abi.Route, memory: 
 
 
 def make_targets() -> list[Target]:
-    """One target of each kind."""
+    """One of each kind."""
     return [switch(), nic(abi.Route.TREE), nic(abi.Route.RING)]

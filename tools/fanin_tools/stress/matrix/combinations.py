@@ -1,4 +1,4 @@
-"""The dimensions of the matrix, the valid combinations of their values, and the call that a combination describes."""
+"""The dimensions of the matrix, the valid combinations of their values, and the call of a combination."""
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ SEGMENT_BYTES = 4096  # payload bytes of a segment on the fabric of the matrix
 SIZES = ("0", "1", "odd", "mtu-1", "mtu+1", "many")
 ODD = 37  # elements
 MANY_SEGMENTS = {True: 20, False: 5}  # of an undivided message, or of a part
-PERIOD = 4093  # elements after which data repeat: a prime, and small enough to keep all periods in memory
+PERIOD = 4093  # elements after which data repeat: a prime; all periods fit into memory
 SEED = 20
 NO_DATA = {
     "dtype": "u8",
@@ -48,7 +48,7 @@ def is_valid(combination: Combination) -> bool:
 
 
 def call_of(combination: Combination, random: Random) -> CollectiveCall:
-    """The call that a whole combination describes. The root and the first value of the data are random."""
+    """Of a whole combination. The root and the first value of the data are random."""
     collective, dtype = combination["collective"], combination["dtype"]
     return CollectiveCall(
         collective,
@@ -72,10 +72,10 @@ def _elements(size: str, collective: str, itemsize: int) -> int:
 
 
 def select(sampled: bool, seed: int, topologies: Collection[str], collectives: Collection[str]) -> list[Combination]:
-    """The combinations with these topologies and collectives.
+    """With these topologies and collectives.
 
-    sampled: only a sample in which every two values that can occur together do so. seed: of the sample, or of the
-    values that are random.
+    sampled: only a sample in which every two values that can occur together do so. seed: of the sample, or of random
+    values.
     """
     dimensions = DIMENSIONS | {
         "collective": tuple(name for name in COLLECTIVES if name in collectives),

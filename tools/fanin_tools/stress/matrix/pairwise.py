@@ -1,7 +1,7 @@
 """Pairwise sampling: a small sample in which every two values that can occur together do so at least once.
 
-The algorithm is greedy. Of some combinations with a missing pair, it takes the one with the most missing pairs, until
-none is missing. Equal seeds give equal samples.
+Greedy: of some combinations with a missing pair, it takes the one with the most missing pairs, until none is missing.
+Equal seeds give equal samples.
 """
 
 import itertools
@@ -45,7 +45,6 @@ def pairs_to_cover(dimensions: Mapping[str, Sequence[Any]], is_valid: Callable[[
 
 
 def pairs_of(combination: Combination, dimensions: Mapping[str, Sequence[Any]]) -> Iterator[Pair]:
-    """The pairs of a whole combination."""
     return itertools.combinations([(name, combination[name]) for name in dimensions], 2)
 
 
@@ -55,7 +54,7 @@ def _completed(
     is_valid: Callable[[Combination], bool],
     random: Random,
 ) -> Combination | None:
-    """The combination with a random valid value for every other dimension; None if a dimension has none."""
+    """With a random valid value for every other dimension; None if a dimension has none."""
     for name in [name for name in dimensions if name not in combination]:
         possible = [value for value in dimensions[name] if is_valid({**combination, name: value})]
         if not possible:

@@ -9,7 +9,7 @@ SHOWN_FAILURES = 20
 
 
 def table(result: Result) -> Table:
-    """The table: a row for each collective, a column for each topology."""
+    """A row for each collective, a column for each topology."""
     topologies = [
         topology.name for topology in TOPOLOGIES if any(place[1] == topology.name for place in result.executed)
     ]
@@ -28,7 +28,7 @@ def _cell(result: Result, collective: str, topology: str) -> str:
 
 
 def failures(result: Result) -> list[str]:
-    """The first failures, one line each."""
+    """The first ones, one line each."""
     lines = [str(failure) for failure in result.failures[:SHOWN_FAILURES]]
     more = len(result.failures) - len(lines)
     return [*lines, f"... and {more} more"] if more else lines

@@ -40,7 +40,7 @@ class Result:
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, setup: JobSetup, call: CollectiveCall, what: str) -> None:
-        """Record a call. what: how it failed; "" if it did not."""
+        """what: how it failed; "" if it did not."""
         place = (call.collective, setup.topology)
         self.executed[place] = self.executed.get(place, 0) + 1
         if what:
@@ -48,15 +48,13 @@ class Result:
 
     @property
     def calls(self) -> int:
-        """Number of all calls."""
         return sum(self.executed.values())
 
     def failed(self, collective: str, topology: str) -> int:
-        """Number of failed calls of a cell of the table."""
+        """Failed calls of a cell of the table."""
         return sum(each.call.collective == collective and each.setup.topology == topology for each in self.failures)
 
     def as_dict(self) -> dict[str, Any]:
-        """The result for `--json`."""
         table = [
             {
                 "collective": collective,
@@ -95,7 +93,7 @@ def _execute_all(pool: WorkerPool, setup: JobSetup, calls: list[CollectiveCall],
 
 
 def _execute_until_stopped(pool: WorkerPool, setup: JobSetup, calls: list[CollectiveCall], result: Result) -> int:
-    """Make calls until one ends the job. Returns how many were made."""
+    """Make calls until one ends the job; their number."""
     executed = 0
     for batch in _batches(calls):
         replies = pool.call(setup.size, "try", calls=[call.as_dict() for call in batch])

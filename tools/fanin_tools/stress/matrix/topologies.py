@@ -28,12 +28,11 @@ SWITCH_ADDRESSES = {"top": 254, "leaf": 253}
 
 @dataclass(frozen=True)
 class MatrixPlan(Plan):
-    """The fabric above, whose addresses are not chosen yet."""
+    """The fabric above, without addresses yet."""
 
     shape: Shape = field(default_factory=Shape)
 
     def at(self, prefix: str) -> Fabric:
-        """The description with addresses that begin at `prefix`."""
         nics = [name for names in NICS_BELOW.values() for name in names]
         devices = [
             Device(kind="nic", name=name, address=f"{prefix}.{1 + node}", host=f"host{node}", ranks=ROOM)
@@ -50,7 +49,7 @@ class MatrixPlan(Plan):
 
 @dataclass(frozen=True)
 class Topology:
-    """A topology of jobs. route: of the jobs; nics: that take part; per_node: numbers of ranks on each node."""
+    """route: of the jobs; nics: that take part; per_node: numbers of ranks on each node."""
 
     name: str
     route: str
@@ -77,7 +76,7 @@ MODES = {
 
 @dataclass(frozen=True, order=True)
 class JobSetup:
-    """A job: its topology, the number of ranks on each node, and the name of its settings in MODES."""
+    """A job: topology, ranks on each node, and the name of its settings in MODES."""
 
     topology: str
     per_node: int
@@ -89,16 +88,14 @@ class JobSetup:
 
     @property
     def size(self) -> int:
-        """Ranks of the job."""
         return self.per_node * len(TOPOLOGY_BY_NAME[self.topology].nics)
 
     @property
     def staged(self) -> bool:
-        """Whether the library may use bounce buffers in this job. Half of the jobs cover each way."""
+        """The library may use bounce buffers. Half of the jobs cover each way."""
         return self.per_node % 2 == 0
 
     def placement(self, fabric: Fabric) -> Placement:
-        """The placement of the ranks."""
         topology = TOPOLOGY_BY_NAME[self.topology]
         nics = tuple(fabric.device(name) for name in topology.nics)
         blocks = tuple(tuple(range(node * self.per_node, (node + 1) * self.per_node)) for node in range(len(nics)))

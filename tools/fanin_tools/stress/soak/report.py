@@ -17,7 +17,7 @@ VIOLATION_ROWS = {
 
 
 def rows(tally: Tally) -> list[tuple[str, str, bool]]:
-    """The rows of the table: name, value, and whether the value is a violation."""
+    """Name, value, and whether the value is a violation."""
     work = tally.work
     hostile_input = sum(work[kind] for kind in HOSTILE_INPUT)
     shown = [
@@ -46,7 +46,7 @@ def _by_kind(kinds: Counter[str]) -> str:
 
 
 def table(tally: Tally) -> Any:
-    """The table for a terminal. Violations are red."""
+    """For a terminal, with violations in red."""
     from rich.table import Table
 
     verdict = "clean" if tally.is_clean else "NOT CLEAN"
@@ -57,5 +57,5 @@ def table(tally: Tally) -> Any:
 
 
 def findings(tally: Tally) -> list[str]:
-    """Two lines for each finding: what happened, and the command that repeats it."""
+    """Two lines for each: what happened, and the command that repeats it."""
     return [f"{finding.description}\n    to repeat: {finding.replay}" for finding in tally.findings]

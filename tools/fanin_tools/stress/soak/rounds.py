@@ -16,7 +16,7 @@ LINK_FAULTS = "faults of links"
 
 
 def simulate(seconds: float, seed: int, tally: Tally) -> None:
-    """Run schedules of the schedule fuzzer with the seeds `seed`, `seed` + 1, ..."""
+    """Schedules of the schedule fuzzer with the seeds `seed`, `seed` + 1, ..."""
     from fanin_sim import fuzz as schedule_fuzzer
 
     found = schedule_fuzzer.run(seconds, seed, PROCESSES)
@@ -26,7 +26,7 @@ def simulate(seconds: float, seed: int, tally: Tally) -> None:
 
 
 def simulate_rdma(seconds: float, seed: int, tally: Tally) -> None:
-    """Run schedules of ordinary RDMA traffic with the seeds `seed`, `seed` + 1, ..."""
+    """Schedules of ordinary RDMA traffic with the seeds `seed`, `seed` + 1, ..."""
     from fanin_sim import rdma
 
     found = rdma.run(seconds, seed, PROCESSES)
@@ -37,7 +37,7 @@ def simulate_rdma(seconds: float, seed: int, tally: Tally) -> None:
 
 
 def add_findings(found: SimulatorTally, tally: Tally) -> None:
-    """Add the faults and findings of a simulator."""
+    """Add a simulator's faults and findings."""
     tally.simulated_faults.update(found.faults)
     for finding in found.findings:
         tally.begin(finding.replay, seed=finding.seed)
@@ -45,7 +45,7 @@ def add_findings(found: SimulatorTally, tally: Tally) -> None:
 
 
 def fuzz(seconds: float, seed: int, tally: Tally) -> None:
-    """Send hostile packets, messages and requests."""
+    """Hostile packets, messages and requests."""
     from fanin_tools.stress.fuzz import run
 
     run.run(seconds, seed, tally)
@@ -53,10 +53,7 @@ def fuzz(seconds: float, seed: int, tally: Tally) -> None:
 
 @contextmanager
 def real_faults(tally: Tally) -> Iterator[Round]:
-    """Bring up one fabric for all rounds of real faults, so that leaks add up.
-
-    The tally notes what this machine can not do.
-    """
+    """On one fabric for all rounds, so that leaks add up. The tally notes what this machine can not do."""
     if missing := faults.missing_requirements():
         tally.not_done[LINK_FAULTS] = missing
     with faults.fabric() as running:

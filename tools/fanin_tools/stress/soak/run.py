@@ -21,11 +21,11 @@ CYCLE_SECONDS = 60.0
 SHARES = {SIMULATION: 0.2, RDMA: 0.1, FUZZING: 0.2, FAULTS: 0.5}  # of a cycle
 SEEDS_PER_CYCLE = 10_000_000  # more than any kind uses in one cycle
 
-SoakProgress = Callable[[str, float], None]  # called with the current kind and the share of the time that is over
+SoakProgress = Callable[[str, float], None]  # called with the current kind and the share of time so far
 
 
 def soak(seconds: float, seed: int, kinds: tuple[str, ...], progress: SoakProgress) -> Tally:
-    """Run cycles of `kinds` for `seconds`. Compiling and bringing a fabric up come before and do not count."""
+    """Run cycles of `kinds` for `seconds`, without compiling and bringing a fabric up."""
     tally = Tally(seed)
     with ExitStack() as stack:
         rounds: dict[str, Round] = {SIMULATION: simulate, RDMA: simulate_rdma, FUZZING: fuzz}
