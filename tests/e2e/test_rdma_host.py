@@ -186,7 +186,7 @@ def test_refusals(hosts: Hosts, tmp_path: Path) -> None:
         output, errors = process.communicate(timeout=2 * BOUND_S)
         assert output.splitlines()[-1:] == ["ready"], output + errors
         assert output.startswith("NotSupported "), output
-        assert "a device over RDMA reaches registered memory alone" in output
+        assert "a device over RDMA reaches only registered memory" in output
 
 
 def say_of(hosts: Hosts, folder: Path, address: str, what: str = "many", **variables: str) -> str:
@@ -221,10 +221,10 @@ def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     short = write_token(tmp_path / "short", "0011")
     (free,) = free_ports(1)
     expected = {
-        ("PermissionDenied", "the device has another token"): say_of(
+        ("PermissionDenied", "the device has a different token"): say_of(
             hosts, tmp_path, address, FANIN_TOKEN_FILE=str(other)
         ),
-        ("", "has no 64 hexadecimal digits"): say_of(hosts, tmp_path, address, FANIN_TOKEN_FILE=str(short)),
+        ("", "has fewer than 64 hexadecimal digits"): say_of(hosts, tmp_path, address, FANIN_TOKEN_FILE=str(short)),
         ("NoDevice", "can not connect to"): say_of(hosts, tmp_path, f"rdma://127.0.0.1:{free}"),
         ("NoDevice", "verbs device nothing is not there"): say_of(
             hosts, tmp_path, address.replace(hosts.host_device(0), "nothing")

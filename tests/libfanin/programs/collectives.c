@@ -397,19 +397,19 @@ static void errors(void)
     operation = (struct fanin_operation){.collective = FANIN_BROADCAST, .root = ranks};
     refused(&operation, "root");
     operation = (struct fanin_operation){.collective = FANIN_BARRIER, .flags = 1u << 20};
-    refused(&operation, "bits that mean nothing");
+    refused(&operation, "unknown bits");
     operation = (struct fanin_operation){.collective = FANIN_BARRIER, .reserved = 5};
     refused(&operation, "reserved");
     operation = (struct fanin_operation){.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I64,
                                          .block = 80, .source = data, .destination = data + 1};
     refused(&operation, "overlap");
     operation.block = 12;
-    refused(&operation, "elements of 8 bytes");
+    refused(&operation, "multiple of the element size 8");
     operation = (struct fanin_operation){.collective = FANIN_ALLGATHER, .flags = FANIN_EXCHANGE_SIZES};
     refused(&operation, "v-forms");
     operation = (struct fanin_operation){.collective = FANIN_BROADCAST, .block = UINT64_MAX, .source = data,
                                          .destination = data};
-    refused(&operation, "more bytes than any memory");
+    refused(&operation, "more than 2^63 - 1 bytes");
     expect(fanin_allreduce(communicator, data, data, (1ull << 61) + 1, FANIN_DTYPE_I64, FANIN_OP_SUM),
            FANIN_INVALID_REQUEST);
     if (fanin_lkey_of(device, data, UINT64_MAX) != FANIN_LKEY_PROCESS)
