@@ -80,7 +80,7 @@ def test_rank_that_does_not_post_is_named(running: Running, route: str, silent: 
         if route != "ring":
             assert all(node_of(rank) == node_of(silent) for rank in named)
         # The job has ended, which the silent rank learns when it comes.
-        with pytest.raises(errors.Timeout, match="this rank that was waited for") as caught:
+        with pytest.raises(errors.Timeout, match="the others waited for this rank") as caught:
             members[silent].allreduce(ONES, timeout=BOUND_S)
         assert caught.value.missing_ranks == ()
     assert_released(running)

@@ -226,7 +226,7 @@ def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
         ),
         ("", "has fewer than 64 hexadecimal digits"): say_of(hosts, tmp_path, address, FANIN_TOKEN_FILE=str(short)),
         ("NoDevice", "can not connect to"): say_of(hosts, tmp_path, f"rdma://127.0.0.1:{free}"),
-        ("NoDevice", "verbs device nothing is not there"): say_of(
+        ("NoDevice", "verbs device nothing does not exist"): say_of(
             hosts, tmp_path, address.replace(hosts.host_device(0), "nothing")
         ),
         ("NoDevice", "no verbs device has the address 127.0.0.1"): say_of(
@@ -416,7 +416,7 @@ def test_doctor(hosts: Hosts) -> None:
     found = {row["subject"]: row for row in json.loads(said.stdout)}
     assert (said.returncode, found[reached]["level"], found[nowhere]["level"]) == (1, "ok", "broken"), said
     assert found[reached]["detail"].startswith("a request and its completion took ")
-    assert "verbs device nothing is not there" in found[nowhere]["detail"]
+    assert "verbs device nothing does not exist" in found[nowhere]["detail"]
     assert_released(hosts.running)
 
 

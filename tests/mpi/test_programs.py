@@ -186,7 +186,7 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
         ("FANIN_MPI_STRICT", "yes", "is yes, so 0 is taken; write a number"),
         ("FANIN_ORDER", "bits", "is bits, so rank is taken; write arrival or rank"),
         ("FANIN_ROUTE", "bar", "is bar, so auto is taken; write tree, ring, local or auto"),
-        ("FANIN_SWITCHES", "10.0.0", "is 10.0.0, FANIN_RING not set: '10.0.0' is no IPv4 address; write addresses"),
+        ("FANIN_SWITCHES", "10.0.0", "is 10.0.0, FANIN_RING not set: '10.0.0' is not an IPv4 address; write addresses"),
         ("FANIN_MPI_THRESHOLDS", "foo", "can not be read from foo on"),
         ("FANIN_MPI_THRESHOLD", "all=0-", "is no setting; after FANIN_MPI_ write JOIN, JOIN_SECONDS, REPORT"),
     ],
