@@ -1,6 +1,5 @@
 /* Makes a request from an operation: its message, and the memory through which its data go. Each rank decides the
- * latter
- * by itself: devices and other ranks see no difference. */
+ * latter by itself: devices and other ranks see no difference. */
 #include "collectives/stream.h"
 #include "complaint.h"
 #include "memory/rights.h"

@@ -48,8 +48,7 @@ static inline int stream_is_stopped(const struct stream *stream)
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
                         void (*free_request)(struct fanin_request *));
 /* Take a request, to be posted when there is room; never blocks. FANIN_PENDING: the caller waits for it and frees it;
- * it
- * may have failed already. FANIN_SUCCESS: a request with `waits` has ended for the program; the stream frees it.
+ * it may have failed already. FANIN_SUCCESS: a request with `waits` has ended for the program; the stream frees it.
  * FANIN_INVALID_REQUEST: the stream is stopped. */
 enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_request *request);
 /* Take completions and post what has waited for room. */
@@ -57,8 +56,7 @@ void fanin_stream_advance(struct stream *stream);
 /* Submit nothing more; what is under way goes on. */
 void fanin_stream_stop(struct stream *stream);
 /* Destroy the queue pair: all that is under way, and all that is submitted later, ends with `status`. FANIN_SUCCESS:
- * the
- * device no longer touches memory on behalf of the queue pair. */
+ * the device no longer touches memory on behalf of the queue pair. */
 enum fanin_status fanin_stream_end(struct stream *stream, enum fanin_status status);
 int fanin_stream_has_backlog(struct stream *stream);
 /* Whether nothing is under way. If that is not known, asks the device, for a later call. */

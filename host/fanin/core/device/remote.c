@@ -306,8 +306,7 @@ static enum fanin_status attach(struct fanin_context *context)
 }
 
 /* Destroys the queue pair, since the state ERR does not guarantee that the verbs device is done with it. Returns
- * whether
- * it succeeded. */
+ * whether it succeeded. */
 static int destroy_qp(struct fanin_remote *remote)
 {
     if (remote->pair.qp && !remote->pair.library->destroy_qp(remote->pair.qp))
@@ -335,8 +334,7 @@ static int deregister_all(struct fanin_remote *remote)
 }
 
 /* Take the last messages, then destroy the queue pair or, failing that, deregister all memory. Other threads release
- * the
- * locks soon, since the queue pair has failed. In a forked child the queue pair is the parent's. */
+ * the locks soon, since the queue pair has failed. In a forked child the queue pair is the parent's. */
 static int cut(struct fanin_context *context)
 {
     struct fanin_remote *remote = context->remote;
