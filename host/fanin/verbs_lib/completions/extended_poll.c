@@ -1,4 +1,4 @@
-/* The poll of one completion after the other: ibv_start_poll, ibv_next_poll, ibv_wc_read_... */
+/* The extended poll: ibv_start_poll, ibv_next_poll, ibv_wc_read_... */
 #include "completions/completions.h"
 #include <errno.h>
 
