@@ -171,7 +171,7 @@ struct fanin_wqe {
     uint64_t rank_bitmap;     /* ranks of this node that this WQE posts for */
     uint64_t length;          /* bytes of the message: all its blocks */
     uint64_t block;           /* bytes of a block; the last may be shorter. No segment crosses the end of a block */
-    uint32_t chunk;           /* bytes of a segment's payload: a power of two, FANIN_MIN_WQE_CHUNK to the lease's; equal on all */
+    uint32_t chunk;           /* bytes of a segment's payload: a power of two, at most the lease's; equal on all ranks */
     uint32_t segments;        /* positions that this WQE takes, one for each segment from sid on */
     uint32_t source_lkey;
     uint32_t destination_lkey;
@@ -412,7 +412,7 @@ struct fanin_message {
     uint16_t type;            /* enum fanin_message_type */
     uint32_t tag;             /* chosen by the client, returned in the reply */
     uint32_t status;          /* reply: enum fanin_status */
-    uint32_t markers;         /* reply, over RDMA: markers posted. DESTROY_QP, LEAVE: with these, all results have come */
+    uint32_t markers;         /* reply, over RDMA: markers posted. DESTROY_QP, LEAVE: all results precede them */
 };
 
 struct fanin_tap {            /* fanin_wire/tap.py has the layout of the rings */

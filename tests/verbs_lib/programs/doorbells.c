@@ -131,7 +131,7 @@ static void open_side(struct side *side, const char *device)
     require(side->memory != NULL, "register");
 }
 
-/* As the queue pair is closed, nobody writes to the memory any more. */
+/* First the queue pair, so that nothing writes to the memory. */
 static void close_side(struct side *side)
 {
     side->pair.library->destroy_qp(side->pair.qp);
