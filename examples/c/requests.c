@@ -1,6 +1,9 @@
 /* Collectives that go on while the program computes: non-blocking, persistent, and with blocks of different sizes.
- * Every rank checks its results.      cc requests.c -o requests $(pkg-config --cflags --libs fanin)     fanin run -n 4
- * -- ./requests */
+ * Every rank checks its results.
+ *
+ *     cc requests.c -o requests $(pkg-config --cflags --libs fanin)
+ *     fanin run -n 4 -- ./requests
+ */
 #include <fanin/fanin.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* The type Communicator, from joining to leaving. */
 #include "binding.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* Requests in flight, and their memory. */
 #include "binding.h"
 
 #include <stdlib.h>

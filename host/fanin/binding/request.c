@@ -1,4 +1,3 @@
-/* The type Request, also of persistent requests. */
 #include "binding.h"
 
 #include <structmember.h>

@@ -1,4 +1,3 @@
-/* Why a call was refused, in words. */
 #ifndef FANIN_COMPLAINT_H
 #define FANIN_COMPLAINT_H
 

@@ -9,8 +9,7 @@
  *
  *     requests=0-16m                              for all non-blocking and persistent calls, beside the others
  *
- * A later group overrides an earlier one. "#" begins a comment. "all" includes requests, except in "all=off".
- */
+ * A later group overrides an earlier one. "#" begins a comment. "all" includes requests, except in "all=off". */
 #ifndef FANIN_MPI_THRESHOLDS_H
 #define FANIN_MPI_THRESHOLDS_H
 #include "abi/call.h"

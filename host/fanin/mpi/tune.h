@@ -1,4 +1,3 @@
-/* Measures which collectives and sizes the devices do faster than the program's MPI. */
 #ifndef FANIN_MPI_TUNE_H
 #define FANIN_MPI_TUNE_H
 

@@ -1,4 +1,3 @@
-/* A group of ranks is a job of the devices. */
 #ifndef FANIN_SHARP_COMM_H
 #define FANIN_SHARP_COMM_H
 #include "context.h"

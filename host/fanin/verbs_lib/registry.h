@@ -1,4 +1,3 @@
-/* Objects of this process by their handles and keys. */
 #ifndef FANIN_VERBS_REGISTRY_H
 #define FANIN_VERBS_REGISTRY_H
 #include <stdint.h>

@@ -4,8 +4,7 @@
  *     doorbells DEVICE DEVICE ROUNDS
  *
  * A line for each way: its name; the time one way, in us (half of the median round trip); messages a second, WINDOW in
- * flight; how many messages were not whole when they were noticed.
- */
+ * flight; how many messages were not whole when they were noticed. */
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "rdma/queue_pair.h"

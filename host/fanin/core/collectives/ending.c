@@ -1,4 +1,3 @@
-/* The end of a request, and of a stream. */
 #include "collectives/stream_parts.h"
 
 /* A failure is told by the request itself, or, if that has ended for the program, by a later one or a flush. */

@@ -1,4 +1,3 @@
-/* Asks the device how far a request is. */
 #include "collectives/stream_parts.h"
 
 #define ANSWER_MS 5000    /* a living device answers a question in microseconds */

@@ -11,8 +11,7 @@
  * The registrar is the first living rank of an order that is the same on all survivors, suspects last. A pair with a
  * dead registrar is lost within the detection time; then the next rank is asked. The id and key of the new job are
  * derived from its members, so ranks with different verdicts never meet in one job.
- * Record 0089 (docs/decisions) says why through one survivor.
- */
+ * Record 0089 (docs/decisions) says why through one survivor. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "job/identity.h"

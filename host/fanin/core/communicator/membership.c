@@ -1,4 +1,3 @@
-/* Joining a job and leaving it. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "geometry.h"

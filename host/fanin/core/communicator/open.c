@@ -1,4 +1,3 @@
-/* Opening a device, and closing it with all that depends on it. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "memory/regions.h"

@@ -1,6 +1,5 @@
 /* All communicators of this process. A wait for one advances the others, since another rank may need what they have not
- * posted before it can take part.
- */
+ * posted before it can take part. */
 #include "communicator/communicator.h"
 #include <stdlib.h>
 #include <unistd.h>

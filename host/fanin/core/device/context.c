@@ -1,4 +1,3 @@
-/* Connecting to a device, attaching, its status, and disconnecting. */
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "device/access.h"

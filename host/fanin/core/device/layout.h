@@ -1,4 +1,3 @@
-/* Where rings lie in the control region. */
 #ifndef FANIN_LAYOUT_H
 #define FANIN_LAYOUT_H
 #include "device/connection.h"

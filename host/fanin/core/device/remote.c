@@ -2,8 +2,7 @@
  *
  * A message announces the device's completions. Only when it has been taken does RDMA guarantee that all earlier
  * writes, results included, are in memory. So the thread that takes the message stores `producer` of the ring.
- * Record 0066 (docs/decisions) says what this costs, and what else was tried.
- */
+ * Record 0066 (docs/decisions) says what this costs, and what else was tried. */
 #define _GNU_SOURCE
 #include "device/remote.h"
 #include "complaint.h"

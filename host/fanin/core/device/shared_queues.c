@@ -1,4 +1,3 @@
-/* Shared receive queues of ordinary RDMA traffic: requests about them, and work requests into their rings. */
 #include "complaint.h"
 #include "device/connection.h"
 #include <stddef.h>

@@ -1,4 +1,3 @@
-/* A message with file descriptors over a UNIX SEQPACKET socket. */
 #define _GNU_SOURCE
 #include "device/connection.h"
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* The NICs that a process may use: see fanin_find_nics. */
 #define _GNU_SOURCE
 #include "device/remote.h"
 #include "fanin.h"

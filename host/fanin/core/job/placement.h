@@ -1,4 +1,3 @@
-/* The places of the ranks of a job. */
 #ifndef FANIN_PLACEMENT_H
 #define FANIN_PLACEMENT_H
 #include "fanin.h"

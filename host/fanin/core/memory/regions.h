@@ -1,4 +1,3 @@
-/* The memory of this process that is registered with a device. */
 #ifndef FANIN_REGIONS_H
 #define FANIN_REGIONS_H
 #include "device/connection.h"

@@ -1,4 +1,3 @@
-/* The arguments of an MPI call in terms of libfanin. */
 #ifndef FANIN_MPI_DECODE_ARGS_H
 #define FANIN_MPI_DECODE_ARGS_H
 #include "abi/elements.h"

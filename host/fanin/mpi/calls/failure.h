@@ -1,4 +1,3 @@
-/* The error codes of calls that have failed. */
 #ifndef FANIN_MPI_FAILURE_H
 #define FANIN_MPI_FAILURE_H
 #include "calls/buffers.h"

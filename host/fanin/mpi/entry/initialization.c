@@ -1,4 +1,3 @@
-/* The entries that begin and end MPI, or make communicators. */
 #include "comm/communicator.h"
 #include "entry/entry.h"
 #include "init.h"

@@ -3,8 +3,7 @@
  *
  * - a non-blocking one is a generalized request, which the shim completes when the devices are done;
  * - a persistent one is a persistent receive from MPI_PROC_NULL. The shim starts it when the devices are done, and it
- *   is then complete at once.
- */
+ *   is then complete at once. */
 #ifndef FANIN_MPI_REQUESTS_H
 #define FANIN_MPI_REQUESTS_H
 #include "calls/offload.h"

@@ -1,4 +1,3 @@
-/* Completion channels. */
 #include "abi/next.h"
 #include "completions/completions.h"
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* The extended poll: ibv_start_poll, ibv_next_poll, ibv_wc_read_... */
 #include "completions/completions.h"
 #include <errno.h>
 

@@ -1,4 +1,3 @@
-/* Completions, converted from the host interface to verbs. */
 #include "completions/completions.h"
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* Limits of a device, and the state of its port. */
 #define _DEFAULT_SOURCE /* htobe64 */
 #include "abi/next.h"
 #include "device/device.h"

@@ -1,4 +1,3 @@
-/* Address handles. */
 #include "abi/next.h"
 #include "device/device.h"
 #include "objects.h"

@@ -1,4 +1,3 @@
-/* Protection domains and memory regions. */
 #include "abi/next.h"
 #include "objects.h"
 #include <errno.h>

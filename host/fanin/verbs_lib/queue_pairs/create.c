@@ -1,4 +1,3 @@
-/* Creating and destroying queue pairs. */
 #include "abi/next.h"
 #include "completions/completions.h"
 #include "queue_pairs/queue_pairs.h"

@@ -1,4 +1,3 @@
-/* The extended post: ibv_wr_start, ibv_wr_..., ibv_wr_complete. */
 #include "queue_pairs/queue_pairs.h"
 #include <arpa/inet.h>
 #include <errno.h>

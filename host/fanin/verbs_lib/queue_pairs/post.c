@@ -1,4 +1,3 @@
-/* Work requests, converted from verbs to the host interface. */
 #include "device/device.h"
 #include "queue_pairs/queue_pairs.h"
 #include <arpa/inet.h>

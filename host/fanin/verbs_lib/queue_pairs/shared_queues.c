@@ -1,4 +1,3 @@
-/* Shared receive queues. */
 #include "abi/next.h"
 #include "device/device.h"
 #include "queue_pairs/queue_pairs.h"
