@@ -62,12 +62,10 @@ struct request {
     char is_persistent;
 };
 
-/* Source and destination of one collective. */
 struct memory {
     Py_buffer source, destination;
 };
 
-/* A collective, ready for the library. */
 struct call {
     PyObject *name, *result;    /* result: owned */
     PyObject *about, *conclude; /* as of a Request */
@@ -123,8 +121,7 @@ extern PyType_Spec request_spec;
 struct request *new_request(struct communicator *communicator, struct fanin_request *request, struct call *call);
 /* Find the result or the exception of a request that has ended with `status`, unless another thread does. */
 void finish(struct request *self, enum fanin_status status);
-/* `seconds` < 0: without limit. New reference: the result. */
-PyObject *wait_for_result(struct request *self, double seconds);
+PyObject *wait_for_result(struct request *self, double seconds); /* new reference; seconds < 0: no limit */
 
 /* communicator.c */
 extern PyTypeObject *binding_communicator_type;

@@ -81,7 +81,6 @@ static int take_timeout(PyObject *value, struct call *call)
     return 1;
 }
 
-/* The library checks that it is a rank. */
 static int take_root(PyObject *value, uint32_t *root)
 {
     unsigned long number = value ? PyLong_AsUnsignedLong(value) : 0;
@@ -228,7 +227,6 @@ static PyObject *submit(struct communicator *self, struct call *call, enum form 
     return value;
 }
 
-/* Call the form in Python. */
 static PyObject *ask_python(PyObject *self, PyObject *form, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     PyObject *positional = PyTuple_New(count + 1), *named = PyDict_New(), *result = NULL;

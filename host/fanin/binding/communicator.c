@@ -219,7 +219,6 @@ static PyObject *state(PyObject *object, PyObject *unused)
     return tuple;
 }
 
-/* Requests that have not ended, in order. */
 static PyObject *under_way(PyObject *object, PyObject *unused)
 {
     struct communicator *self = (struct communicator *)object;

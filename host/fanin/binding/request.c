@@ -247,7 +247,6 @@ static PyObject *request_restart(PyObject *object, PyObject *unused)
     return NULL;
 }
 
-/* The result of a collective that exchanged sizes. */
 static PyObject *request_received(PyObject *object, PyObject *unused)
 {
     const uint64_t *sizes;

@@ -62,7 +62,6 @@ int collective_is_supported(int datatype, int op, int *supported)
     return NCCL_SUCCESS;
 }
 
-/* The place of a NIC, with the device's own address. */
 static enum fanin_status place_of(int nic, struct fanin_place *place)
 {
     struct fanin_context *context;

@@ -6,14 +6,12 @@
 
 /* Their number; looked for once. */
 int nccl_nic_count(void);
-/* A NIC by its number, or NULL. */
 const struct fanin_nic *nccl_nic(int number);
 
 /* A connection, shared by all users in this process; each gives it back. */
 enum fanin_status nccl_hold_nic(int number, struct fanin_context **context);
 void nccl_release_nic(int number);
 
-/* Registered memory for copies of NCCL's data. */
 struct nccl_staging {
     void *address;
     uint64_t bytes;

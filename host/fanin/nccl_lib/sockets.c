@@ -227,7 +227,6 @@ int socket_connect(int nic, void *opaque, void **made)
     return NCCL_REMOTE_ERROR;
 }
 
-/* Accept new connections. */
 static int take_pending(struct listener *listener)
 {
     for (;;) {

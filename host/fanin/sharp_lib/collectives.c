@@ -34,7 +34,6 @@ static int refuse(const char *what, const char *why)
     return SHARP_COLL_ENOT_SUPP;
 }
 
-/* Check memory for `count` times `bytes`. */
 static int check_memory(const char *what, const struct sharp_coll_data_desc *memory, uint64_t count, uint32_t bytes)
 {
     if (memory->type != SHARP_DATA_BUFFER || memory->mem_type != SHARP_MEM_TYPE_HOST)

@@ -11,7 +11,6 @@
 #define ROUND_MS 20 /* between votes while ranks join */
 #define LEAVE_MS 10000
 
-/* The record of a rank. */
 struct member {
     uint32_t jid, key; /* those of rank 0 are used */
     struct fanin_place place;

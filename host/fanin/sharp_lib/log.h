@@ -5,7 +5,6 @@
 
 enum { MAX_WORDS = 512 };
 
-/* A line: "fanin: libsharp_coll: ...". */
 void sharp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A line that is printed only with FANIN_SHARP_REPORT=1. */

@@ -68,7 +68,7 @@ static struct our_event *take_first(struct our_events *events)
     return event;
 }
 
-/* Also set by `our_forget_event` while it holds the lock. */
+/* Under the lock, since `our_forget_event` sets the flag for a moment. */
 int our_is_nonblocking(struct our_events *events)
 {
     int flags;

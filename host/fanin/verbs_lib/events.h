@@ -27,7 +27,6 @@ struct our_event *our_take_event(struct our_events *events);
 struct our_event *our_take_ready_event(struct our_events *events);
 /* Forget a pending event. Returns how often the program has taken it. */
 uint32_t our_forget_event(struct our_events *events, struct our_event *event);
-/* Whether the descriptor is non-blocking. */
 int our_is_nonblocking(struct our_events *events);
 
 #endif

@@ -41,7 +41,6 @@ struct our_context {
     struct our_collectives *collectives; /* completions/collectives.c; under the same lock */
 };
 
-/* A send queue of collectives. */
 struct our_collectives {
     struct our_collectives *next;
     uint32_t number;
@@ -100,7 +99,6 @@ struct our_qp {
 /* device/list.c: whether a device is Fanin's. */
 int our_device_is(const struct ibv_device *device);
 
-/* The same for a context. */
 static inline int our_context_is(const struct ibv_context *context)
 {
     return our_device_is(context->device);

@@ -279,7 +279,7 @@ int main(int argc, char **argv)
         reductions(&pairs, MPI_MINLOC, (int)(bytes / 16));
         movements(&shorts, (int)(bytes / 2));
         movements(&doubles, (int)(bytes / 8));
-        if (bytes >= 32) /* without data, MPIs themselves fail with different types */
+        if (bytes >= 32) /* without data, MPIs disagree on ranks with different types */
             own_types((int)(bytes / 32));
     }
     PMPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -16,7 +16,6 @@ static uint64_t count_segments(const struct fanin_request *request, uint32_t fro
     return segments;
 }
 
-/* About the oldest work requests under way. */
 static enum fanin_status ask(struct stream *stream, const struct fanin_request *request, struct inquiry *inquiry)
 {
     inquiry->first_id = request->first_id + request->taken;

@@ -67,7 +67,6 @@ struct run fanin_even_run(const struct message *message, uint32_t rank, uint32_t
                         .length = length * message->blocks, .offset = offset, .next = number + 1};
 }
 
-/* Skips empty blocks. */
 static int uneven_run(const struct message *message, uint32_t rank, struct run *run)
 {
     uint32_t i = run->next;

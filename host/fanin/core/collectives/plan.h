@@ -16,7 +16,6 @@ struct terms {
     uint64_t rank_bitmap;
 };
 
-/* A message, as all ranks know it. */
 struct message {
     const struct collective_row *row;
     uint32_t root;
@@ -56,11 +55,9 @@ uint64_t fanin_part_length(uint64_t length);
 /* The next run of a message; 0 after the last. Before the first, `run` is all zero. A message without bytes is one
  * empty run, like a barrier, so devices see that all ranks post it. */
 int fanin_next_run(const struct message *message, uint32_t rank, struct run *run);
-/* Run `number` of a message of equal blocks. */
 struct run fanin_even_run(const struct message *message, uint32_t rank, uint32_t number);
 uint32_t fanin_count_runs(const struct message *message, uint32_t rank);
 
-/* Positions that a run takes. */
 uint32_t fanin_count_positions(const struct terms *terms, const struct message *message, const struct run *run);
 
 /* Write the request of a run, apart from the fields that depend on stream and memory. Its addresses are offsets from

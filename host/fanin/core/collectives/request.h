@@ -8,7 +8,6 @@ struct stream;
 
 enum { WINDOW = 4 };
 
-/* How one side of a request reaches the device. */
 enum way {
     WAY_NONE,                 /* the rank brings (wants) nothing */
     WAY_DIRECT,               /* the device reads (writes) the program's memory */
@@ -17,7 +16,6 @@ enum way {
     WAY_OPEN                  /* of a result that may be here already: decided when it is posted */
 };
 
-/* The memory of one side of a request. */
 struct side {
     enum way way;
     uint8_t *memory;          /* the program's, without gaps */
@@ -80,13 +78,11 @@ enum fanin_status fanin_request_begin(struct fanin_request *request, struct stre
 void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message);
 /* Make the message itself, after the exchange of sizes. */
 enum fanin_status fanin_request_expand(struct fanin_request *request);
-/* Check an operation, apart from its memory. */
 enum fanin_status fanin_request_check(const struct terms *terms, const struct fanin_operation *operation);
 /* Give back the bounce buffers until the next start. */
 void fanin_request_idle(struct fanin_request *request);
 /* Whether it was made from an operation of the same shape. */
 int fanin_request_fits(const struct fanin_request *request, const struct fanin_operation *operation, int waits);
-/* Prepare the next start of a persistent request. */
 enum fanin_status fanin_request_reset(struct fanin_request *request);
 /* Give back the bounce buffers, except one with a result for the program. spoiled: the device may still write to them,
  * so the stream keeps them until the device has left the job. The caller holds the stream's lock. */

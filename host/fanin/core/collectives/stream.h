@@ -51,7 +51,6 @@ void fanin_stream_begin(struct stream *stream, struct fanin_context *context, ui
  * it may have failed already. FANIN_SUCCESS: a request with `waits` has ended for the program; the stream frees it.
  * FANIN_INVALID_REQUEST: the stream is stopped. */
 enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_request *request);
-/* Take completions and post what has waited for room. */
 void fanin_stream_advance(struct stream *stream);
 /* Submit nothing more; what is under way goes on. */
 void fanin_stream_stop(struct stream *stream);

@@ -28,9 +28,8 @@ void fanin_stream_step(struct stream *stream);
 enum fanin_status fanin_stream_destroy_qp(struct stream *stream);
 /* End a request of which nothing is under way; frees a detached one. */
 void fanin_stream_finish(struct fanin_request *request, int spoiled);
-/* End everything that is under way or waits. */
 void fanin_stream_fail_requests(struct stream *stream, enum fanin_status status);
-/* The same, and for everything that is submitted later. */
+/* The same, also for everything that is submitted later. */
 void fanin_stream_fail(struct stream *stream, enum fanin_status status);
 
 /* ---- completion.c ---- */

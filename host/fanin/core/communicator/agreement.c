@@ -419,7 +419,6 @@ static enum fanin_status tell(struct fanin_communicator *communicator)
 
 /* ---- The agreement ---- */
 
-/* The members keep their order. */
 static enum fanin_status join_survivors(struct fanin_communicator *communicator)
 {
     struct agreement *agreement = communicator->agreement;

@@ -33,7 +33,6 @@ static inline struct fanin_communicator *communicator_of(const struct fanin_requ
 /* ---- membership.c ---- */
 /* A communicator that has not begun to join, or NULL. fanin_withdraw frees it. */
 struct fanin_communicator *fanin_new_communicator(struct fanin_context *context);
-/* Copy a job and its places into a communicator. */
 enum fanin_status fanin_copy_job(struct fanin_communicator *communicator, const struct fanin_job *job);
 /* Begin to join a job, which is copied. After a failure the caller calls fanin_withdraw. */
 enum fanin_status fanin_start_join(struct fanin_communicator *communicator, const struct fanin_job *job, uint32_t rank);
@@ -42,7 +41,6 @@ enum fanin_status fanin_await_lease(struct fanin_communicator *communicator, str
                                     uint32_t timeout_ms);
 /* As fanin_abandon, without an agreement. */
 enum fanin_status fanin_withdraw(struct fanin_communicator *communicator);
-/* Leave the job, but keep the communicator. */
 void fanin_leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms);
 
 /* ---- join.c ---- */

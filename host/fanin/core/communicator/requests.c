@@ -173,7 +173,6 @@ enum fanin_status fanin_test(struct fanin_request *request)
     return outcome(request);
 }
 
-/* Time until the next look at the other communicators. */
 static uint32_t slice_of(struct fanin_request *request, uint64_t left)
 {
     uint64_t slice = fanin_others_have_backlog(communicator_of(request)) ? LOOK_AFTER_MS : FANIN_SLICE_MS;

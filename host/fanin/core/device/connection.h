@@ -86,7 +86,6 @@ enum fanin_status fanin_control_start(struct fanin_context *context, struct cont
                                       struct fanin_message *message, size_t size, int fd);
 enum fanin_status fanin_control_wait(struct control_request *request, uint32_t timeout_ms);
 void fanin_control_end(struct control_request *request);
-/* How long to wait for a reply. */
 uint32_t fanin_request_timeout_ms(const struct fanin_context *context);
 /* Start, wait, end. FANIN_TIMEOUT: no reply. */
 enum fanin_status fanin_control_call(struct fanin_context *context, struct control_request *request,

@@ -25,7 +25,6 @@ struct our_watch {
     uint32_t told;            /* completions at the last event */
 };
 
-/* Compares free-running counters. */
 static int is_behind(uint32_t counter, uint32_t other)
 {
     return (int32_t)(counter - other) < 0;
@@ -64,8 +63,7 @@ static void tell(struct our_watch *watch)
     our_tell(watch->cq);
 }
 
-/* A completion after `seen` has come, unless the program has been told and has asked again. `is_trouble`: no more will
- * come. */
+/* Tell of a completion after `seen`, unless the program was told and has asked again. `is_trouble`: none will come. */
 static void answer(struct our_watch *watch, uint32_t seen, int is_trouble)
 {
     pthread_mutex_lock(&watch->lock);

@@ -56,7 +56,6 @@ static int has_address(const struct ifaddrs *interface, uint32_t ipv4)
     return ((address.sin_addr.s_addr ^ htonl(ipv4)) & mask.sin_addr.s_addr) == 0;
 }
 
-/* The interface with an address, or 0. */
 static uint32_t interface_of(uint32_t ipv4)
 {
     struct ifaddrs *all;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The program gets `devices`. */
 struct list {
     struct ibv_device **others; /* libibverbs's, or NULL */
     struct ibv_device *devices[];

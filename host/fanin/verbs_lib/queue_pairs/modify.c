@@ -6,7 +6,6 @@
 
 #define MOST_PSN 0xffffffu
 
-/* Attributes that are numbers in both. */
 #define NUMBERS(X)                                        \
     X(CUR_STATE, cur_state, cur_qp_state)                 \
     X(ACCESS_FLAGS, access, qp_access_flags)              \
