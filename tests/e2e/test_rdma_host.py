@@ -274,7 +274,7 @@ def test_limits_of_reads(bench: Bench, hosts: Hosts, tmp_path: Path, monkeypatch
     assert set(of_device.read_text().splitlines()) == {"4 2"}
     assert set(of_host.read_text().splitlines()) == {"2 4"}
     limit("host", 0, 4)
-    assert "asks no READs" in say_of(limited, tmp_path, limited.address(0))
+    assert "sends no READs" in say_of(limited, tmp_path, limited.address(0))
     limit("host", 2, 0)
     assert "its log names what it lacks" in say_of(limited, tmp_path, limited.address(0))
     assert "the client's verbs device answers none" in limited.running.state.log(nic.name).read_text()

@@ -213,7 +213,7 @@ def test_what_the_program_has_of_a_list_is_refused(running: Running, flag: str) 
     with joined(running, "tree", 2) as members:
         members[0].fill(np.ones(ELEMENTS, "f4"))
         if flag == "ADDRESS_LIST":
-            with pytest.raises(errors.InvalidRequest, match="list of addresses is for several ranks"):
+            with pytest.raises(errors.InvalidRequest, match="flag ADDRESS_LIST is required for several ranks"):
                 members[0].qp.post_send(members[0].request(flags=int(WqeFlag[flag] | WqeFlag["SIGNALED"])))
         else:
             with pytest.raises(errors.InvalidRequest, match="inline"):

@@ -33,7 +33,7 @@ static int reap(struct rdma_queue_pair *pair)
     return found;
 }
 
-/* Ends: if the other side has gone, the queue pair fails within its time-out. */
+/* Never endless: if the other side has gone, the queue pair fails within its time-out. */
 static void make_room(struct rdma_queue_pair *pair)
 {
     while (!fanin_rdma_is_broken(pair) && pair->posted >= RDMA_SEND_DEPTH)

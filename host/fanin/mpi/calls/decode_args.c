@@ -61,7 +61,7 @@ static enum reason decode_reduction(const struct call *call, int rank, int ranks
     if (operation->collective == FANIN_REDUCE && rank != call->root)
         return is_in_place(call->send.address) ? REASON_ARGUMENTS : NO_REASON;
     *result = block_of(&decoded->source, decoded->gets_all ? 0 : rank);
-    result->address = (uint8_t *)call->receive.address; /* in place, this rank's block also goes to the start */
+    result->address = (uint8_t *)call->receive.address; /* this rank's block goes to the start, too */
     result->facts.dense = !type->gap;
     result->facts.gap_start = type->gap_start;
     result->facts.gap = type->gap;
