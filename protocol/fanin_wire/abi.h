@@ -171,7 +171,7 @@ struct fanin_wqe {
     uint64_t rank_bitmap;     /* ranks of this node that this WQE posts for */
     uint64_t length;          /* bytes of the message: all its blocks */
     uint64_t block;           /* bytes of a block; the last may be shorter. No segment crosses the end of a block */
-    uint32_t chunk;           /* bytes of a segment's payload: a power of two, at most the lease's; equal on all ranks */
+    uint32_t chunk;           /* bytes of a segment's payload: a power of two up to the lease's, equal on all ranks */
     uint32_t segments;        /* positions that this WQE takes, one for each segment from sid on */
     uint32_t source_lkey;
     uint32_t destination_lkey;

@@ -433,7 +433,7 @@ void fanin_progress(void);
 int fanin_has_backlog(struct fanin_communicator *communicator);
 int fanin_others_have_backlog(struct fanin_communicator *communicator);
 
-/* Number of segments, and so of positions, of an operation; 0 if it would be refused, or exchanges sizes. */
+/* Segments, and so positions, of an operation; 0 if it would be refused, or exchanges sizes. */
 uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct fanin_operation *operation);
 
 /* Whether devices compute `op` over `dtype` (enum fanin_op, enum fanin_dtype). */

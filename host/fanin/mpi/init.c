@@ -47,8 +47,8 @@ static void say_why_not(int all, int first, enum fanin_status status)
                   fanin_status_name(status), first, shim_host_of(first), fanin_status_remedy(status));
 }
 
-/* For a program with one rank: warn if another MPI's launcher has started several. A launcher of its own MPI, also within
- * such a job, would have set `own`. */
+/* For a program with one rank: warn if another MPI's launcher has started several. A launcher of its own MPI, also
+ * within such a job, would have set `own`. */
 static void be_alone(void)
 {
     const char *own = getenv(shim_abi->speaks_pmi ? "PMI_SIZE" : "OMPI_COMM_WORLD_SIZE");

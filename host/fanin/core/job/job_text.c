@@ -1,5 +1,5 @@
-/* A job as text: the file that $FANIN_JOB names. A line is a field and its values; '#' at the beginning of a word starts
- * a comment. `fanin_wire/job_text.py` writes the file. */
+/* A job as text: the file that $FANIN_JOB names. A line is a field and its values; '#' at the beginning of a word
+ * starts a comment. `fanin_wire/job_text.py` writes the file. */
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "fanin.h"
