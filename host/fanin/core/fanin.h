@@ -446,7 +446,7 @@ const char *fanin_op_name(uint32_t op);
 
 /* ---- Short forms: blocking collectives without time limits ----
  *
- * If one fails with the job, fanin_communicator_state has the completion in `ended`; fanin_missing_ranks names ranks. */
+ * If one fails with the job, fanin_communicator_state has the completion, `ended`; fanin_missing_ranks its ranks. */
 
 /* `count`: elements that each rank brings. */
 enum fanin_status fanin_allreduce(struct fanin_communicator *communicator, const void *source, void *destination,
