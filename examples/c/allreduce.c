@@ -14,7 +14,7 @@ static void check(enum fanin_status status, const char *what)
     if (status == FANIN_SUCCESS)
         return;
     fprintf(stderr, "%s: %s: ", what, fanin_status_name(status));
-    if (status == FANIN_INVALID_REQUEST) /* what was wrong, and what to do */
+    if (status == FANIN_INVALID_REQUEST) /* what was wrong */
         fprintf(stderr, "%s\n", fanin_complaint());
     else if (*fanin_complaint()) /* who failed, or why */
         fprintf(stderr, "%s. %s\n", fanin_complaint(), fanin_status_remedy(status));
@@ -35,7 +35,7 @@ int main(void)
     check(fanin_open(NULL, &device), "opening the device");
     check(fanin_join(device, &job, rank, TIMEOUT_MS, &communicator), "joining");
 
-    /* The device reads and writes registered memory without a copy. Other memory works as well. */
+    /* The device accesses registered memory without a copy; other memory works, too. */
     check(fanin_allocate(device, COUNT * sizeof(float), FANIN_ACCESS_READ | FANIN_ACCESS_WRITE, &memory, &lkey),
           "registering memory");
     float *values = memory;

@@ -1,5 +1,5 @@
-/* Collectives that go on while the program computes: non-blocking, persistent, and with a block of another size for each
- * rank. Every rank checks what it gets.
+/* Collectives that go on while the program computes: non-blocking, persistent, and with blocks of different sizes.
+ * Every rank checks its results.
  *
  *     cc requests.c -o requests $(pkg-config --cflags --libs fanin)
  *     fanin run -n 4 -- ./requests
@@ -15,7 +15,7 @@ static void check(enum fanin_status status, const char *what)
     if (status == FANIN_SUCCESS)
         return;
     fprintf(stderr, "%s: %s: ", what, fanin_status_name(status));
-    if (status == FANIN_INVALID_REQUEST) /* what was wrong, and what to do */
+    if (status == FANIN_INVALID_REQUEST) /* what was wrong */
         fprintf(stderr, "%s\n", fanin_complaint());
     else if (*fanin_complaint()) /* who failed, or why */
         fprintf(stderr, "%s. %s\n", fanin_complaint(), fanin_status_remedy(status));
@@ -24,7 +24,7 @@ static void check(enum fanin_status status, const char *what)
     exit(1);
 }
 
-/* Wait without a limit. A program may do anything else between two slices. */
+/* A program may do anything else between two slices. */
 static void wait_for(struct fanin_request *request)
 {
     enum fanin_status status;
@@ -60,7 +60,7 @@ int main(void)
     fanin_free(request);
     check(largest[7] == 7 + size - 1 ? FANIN_SUCCESS : FANIN_OP_MISMATCH, "the maximum");
 
-    /* Persistent: prepared once, started in every step with what the memory holds then. */
+    /* Persistent: prepared once, started in every step with the current contents of the memory. */
     int32_t counter = 0, total = 0;
     struct fanin_operation sum = {
         .collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I32,
@@ -74,7 +74,7 @@ int main(void)
     }
     fanin_free(request);
 
-    /* Blocks of different sizes: rank r brings r + 1 numbers, and only it knows that. */
+    /* Blocks of different sizes: rank r brings r + 1 numbers, as only it knows. */
     int64_t mine[64];
     for (uint32_t i = 0; i <= rank; i++)
         mine[i] = rank;
@@ -83,7 +83,7 @@ int main(void)
         .block = (rank + 1) * sizeof *mine, .source = mine, .destination = NULL};
     check(fanin_start(communicator, &gather, &request), "starting");
     wait_for(request);
-    const uint64_t *sizes; /* of the blocks; NULL would mean that all are equal */
+    const uint64_t *sizes; /* of the blocks; NULL: all are equal */
     uint64_t length;
     void *memory;
     fanin_result(request, &memory, &length, &sizes);

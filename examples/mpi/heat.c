@@ -5,8 +5,7 @@
  *
  * Neighbours exchange one cell each step by messages, which the MPI carries. How much the rod has changed is a sum over
  * all ranks, which the devices compute; likewise the collection of the result. Without these settings the shim leaves both
- * to the MPI, which is faster with 8 bytes within a host: pagerank.c gains without them.
- */
+ * to the MPI, which is faster with 8 bytes within a host: pagerank.c gains without them. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -5,8 +5,7 @@
  *
  * In each step a process adds up what its own links bring to the pages. An MPI_Allreduce of one number for each page, 8 MiB,
  * adds up the shares of all. Devices are faster at this size, so they get these calls without any setting. Links are drawn
- * at random; most lead to few pages.
- */
+ * at random; most lead to few pages. */
 #include <math.h>
 #include <mpi.h>
 #include <stdint.h>

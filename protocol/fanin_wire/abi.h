@@ -1,8 +1,7 @@
-/* The interface between host driver and device: what both sides map and send.
+/* The interface between host driver and device: the memory that both map, and the messages between them.
  *
- * This file is the only definition. The C core of the driver includes it, and fanin_wire.abi gives it to cffi,
- * from whose offsets the numpy dtypes of the device are made. Little-endian, natural alignment, no implicit padding.
- */
+ * The only definition: the driver includes it, and fanin_wire.abi makes the device's numpy dtypes from it, by cffi.
+ * Little-endian, natural alignment, no implicit padding. */
 #ifndef FANIN_ABI_H
 #define FANIN_ABI_H
 #include <stdint.h>
@@ -10,26 +9,26 @@
 #define FANIN_ABI_VERSION 8
 #define FANIN_SQ_DEPTH 256        /* WQEs of one send queue */
 #define FANIN_CQ_DEPTH 2048       /* CQEs of one completion queue */
-#define FANIN_ARRIVAL_UNIT 64     /* bytes: what is in an arrival ring takes whole units */
+#define FANIN_ARRIVAL_UNIT 64     /* bytes: an entry of an arrival ring takes whole units */
 #define FANIN_ARRIVAL_UNITS 2048  /* of one arrival ring */
-#define FANIN_MAX_ARRIVAL 16384   /* bytes: the longest message that comes by one, within one node */
+#define FANIN_MAX_ARRIVAL 16384   /* bytes: the longest message in an arrival ring, within one node */
 #define FANIN_MAX_INLINE 16       /* bytes of data that a WQE can carry */
 #define FANIN_MAX_ADDRESSES 64    /* ranks that one WQE can post for: all of a node */
 #define FANIN_MIN_WQE_CHUNK 8     /* bytes: the shortest chunk of a WQE */
 #define FANIN_MAX_CHILDREN 64     /* bits of a bitmap: ranks of a node, devices below a device, nodes of a ring */
-#define FANIN_MID_BITS 16         /* of a message number: its count; above them stands what ranks must agree on */
+#define FANIN_MID_BITS 16         /* of a message number: its count; the upper bits have the digest of `mid` */
 #define FANIN_MAX_HOPS 8          /* levels of switches above a node */
-#define FANIN_LOCAL_CHUNK 16384   /* bytes: the longest chunk of a job within one node, which sends no packets */
-#define FANIN_LONG_BYTES 4194304  /* of a message: from so many on results are not in the caches when it is complete */
-#define FANIN_NO_ARRIVAL 0xffffffff /* in the place of a length: the rest of the ring is left out */
+#define FANIN_LOCAL_CHUNK 16384   /* bytes: the longest chunk of a job within one node */
+#define FANIN_LONG_BYTES 4194304  /* from this length on results have left the caches when a message is complete */
+#define FANIN_NO_ARRIVAL 0xffffffff /* as a length: the rest of the ring is unused */
 #define FANIN_ORDINARY_DEPTH 1024 /* work requests in a send or receive ring of ordinary traffic */
 #define FANIN_SHARED_DEPTH 4096   /* work requests in the ring of a shared receive queue */
 #define FANIN_MAX_SGE 8           /* pieces of memory of a work request of ordinary traffic */
-#define FANIN_MAX_INLINE_DATA 128 /* bytes of data that take the place of the pieces */
-#define FANIN_TOKEN_BYTES 32      /* by which a client over RDMA shows that it may use the device */
-#define FANIN_RDMA_VERSION 2      /* of what goes between a client over RDMA and its device; 1: no markers */
-#define FANIN_MARKER 0xffffffff   /* immediate data of a message that brings nothing: all before it is there */
-#define FANIN_LKEY_PROCESS 0xffffffff /* the region that is the ordinary memory of the client's process */
+#define FANIN_MAX_INLINE_DATA 128 /* bytes of inline data of a work request of ordinary traffic */
+#define FANIN_TOKEN_BYTES 32      /* of the token by which a client over RDMA proves its rights */
+#define FANIN_RDMA_VERSION 2      /* of the protocol between a client over RDMA and its device; 1: no markers */
+#define FANIN_MARKER 0xffffffff   /* immediate data of an empty message: all earlier writes have arrived */
+#define FANIN_LKEY_PROCESS 0xffffffff /* the ordinary memory of the client's process */
 
 enum fanin_status {
     FANIN_SUCCESS = 0,
@@ -102,23 +101,23 @@ enum fanin_dtype {
 };
 /* end of tables */
 
-/* Who brings data for a position; the owner of a ONE position is part of the WR. */
+/* The ranks that bring data for a position; the owner of a ONE position is part of the WR. */
 enum fanin_class { FANIN_CLASS_NONE = 0, FANIN_CLASS_ONE = 1, FANIN_CLASS_ALL = 2 };
 
-/* The way of a job through the fabric. */
+/* The path of a job through the fabric. */
 enum fanin_route { FANIN_ROUTE_LOCAL = 0, FANIN_ROUTE_TREE = 1, FANIN_ROUTE_RING = 2 };
 
 enum fanin_wqe_opcode {
     FANIN_WQE_COLLECTIVE = 1,
-    FANIN_WQE_QUERY = 2       /* how far is message `mid`? Answered at once; takes no position */
+    FANIN_WQE_QUERY = 2       /* asks for the progress of message `mid`; answered at once, takes no position */
 };
 
 enum fanin_wqe_flags {
     FANIN_WQE_SIGNALED = 1,
     FANIN_WQE_ADDRESS_LIST = 2, /* address.source points to the list, in the region of source_lkey */
-    FANIN_WQE_INLINE = 4,       /* the source is in the WQE, from address.source on: at most FANIN_MAX_INLINE bytes */
+    FANIN_WQE_INLINE = 4,       /* the data are in the WQE, from address.source on: at most FANIN_MAX_INLINE bytes */
     FANIN_WQE_FENCE = 8,        /* starts when all earlier requests of the queue pair are complete */
-    FANIN_WQE_LONG = 16         /* what comes is part of more than caches hold: the device may write it past them */
+    FANIN_WQE_LONG = 16         /* the whole result exceeds the caches: the device may write past them */
 };
 
 /* How the devices of a job compute (JOIN, CONFIG). */
@@ -126,12 +125,12 @@ enum fanin_job_flags {
     FANIN_JOB_WIDE = 1,               /* partials of small floats travel as f32 */
     FANIN_JOB_REPRODUCIBLE_RUN = 2,   /* fold in ascending bit order */
     FANIN_JOB_REPRODUCIBLE_SHAPE = 4, /* the same, and a ring that starts at node 0 */
-    FANIN_JOB_FIXED_START = 8         /* this ring starts all segments at node 0; set for each device, not the whole job */
+    FANIN_JOB_FIXED_START = 8         /* this ring starts all segments at node 0; set for each device, not the job */
 };
 
-/* What may be done with a region. ORDINARY: ordinary traffic of the queue pairs of its protection domain may read it, and
- * write it where WRITE is set; only then others count. Without ORDINARY it is for collectives alone. The first four are
- * those of enum ibv_access_flags, and serve for queue pairs as well. */
+/* Access rights of a region. ORDINARY: ordinary traffic of its protection domain may read it, and, by the other rights,
+ * do more; without ORDINARY the region is for collectives only. The first four are those of enum ibv_access_flags, also
+ * for queue pairs. */
 enum fanin_access {
     FANIN_ACCESS_WRITE = 1,
     FANIN_ACCESS_REMOTE_WRITE = 2,
@@ -139,18 +138,18 @@ enum fanin_access {
     FANIN_ACCESS_REMOTE_ATOMIC = 8,
     FANIN_ACCESS_READ = 1 << 28,
     FANIN_ACCESS_ORDINARY = 1 << 29,
-    FANIN_ACCESS_REMOTE_INVALIDATE = 1 << 30 /* a SEND with invalidate may take the rights of the other side away */
+    FANIN_ACCESS_REMOTE_INVALIDATE = 1 << 30 /* a SEND with invalidate may revoke the remote key */
 };
 
-/* What a rank brings and what it wants (client's virtual addresses). A message is a run of blocks; each side of a rank
- * is a range of them, which lie one after the other in its memory. No blocks: it brings (or wants) nothing. */
+/* The data that a rank brings and wants (client's virtual addresses): of the blocks of a message a range each, without
+ * gaps in its memory. No blocks: it brings (wants) nothing. */
 struct fanin_address {
-    uint64_t destination;     /* where block destination_first goes */
+    uint64_t destination;     /* of block destination_first */
     uint32_t destination_first;
     uint32_t destination_blocks;
     uint32_t source_first;
     uint32_t source_blocks;
-    uint64_t source;          /* where block source_first lies */
+    uint64_t source;          /* of block source_first */
 };
 
 /* Work queue entry, 128 bytes. */
@@ -164,16 +163,15 @@ struct fanin_wqe {
     uint8_t address_count;    /* ranks posted for: bits of the rank bitmap */
     uint64_t wr_id;           /* returned in the CQE */
     uint32_t jid;             /* job id */
-    uint32_t mid;             /* message number within the job: equal on all ranks, else OP_MISMATCH. The upper half is free
-                               * for a digest of what the ranks must agree on and devices do not compare, such as a root */
-    uint32_t sid;             /* sequence number, within the message, of the first segment that this WQE posts */
+    uint32_t mid;             /* message number within the job: equal on all ranks, otherwise OP_MISMATCH. The upper
+                               * half is for a digest of arguments that devices do not compare, such as a root */
+    uint32_t sid;             /* sequence number in the message of the first segment that this WQE posts */
     uint32_t seg;             /* its slot, relative to the lease: its position mod slots */
     uint64_t node_bitmap;     /* nodes that take part, up to 64 */
     uint64_t rank_bitmap;     /* ranks of this node that this WQE posts for */
     uint64_t length;          /* bytes of the message: all its blocks */
-    uint64_t block;           /* bytes of a block; the last may be shorter. A segment never crosses the end of a block */
-    uint32_t chunk;           /* bytes of one segment's payload: a power of two from FANIN_MIN_WQE_CHUNK to that of the lease,
-                               * the same on all ranks */
+    uint64_t block;           /* bytes of a block; the last may be shorter. No segment crosses the end of a block */
+    uint32_t chunk;           /* bytes of a segment's payload: a power of two up to the lease's, equal on all ranks */
     uint32_t segments;        /* positions that this WQE takes, one for each segment from sid on */
     uint32_t source_lkey;
     uint32_t destination_lkey;
@@ -187,7 +185,7 @@ struct fanin_wqe {
 struct fanin_cqe {
     uint64_t wr_id;
     uint64_t byte_length;     /* bytes of the message that are complete */
-    uint64_t missing;         /* TIMEOUT, PEER_LOST, QUERY: bitmap of who is waited for */
+    uint64_t missing;         /* TIMEOUT, PEER_LOST, QUERY: bitmap of the missing members */
     uint32_t qp;
     uint32_t jid;
     uint32_t mid;
@@ -196,15 +194,14 @@ struct fanin_cqe {
     uint8_t missing_kind;     /* 0: ranks of this node; k: children of the k-th device above (ring, 1: nodes) */
     uint8_t kind;             /* enum fanin_completion_kind: COLLECTIVE */
     uint32_t positions;       /* positions that are complete */
-    uint32_t lost_device;     /* IPv4 address, host order. PEER_LOST: of the device that is silent or was started anew;
-                               * PATH_MTU: of the one at the other end of the path. 0: it is a process, or several
-                               * devices, or not known */
+    uint32_t lost_device;     /* IPv4 address, host order. PEER_LOST: of the silent or restarted device; PATH_MTU: of
+                               * the other end of the path. 0: a process, several devices, or unknown */
     uint64_t reserved64[2];
 };
 
 /* ---- Ordinary traffic: RC, UC and UD, beside the offload. Codes are those of infiniband/verbs.h. ---- */
 
-/* A completion ring takes entries of both kinds. `kind` stands at the same place in both. */
+/* A completion ring has entries of both kinds, with `kind` at the same offset. */
 enum fanin_completion_kind { FANIN_COMPLETION_COLLECTIVE = 0, FANIN_COMPLETION_ORDINARY = 1 };
 
 enum fanin_service { FANIN_SERVICE_RC = 2, FANIN_SERVICE_UC = 3, FANIN_SERVICE_UD = 4 };
@@ -214,7 +211,7 @@ enum fanin_qp_state {
     FANIN_QP_INIT = 1,
     FANIN_QP_RTR = 2,         /* ready to receive */
     FANIN_QP_RTS = 3,         /* ready to send */
-    FANIN_QP_SQD = 4,         /* no request to send is begun */
+    FANIN_QP_SQD = 4,         /* begins no send request */
     FANIN_QP_SQE = 5,         /* UC, UD: the send queue has failed */
     FANIN_QP_ERR = 6
 };
@@ -237,7 +234,7 @@ enum fanin_send_flags {
     FANIN_SEND_INLINE = 8
 };
 
-/* The attributes that a modification of a queue pair gives: enum ibv_qp_attr_mask. */
+/* Attributes in a modification of a queue pair: enum ibv_qp_attr_mask. */
 enum fanin_qp_attribute {
     FANIN_ATTR_STATE = 1,
     FANIN_ATTR_CUR_STATE = 2,
@@ -262,7 +259,7 @@ enum fanin_qp_attribute {
     FANIN_ATTR_DEST_QPN = 1048576
 };
 
-/* Of a completion: enum ibv_wc_status, as far as the device has them, enum ibv_wc_opcode, enum ibv_wc_flags. */
+/* Of a completion: enum ibv_wc_status, ibv_wc_opcode and ibv_wc_flags, as far as the device has them. */
 enum fanin_wc_status {
     FANIN_WC_SUCCESS = 0,
     FANIN_WC_LOC_LEN_ERR = 1,
@@ -292,7 +289,6 @@ enum fanin_wc_flags {
     FANIN_WC_WITH_INV = 8
 };
 
-/* A piece of memory. */
 struct fanin_sge {
     uint64_t address;         /* client's virtual address */
     uint32_t length;
@@ -309,12 +305,12 @@ struct fanin_send_wqe {
     uint32_t immediate;       /* SEND_WITH_INV: the remote key; else immediate data, host order */
     uint64_t remote_address;  /* WRITE, READ, atomics */
     uint32_t rkey;
-    uint32_t inline_length;   /* INLINE: bytes of data in the place of the pieces */
-    uint64_t compare_add;     /* atomics: what is compared or added */
+    uint32_t inline_length;   /* INLINE: bytes of data in place of the pieces */
+    uint64_t compare_add;     /* atomics: the operand of compare or add */
     uint64_t swap;
     uint32_t destination;     /* UD: IPv4 address, host order */
     uint32_t remote_qpn;      /* UD */
-    uint32_t remote_qkey;     /* UD; its highest bit stands for the key of the queue pair itself */
+    uint32_t remote_qkey;     /* UD; with the highest bit set: the queue pair's own key */
     uint32_t reserved4;
     struct fanin_sge sge[8];
 };
@@ -335,7 +331,7 @@ struct fanin_wc {
     uint32_t source_qpn;      /* of a datagram */
     uint32_t source;          /* of a datagram: IPv4 address of its sender, host order */
     uint32_t qpn;
-    uint32_t unsolicited;     /* 1: no message came with it whose sender wants the receiver to be woken */
+    uint32_t unsolicited;     /* 1: not of a solicited message */
     uint32_t reserved;
     uint8_t status;           /* enum fanin_wc_status */
     uint8_t opcode;           /* enum fanin_wc_opcode */
@@ -347,27 +343,27 @@ struct fanin_wc {
 /* ---- */
 
 /* A short message of class ONE whose data have come before this rank has posted its request. A rank that finds it
- * copies the data, which follow, and posts a request that wants nothing. Only a hint: where the ring is full it is left
- * out, and a rank that does not look, or looks too late, gets the data as if it were not there. It takes whole units,
- * and never goes over the end of its ring. */
+ * copies the data, which follow, and posts a request that wants nothing. Otherwise, or if the ring is full, the data
+ * come in the usual way. An entry takes whole units, and never wraps around the end of its ring. */
 struct fanin_arrival {
     uint32_t jid;
     uint32_t mid;             /* as in the WQE of the rank that brings the data */
-    uint32_t length;          /* bytes; FANIN_NO_ARRIVAL: the ring goes on at its first unit */
+    uint32_t length;          /* bytes; FANIN_NO_ARRIVAL: continue at the first unit */
     uint8_t dtype;            /* enum fanin_dtype */
     uint8_t reserved[3];
 };
 
 /* Head of a ring in shared memory; the entries follow it. Counters are free-running: entry = counter mod depth. */
 struct fanin_ring {
-    uint32_t producer;        /* stored with release by who fills the ring */
-    uint32_t consumer_seen;   /* by who fills the ring, which looks at `consumer` only when this one leaves no room */
+    uint32_t producer;        /* stored with release by the side that fills the ring */
+    uint32_t consumer_seen;   /* copy for the side that fills the ring, which reads `consumer` only if this leaves no
+                               * room */
     uint32_t reserved_producer[14];
-    uint32_t consumer;        /* stored with release by who empties it */
+    uint32_t consumer;        /* stored with release by the side that empties it */
     uint32_t reserved_consumer[15];
     uint32_t waiting;         /* completion ring: a host thread sleeps on `producer` (futex) */
     uint32_t overrun;         /* completion ring: the device had no room for a completion */
-    uint32_t wake_at;         /* completion ring: the thread is to be woken when `producer` is there, not before */
+    uint32_t wake_at;         /* completion ring: wake the thread when `producer` has reached this */
     uint32_t reserved_waiting[13];
 };
 
@@ -375,16 +371,16 @@ struct fanin_ring {
 struct fanin_doorbell {
     uint32_t device_sleeping; /* 1: write 1 to the eventfd after storing a send ring's producer */
     uint32_t device_gone;     /* 1: the device has detached this client */
-    uint32_t beat;            /* changes while the device runs; on a write to the eventfd at the latest */
-    uint32_t detection_ms;    /* a device whose beat stands still for so long, though it was woken, is lost; 0: never */
+    uint32_t beat;            /* changes while the device runs, at the latest after a write to the eventfd */
+    uint32_t detection_ms;    /* a woken device without a beat for this time is lost; 0: never */
     uint32_t reserved[12];
 };
 
-/* Messages on the UNIX socket (SOCK_SEQPACKET): one request, one reply with the same tag; JOIN and LEAVE answer late.
- * On a TCP connection, of a client over RDMA, each message follows its length, 4 bytes. */
+/* Messages on the UNIX socket (SOCK_SEQPACKET): each request has a reply with the same tag, late for JOIN and LEAVE. On
+ * the TCP connection of a client over RDMA each message follows its length, 4 bytes. */
 enum fanin_message_type {
     FANIN_MSG_ATTACH = 1,     /* request + fd of /proc/self/mem (optional); reply + fds of control region and eventfd */
-    FANIN_MSG_REGISTER = 2,   /* request + fd of a memfd sealed against shrinking; ORDINARY without fd: process memory */
+    FANIN_MSG_REGISTER = 2,   /* request + fd of a memfd sealed against shrinking; ORDINARY without fd: any memory */
     FANIN_MSG_DEREGISTER = 3,
     FANIN_MSG_CREATE_CQ = 4,
     FANIN_MSG_CREATE_QP = 5,
@@ -393,7 +389,7 @@ enum fanin_message_type {
     FANIN_MSG_STATUS = 8,     /* reply: this head, then UTF-8 JSON */
     FANIN_MSG_DESTROY_QP = 9,
     FANIN_MSG_DESTROY_CQ = 10,
-    FANIN_MSG_PROFILE = 11,   /* as STATUS; until the connection ends, the device counts where its time goes */
+    FANIN_MSG_PROFILE = 11,   /* as STATUS; the device profiles itself until the connection ends */
     FANIN_MSG_CREATE_ORDINARY_QP = 12,
     FANIN_MSG_DESTROY_ORDINARY_QP = 13,
     FANIN_MSG_MODIFY_ORDINARY_QP = 14,
@@ -401,13 +397,13 @@ enum fanin_message_type {
     FANIN_MSG_CREATE_SHARED_QUEUE = 16,
     FANIN_MSG_DESTROY_SHARED_QUEUE = 17,
     FANIN_MSG_ATTACH_RDMA = 18, /* the first message of a client over RDMA */
-    FANIN_MSG_MIRROR = 19,    /* its second: where its copy of the control region lies */
-    FANIN_MSG_TAP = 20        /* reply: this head, then UTF-8 JSON + fd of the rings; the tap ends with the connection */
+    FANIN_MSG_MIRROR = 19,    /* its second: the place of its copy of the control region */
+    FANIN_MSG_TAP = 20        /* reply: this head, then UTF-8 JSON + fd of the rings; ends with the connection */
 };
 
 enum fanin_tap_flags {
-    FANIN_TAP_PACKETS = 1,    /* what the lanes receive and send */
-    FANIN_TAP_SEGMENTS = 2,   /* the life of each segment */
+    FANIN_TAP_PACKETS = 1,    /* received and sent by the lanes */
+    FANIN_TAP_SEGMENTS = 2,   /* the events of each segment */
     FANIN_TAP_ONE_JOB = 4     /* of the job `jid` only */
 };
 
@@ -416,8 +412,7 @@ struct fanin_message {
     uint16_t type;            /* enum fanin_message_type */
     uint32_t tag;             /* chosen by the client, returned in the reply */
     uint32_t status;          /* reply: enum fanin_status */
-    uint32_t markers;         /* reply, over RDMA: markers that were posted. DESTROY_QP and LEAVE: the results are here
-                                 when so many have come */
+    uint32_t markers;         /* reply, over RDMA: markers posted. DESTROY_QP, LEAVE: all results precede them */
 };
 
 struct fanin_tap {            /* fanin_wire/tap.py has the layout of the rings */
@@ -453,19 +448,20 @@ struct fanin_attach_reply {
     uint32_t mtu;             /* bytes: the largest IP packet that the device sends */
 };
 
-/* A queue pair of a verbs device, as its other side needs it to connect. */
+/* A queue pair of a verbs device, for the other side to connect to. */
 struct fanin_endpoint {
     uint8_t gid[16];
     uint32_t qpn;
     uint32_t psn;             /* of its first packet */
     uint32_t path_mtu;        /* bytes: the largest that its port carries */
-    uint16_t reads_asked;     /* READs that it can have in flight, and READs that it can answer at once. Each side has */
-    uint16_t reads_answered;  /* as many in flight as it can ask and the other one can answer: one at least */
+    uint16_t reads_asked;     /* READs that it can have in flight. Each side has as many in flight as it can ask and the
+                               * */
+    uint16_t reads_answered;  /* other can answer, at least one. READs that it can answer at once */
 };
 
 struct fanin_attach_rdma {    /* request */
     struct fanin_message head;
-    uint8_t token[FANIN_TOKEN_BYTES]; /* what the token file says */
+    uint8_t token[FANIN_TOKEN_BYTES]; /* from the token file */
     struct fanin_endpoint endpoint;
     uint32_t version;         /* FANIN_RDMA_VERSION. In version 1 the message ends here */
     uint32_t reserved;
@@ -511,23 +507,23 @@ struct fanin_ordinary_qp {    /* CREATE_ORDINARY_QP, DESTROY_ORDINARY_QP: reques
     uint32_t domain;          /* protection domain, as in REGISTER */
     uint32_t send_cq;         /* indices of completion rings */
     uint32_t receive_cq;
-    uint32_t all_signaled;    /* 1: every request to send has a completion */
-    uint32_t shared_queue;    /* 1 + index of its shared receive queue; 0: it receives from its own ring */
+    uint32_t all_signaled;    /* 1: every send request has a completion */
+    uint32_t shared_queue;    /* 1 + index of its shared receive queue; 0: none */
 };
 
 struct fanin_shared_queue {   /* CREATE_SHARED_QUEUE, DESTROY_SHARED_QUEUE: request and reply */
     struct fanin_message head;
     uint32_t shared_queue;    /* index of its ring */
-    uint32_t domain;          /* protection domain, as in REGISTER; that of its queue pairs */
+    uint32_t domain;          /* protection domain of its queue pairs, as in REGISTER */
 };
 
-struct fanin_qp_attributes {  /* MODIFY_ORDINARY_QP: request and reply; QUERY_ORDINARY_QP: reply, with what `mask` names */
+struct fanin_qp_attributes {  /* MODIFY_ORDINARY_QP: request and reply; QUERY_ORDINARY_QP: reply */
     struct fanin_message head;
     uint32_t qp;
-    uint32_t mask;            /* enum fanin_qp_attribute: the members that are given, beside `state` */
+    uint32_t mask;            /* enum fanin_qp_attribute: members given beside `state` */
     uint32_t state;           /* enum fanin_qp_state */
     uint32_t cur_state;
-    uint32_t access;          /* enum fanin_access: what the other side may do */
+    uint32_t access;          /* enum fanin_access: rights of the other side */
     uint32_t qkey;
     uint32_t destination;     /* IPv4 of the other side, host order (AV) */
     uint32_t remote_qpn;
@@ -545,7 +541,7 @@ struct fanin_qp_attributes {  /* MODIFY_ORDINARY_QP: request and reply; QUERY_OR
     uint32_t reserved;
 };
 
-/* One level above a node: the device there, the bit of the lower device at it, and all the bits it waits for. */
+/* One level above a node: the device, the bit of the lower device at it, and all bits it waits for. */
 struct fanin_hop {
     uint32_t address;         /* IPv4, host order */
     uint32_t bit;
@@ -563,18 +559,18 @@ struct fanin_join {           /* request */
     uint64_t digest[2];       /* over ordered members, route and parameters */
     uint32_t slots;           /* offered lease: a power of two */
     uint32_t chunk;           /* bytes of payload of a segment: a power of two */
-    uint32_t node_index;      /* ring: this node's place */
-    uint32_t node_count;      /* ring: its nodes; else nodes of the job */
+    uint32_t node_index;      /* ring: this node's position */
+    uint32_t node_count;      /* nodes of the ring, or else of the job */
     uint32_t next_address;    /* ring: IPv4 of the next node, host order */
     uint32_t previous_address;
-    uint32_t hop_count;       /* levels of switches above this node; a ring: above its last node */
+    uint32_t hop_count;       /* levels of switches above this node (ring: above its last node) */
     uint32_t flags;           /* enum fanin_job_flags, or-ed */
     struct fanin_hop hop[8];
 };
 
 struct fanin_join_reply {
     struct fanin_message head;
-    uint32_t slots;           /* granted; NO_RESOURCES: what would fit; VERSION_MISMATCH: the other device's version, or 0;
+    uint32_t slots;           /* granted; NO_RESOURCES: would fit; VERSION_MISMATCH: the other device's version, or 0;
                                * PEER_LOST: the lost device, as in the CQE */
     uint32_t window;          /* positions in flight */
     uint32_t chunk;

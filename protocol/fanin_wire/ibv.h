@@ -1,10 +1,7 @@
-/* What crosses the border between a program and libibverbs: the layouts that inline functions of infiniband/verbs.h
- * read, and the codes in them. State of rdma-core 44, ABI of libibverbs.so.1. Programs of other versions read a part
- * of it: structures of the extended interface only grow, and say how long they are.
- *
- * Written here so that no header of libibverbs is needed. tests/verbs_lib compares it with the real one. What the
- * device does not have is a place without a name.
- */
+/* The binary interface of libibverbs.so.1: layouts and codes that inline functions of infiniband/verbs.h (rdma-core 44)
+ * read. Structures of the extended interface only grow, and have a length, so programs of other versions read a part of
+ * them. Written here so that the build needs no header of libibverbs; tests/verbs_lib compares the two. Members that
+ * the device lacks have no names. */
 #ifndef FANIN_IBV_H
 #define FANIN_IBV_H
 #include <pthread.h>
@@ -12,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-typedef void (*ibv_nothing)(void); /* a function that this device does not have: NULL */
+typedef void (*ibv_nothing)(void); /* a function that this device lacks: NULL */
 
 /* ---- Devices ---- */
 
@@ -63,7 +60,7 @@ struct ibv_device_attr {
 struct ibv_device_attr_ex {
     struct ibv_device_attr orig_attr;
     uint32_t comp_mask;
-    uint64_t extensions[19];  /* none is here */
+    uint64_t extensions[19];  /* none */
     uint32_t xrc_odp_caps, phys_port_cnt_ex;
 };
 
@@ -80,7 +77,7 @@ struct ibv_port_attr {
     uint16_t pkey_tbl_len, lid, sm_lid;
     uint8_t lmc, max_vl_num, sm_sl, subnet_timeout, init_type_reply, active_width, active_speed, phys_state;
     uint8_t link_layer, flags;
-    uint16_t port_cap_flags2; /* not in the port attributes of the symbol ibv_query_port */
+    uint16_t port_cap_flags2; /* not in the structure of the symbol ibv_query_port */
 };
 
 enum ibv_event_type {
@@ -120,7 +117,7 @@ struct ibv_mr {
     uint32_t handle, lkey, rkey;
 };
 
-enum ibv_rereg_mr_err_code { IBV_REREG_MR_ERR_INPUT = -1 }; /* the region is as it was */
+enum ibv_rereg_mr_err_code { IBV_REREG_MR_ERR_INPUT = -1 }; /* the region is unchanged */
 
 struct ibv_global_route {
     union ibv_gid dgid;
@@ -167,9 +164,9 @@ enum ibv_wc_flags { IBV_WC_GRH = 1, IBV_WC_WITH_IMM = 2, IBV_WC_WITH_INV = 8 };
 
 struct ibv_wc {
     uint64_t wr_id;
-    int status, opcode;       /* as in fanin's abi.h, or those above */
+    int status, opcode;       /* as in abi.h, or above */
     uint32_t vendor_err, byte_len;
-    uint32_t imm_data;        /* big-endian; WITH_INV: the key, as it is */
+    uint32_t imm_data;        /* big-endian; WITH_INV: the key in host order */
     uint32_t qp_num, src_qp;
     unsigned int wc_flags;
     uint16_t pkey_index, slid;
@@ -220,7 +217,7 @@ struct ibv_cq_ex {            /* begins as a struct ibv_cq */
     ibv_nothing read_completion_ts, read_cvlan, read_flow_tag, read_tm_info, read_completion_wallclock_ns;
 };
 
-enum ibv_create_cq_wc_flags { IBV_WC_STANDARD_FLAGS = 0x7f }; /* what read_... up to dlid_path_bits gives */
+enum ibv_create_cq_wc_flags { IBV_WC_STANDARD_FLAGS = 0x7f }; /* fields of the read_ functions up to dlid_path_bits */
 
 enum ibv_cq_init_attr_mask { IBV_CQ_INIT_ATTR_MASK_FLAGS = 1 };
 enum ibv_create_cq_attr_flags { IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1 };
@@ -331,9 +328,9 @@ struct ibv_send_wr {
     struct ibv_send_wr *next;
     struct ibv_sge *sg_list;
     int num_sge;
-    int opcode;               /* as in fanin's abi.h */
-    unsigned int send_flags;  /* likewise */
-    uint32_t imm_data;        /* big-endian; of SEND_WITH_INV the key, as it is */
+    int opcode;               /* as in abi.h */
+    unsigned int send_flags; /* as in abi.h */
+    uint32_t imm_data;        /* big-endian; SEND_WITH_INV: the key in host order */
     union {
         struct {
             uint64_t remote_addr;
@@ -417,16 +414,16 @@ struct ibv_context {
     struct ibv_context_ops ops;
     int cmd_fd, async_fd, num_comp_vectors;
     pthread_mutex_t mutex;
-    void *abi_compat;         /* IBV_EXTENDED: it is in a struct verbs_context */
+    void *abi_compat;         /* IBV_EXTENDED: inside a struct verbs_context */
 };
 
 #define IBV_EXTENDED ((void *)UINTPTR_MAX)
 
-struct verbs_context {        /* grows at its beginning: what lies before `context` is found from there */
+struct verbs_context {        /* grows at its beginning, so members are found from `context` */
     int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);
     ibv_nothing advise_mr_to_query_rt_values[24];
     struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *context, struct ibv_cq_init_attr_ex *init);
-    void *priv;               /* of libibverbs alone */
+    void *priv;               /* libibverbs's */
     int (*query_device_ex)(struct ibv_context *context, const void *input, struct ibv_device_attr_ex *attr,
                            size_t size);
     ibv_nothing flows_and_open_qp[5];

@@ -92,7 +92,7 @@ def test_tables_fit_a_terminal() -> None:
 REPORT = """
 fanin: calls of all ranks        offloaded            bytes  left to MPI  why
 fanin: Allreduce                       {}           249600 {:12}  {}
-fanin: THRESHOLD: left by thresholds, where the MPI is faster (FANIN_MPI_THRESHOLDS, fanin tune)
+fanin: THRESHOLD: the MPI is faster, by the thresholds (FANIN_MPI_THRESHOLDS, fanin tune)
 """
 
 

@@ -20,13 +20,13 @@ from fanin_tools.fabric import state
 from fanin_tools.fabric.description import Fabric
 from tests.fabric.fixtures import Up, ignore
 
-REPORT = """fanin: BAD_SETTING: FANIN_MPI_SLOTS is 3, so 256 is taken; write a power of two from 4 on
+REPORT = """fanin: BAD_SETTING: FANIN_MPI_SLOTS is 3, so 256 is taken; write a power of two, at least 4
 a line of the program
 fanin: calls of all ranks        offloaded            bytes  left to MPI  why
 fanin: Allreduce                         4               32           12  OP 2 THRESHOLD 10
 fanin: Barrier                           8                0            0
 fanin: OP: the program's own operation, or one that devices do not compute
-fanin: THRESHOLD: left by thresholds, where the MPI is faster (FANIN_MPI_THRESHOLDS, fanin tune)
+fanin: THRESHOLD: the MPI is faster, by the thresholds (FANIN_MPI_THRESHOLDS, fanin tune)
 """
 LAUNCHER = """#!/bin/sh
 # an mpirun of one process
@@ -70,7 +70,7 @@ def test_calls_and_warnings_are_those_of_the_shim(tmp_path: Path) -> None:
     (tmp_path / "report").write_text(REPORT)
     found = program.measure(commands(tmp_path, "true", "cat report >&2"), 2, ignore)
     assert found.calls == [Calls("Allreduce", 4, {"OP": 2, "THRESHOLD": 10}), Calls("Barrier", 8, {})]
-    assert found.warnings == ["BAD_SETTING: FANIN_MPI_SLOTS is 3, so 256 is taken; write a power of two from 4 on"]
+    assert found.warnings == ["BAD_SETTING: FANIN_MPI_SLOTS is 3, so 256 is taken; write a power of two, at least 4"]
 
 
 def test_reports_of_several_programs_add_up() -> None:

@@ -79,8 +79,8 @@ def test_rank_that_does_not_post_is_named(running: Running, route: str, silent: 
                 assert "; missing on: node 127" in str(outcomes[rank])
         if route != "ring":
             assert all(node_of(rank) == node_of(silent) for rank in named)
-        # The silent rank learns of the end of the job when it comes.
-        with pytest.raises(errors.Timeout, match="this rank that was waited for") as caught:
+        # The job has ended, which the silent rank learns when it comes.
+        with pytest.raises(errors.Timeout, match="the others waited for this rank") as caught:
             members[silent].allreduce(ONES, timeout=BOUND_S)
         assert caught.value.missing_ranks == ()
     assert_released(running)

@@ -167,8 +167,8 @@ def test_misuse_is_named(scene: Callable[..., Scene]) -> None:
     wrong = [
         ([], "there are no newcomers"),
         ([JobNode(spare.address, (), spare.switches)], "there are no newcomers"),
-        ([JobNode(spare.address, (3,), spare.switches)], "rank 3 of a job of 3 ranks"),
-        ([JobNode(spare.address, (1, 1), spare.switches)], "two newcomers are to be rank 1"),
+        ([JobNode(spare.address, (3,), spare.switches)], "rank is 3, but the new job has ranks 0 to 2"),
+        ([JobNode(spare.address, (1, 1), spare.switches)], "two newcomers have rank 1"),
         ([JobNode(spare.address, (-1,), spare.switches)], "the rank of a newcomer"),
         ([JobNode("nowhere", (2,))], "is not an IPv4 address"),
         ([JobNode(spare.address, (2,))], "share no offloading switch"),

@@ -16,7 +16,7 @@ from tests.waiting import BOUND_S, DETECTION_S
 ONE_SWITCH = Shape(3, 1, detection=DETECTION_S)
 TWO_LEVELS = replace(ONE_SWITCH, nodes=4, fanout=(2, 2))
 RINGS_BELOW = replace(TWO_LEVELS, plain_leaves=True)
-LOST = "does not answer, or was started anew"
+LOST = "does not answer, or was restarted"
 
 
 def after_the_death_of(device: str, running: Running, route: str = "tree") -> tuple[str, list[FaninError]]:

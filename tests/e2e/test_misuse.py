@@ -118,7 +118,7 @@ def test_addresses_outside_the_region_fail_on_every_rank(
 def test_length_that_is_no_whole_number_of_elements(running: Running, length: int) -> None:
     outcomes = post_by_hand(running, "tree", length)
     assert all(isinstance(outcome, errors.InvalidRequest) for outcome in outcomes)
-    assert all("whole elements of 4 bytes" in str(outcome) for outcome in outcomes)
+    assert all("multiple of the element size 4" in str(outcome) for outcome in outcomes)
     assert_released(running)
 
 

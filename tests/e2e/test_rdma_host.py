@@ -182,7 +182,7 @@ def test_refusals(hosts: Hosts, tmp_path: Path) -> None:
         output, errors = process.communicate(timeout=2 * BOUND_S)
         assert output.splitlines()[-1:] == ["ready"], output + errors
         assert output.startswith("NotSupported "), output
-        assert "a device over RDMA reaches registered memory alone" in output
+        assert "a device over RDMA reaches only registered memory" in output
 
 
 def say_of(hosts: Hosts, folder: Path, address: str, what: str = "many", **variables: str) -> str:
@@ -216,12 +216,12 @@ def test_attachment_that_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     short = write_token(tmp_path / "short", "0011")
     (free,) = free_ports(1)
     expected = {
-        ("PermissionDenied", "the device has another token"): say_of(
+        ("PermissionDenied", "the device has a different token"): say_of(
             hosts, tmp_path, address, FANIN_TOKEN_FILE=str(other)
         ),
-        ("", "has no 64 hexadecimal digits"): say_of(hosts, tmp_path, address, FANIN_TOKEN_FILE=str(short)),
+        ("", "has fewer than 64 hexadecimal digits"): say_of(hosts, tmp_path, address, FANIN_TOKEN_FILE=str(short)),
         ("NoDevice", "can not connect to"): say_of(hosts, tmp_path, f"rdma://127.0.0.1:{free}"),
-        ("NoDevice", "verbs device nothing is not there"): say_of(
+        ("NoDevice", "verbs device nothing does not exist"): say_of(
             hosts, tmp_path, address.replace(hosts.host_device(0), "nothing")
         ),
         ("NoDevice", "no verbs device has the address 127.0.0.1"): say_of(
@@ -269,7 +269,7 @@ def test_limits_of_reads(bench: Bench, hosts: Hosts, tmp_path: Path, monkeypatch
     assert set(of_device.read_text().splitlines()) == {"4 2"}
     assert set(of_host.read_text().splitlines()) == {"2 4"}
     limit("host", 0, 4)
-    assert "asks no READs" in say_of(limited, tmp_path, limited.address(0))
+    assert "sends no READs" in say_of(limited, tmp_path, limited.address(0))
     limit("host", 2, 0)
     assert "its log names what it lacks" in say_of(limited, tmp_path, limited.address(0))
     assert "the client's verbs device answers none" in limited.running.state.log(nic.name).read_text()
@@ -408,7 +408,7 @@ def test_doctor(hosts: Hosts) -> None:
     found = {row["subject"]: row for row in json.loads(said.stdout)}
     assert (said.returncode, found[reached]["level"], found[nowhere]["level"]) == (1, "ok", "broken"), said
     assert found[reached]["detail"].startswith("a request and its completion took ")
-    assert "verbs device nothing is not there" in found[nowhere]["detail"]
+    assert "verbs device nothing does not exist" in found[nowhere]["detail"]
     assert_released(hosts.running)
 
 

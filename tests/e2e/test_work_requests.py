@@ -163,26 +163,26 @@ def test_each_request_has_its_chunk_and_operation(running: Running, route: str, 
                 assert member.result(dtype).tobytes() == expected.tobytes()
 
 
-SUBSET = "names some of the .*: in every operation of a job all its members take part"
+SUBSET = "names only some of the .*, but all members of a job take part in every operation"
 REFUSED: list[tuple[type[errors.FaninError], str, dict[str, Any]]] = [
     (errors.NotSupported, f"0x1 {SUBSET}", {"node": 0b01}),
     (errors.InvalidRequest, "0x7 does not name the nodes", {"node": 0b111}),
     (errors.InvalidRequest, "does not name the ranks", {"rank": 1 << 9}),
-    (errors.InvalidRequest, "job 99, where", {"jid": 99}),
-    (errors.InvalidRequest, "route 0, where", {"route": 0}),
-    (errors.InvalidRequest, "chunk of 48 bytes", {"chunk_length": 48}),
-    (errors.InvalidRequest, "chunk of 8192 bytes", {"chunk_length": 8192}),
-    (errors.InvalidRequest, "chunk of 4 bytes", {"chunk_length": 4}),
-    (errors.SegmentBufferError, "slot 5, where position", {"seg": 5}),
+    (errors.InvalidRequest, "jid is 99, but", {"jid": 99}),
+    (errors.InvalidRequest, "route is 0, but", {"route": 0}),
+    (errors.InvalidRequest, "chunk is 48, not", {"chunk_length": 48}),
+    (errors.InvalidRequest, "chunk is 8192, not", {"chunk_length": 8192}),
+    (errors.InvalidRequest, "chunk is 4, not", {"chunk_length": 4}),
+    (errors.SegmentBufferError, "seg is 5, but position", {"seg": 5}),
     (errors.InvalidRequest, "flags 0x4001", {"flags": 0x4001}),
-    (errors.InvalidRequest, "whole elements of 4 bytes", {"length": 6}),
-    (errors.InvalidRequest, "whole elements of 4 bytes", {"block": 6}),
-    (errors.InvalidRequest, "9 segments from number 0", {"segments": 9}),
-    (errors.InvalidRequest, "1 segments from number 3", {"segments": 1, "sid": 3}),
-    (errors.InvalidRequest, "too many segments", {"length": 1 << 62, "segments": 1}),
+    (errors.InvalidRequest, "multiple of the element size 4", {"length": 6}),
+    (errors.InvalidRequest, "multiple of the element size 4", {"block": 6}),
+    (errors.InvalidRequest, "9 segments from sid 0", {"segments": 9}),
+    (errors.InvalidRequest, "1 segments from sid 3", {"segments": 1, "sid": 3}),
+    (errors.InvalidRequest, "more than 1073741823 segments", {"length": 1 << 62, "segments": 1}),
     (errors.NotSupported, "LAND", {"op": Op["LAND"]}),
-    (errors.NotSupported, "class 3", {"contributors": 3}),
-    (errors.InvalidRequest, "that nobody brings", {"contributors": 0}),
+    (errors.NotSupported, "contributor class 3", {"contributors": 3}),
+    (errors.InvalidRequest, "without contributors", {"contributors": 0}),
 ]
 
 
@@ -212,7 +212,7 @@ def test_what_the_program_has_of_a_list_is_refused(running: Running, flag: str) 
     with joined(running, "tree", 2) as members:
         members[0].fill(np.ones(ELEMENTS, "f4"))
         if flag == "ADDRESS_LIST":
-            with pytest.raises(errors.InvalidRequest, match="list of addresses is for several ranks"):
+            with pytest.raises(errors.InvalidRequest, match="flag ADDRESS_LIST is required for several ranks"):
                 members[0].qp.post_send(members[0].request(flags=int(WqeFlag[flag] | WqeFlag["SIGNALED"])))
         else:
             with pytest.raises(errors.InvalidRequest, match="inline"):

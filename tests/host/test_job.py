@@ -169,7 +169,7 @@ def test_missing_ranks_by_bits():
     assert replace(SIX, route="ring").missing_ranks(5, 0b101, NODES) == (0, 1, 3, 4)
     assert SIX.missing_ranks(5, 1 << 63 | 1 << 7, 0) == ()
     assert SIX.missing_names(2, Status["TIMEOUT"], 0b10, 0) == "; missing: rank 5 (node 10.0.0.2)"
-    assert SIX.missing_names(5, Status["TIMEOUT"], 0b10, 0) == "; it was this rank that was waited for"
+    assert SIX.missing_names(5, Status["TIMEOUT"], 0b10, 0) == "; the others waited for this rank"
     assert SIX.missing_names(5, Status["OP_MISMATCH"], 0b10, 0) == "; noticed at: rank 5 (node 10.0.0.2)"
     assert SIX.missing_names(5, Status["TIMEOUT"], 1 << 63, 0) == ""
 
@@ -191,8 +191,8 @@ def nodes(*paths: str, rings: tuple[int | None, ...] = ()) -> tuple[JobNode, ...
 MANY = ("10.0.0.1",) * 65
 CONTRADICTIONS = [
     (nodes("10.0.0.1", ""), "tree", "share no offloading switch"),
-    (nodes("10.0.0.2 10.0.0.1", "10.0.0.3 10.0.0.2 10.0.0.4 10.0.0.1", "10.0.0.1"), "tree", "10.0.0.2 hangs on"),
-    (nodes("10.0.0.1 10.0.0.1", "10.0.0.1"), "auto", "node 10.1.0.0 passes a switch twice"),
+    (nodes("10.0.0.2 10.0.0.1", "10.0.0.3 10.0.0.2 10.0.0.4 10.0.0.1", "10.0.0.1"), "tree", "10.0.0.2 has two parents"),
+    (nodes("10.0.0.1 10.0.0.1", "10.0.0.1"), "auto", "node 10.1.0.0 has a switch twice"),
     (nodes("nowhere", "nowhere"), "auto", "not an IPv4 address"),
     (nodes(*MANY), "auto", "10.0.0.1 has more than 64 children"),
     (nodes("10.0.0.3 10.0.0.2", *["10.0.0.4 10.0.0.2"] * 65), "auto", "10.0.0.4 has more than 64 children"),
@@ -226,7 +226,7 @@ def test_a_node_has_one_way():
     """Two descriptions of a node are one if they agree; switches above the job's top do not count."""
     twice = tuple(JobNode("10.0.0.1", (rank,), ("10.0.0.9",)) for rank in range(2))
     assert Job(1, 1, twice).membership(1).rank_mask == 0b11
-    with pytest.raises(errors.InvalidRequest, match=r"two ranks of node .* have different ways"):
+    with pytest.raises(errors.InvalidRequest, match=r"two ranks of node .* have different paths"):
         Job(1, 1, (twice[0], replace(twice[1], switches=())))
     with pytest.raises(errors.InvalidRequest, match="ring -1"):
         Job(1, 1, (replace(twice[0], ring=-1), twice[1]))
@@ -279,7 +279,7 @@ def test_nodes_are_named_with_their_ranks():
 
 
 def test_lost_device_is_named_before_the_ranks():
-    lost, silent = Status["PEER_LOST"], "does not answer, or was started anew"
+    lost, silent = Status["PEER_LOST"], "does not answer, or was restarted"
 
     def names(address, missing=0, job=DEEP, rank=0):
         return job.missing_names(rank, lost, missing, 1, int(ipaddress.ip_address(address)))

@@ -86,40 +86,40 @@ def test_shape_sends_wide_whatever_is_said(tmp_path: Path) -> None:
 
 
 REFUSALS = [
-    ("jid 305419896", "jid 4294967296", "'4294967296' is no number below 4294967296 (line 2 of"),
-    ("jid 305419896", "jid 184467440737095516160", "'184467440737095516160' is no number below"),
-    ("jid 305419896", "jid -1", "'-1' is no number"),
-    ("jid 305419896", "jid +1", "'+1' is no number"),
-    ("jid 305419896", "jid 0x10", "'0x10' is no number"),
-    ("jid 305419896", "jid", "'' is no number"),
-    ("jid 305419896", "jid # 5", "'' is no number"),
-    ("jid 305419896", "jid 0", "jid is 0, which no job has"),
-    ("key 4711", f"key {'0' * 47}1", "'1' is a word too many (line 3 of"),
-    ("key 4711", "key 4711 7", "'7' is a word too many (line 3 of"),
-    ("key 4711", "key 4711\nkey 4711", "'key' comes twice (line 4 of"),
-    ("route tree", "route trees", "'trees' is no value of 'route' (line 4 of"),
-    ("route tree", "route", "'' is no value of 'route'"),
-    ("reproducible none", "reproducible always", "'always' is no value of 'reproducible'"),
-    ("wide 0", "wide true", "'true' is no value of 'wide'"),
-    ("wide 0", "width 0", "'width' is no part of a job (line 8 of"),
-    ("wide 0", f"{'w' * 60} 0", f"'{'w' * 47}' is no part of a job"),
-    ("# a job", "{} a job", "'{}' is no part of a job (line 1 of"),
-    ("127.77.0.2 3 ", "127.77.0.2 ", "'127.77.0.100' is no number below 4294967296 (line 10 of"),
-    ("127.77.0.2 3", "127.77.0.2 ring", "'ring' is no number"),
-    ("127.77.0.2 3 127.77.0.100", "127.77.0.2", "'' is no number"),
-    ("127.77.0.2 3 127.77.0.100", "", "'' is no IPv4 address"),
-    ("127.77.0.2", "127.77.0.256", "'127.77.0.256' is no IPv4 address"),
-    ("127.77.0.2", "localhost", "'localhost' is no IPv4 address"),
-    ("127.77.0.2", "0.0.0.0", "'0.0.0.0' is no address of a NIC"),
-    ("3 127.77.0.100", "3 127.77.0", "'127.77.0' is no IPv4 address"),
-    ("3 127.77.0.100", f"3{' 10.0.0.1' * 8} 10.0.0.9", "'10.0.0.9' is a switch too many: 8 are possible (line 10 of"),
-    ("wide 0", f"wide 0{' ' * 512}", "the line has more than 510 bytes, a byte 0, or no end (line 8 of"),
-    ("wide 0", "wide 0\0", "the line has more than 510 bytes, a byte 0, or no end (line 8 of"),
-    (TEXT, TEXT[:-1], "the line has more than 510 bytes, a byte 0, or no end (line 11 of"),
+    ("jid 305419896", "jid 4294967296", "'4294967296' is not a number below 4294967296 (line 2 of"),
+    ("jid 305419896", "jid 184467440737095516160", "'184467440737095516160' is not a number below"),
+    ("jid 305419896", "jid -1", "'-1' is not a number"),
+    ("jid 305419896", "jid +1", "'+1' is not a number"),
+    ("jid 305419896", "jid 0x10", "'0x10' is not a number"),
+    ("jid 305419896", "jid", "'' is not a number"),
+    ("jid 305419896", "jid # 5", "'' is not a number"),
+    ("jid 305419896", "jid 0", "jid is 0; give another number"),
+    ("key 4711", f"key {'0' * 47}1", "'1' is one word too many (line 3 of"),
+    ("key 4711", "key 4711 7", "'7' is one word too many (line 3 of"),
+    ("key 4711", "key 4711\nkey 4711", "'key' is given twice (line 4 of"),
+    ("route tree", "route trees", "'trees' is not a value of 'route' (line 4 of"),
+    ("route tree", "route", "'' is not a value of 'route'"),
+    ("reproducible none", "reproducible always", "'always' is not a value of 'reproducible'"),
+    ("wide 0", "wide true", "'true' is not a value of 'wide'"),
+    ("wide 0", "width 0", "'width' is not a field of a job (line 8 of"),
+    ("wide 0", f"{'w' * 60} 0", f"'{'w' * 47}' is not a field of a job"),
+    ("# a job", "{} a job", "'{}' is not a field of a job (line 1 of"),
+    ("127.77.0.2 3 ", "127.77.0.2 ", "'127.77.0.100' is not a number below 4294967296 (line 10 of"),
+    ("127.77.0.2 3", "127.77.0.2 ring", "'ring' is not a number"),
+    ("127.77.0.2 3 127.77.0.100", "127.77.0.2", "'' is not a number"),
+    ("127.77.0.2 3 127.77.0.100", "", "'' is not an IPv4 address"),
+    ("127.77.0.2", "127.77.0.256", "'127.77.0.256' is not an IPv4 address"),
+    ("127.77.0.2", "localhost", "'localhost' is not an IPv4 address"),
+    ("127.77.0.2", "0.0.0.0", "'0.0.0.0' is not the address of a NIC"),
+    ("3 127.77.0.100", "3 127.77.0", "'127.77.0' is not an IPv4 address"),
+    ("3 127.77.0.100", f"3{' 10.0.0.1' * 8} 10.0.0.9", "'10.0.0.9' is one switch too many; the limit is 8 (line 10 of"),
+    ("wide 0", f"wide 0{' ' * 512}", "the line is longer than 510 bytes, has a byte 0, or does not end (line 8 of"),
+    ("wide 0", "wide 0\0", "the line is longer than 510 bytes, has a byte 0, or does not end (line 8 of"),
+    (TEXT, TEXT[:-1], "the line is longer than 510 bytes, has a byte 0, or does not end (line 11 of"),
     ("wide 0", "\n" * (1 << 20), "the file is too long (line 1048577 of"),
     *((f"{word} ", "# ", f"'{word}' is missing in") for word in (*WORDS, "wide", "rank")),
     (TEXT, "", "'jid' is missing in"),
-    ("127.77.0.2", "127.77.0.1", "two ranks of node 127.77.0.1 have different ways"),
+    ("127.77.0.2", "127.77.0.1", "two ranks of node 127.77.0.1 have different paths"),
     ("slots 256", "slots 3", "slots are 3, not a power of two"),
 ]
 
@@ -134,7 +134,7 @@ def test_what_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    with pytest.raises(errors.InvalidRequest, match="'\ufffd\ufffd' is no part of a job"):
+    with pytest.raises(errors.InvalidRequest, match="'\ufffd\ufffd' is not a field of a job"):
         read(tmp_path, b"\xff\xfe\n")
 
 
@@ -172,7 +172,7 @@ def test_a_rank_that_the_job_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("FANIN_RANK", number)
     job, _, status = job_of_environment()
     assert status
-    assert complaint() == f"FANIN_RANK is '{number}', none of the 3 ranks of the job"
+    assert complaint() == f"FANIN_RANK is '{number}', not one of the 3 ranks of the job"
     assert not job.places
 
 
@@ -192,5 +192,5 @@ def test_a_place() -> None:
     assert (place.address, place.ring, place.hops) == (0, 7, 2)
     assert list(place.hop) == [0x0A000001, 0x0A000002, 0, 0, 0, 0, 0, 0]
     assert library().fanin_place_of_text(b"", place) != 0
-    assert complaint() == "'' is no IPv4 address"
+    assert complaint() == "'' is not an IPv4 address"
     assert place.ring == 7

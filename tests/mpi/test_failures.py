@@ -109,7 +109,7 @@ def test_a_lost_switch_is_named(mpi: Mpi, bench: Bench) -> None:
     (switch,) = own.running.fabric.switches
     command = [mpi.build("mixed"), "switch", str(pid_of(own.running, switch.name))]
     ended = mpi.succeed(3, command, own.variables(3, "tree"))
-    lost = f"; the switch {switch.address} above this node's NIC does not answer, or was started anew; cut off: "
+    lost = f"; the switch {switch.address} above this node's NIC does not answer, or was restarted; cut off: "
     assert ended.stdout.count("MPI_Allreduce on Fanin: PEER_LOST: 4 bytes of i32 by sum, message ") == 3
     assert ended.stdout.count(lost) == 3
 

@@ -181,14 +181,14 @@ def test_thresholds_leave_sizes_to_the_mpi(mpi: Mpi, fabrics: Fabrics) -> None:
     ("name", "value", "words"),
     [
         ("FANIN_MPI_JOIN_SECONDS", str(2**32 // 1000 + 1), "is 4294968, so 60 is taken; write a number up to 4294967"),
-        ("FANIN_MPI_SLOTS", "7", "is 7, so 256 is taken; write a power of two from 4 on"),
+        ("FANIN_MPI_SLOTS", "7", "is 7, so 256 is taken; write a power of two, at least 4"),
         ("FANIN_MPI_REPORT", "yes", "is yes, so 1 is taken; write a number"),
         ("FANIN_MPI_STRICT", "yes", "is yes, so 0 is taken; write a number"),
         ("FANIN_ORDER", "bits", "is bits, so rank is taken; write arrival or rank"),
         ("FANIN_ROUTE", "bar", "is bar, so auto is taken; write tree, ring, local or auto"),
-        ("FANIN_SWITCHES", "10.0.0", "is 10.0.0, FANIN_RING not set: '10.0.0' is no IPv4 address; write addresses"),
+        ("FANIN_SWITCHES", "10.0.0", "is 10.0.0, FANIN_RING not set: '10.0.0' is not an IPv4 address; write addresses"),
         ("FANIN_MPI_THRESHOLDS", "foo", "can not be read from foo on"),
-        ("FANIN_MPI_THRESHOLD", "all=0-", "is no setting; after FANIN_MPI_ write JOIN, JOIN_SECONDS, REPORT"),
+        ("FANIN_MPI_THRESHOLD", "all=0-", "is unknown; after FANIN_MPI_ write JOIN, JOIN_SECONDS, REPORT"),
     ],
 )
 def test_a_setting_that_can_not_be_is_refused_by_name(

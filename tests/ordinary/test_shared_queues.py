@@ -224,7 +224,7 @@ def test_closing_a_queue_closes_its_queue_pairs(side: Side) -> None:
 def test_the_device_keeps_a_queue_that_is_in_use(side: Side) -> None:
     srq = SRQ(side.pd)
     qp = side.make_qp(srq=srq)
-    with pytest.raises(InvalidRequest, match="queue pairs receive from it"):
+    with pytest.raises(InvalidRequest, match="queue pairs still receive from it"):
         srq._release()
     qp.close()
     srq.close()

@@ -1,9 +1,6 @@
-/* libibverbs with devices that make RAW_PACKET queue pairs and nothing else, for tests.
- *
- * Each Ethernet interface of this network namespace is a device, raw-NAME. A queue pair sends whole frames by a packet
- * socket. It receives what its steering rules say, and nothing before it has one. Each call demands what verbs prescribe
- * for a RAW_PACKET queue pair: state, attribute mask, memory region, room in the queues.
- */
+/* libibverbs for tests: each Ethernet interface of this network namespace is a device, raw-NAME, with RAW_PACKET queue
+ * pairs only. A queue pair sends whole frames by a packet socket, and receives by its steering rules. Each call checks
+ * state, attribute mask, memory region, and room in the queues as verbs prescribe. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,11 +22,11 @@
 #undef ibv_reg_mr
 
 #define PREFIX "raw-"
-#define MATCHED 42 /* bytes of a frame that a rule can speak of: Ethernet, IPv4 without options, UDP */
+#define MATCHED 42 /* bytes of a frame that a rule can match: Ethernet, IPv4 without options, UDP */
 #define MAX_FLOWS 4
 #define DEPTH 4096
 #define GIDS 8
-#define ROOM (32 << 20) /* bytes of frames, with the kernel's own, that wait for buffers */
+#define ROOM (32 << 20) /* bytes of frames, with the kernel's overhead, that wait for buffers */
 #define KEY 0x5a17
 
 struct flow {
@@ -41,8 +38,8 @@ struct flow {
 
 struct completion_queue {
     struct ibv_cq cq;
-    struct queue_pair *receiver; /* whose frames complete here */
-    uint64_t sent[DEPTH];        /* numbers of requests that are done */
+    struct queue_pair *receiver; /* its frames complete here */
+    uint64_t sent[DEPTH];        /* wr_ids of complete requests */
     unsigned first, count;
 };
 
@@ -53,7 +50,7 @@ struct buffer {
 
 struct queue_pair {
     struct ibv_qp qp;
-    int socket; /* that sends */
+    int socket; /* for sending */
     struct flow *flows[MAX_FLOWS];
     struct buffer posted[DEPTH];
     unsigned first, count, depth;
@@ -61,7 +58,7 @@ struct queue_pair {
 
 struct domain {
     struct ibv_pd pd;
-    struct ibv_mr *region; /* there is at most one */
+    struct ibv_mr *region; /* at most one */
 };
 
 struct device {
@@ -97,7 +94,7 @@ struct ibv_device **ibv_get_device_list(int *count)
     return list;
 }
 
-/* The devices themselves stay: a context may have one. */
+/* The devices stay, since a context may use one. */
 void ibv_free_device_list(struct ibv_device **list)
 {
     free(list);
@@ -133,7 +130,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
     return 0;
 }
 
-/* The GIDs are the IPv4 addresses of the interface, over RoCE v2. */
+/* The GIDs are the interface's IPv4 addresses, for RoCE v2. */
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
                       uint32_t flags, size_t size)
 {
@@ -200,7 +197,7 @@ static int is_in_region(struct queue_pair *pair, struct ibv_sge *piece)
     return piece->lkey == KEY && piece->addr >= start && piece->addr + piece->length <= start + region->length;
 }
 
-/* An event is asked for by arming the sockets of a queue pair in the epoll set that a channel is. */
+/* A channel is an epoll set; a request for an event arms the sockets of a queue pair in it. */
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
     struct ibv_comp_channel *channel = calloc(1, sizeof *channel);
@@ -254,7 +251,7 @@ static int request_event(struct ibv_cq *cq, int solicited)
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **queue, void **own)
 {
     struct epoll_event event;
-    (void)queue, (void)own; /* whoever asks has one queue in a channel */
+    (void)queue, (void)own; /* callers have one queue per channel */
     if (epoll_wait(channel->fd, &event, 1, 0) == 1)
         return 0;
     errno = EAGAIN;
@@ -284,7 +281,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *domain, struct ibv_qp_init_attr *wan
         return refuse(EOPNOTSUPP);
     if (wanted->cap.max_recv_wr > DEPTH || wanted->cap.max_send_wr > DEPTH || wanted->cap.max_inline_data)
         return refuse(EINVAL);
-    int frames = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* EPERM without CAP_NET_RAW, as verbs have it */
+    int frames = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* EPERM without CAP_NET_RAW, as in verbs */
     if (frames < 0)
         return NULL;
     struct queue_pair *pair = calloc(1, sizeof *pair);
@@ -367,7 +364,7 @@ static int post_receive(struct ibv_qp *qp, struct ibv_recv_wr *request, struct i
     return 0;
 }
 
-/* Take the next frame that a rule steers here. Returns whether there is one; without a buffer it waits. */
+/* Take the next frame of a rule; without a buffer it waits. Returns whether there is one. */
 static int take(struct queue_pair *pair, struct flow *flow, struct ibv_wc *completion)
 {
     while (pair->count) {
@@ -416,7 +413,7 @@ static void match(struct flow *flow, int offset, const void *value, const void *
     }
 }
 
-/* Read the parts of a rule. Returns whether they are Ethernet, IPv4 and UDP ones, as long as the rule says. */
+/* Read a rule. Returns whether its parts are Ethernet, IPv4 and UDP, with the right lengths. */
 static int read_rule(struct flow *flow, struct ibv_flow_attr *rule)
 {
     static const uint8_t all[2] = {0xff, 0xff}, ipv4[2] = {8, 0}, udp = 17;
@@ -496,7 +493,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     }
     context->abi_compat = __VERBS_ABI_IS_EXTENDED;
     context->device = device;
-    context->async_fd = eventfd(0, EFD_CLOEXEC); /* nothing happens to this device */
+    context->async_fd = eventfd(0, EFD_CLOEXEC); /* this device has no events */
     context->ops.poll_cq = poll_queue;
     context->ops.req_notify_cq = request_event;
     context->ops.post_send = post_send;

@@ -1,4 +1,4 @@
-/* What UCC gives to libsharp_coll: functions with which ranks exchange data. Here rank 0 has a socket to each rank. */
+/* The exchange that UCC gives to libsharp_coll. Here rank 0 has a socket to each rank. */
 #ifndef OUT_OF_BAND_H
 #define OUT_OF_BAND_H
 #include <sharp/api/sharp.h>
@@ -14,7 +14,7 @@ enum { MOST_RANKS = 16 };
 /* The ranks of the world, or the first ones of them. */
 struct out_of_band {
     int rank, size;
-    int peers[MOST_RANKS]; /* of rank 0: those of the others; of the others: [0] that of rank 0 */
+    int peers[MOST_RANKS]; /* rank 0: of the others; others: [0] of rank 0 */
 };
 
 static void transfer(int descriptor, void *data, size_t bytes, int sends)
@@ -31,8 +31,8 @@ static void transfer(int descriptor, void *data, size_t bytes, int sends)
     }
 }
 
-/* Connect all ranks, by a socket in a folder. Rank 0 writes "listening" when the others may come, and "connected" when
- * the folder is needed no more. */
+/* Connect all ranks by a socket in a folder. Rank 0 prints "listening" when the others may start, and "connected" when
+ * the folder may go. */
 static void connect_ranks(struct out_of_band *all, const char *folder)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};

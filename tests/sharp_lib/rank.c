@@ -1,8 +1,5 @@
-/* One rank that calls libsharp_coll as UCC's TL/SHARP does: rank RANK SIZE FOLDER PROGRAM.
- *
- * It writes "ok" in the end. What is wrong goes to standard error, and the exit status is 1. UCC_TL_SHARP_DEVICES
- * chooses NICs, as with UCC.
- */
+/* One rank that calls libsharp_coll as UCC's TL/SHARP does: rank RANK SIZE FOLDER PROGRAM. Prints "ok" in the end, or
+ * errors on standard error, with exit status 1. UCC_TL_SHARP_DEVICES chooses NICs, as with UCC. */
 #include "out_of_band.h"
 #include <malloc.h>
 #include <poll.h>
@@ -15,9 +12,9 @@
 #define COUNT_OF(table) ((int)(sizeof(table) / sizeof *(table)))
 
 static int own_rank;
-static int is_without_memory; /* of calloc, by which libsharp_coll gets its memory for groups */
+static int is_without_memory; /* calloc fails, by which libsharp_coll allocates groups */
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they have a calloc of their own */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they have their own calloc */
 void *__libc_calloc(size_t count, size_t size);
 
 void *calloc(size_t count, size_t size)
@@ -32,7 +29,7 @@ static void fail_check(const char *condition, int line)
     exit(1);
 }
 
-/* ---- Elements of each type, from small numbers that all types hold exactly ---- */
+/* ---- Elements of each type, from small numbers that all types can hold ---- */
 
 static const struct {
     enum sharp_datatype type;
@@ -61,7 +58,7 @@ static void store(void *data, size_t i, int type, unsigned value)
     double precise = value;
     uint32_t bits;
     uint16_t half;
-    uint64_t integer = value; /* little-endian: its first bytes are those of the shorter types */
+    uint64_t integer = value; /* little-endian: its first bytes are the shorter types' */
     void *at = (char *)data + i * TYPES[type].bytes;
 
     memcpy(&bits, &single, sizeof bits);
@@ -99,7 +96,7 @@ static unsigned combine(enum sharp_reduce_op op, unsigned a, unsigned b)
     }
 }
 
-/* What a rank brings. */
+/* A rank's data. */
 static unsigned brought(int rank, size_t i)
 {
     return (unsigned)((i * 7 + (size_t)rank * 3) % 6);
@@ -123,7 +120,7 @@ static void *filled(int rank, size_t count, int type)
     return data;
 }
 
-/* `count` elements of the result, from its element `first` on. */
+/* Check `count` elements of the result, from element `first` on. */
 static void check_reduced(const void *data, enum sharp_reduce_op op, int type, int size, size_t first, size_t count)
 {
     char expected[8];
@@ -235,7 +232,7 @@ static void reduce_scatter(struct group *group, size_t block, int type, enum sha
     free(result);
 }
 
-/* UCC gives as length of the source that of the whole, once more for each rank. */
+/* UCC gives as the source's length that of the whole, times the number of ranks. */
 static void reduce_scatter_in_place(struct group *group, size_t count, int type)
 {
     size_t ranks = (size_t)group->ranks.size, own = (size_t)own_rank, even = count / ranks, longer = count % ranks;
@@ -315,7 +312,7 @@ static void several_under_way(struct group *group)
     }
 }
 
-/* What the caps promise, and all that is computed of it. */
+/* All operations of the caps. */
 static void reductions(struct group *group)
 {
     struct sharp_coll_caps caps;
@@ -348,7 +345,7 @@ static void lengths(struct group *group)
     }
 }
 
-/* Each is said on standard error, and begins nothing. */
+/* Each is reported on standard error. */
 static void refusals(struct group *group)
 {
     enum { F32 = 10, I32 = 4 };
@@ -366,7 +363,7 @@ static void refusals(struct group *group)
     CHECK(sharp_coll_do_allgather_nb(group->comm, &gathered, &request) == SHARP_COLL_EINVAL);
     long_one.dtype = nowhere.dtype = SHARP_DTYPE_INT;
     long_one.op = nowhere.op = SHARP_OP_SUM;
-    long_one.length = SIZE_MAX / 4 + 2; /* whose bytes are 4, if nobody looks */
+    long_one.length = SIZE_MAX / 4 + 2; /* 4 bytes, by an unchecked multiplication */
     CHECK(sharp_coll_do_allreduce_nb(group->comm, &long_one, &request) == SHARP_COLL_EINVAL);
     CHECK(sharp_coll_do_reduce_scatter_nb(group->comm, &long_one, &request) == SHARP_COLL_EINVAL);
     CHECK(sharp_coll_do_allreduce_nb(group->comm, &nowhere, &request) == SHARP_COLL_EINVAL);
@@ -383,10 +380,10 @@ static void refusals(struct group *group)
     CHECK(!request);
     for (int code = 1; code > -8; code--)
         CHECK(*sharp_coll_strerror(code));
-    synchronize(group); /* all goes on */
+    synchronize(group); /* the group still works */
 }
 
-/* A child of rank 0 has what rank 0 has opened, and cleans up at its end; rank 0 goes on with all of it. */
+/* A child of rank 0 inherits all, and cleans up at its end; rank 0 goes on. */
 static void forked(struct group *group)
 {
     enum { I32 = 4, COUNT = 1000 };
@@ -416,7 +413,7 @@ static void forked(struct group *group)
     synchronize(group);
 }
 
-/* Groups of fewer ranks beside that of all, whose collectives alternate. */
+/* Groups of fewer ranks beside that of all; their collectives alternate. */
 static void collectives(struct group *all)
 {
     struct group pair;
@@ -441,7 +438,7 @@ static long most_kib(void)
     return usage.ru_maxrss;
 }
 
-/* What is allocated, so that one forgotten request in a hundred collectives is seen. */
+/* To notice one leaked request in a hundred collectives. */
 static long allocated_bytes(void)
 {
     struct mallinfo2 found = mallinfo2();
@@ -449,7 +446,7 @@ static long allocated_bytes(void)
     return (long)(found.uordblks + found.hblkhd);
 }
 
-/* The count comes as a line: collectives, and every hundredth time a group of its own. */
+/* Reads a number of collectives; every hundredth is in a group of its own. */
 static void many(struct group *all)
 {
     enum { I32 = 4 };
@@ -482,7 +479,7 @@ static int line_waits(void)
     return poll(&input, 1, 0) > 0;
 }
 
-/* Rank 2 does not take part in the last allreduce. A line comes when the others have been told of a failure. */
+/* Rank 2 does not take part in the last allreduce. A line of input says that the others know of the failure. */
 static void last(struct group *all)
 {
     enum { I32 = 4 };
@@ -505,7 +502,7 @@ static void last(struct group *all)
     CHECK(sharp_coll_do_barrier_nb(all->comm, &next) == SHARP_COLL_ERROR);
 }
 
-/* The device of a rank has died meanwhile: then no rank gets another group, and none waits for that rank. */
+/* After the device of a rank has died, no rank gets another group, and none waits. */
 static void regroup(struct group *all)
 {
     struct group again;
@@ -514,7 +511,7 @@ static void regroup(struct group *all)
     CHECK(try_to_form_group(&again, &all->ranks, all->ranks.size) == SHARP_COLL_ERROR);
 }
 
-/* A rank has no memory when a group is formed: no rank gets the group, and none waits. */
+/* If one rank has no memory for a group, no rank gets it, and none waits. */
 static void without_memory(struct group *all)
 {
     for (int rank = 0; rank < 2; rank++) {
@@ -543,7 +540,7 @@ int main(int argc, char **argv)
         return (fprintf(stderr, "usage: rank RANK SIZE FOLDER PROGRAM\n"), 2);
     own_rank = world.rank;
     connect_ranks(&world, argv[3]);
-    if (!strcmp(argv[4], "refused")) { /* by all ranks alike: one has no device */
+    if (!strcmp(argv[4], "refused")) { /* on all ranks, since one has no device */
         CHECK(open_context(&world) == SHARP_COLL_SUCCESS);
         CHECK(try_to_form_group(&all, &world, world.size) == SHARP_COLL_ENO_RESOURCE);
         CHECK(sharp_coll_finalize(context) == SHARP_COLL_SUCCESS);

@@ -1,11 +1,10 @@
-/* Python objects as memory: the buffer protocol, types of elements, new arrays. */
 #include "binding.h"
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/ndarraytypes.h>
 #include <string.h>
 
-/* Types by the formats of their elements (PEP 3118): a letter, after a Z for complex numbers. */
+/* Types by format (PEP 3118): a letter, after a Z for complex numbers. */
 static const struct {
     const char *letters;
     Py_ssize_t bytes;
@@ -19,7 +18,7 @@ static const struct {
     {"f", 8, FANIN_DTYPE_C64, 1}, {"d", 16, FANIN_DTYPE_C128, 1},
 };
 
-/* A format with a byte order is not plain, even if that is the native one. */
+/* A format with a byte order, even the native one, is not plain. */
 static uint32_t dtype_of_buffer(const Py_buffer *view)
 {
     const char *format = view->format ? view->format : "B";
@@ -33,7 +32,7 @@ static uint32_t dtype_of_buffer(const Py_buffer *view)
     return FANIN_DTYPE_NONE;
 }
 
-/* Code of a numpy dtype: numpy has one object for each native type. */
+/* numpy has one dtype object for each native type. */
 static uint32_t code_of(const PyArray_Descr *dtype)
 {
     for (uint32_t code = 1; code < binding_dtype_count; code++)
@@ -42,8 +41,8 @@ static uint32_t code_of(const PyArray_Descr *dtype)
     return FANIN_DTYPE_NONE;
 }
 
-/* A numpy array, by numpy's own accessors: its buffer export, which allocates, takes longer than all else that the host
- * does for a short call. PyBuffer_Release ends this view as well, since numpy has nothing to be told. */
+/* A numpy array, by numpy's accessors, since its buffer export allocates, which is the slowest part of a short call.
+ * PyBuffer_Release ends this view as well. */
 static uint32_t view_array(PyObject *object, Py_buffer *view, int writable)
 {
     const PyArrayObject *array = (const PyArrayObject *)object;

@@ -1,23 +1,21 @@
-/* The collectives as methods of Communicator, and their way into the library.
+/* The collectives as methods of Communicator.
  *
- * Python says which collectives there are and what their arguments are (`methods`). The short way is for contiguous
- * buffers of plain native types and operations that devices compute, with no other option than a time-out. It hands the
- * arguments to the library at once. All other calls, and all mistakes, go to the form of the method in Python, which
- * checks everything and comes back through `_run` or `_start`. */
+ * Python gives the collectives and their arguments (`methods`). Calls with contiguous buffers of plain native types, an
+ * operation that devices compute, and no option but a time-out go to the library at once. All others, and all mistakes,
+ * go to the method's form in Python, which checks everything and comes back through `_run` or `_start`. */
 #include "binding.h"
 
-/* What the short way looks at; not at SHAPE and DTYPE, which are for ranks that give no memory, nor at OTHER. */
+/* SHAPE, DTYPE (of ranks that give no memory) and OTHER are for Python only. */
 enum argument { ARRAY, OUT, OP, ROOT, TIMEOUT, SHAPE, DTYPE, OTHER, ARGUMENTS };
 static const char *const argument_names[OTHER] = {"array", "out", "op", "root", "timeout", "shape", "dtype"};
 
 enum form { STARTS, WAITS, METHODS, PREPARES = METHODS };
 enum { COLLECTIVES = 11, MOST_ARGUMENTS = 12 };
-enum { MOST_SECONDS = 1000000, GRACE_SECONDS = 2 }; /* the device has so long to report a deadline that has passed */
+enum { MOST_SECONDS = 1000000, GRACE_SECONDS = 2 }; /* for the device to report a deadline that has passed */
 
-/* What ranks bring, or want. */
 struct side {
     int is_for[2]; /* ranks other than the root; the root */
-    int own;       /* each has its own block only, not the whole message */
+    int own;       /* only the rank's own block, not the whole message */
 };
 
 /* A row of the table in fanin_wire.collectives, and its methods. */
@@ -42,7 +40,7 @@ static Py_ssize_t find_argument(const struct collective *row, PyObject *name)
     return i;
 }
 
-/* 0: Python is to say what is wrong with them, or to do what they ask for. */
+/* 0: Python must check or serve them. */
 static int take_arguments(const struct collective *row, PyObject *const *given, Py_ssize_t count, PyObject *names,
                           PyObject *values[ARGUMENTS])
 {
@@ -63,7 +61,7 @@ static int take_arguments(const struct collective *row, PyObject *const *given, 
     return !values[OTHER] && !row->is_vector;
 }
 
-/* The limit of time for all ranks to take part, and for the call to have ended for certain. */
+/* The time limit for all ranks to take part, and the later one for the end of the call. */
 static int take_timeout(PyObject *value, struct call *call)
 {
     double limit;
@@ -83,7 +81,6 @@ static int take_timeout(PyObject *value, struct call *call)
     return 1;
 }
 
-/* The library refuses one that is no rank. */
 static int take_root(PyObject *value, uint32_t *root)
 {
     unsigned long number = value ? PyLong_AsUnsignedLong(value) : 0;
@@ -111,7 +108,7 @@ static int take_op(PyObject *value, uint32_t *op)
 
 /* ---- Memory ---- */
 
-/* The bytes of a block, and the sizes of the result, by what a rank brings. 0: that can not be divided equally. */
+/* The bytes of a block and the shape of the result. 0: the data can not be divided equally. */
 static int measure(const struct collective *row, const Py_buffer *brought, Py_ssize_t ranks, uint64_t *block,
                    struct extent *result)
 {
@@ -126,7 +123,7 @@ static int measure(const struct collective *row, const Py_buffer *brought, Py_ss
     }
     if (brought->ndim == 0 || (brought->ndim == 1 ? brought->shape[0] % ranks != 0 : brought->shape[0] != ranks))
         return 0;
-    if (brought->ndim == 1) /* a slice; else a row */
+    if (brought->ndim == 1) /* a slice; otherwise a row */
         result->first = brought->shape[0] / ranks;
     result->others++;
     result->count--;
@@ -134,14 +131,14 @@ static int measure(const struct collective *row, const Py_buffer *brought, Py_ss
     return 1;
 }
 
-/* Memory and sizes, as the row says. 0: Python is to look, or an exception is set. */
+/* Memory and sizes, by the row. 0: Python must look, or an exception is set. */
 static int take_memory(const struct communicator *self, const struct collective *row, PyObject *const values[ARGUMENTS],
                        struct call *call)
 {
     struct fanin_operation *operation = &call->operation;
     int is_root = self->rank == operation->root;
     int brings = row->brings.is_for[is_root], wants = row->wants.is_for[is_root];
-    int in_place = !row->wants.is_for[1] && row->wants.is_for[0]; /* the result is the array of the root */
+    int in_place = !row->wants.is_for[1] && row->wants.is_for[0]; /* the root's array is the result */
     PyObject *out = values[in_place ? ARRAY : OUT], *given = brings ? values[ARRAY] : out;
     Py_buffer *destination = &call->memory.destination, *view = brings ? &call->memory.source : destination;
     struct extent extent;
@@ -180,8 +177,8 @@ static void release_call(struct call *call)
     Py_CLEAR(call->result);
 }
 
-/* Hand a call to the library. Takes over its memory and its result. New reference: the result, or the Request. NULL
- * without an exception: the library does not do it, and Python has not looked at it yet. */
+/* Pass a call to the library; owns its memory and result. New reference: the result, or the Request. NULL without an
+ * exception: refused, and Python has not checked it yet. */
 static PyObject *submit(struct communicator *self, struct call *call, enum form form)
 {
     struct fanin_request *request = NULL;
@@ -230,7 +227,6 @@ static PyObject *submit(struct communicator *self, struct call *call, enum form 
     return value;
 }
 
-/* Let Python look at the arguments. */
 static PyObject *ask_python(PyObject *self, PyObject *form, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     PyObject *positional = PyTuple_New(count + 1), *named = PyDict_New(), *result = NULL;
@@ -265,7 +261,7 @@ static PyObject *collective(PyObject *object, uint32_t code, enum form form, PyO
 
 /* ---- From Python, checked ---- */
 
-/* A call as `Call.arguments` has it. 0: an exception is set. */
+/* A call from `Call.arguments`. 0: an exception is set. */
 static int take_checked(const struct communicator *self, PyObject *arguments, struct call *call)
 {
     struct fanin_operation *operation = &call->operation;
@@ -348,7 +344,7 @@ PyMethodDef collective_methods[] = {
 
 /* ---- Methods ---- */
 
-/* A function in C is called without a word about which method it is: so there is one for each. */
+/* A C function can not tell as which method it is called, so each has its own. */
 #define EACH_COLLECTIVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10)
 #define FUNCTION(code, form, name)                                                                                     \
     static PyObject *name(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)                   \
@@ -390,7 +386,7 @@ PyObject *binding_methods(PyObject *module, PyObject *arguments)
     row.arguments = PyTuple_Size(names);
     if (code >= COLLECTIVES || row.arguments > MOST_ARGUMENTS)
         return PyErr_Format(PyExc_ValueError, "collective %u with %zd arguments", code, row.arguments);
-    Py_INCREF(arguments); /* for ever: the methods point into it */
+    Py_INCREF(arguments); /* never freed: the methods point into it */
     take_names(&row, names);
     collectives[code] = row;
     for (int form = 0; form < METHODS; form++) {

@@ -1,4 +1,3 @@
-/* The type Communicator: its life from joining to leaving, and what must outlive it. */
 #include "binding.h"
 
 #include <stdlib.h>
@@ -8,8 +7,8 @@
 /* A communicator that was dropped without being closed. */
 struct dropped {
     struct dropped *next;
-    pid_t process; /* a forked child has nothing to abandon */
-    struct communicator remains; /* not a Python object any more */
+    pid_t process; /* which may abandon it */
+    struct communicator remains; /* no longer a Python object */
 };
 static struct dropped *dropped;
 
@@ -17,9 +16,9 @@ static struct dropped *dropped;
 
 enum how { JOINS, DUPLICATES, SPLITS, SHRINKS, GROWS }; /* membership/member.py: How */
 
-/* Begin to join a job, alone or with the ranks of `parent`. number: the rank, the slots, nothing, the time-out in
- * milliseconds, or how many newcomers. address: of a struct fanin_job, of the struct fanin_choice of each rank, or of
- * the struct fanin_newcomer of each newcomer. */
+/* Begin to join a job, alone or with the ranks of `parent`. number: rank, slots, nothing, time-out in milliseconds, or
+ * number of newcomers. address: of a struct fanin_job, or of an array of struct fanin_choice or struct fanin_newcomer.
+ * */
 static enum fanin_status begin_as(enum how how, struct fanin_context *device, struct fanin_communicator *parent,
                                   uint32_t number, const void *address, struct fanin_communicator **made)
 {
@@ -32,7 +31,7 @@ static enum fanin_status begin_as(enum how how, struct fanin_context *device, st
     }
 }
 
-/* No other code of Python runs between the library's success and this object's taking over what was made. */
+/* No other Python code runs before this object owns what the library made. */
 static PyObject *begin(PyObject *object, PyObject *arguments)
 {
     struct communicator *self = (struct communicator *)object, *parent;
@@ -79,7 +78,7 @@ static PyObject *finish_join(PyObject *object, PyObject *arguments)
     return PyLong_FromLong(status);
 }
 
-#define NO_NUMBER UINT64_MAX /* of a message: no collective has failed in the call */
+#define NO_NUMBER UINT64_MAX /* of a message: none has failed */
 
 static PyObject *flush(PyObject *object, PyObject *arguments)
 {
@@ -112,15 +111,15 @@ static PyObject *job(PyObject *object, PyObject *unused)
     return PyLong_FromVoidPtr(self->library ? (void *)(uintptr_t)fanin_job_of(self->library) : NULL);
 }
 
-/* Take the outcome of a request that has ended, and free it: nothing of the library outlives its device. 0: this
- * thread is taking the outcome already, further up its stack; the request is freed with its object. */
+/* Take the outcome of a request that has ended, and free it before its device closes. 0: this thread does so already,
+ * further up its stack; then the request is freed with its object. */
 static int settle(struct inflight *inflight)
 {
     struct request *owner = (struct request *)inflight->owner;
 
     if (owner && owner->is_concluding && owner->concluding_thread == PyThread_get_thread_ident())
         return 0;
-    Py_XINCREF((PyObject *)owner); /* other threads may let go of it meanwhile */
+    Py_XINCREF((PyObject *)owner); /* other threads may drop it meanwhile */
     while (owner && owner->is_concluding) /* in another thread */
         sleep_a_moment();
     if (owner && !owner->is_done)
@@ -129,11 +128,11 @@ static int settle(struct inflight *inflight)
         fanin_query(inflight->request, &owner->progress);
     fanin_free(inflight->request);
     inflight->request = NULL;
-    Py_XDECREF((PyObject *)owner); /* last: it may free the inflight */
+    Py_XDECREF((PyObject *)owner); /* last: may free the inflight */
     return 1;
 }
 
-/* Settle all requests of a job that has been left. Each time from the beginning: what is called may run any code. */
+/* Settle all requests of a job that has been left. Restarts each time, since settle may run any code. */
 static void settle_all(struct communicator *self)
 {
     struct inflight *each = self->requests;
@@ -149,7 +148,7 @@ static void settle_all(struct communicator *self)
     }
 }
 
-/* Leave the job, or abandon it. Nobody else is inside the library with this communicator. */
+/* Leave or abandon the job. No other thread is in the library with this communicator. */
 static enum fanin_status end(struct communicator *self, int leaves, uint32_t timeout_ms)
 {
     struct fanin_communicator *library = self->library;
@@ -220,7 +219,6 @@ static PyObject *state(PyObject *object, PyObject *unused)
     return tuple;
 }
 
-/* The Requests that have not ended, in order. */
 static PyObject *under_way(PyObject *object, PyObject *unused)
 {
     struct communicator *self = (struct communicator *)object;
@@ -243,7 +241,7 @@ static PyObject *under_way(PyObject *object, PyObject *unused)
 
 /* ---- The end of the object ---- */
 
-/* Called by the interpreter between two instructions of the main thread. */
+/* Called by the interpreter in the main thread. */
 static int abandon_dropped(void *unused)
 {
     (void)unused;
@@ -267,7 +265,7 @@ static void deallocate(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     struct dropped *remains = self->library ? malloc(sizeof *remains) : NULL;
 
-    if (remains) { /* not here: leaving can take a while, and the garbage collector comes anywhere */
+    if (remains) { /* later: leaving takes time, and the garbage collector runs anywhere */
         *remains = (struct dropped){dropped, getpid(), *self};
         dropped = remains;
         Py_AddPendingCall(abandon_dropped, NULL);

@@ -1,4 +1,3 @@
-/* Objects that Python hands over at import. */
 #include "binding.h"
 
 enum { MOST_DTYPES = 32 };

@@ -1,4 +1,3 @@
-/* Requests of a communicator that are in flight, and the memory that they keep. */
 #include "binding.h"
 
 #include <stdlib.h>
@@ -9,7 +8,7 @@ struct inflight *new_inflight(struct communicator *self, struct fanin_request *r
 
     if (!made) {
         PyErr_NoMemory();
-        return NULL; /* what is under way keeps its memory for ever */
+        return NULL; /* the request keeps its memory for ever */
     }
     *made = (struct inflight){.request = request, .source = memory->source, .destination = memory->destination};
     if (self->requests) {
@@ -50,7 +49,7 @@ void free_inflight(struct communicator *self, struct inflight *inflight, int has
     release_memory(&memory);
 }
 
-/* A request that the program has let go of, and that has ended; well, while the job goes on. NULL: none. */
+/* A dropped request that has ended, with success while the job goes on; or NULL. */
 static struct inflight *find_ended(struct communicator *self)
 {
     struct inflight *each = self->requests;
@@ -65,7 +64,7 @@ static struct inflight *find_ended(struct communicator *self)
     return NULL;
 }
 
-/* Each time from the beginning: to release memory can run any code. */
+/* Restarts each time, since releasing memory may run any code. */
 void reap(struct communicator *self)
 {
     struct inflight *ended;

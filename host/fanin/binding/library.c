@@ -1,4 +1,3 @@
-/* In and out of libfanin, and its failures as exceptions. */
 #include "binding.h"
 
 #include <time.h>

@@ -1,4 +1,3 @@
-/* The module fanin._binding. */
 #include "binding.h"
 
 static PyMethodDef functions[] = {

@@ -1,4 +1,3 @@
-/* The type Request: a collective under way. Persistent requests are of the same type. */
 #include "binding.h"
 
 #include <structmember.h>
@@ -94,8 +93,8 @@ static PyObject *outcome(struct request *self)
     return NULL;
 }
 
-/* Ask the library, for at most so long. FANIN_PENDING also while another thread closes the communicator. -1: an
- * exception is set. */
+/* The library's status after at most `slice_ms`; FANIN_PENDING also while another thread closes the communicator. -1:
+ * an exception is set. */
 static int ask(struct request *self, uint32_t slice_ms)
 {
     struct communicator *communicator = self->communicator;
@@ -103,7 +102,7 @@ static int ask(struct request *self, uint32_t slice_ms)
     enum fanin_status status;
 
     if (communicator->is_inherited || !request) {
-        enter_library(communicator); /* says what is wrong */
+        enter_library(communicator); /* sets the exception */
         return -1;
     }
     if (communicator->is_closing) {
@@ -248,7 +247,6 @@ static PyObject *request_restart(PyObject *object, PyObject *unused)
     return NULL;
 }
 
-/* What has come of a collective whose sizes were exchanged. */
 static PyObject *request_received(PyObject *object, PyObject *unused)
 {
     const uint64_t *sizes;
@@ -305,7 +303,7 @@ static int clear(PyObject *object)
     return 0;
 }
 
-/* A request under way is left to its communicator, which keeps its memory. */
+/* The communicator keeps a request under way, and its memory. */
 static void deallocate(PyObject *object)
 {
     struct request *self = (struct request *)object;

@@ -1,4 +1,3 @@
-/* Names, meanings and remedies of statuses, and what devices compute: from the tables. */
 #include "tables.h"
 
 static const struct status_row *row_of(enum fanin_status status)

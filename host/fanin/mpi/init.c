@@ -1,5 +1,4 @@
-/* What MPI_Init and MPI_Finalize add: all ranks of MPI_COMM_WORLD agree whether they offload; they leave their
- * jobs. */
+/* In MPI_Init all ranks of MPI_COMM_WORLD agree whether to offload; in MPI_Finalize they leave their jobs. */
 #include "init.h"
 #include "abi/elements.h"
 #include "abi/mpi_progress.h"
@@ -17,9 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MAX_FABRICS 300 /* of a warning, in words */
+#define MAX_FABRICS 300 /* characters in a warning */
 #define MAX_PATH 512
-#define MAX_ASKED 512 /* ranks of a world in which each asks the launcher for all */
+#define MAX_ASKED 512 /* ranks of a world up to which each asks for all others */
 
 static void say_why_not(int all, int first, enum fanin_status status)
 {
@@ -33,7 +32,7 @@ static void say_why_not(int all, int first, enum fanin_status status)
     else if (all && shim_fabric_is_elsewhere())
         shim_warn("NO_DEVICE: collectives stay with MPI: the NICs of the fabric 'default' are in other network "
                   "namespaces; let mpirun start the ranks there with a launch agent (fanin mpi-lib --launch-agent "
-                  "FILE), or bring it up without --netns");
+                  "FILE), or bring the fabric up without --netns");
     else if (all && *fabrics)
         shim_warn("NO_DEVICE: collectives stay with MPI: no fabric 'default' is up here; up are %s: set FANIN_SOCKET "
                   "so in all ranks", fabrics);
@@ -41,15 +40,15 @@ static void say_why_not(int all, int first, enum fanin_status status)
         shim_warn("NO_DEVICE: collectives stay with MPI: no device was found; bring one up (fanin fabric up), or name "
                   "its socket in FANIN_SOCKET");
     else if (status == FANIN_NO_DEVICE)
-        shim_warn("NO_DEVICE: collectives stay with MPI: rank %d, on host %s, can not use its device; see that each "
-                  "node has one, or unset LD_PRELOAD", first, shim_host_of(first));
+        shim_warn("NO_DEVICE: collectives stay with MPI: rank %d, on host %s, can not use its device; give each "
+                  "node one, or unset LD_PRELOAD", first, shim_host_of(first));
     else
         shim_warn("%s: collectives stay with MPI: rank %d, on host %s, can not use its device. %s",
                   fanin_status_name(status), first, shim_host_of(first), fanin_status_remedy(status));
 }
 
-/* A program that is alone in its world: the launcher of another MPI may have started several. One of its own MPI sets
- * variables of its own, also inside a job of another. */
+/* For a program with one rank: warn if another MPI's launcher has started several. A launcher of its own MPI, also
+ * within such a job, would have set `own`. */
 static void be_alone(void)
 {
     const char *own = getenv(shim_abi->speaks_pmi ? "PMI_SIZE" : "OMPI_COMM_WORLD_SIZE");
@@ -64,20 +63,20 @@ static void be_alone(void)
                   "the MPI that they are linked with (%s); start them with its own mpirun", atoi(size), shim_abi->name);
 }
 
-/* Whether all ranks have the shim, as far as the launcher tells. If not, a line says so: of rank 0, or of the first
- * that has it behind ranks that do not (launchers start the same program in a row of ranks). */
+/* Whether all ranks have the shim, as far as the launcher knows. If not, rank 0 warns, or the first rank with the shim
+ * after ranks without it (launchers give a program consecutive ranks). */
 static int is_everywhere(int rank, int ranks)
 {
     enum presence found = PRESENT;
     int absent = 0, speaks;
 
-    if (ranks > MAX_ASKED || shim_presence_of(rank) != PRESENT) /* what this rank has said has not come through */
+    if (ranks > MAX_ASKED || shim_presence_of(rank) != PRESENT) /* the launcher does not even know this rank */
         return 1;
     while (absent < ranks && (found = shim_presence_of(absent)) == PRESENT)
         absent++;
     if (absent == ranks || found == NOT_KNOWN)
         return 1;
-    shim_read_settings(); /* each its own, since those of rank 0 may not be there: strict calls fail on all ranks */
+    shim_read_settings(); /* each rank its own, so that strict calls fail on all ranks */
     speaks = rank == 0 || (absent == 0 && (rank == 1 || shim_presence_of(rank - 1) == ABSENT));
     if (speaks && shim_settings.report != REPORT_NONE)
         shim_warn("NOT_EVERYWHERE: collectives stay with MPI: rank %d runs without libfanin_mpi.so. Set LD_PRELOAD "
@@ -86,7 +85,6 @@ static int is_everywhere(int rank, int ranks)
     return 0;
 }
 
-/* Whether all ranks have a device. */
 static int agree(int rank, int ranks)
 {
     int first = ranks, all = 1;
@@ -103,7 +101,7 @@ static int agree(int rank, int ranks)
 
 void shim_begin(void)
 {
-    static int begun; /* the initialization of Fortran may call that of C */
+    static int begun; /* MPI_Init of Fortran may call that of C */
     int rank, ranks, able;
 
     shim_begin_counting();
@@ -119,7 +117,7 @@ void shim_begin(void)
         shim_read_settings();
     able = agree(rank, ranks);
     pmpi.Bcast(&shim_settings, sizeof shim_settings, shim_handle(TYPE_BYTE), 0, shim_handle(COMM_WORLD));
-    if (!able) { /* the settings say whether calls are errors then */
+    if (!able) { /* for FANIN_MPI_STRICT */
         shim_close_device();
         shim_forget_members();
         return;

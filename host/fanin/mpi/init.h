@@ -1,4 +1,4 @@
-/* From MPI_Init to MPI_Finalize. All ranks of MPI_COMM_WORLD call both functions. */
+/* All ranks of MPI_COMM_WORLD call both functions. */
 #ifndef FANIN_MPI_INIT_H
 #define FANIN_MPI_INIT_H
 

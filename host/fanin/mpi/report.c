@@ -9,7 +9,7 @@ struct counts {
 };
 
 static struct counts counts[FUNCTION_COUNT];
-static int is_threaded = 1;      /* several threads may call the MPI at a time */
+static int is_threaded = 1;      /* several threads may call the MPI at the same time */
 
 const char *const shim_function_names[] = {
 #define X(name, ...) #name,
@@ -29,7 +29,7 @@ const char *const shim_reason_texts[] = {
 #undef X
 };
 
-/* A locked addition takes as long as the rest of a call that is left to the MPI. */
+/* A locked addition would double the cost of a call that is left to the MPI. */
 static void add(uint64_t *count, uint64_t number)
 {
     if (is_threaded)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define FEWEST_SLOTS 4 /* of a lease */
-#define LONGEST_THRESHOLDS 7000 /* of the file, and of the variable; with what is shipped they fit together */
+#define LONGEST_THRESHOLDS 7000 /* of the file, and of the variable; both fit with the shipped ones */
 #define TUNED_FILE "fanin/mpi-thresholds" /* in the folder of the user's settings */
 
 struct settings shim_settings;
@@ -31,7 +31,7 @@ static int is_seconds(unsigned long number)
     return number <= UINT32_MAX / 1000;
 }
 
-/* fits: whether a number may be; NULL: any may. */
+/* fits: whether a number is allowed; NULL: any is. */
 static uint32_t number_of(const char *variable, const char *otherwise, int (*fits)(unsigned long), const char *remedy)
 {
     const char *text = getenv(variable);
@@ -64,7 +64,7 @@ static uint32_t choice_of(const char *variable, const struct choice *choices, co
     return choices->value;
 }
 
-/* Append thresholds, which come from `source`, to others, if they can be read. */
+/* Append thresholds from `source` if they make sense. */
 static void append(char *thresholds, const char *text, const char *source)
 {
     const struct setting any = {FANIN_ROUTE_AUTO, 0, 0, 0};
@@ -78,13 +78,13 @@ static void append(char *thresholds, const char *text, const char *source)
     }
     wrong = shim_read_thresholds(text, &any, ranges);
     if (wrong)
-        shim_say("BAD_SETTING: %s can not be read from %.*s on; write [MPI] [ROUTE] [RANKS]: NAME=LEAST-MOST, as in "
-                 "local 4: allreduce=0-64m", source, (int)strcspn(wrong, "\n"), wrong);
+        shim_say("BAD_SETTING: %s can not be read from %.*s on; write [MPI] [ROUTE] [RANKS]: NAME=LEAST-MOST, for "
+                 "example local 4: allreduce=0-64m", source, (int)strcspn(wrong, "\n"), wrong);
     else
         snprintf(thresholds + length, THRESHOLDS_CAPACITY - length, "%s\n", text);
 }
 
-/* The file that `fanin tune` writes. Returns 0 if the user has no folder of settings. */
+/* The file of `fanin tune`. Returns 0 if the user has no folder of settings. */
 static int find_tuned(char *path, size_t capacity)
 {
     const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -110,16 +110,16 @@ static void read_tuned(char *thresholds)
     length = file ? fread(text, 1, sizeof text - 1, file) : 0;
     text[length] = 0;
     if (!file || ferror(file))
-        shim_say("BAD_SETTING: %s can not be read: %s; mend or remove it", path, strerror(errno));
+        shim_say("BAD_SETTING: %s can not be read: %s; repair or remove it", path, strerror(errno));
     else if (strlen(text) != length)
-        shim_say("BAD_SETTING: %s is no text; run fanin tune, or remove it", path);
+        shim_say("BAD_SETTING: %s is not text; run fanin tune, or remove it", path);
     else
         append(thresholds, text, path);
     if (file)
         fclose(file);
 }
 
-/* A name that is none of ours is misspelt. */
+/* Reports misspelt names. */
 static void refuse_other_names(void)
 {
     static const char prefix[] = "FANIN_MPI_";
@@ -135,7 +135,7 @@ static void refuse_other_names(void)
         while (*name && (strlen(*name) != strcspn(own, "=") || strncmp(own, *name, strlen(*name))))
             name++;
         if (!*name)
-            shim_say("BAD_SETTING: %.*s is no setting; after FANIN_MPI_ write JOIN, JOIN_SECONDS, REPORT, SLOTS, "
+            shim_say("BAD_SETTING: %.*s is unknown; after FANIN_MPI_ write JOIN, JOIN_SECONDS, REPORT, SLOTS, "
                      "STRICT, THRESHOLDS or TUNE", length < 60 ? (int)length : 60, *variable);
     }
 }
@@ -159,7 +159,7 @@ void shim_read_settings(void)
         .tune = getenv("FANIN_MPI_TUNE") && *getenv("FANIN_MPI_TUNE"),
         .join = choice_of("FANIN_MPI_JOIN", joins, "auto, early or late"),
         .route = choice_of("FANIN_ROUTE", shim_routes, "tree, ring, local or auto"),
-        .slots = number_of("FANIN_MPI_SLOTS", "256", is_slots, "a power of two from 4 on"),
+        .slots = number_of("FANIN_MPI_SLOTS", "256", is_slots, "a power of two, at least 4"),
         .join_ms = 1000 * number_of("FANIN_MPI_JOIN_SECONDS", "60", is_seconds, "a number up to 4294967")};
     refuse_other_names();
     if (fanin_order_of_environment(&shim_settings.order))

@@ -16,7 +16,7 @@ const struct choice shim_routes[] = {{"auto", FANIN_ROUTE_AUTO}, {"local", FANIN
                                      {"tree", FANIN_ROUTE_TREE}, {"ring", FANIN_ROUTE_RING}, {NULL, 0}};
 
 const char shim_shipped_thresholds[] =
-    "all=off, requests=0-16m\n" /* longer ones have no part that the ranks copy while the device works on others */
+    "all=off, requests=0-16m\n" /* longer ones are not cut into parts whose copies overlap with the transfer */
     "local 2: allreduce=2m-, reduce_scatter=16m-, reduce_scatter_block=16m-\n"
     "local 4: allreduce=4m-, reduce=256k-, reduce_scatter=4m-, reduce_scatter_block=4m-, bcast=4m-\n"
     "crowded local 4: allreduce=4k-, reduce=2m-, reduce_scatter=32k-, reduce_scatter_block=32k-, bcast=16m-,"
@@ -45,7 +45,7 @@ static uint64_t read_size(const char **text)
     return unit ? size << 10 * (unit - units + 1) : size;
 }
 
-/* Read "LEAST-MOST", "LEAST-" or "off". Returns 0 if the text is none of them. */
+/* Read "LEAST-MOST", "LEAST-" or "off". Returns 0 on anything else. */
 static int read_range(const char **text, struct range *range)
 {
     if (!strncasecmp(*text, "off", 3)) {
@@ -62,8 +62,7 @@ static int read_range(const char **text, struct range *range)
     return range->least <= range->most;
 }
 
-/* The range that the first `length` letters of `text` name: that of a function, or REQUESTS; RANGE_COUNT for "all"; -1
- * for none. */
+/* The range that the first `length` letters of `text` name: a function or REQUESTS; RANGE_COUNT: "all"; -1: unknown. */
 static int range_named(const char *text, size_t length)
 {
     if (is_word(text, length, "all"))
@@ -76,7 +75,7 @@ static int range_named(const char *text, size_t length)
     return -1;
 }
 
-/* Read what stands before the ":" of a group. Returns 0 if it makes no sense. */
+/* Read a group up to its ":". Returns 0 if it makes no sense. */
 static int read_head(const char *text, const char *end, const struct setting *setting, int *holds)
 {
     while ((text += strspn(text, " \t")) < end) {
@@ -101,7 +100,7 @@ static int read_head(const char *text, const char *end, const struct setting *se
     return 1;
 }
 
-/* Read "NAME=RANGE, NAME=RANGE" up to the end of the group. Returns NULL, or where it makes no sense. */
+/* Read "NAME=RANGE, NAME=RANGE" up to the end of the group. Returns NULL, or the place of an error. */
 static const char *read_ranges(const char *text, const char *end, int holds, struct range *ranges)
 {
     while ((text += strspn(text, ", \t\r")) < end) {

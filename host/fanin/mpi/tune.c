@@ -1,7 +1,6 @@
-/* The MPI and the devices take turns at each collective and size: in streams, where call follows call and one barrier
- * comes at the end, and in step, with a barrier after each call. A size is worth offloading if the devices are faster
- * in both. Pairs of ranks are measured first, since an MPI is much faster with two ranks, and then all ranks together.
- */
+/* Measures each collective and size by MPI and devices in turn: in a stream, with one barrier at the end, and in step,
+ * with a barrier after each call. A size pays if the devices are faster in both. Measures pairs of ranks, for which an
+ * MPI is much faster, then all ranks together. */
 #define _GNU_SOURCE
 #include "tune.h"
 #include "abi/pmpi.h"
@@ -14,31 +13,30 @@
 #include <time.h>
 
 #define TURNS 5
-#define TURN_NS 8000000.0  /* of one of the two */
+#define TURN_NS 8000000.0  /* of one side */
 #define MOST_CALLS 2000
 #define FEWEST_CALLS 2
-#define SLOW_NS 100e6      /* a call that takes longer, on cores that are crowded, is measured once */
+#define SLOW_NS 100e6      /* a slower call, on crowded cores, is measured once */
 #define ELEMENT sizeof(uint64_t)
 
 static const uint64_t sizes[] = {8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
 #define SIZES (int)(sizeof sizes / sizeof sizes[0])
 #define LARGEST (16 << 20)
 #define NEVER_NS 1e18
-#define SAID 250 /* characters of groups that a line has room for */
+#define SAID 250 /* characters of groups in a line */
 
 enum side { BY_MPI, BY_DEVICES, SIDES };
 enum mode { IN_STREAM, IN_STEP, MODES };
 
-/* A communicator that is measured, and the memory of its calls. */
+/* A communicator to measure, and the memory for its calls. */
 struct bench {
     struct communicator *communicator;
     int is_reporting;          /* rank 0 of the world */
     uint8_t *source, *result;
     int *counts, *offsets;     /* of blocks */
-    char groups[2048];         /* of thresholds: what has been found */
+    char groups[2048];         /* of thresholds found */
 };
 
-/* Nanoseconds of a call. */
 struct cell {
     double ns[MODES][SIDES];
 };
@@ -62,7 +60,7 @@ static void call_mpi(struct call call)
     }
 }
 
-/* Returns 0 if the devices do not do this call. */
+/* Returns 0 if the devices can not do this call. */
 static int call_side(struct call call, enum side side)
 {
     int code;
@@ -73,19 +71,19 @@ static int call_side(struct call call, enum side side)
     return 1;
 }
 
-/* The largest of a positive number of each rank. */
+/* The largest of all ranks' positive numbers. */
 static double largest(double value)
 {
     uint64_t bits, most;
     double all;
 
-    memcpy(&bits, &value, sizeof bits); /* such numbers have the order of their bits */
+    memcpy(&bits, &value, sizeof bits); /* their bits have the same order */
     pmpi.Allreduce(&bits, &most, 1, shim_handle(TYPE_UINT64), shim_handle(OP_MAX), shim_handle(COMM_WORLD));
     memcpy(&all, &most, sizeof all);
     return all;
 }
 
-/* Nanoseconds of a call of the slowest rank, of `calls` calls. */
+/* Nanoseconds of one of `calls` calls on the slowest rank. */
 static double time_calls(const struct bench *bench, const struct call *call, enum side side, enum mode mode, int calls)
 {
     handle comm = bench->communicator->handle;
@@ -110,7 +108,7 @@ static int compare(const void *one, const void *other)
     return (difference > 0) - (difference < 0);
 }
 
-/* Nanoseconds of a call by each side: medians of their turns. */
+/* Nanoseconds of a call by each side: medians over turns. */
 static void measure_mode(const struct bench *bench, const struct call *call, enum mode mode, double *medians)
 {
     double times[SIDES][TURNS];
@@ -119,7 +117,7 @@ static void measure_mode(const struct bench *bench, const struct call *call, enu
     for (enum side side = BY_MPI; side < SIDES; side++) {
         double about = time_calls(bench, call, side, mode, 1), fit;
         if (about < SLOW_NS)
-            about = time_calls(bench, call, side, mode, FEWEST_CALLS); /* the first has made it warm */
+            about = time_calls(bench, call, side, mode, FEWEST_CALLS); /* the first call was the warm-up */
         else
             turns = 1;
         fit = TURN_NS / about;
@@ -134,7 +132,7 @@ static void measure_mode(const struct bench *bench, const struct call *call, enu
     }
 }
 
-/* A call of a function with a message of about `size` bytes. Returns the bytes of the message. */
+/* Make a call with a message of about `size` bytes. Returns its exact size. */
 static uint64_t prepare(const struct bench *bench, enum function function, uint64_t size, struct call *call)
 {
     const struct communicator *communicator = bench->communicator;
@@ -175,7 +173,7 @@ static void report(const struct bench *bench, enum function function, uint64_t b
                  cell->ns[IN_STEP][BY_MPI] / 1e3, cell->ns[IN_STEP][BY_DEVICES] / 1e3);
 }
 
-/* The longest row of sizes that pay. Of functions whose counts only the root knows: all sizes, or none. */
+/* The longest run of sizes that pay. If only the root knows the counts: all sizes, or none. */
 static struct range range_of(enum function function, const uint64_t *bytes, const int *paying, int count)
 {
     int best = 0, best_length = 0, length = 0;
@@ -200,7 +198,7 @@ static struct range measure_function(const struct bench *bench, enum function fu
         struct call call;
         struct cell cell;
         bytes[i] = prepare(bench, function, sizes[i], &call);
-        if (i && bytes[i] == bytes[i - 1]) { /* one element for each rank is more than that */
+        if (i && bytes[i] == bytes[i - 1]) { /* less than one element for each rank */
             paying[i] = paying[i - 1];
             continue;
         }
@@ -212,7 +210,6 @@ static struct range measure_function(const struct bench *bench, enum function fu
     return range_of(function, bytes, paying, count);
 }
 
-/* Whether a number is the same on all ranks. */
 static int is_equal_everywhere(uint64_t number)
 {
     uint64_t both[2] = {number, ~number}, most[2];
@@ -221,7 +218,7 @@ static int is_equal_everywhere(uint64_t number)
     return most[0] == ~most[1];
 }
 
-/* Measure a communicator, and note its group of thresholds. */
+/* Measure a communicator, and append its group of thresholds. */
 static void measure_communicator(struct bench *bench, struct communicator *communicator)
 {
     struct range everything = {0, UINT64_MAX}, found[FUNCTION_COUNT];
@@ -248,7 +245,7 @@ static void measure_communicator(struct bench *bench, struct communicator *commu
     snprintf(bench->groups + length, room - length, "\n");
 }
 
-/* Measure pairs of ranks, all at the same time, if all can join and have the same route. */
+/* Measure all pairs of ranks at the same time, if all can join and have the same route. */
 static void measure_pairs(struct bench *bench, int rank)
 {
     struct communicator *communicator;
@@ -275,8 +272,8 @@ static void write_groups(const char *path, const char *groups)
     if (file && fclose(file))
         written = 0;
     if (!written)
-        shim_say("BAD_SETTING: FANIN_MPI_TUNE names %.200s, which can not be written: %s; name another. This was to be "
-                 "there:\n%.*s", path, strerror(errno), SAID, groups);
+        shim_say("BAD_SETTING: FANIN_MPI_TUNE: %.200s can not be written: %s; name another file. Its text:\n%.*s",
+                 path, strerror(errno), SAID, groups);
 }
 
 static void measure_all(struct bench *bench, struct communicator *world)
@@ -288,8 +285,8 @@ static void measure_all(struct bench *bench, struct communicator *world)
     bench->counts = calloc(ranks, sizeof *bench->counts);
     bench->offsets = calloc(ranks, sizeof *bench->offsets);
     if (!bench->source || !bench->result || !bench->counts || !bench->offsets)
-        abort(); /* the other ranks measure */
-    memset(bench->source, 1, bytes); /* pages of its own */
+        abort(); /* the other ranks would wait */
+    memset(bench->source, 1, bytes); /* so that it has pages of its own */
     memset(bench->result, 1, bytes);
     if (world->ranks > 2 && world->ranks % 2 == 0)
         measure_pairs(bench, world->rank);
@@ -318,5 +315,5 @@ void shim_tune(void)
     if (world->reason == NO_REASON)
         write_groups(getenv("FANIN_MPI_TUNE"), bench.groups);
     else
-        shim_say("NOT_SUPPORTED: FANIN_MPI_TUNE: nothing is measured: %s", shim_reason_texts[world->reason]);
+        shim_say("NOT_SUPPORTED: FANIN_MPI_TUNE measures nothing: %s", shim_reason_texts[world->reason]);
 }

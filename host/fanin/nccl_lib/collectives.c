@@ -1,9 +1,6 @@
-/* A group of ranks is a job. Its description is in the handles that NCCL exchanges: each has the place of its rank, and
- * that of rank 0 the number and the key of the job. So the ranks need no connection of their own to agree.
- *
- * NCCL posts the collectives of a group in the same order on all ranks, which is the order of the job. Its memory is of
- * the GPU's driver, and devices can not read that: each request copies its data through registered memory.
- */
+/* A group of ranks is a job. The handles that NCCL exchanges describe it: each has the place of its rank, and that of
+ * rank 0 the job's id and key. All ranks post the collectives of a group in the same order. Devices can not access
+ * NCCL's memory, which belongs to the GPU's driver, so each request copies its data through registered memory. */
 #define _GNU_SOURCE
 #include "collectives.h"
 #include "fanin.h"
@@ -23,7 +20,7 @@ static const char MARK[8] = "fanin-1";
 
 struct handle {
     char mark[8];
-    uint32_t jid, key;        /* that of rank 0 counts */
+    uint32_t jid, key;        /* those of rank 0 are used */
     struct fanin_place place;
 };
 _Static_assert(sizeof(struct handle) <= NCCL_HANDLE_BYTES, "a handle is too long");
@@ -34,9 +31,9 @@ struct listener {
 
 struct request {
     struct group *group;
-    struct fanin_request *posted; /* NULL: this place is free */
+    struct fanin_request *posted; /* NULL: unused */
     struct nccl_staging staging;
-    struct nccl_piece pieces[MAX_PIECES]; /* where the result goes */
+    struct nccl_piece pieces[MAX_PIECES]; /* of the result */
     int piece_count;
     void *result;             /* within the staging */
     int bytes;
@@ -65,7 +62,6 @@ int collective_is_supported(int datatype, int op, int *supported)
     return NCCL_SUCCESS;
 }
 
-/* The place of a NIC, with the address that the device itself states. */
 static enum fanin_status place_of(int nic, struct fanin_place *place)
 {
     struct fanin_context *context;
@@ -193,7 +189,7 @@ int collective_close(void *closed)
             fanin_free(group->requests[i].posted);
     forget(group);
     if (status == FANIN_SUCCESS || status == FANIN_PEER_LOST || status == FANIN_PATH_MTU || status == FANIN_ABORTED)
-        return NCCL_SUCCESS;  /* what goes wrong in the end has been told by the requests */
+        return NCCL_SUCCESS;  /* requests have reported errors */
     return nccl_failed(status, "leaving a collective group", "");
 }
 
@@ -201,10 +197,10 @@ int collective_register(void *group, void *memory, size_t bytes, int type, void 
 {
     (void)memory, (void)bytes;
     if (type != NCCL_PTR_HOST) {
-        nccl_say(NCCL_LOG_WARN, "Fanin: memory of type %d can not be registered: only the host's can", type);
+        nccl_say(NCCL_LOG_WARN, "Fanin: memory of type %d can not be registered, only host memory", type);
         return NCCL_INVALID_USAGE;
     }
-    *registration = group;    /* there is nothing to keep */
+    *registration = group;    /* nothing to keep */
     return NCCL_SUCCESS;
 }
 
@@ -214,7 +210,7 @@ int collective_deregister(void *group, void *registration)
     return NCCL_SUCCESS;
 }
 
-/* A free place with room for `bytes` of data; NULL with `result` NCCL_SUCCESS: all are taken, try again. */
+/* An unused request with room for `bytes`; NULL with `result` NCCL_SUCCESS: none, try again. */
 static struct request *begin(struct group *group, size_t bytes, int *result)
 {
     *result = NCCL_SUCCESS;
@@ -249,7 +245,7 @@ static int post(struct request *request, const struct fanin_operation *operation
 
 static int refuse(const char *what, int datatype, int op)
 {
-    nccl_say(NCCL_LOG_WARN, "Fanin: %s: devices do not compute op %d of datatype %d, as reduceSupport says", what, op,
+    nccl_say(NCCL_LOG_WARN, "Fanin: %s: devices do not compute op %d of datatype %d; reduceSupport says so", what, op,
              datatype);
     return NCCL_INVALID_USAGE;
 }
@@ -282,7 +278,7 @@ int collective_allreduce(void *in, void *source, void *destination, size_t count
     return post(request, &operation, "allreduce", posted);
 }
 
-/* Each rank's share of a window of the whole result; `own`: where this rank's begins in the window. */
+/* Each rank's share of a window of the result; `own`: offset of this rank's in the window. */
 static void cut(struct group *group, size_t block, size_t window, size_t bytes, size_t *own)
 {
     size_t end = window + bytes;
@@ -299,7 +295,6 @@ static void cut(struct group *group, size_t block, size_t window, size_t bytes, 
     }
 }
 
-/* As `begin`, for a window. */
 static struct request *begin_window(struct group *group, size_t block, size_t window, size_t bytes, size_t *own,
                                     int *result)
 {
@@ -318,8 +313,8 @@ static int check_pieces(int count, const struct nccl_piece *pieces, size_t bytes
         sum += pieces[i].bytes;
     if (count >= 0 && count <= MAX_PIECES && sum == bytes)
         return NCCL_SUCCESS;
-    nccl_say(NCCL_LOG_WARN, "Fanin: %d pieces of %zu bytes for a window of %zu: at most %d, of its length", count, sum,
-             bytes, MAX_PIECES);
+    nccl_say(NCCL_LOG_WARN, "Fanin: %d pieces of %zu bytes for a window of %zu bytes; give at most %d, of that length",
+             count, sum, bytes, MAX_PIECES);
     return NCCL_INVALID_ARGUMENT;
 }
 
@@ -383,7 +378,7 @@ int collective_reduce_scatter(void *in, int piece_count, struct nccl_piece *piec
     return post(request, &operation, "reduce-scatter", posted);
 }
 
-/* Results are in the host's memory when their request is done. */
+/* Results are in host memory when their request is done. */
 int collective_flush(void *group, void *memory, int bytes, void *registration, void **request)
 {
     (void)group, (void)memory, (void)bytes, (void)registration;

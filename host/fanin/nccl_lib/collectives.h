@@ -3,8 +3,8 @@
 #define FANIN_NCCL_COLLECTIVES_H
 #include "nccl_abi.h"
 
-/* The functions of all versions; where versions differ, the table in interfaces.c has a wrapper. Each returns enum
- * nccl_result, and logs what is wrong. */
+/* Functions of all versions; interfaces.c has wrappers where versions differ. Each returns enum nccl_result, and logs
+ * errors. */
 int collective_listen(int nic, void *handle, void **listener);
 int collective_connect(void *handles[], int ranks, int rank, void *listener, void **group);
 int collective_is_supported(int datatype, int op, int *supported);
@@ -12,8 +12,8 @@ int collective_register(void *group, void *memory, size_t bytes, int type, void 
 int collective_deregister(void *group, void *registration);
 int collective_allreduce(void *group, void *source, void *destination, size_t count, int datatype, int op,
                          void *source_registration, void *destination_registration, void **request);
-/* The whole result would be a block of `block` bytes for each rank. These calls make only the part of it from
- * `window` on, `bytes` long: the pieces are that part, `source` (`destination`) this rank's share of it. */
+/* These calls compute `bytes` bytes from `window` on of a result with a block of `block` bytes for each rank: the
+ * pieces are that part, `source` (`destination`) this rank's share of it. */
 int collective_allgather(void *group, void *source, int piece_count, struct nccl_piece *pieces, size_t block,
                          size_t window, size_t bytes, void *registration, void **request);
 int collective_reduce_scatter(void *group, int piece_count, struct nccl_piece *pieces, void *destination, size_t block,

@@ -1,6 +1,5 @@
-/* The interfaces that NCCL looks for in the library, newest first: a table of functions for each version. A name with a
- * number is a wrapper for the versions from that one on. 0: NCCL does not call it, since the properties promise it not.
- */
+/* The interfaces that NCCL looks for, newest first: a table of functions for each version. A name with a number is a
+ * wrapper for that version and later ones. 0: NCCL does not call it, by the properties. */
 #include "collectives.h"
 #include "log.h"
 #include "nics.h"
@@ -21,7 +20,7 @@ static int devices(int *count)
     return NCCL_SUCCESS;
 }
 
-/* Initialization */
+/* ---- Initialization ---- */
 
 static int init_8(nccl_logger logger)
 {
@@ -55,7 +54,7 @@ static int finalize(void *context)
     return NCCL_SUCCESS;
 }
 
-/* Connections: since 11 with a context, in 10 with a configuration. `offload` is for devices that GPUs talk to. */
+/* Connections: since 11 with a context, in 10 with a configuration. `offload`: for GPU kernels. */
 
 static int socket_connect_8(int nic, void *handle, void **connection, void **offload)
 {
@@ -93,7 +92,7 @@ static int collective_listen_11(void *context, int nic, void *handle, void **lis
     return collective_listen(nic, handle, listener);
 }
 
-/* Requests: 8 has lengths of 32 bits, 10 and later a handle for a profiler. */
+/* Requests: 8 has 32-bit lengths, 10 and later a handle for a profiler. */
 
 static int socket_send_8(void *connection, void *data, int bytes, int tag, void *registration, void **request)
 {

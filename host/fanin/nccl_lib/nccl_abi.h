@@ -1,14 +1,12 @@
-/* What NCCL and a network plugin say to each other: versions 8 (NCCL 2.19) to 12 (2.30) of the interface.
- *
- * Codes and layouts are those of NCCL's headers nccl.h, nccl_common.h and net_v8.h to net_v12.h, which are not needed
- * to build this: `make nccl` compares them. Field names are ours.
- */
+/* The interface between NCCL and a network plugin, versions 8 (NCCL 2.19) to 12 (2.30). Codes and layouts are those of
+ * NCCL's nccl.h, nccl_common.h and net_v8.h to net_v12.h, which the build does not need: `make nccl` compares them.
+ * Field names are ours. */
 #ifndef FANIN_NCCL_ABI_H
 #define FANIN_NCCL_ABI_H
 #include <stddef.h>
 #include <stdint.h>
 
-#define NCCL_HANDLE_BYTES 128 /* of a handle that ranks exchange */
+#define NCCL_HANDLE_BYTES 128 /* of a handle */
 #define NCCL_MAX_REQUESTS 32  /* under way on one connection or group */
 
 enum nccl_result {
@@ -44,13 +42,13 @@ enum nccl_log_subsystem { NCCL_LOG_INIT = 1, NCCL_LOG_NET = 16 };
 
 typedef void (*nccl_logger)(int level, unsigned long subsystems, const char *file, int line, const char *format, ...);
 
-/* A device. The versions differ in what follows `max_receives`, and 8 has no `force_flush`. */
+/* A device. Versions differ after `max_receives`, and 8 has no `force_flush`. */
 struct nccl_properties_v8 {
     char *name;
-    char *pci_path;           /* NULL: it is not behind a PCI slot that this host knows */
+    char *pci_path;           /* NULL: unknown */
     uint64_t guid;            /* of the device */
     int pointers;             /* enum nccl_pointer, or-ed */
-    int is_registered_for_all; /* memory serves on all connections */
+    int is_registered_for_all; /* a registration is valid on all connections */
     int speed;                /* Mbit/s */
     int port;
     float latency;            /* us */
@@ -65,7 +63,7 @@ struct nccl_properties_v8 {
     int pointers, is_registered_for_all, force_flush, speed, port;                        \
     float latency;                                                                        \
     int max_connections, max_receives, device_type, device_version;                       \
-    int nic_count, nics[NICS]; /* of which a virtual device consists: itself */           \
+    int nic_count, nics[NICS]; /* of a virtual device: itself */           \
     size_t max_message_bytes, max_collective_bytes;
 
 struct nccl_properties_v9 {   /* 10 as well */
@@ -78,7 +76,7 @@ struct nccl_properties_v11 {
 struct nccl_properties_v12 {
     NCCL_PROPERTIES(8)
     int max_grouped_requests;
-    int16_t rail, plane;      /* -1: not known */
+    int16_t rail, plane;      /* -1: unknown */
 };
 
 /* A piece of memory of an allgather or reduce-scatter. */
@@ -93,7 +91,7 @@ struct nccl_piece {           /* from 9 on */
     size_t bytes;
 };
 
-/* An interface: its name, and its functions in the order of the version. */
+/* An interface: name, and functions in the version's order. */
 typedef void (*nccl_entry)(void);
 #define NCCL_NET_ENTRIES 22
 struct nccl_interface {

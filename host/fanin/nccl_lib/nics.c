@@ -90,7 +90,6 @@ void nccl_unstage(struct fanin_context *context, struct nccl_staging *staging)
     *staging = (struct nccl_staging){0};
 }
 
-/* What all versions have. */
 #define COMMON(NUMBER)                                                                                             \
     .name = found.names[NUMBER], .guid = found.nics[NUMBER].place.address ? found.nics[NUMBER].place.address       \
                                                                           : (uint64_t)(NUMBER) + 1,                \

@@ -1,8 +1,6 @@
-/* A connection carries messages one way. Each has its length before it, 8 bytes in the order of the host. Nothing here
- * waits: requests go on when NCCL tests them, in the order in which they were made.
- *
- * The address is that of the NIC where this host has it, as on the loopback network; else FANIN_NCCL_ADDRESS names one.
- */
+/* A connection carries messages one way, each after its length (8 bytes, host order). Nothing waits: requests advance,
+ * in order, when NCCL tests them. The address is the NIC's, if this host has it (loopback), otherwise
+ * FANIN_NCCL_ADDRESS. */
 #define _GNU_SOURCE
 #include "sockets.h"
 #include "fanin.h"
@@ -19,12 +17,12 @@
 #include <unistd.h>
 
 #define BACKLOG 128
-#define MAX_PENDING 16        /* when all places are taken, the first one is given up: strangers can not fill them */
+#define MAX_PENDING 16        /* when full, the oldest is dropped, so strangers can not fill it */
 #define CONNECT_MS 10000
 #define MAX_TEXT 64
 static const char MARK[8] = "fanin-p";
 
-/* The first bytes of a connection, too: a stranger does not know the nonce. */
+/* Also the first bytes of a connection: a stranger does not know the nonce. */
 struct greeting {
     char mark[8];
     uint64_t nonce;
@@ -32,7 +30,7 @@ struct greeting {
     uint16_t port, reserved;
 };
 
-/* NCCL gives the same memory to each call of a connect, which keeps here what it has begun. */
+/* NCCL passes the same memory to all calls for a connect, which keep their state here. */
 struct handle {
     struct greeting greeting;
     int connecting;           /* 1 + the descriptor; 0: not begun */
@@ -42,7 +40,7 @@ _Static_assert(sizeof(struct handle) <= NCCL_HANDLE_BYTES, "a handle is too long
 
 struct listener {
     int descriptor;
-    int pending[MAX_PENDING]; /* connections that have not said their nonce yet; -1: none */
+    int pending[MAX_PENDING]; /* connections without a nonce yet; -1: none */
     uint64_t nonce;
 };
 
@@ -50,13 +48,13 @@ struct request {
     struct connection *connection;
     int is_used;
     char *data;
-    uint64_t room, length;    /* length: of the message; its receiver learns it from the stream */
-    uint64_t moved;           /* of the 8 bytes before the message, and then of the message itself */
+    uint64_t room, length;    /* of the buffer; of the message, which its receiver reads from the stream */
+    uint64_t moved;           /* bytes, including the 8 before the message */
 };
 
 struct connection {
     int descriptor, is_sender;
-    uint32_t first, count;    /* of the requests under way, a ring */
+    uint32_t first, count;    /* of the ring of requests */
     struct request requests[NCCL_MAX_REQUESTS];
 };
 
@@ -87,7 +85,7 @@ static int own_address(int nic, struct in_addr *address)
     return NCCL_SUCCESS;
 }
 
-/* A socket that listens at the address, and its port. */
+/* A listening socket; stores its port in `name`. */
 static int open_listener(struct sockaddr_in *name)
 {
     socklen_t length = sizeof *name;
@@ -120,7 +118,7 @@ int socket_listen(int nic, void *handle, void **made)
         char text[MAX_TEXT] = "";
 
         inet_ntop(AF_INET, &name.sin_addr, text, sizeof text);
-        nccl_say(NCCL_LOG_WARN, "Fanin: this host can not listen at %s (%s): name one of its addresses in "
+        nccl_say(NCCL_LOG_WARN, "Fanin: this host can not listen at %s (%s); name one of its addresses in "
                  "FANIN_NCCL_ADDRESS", text, strerror(errno));
         free(listener);
         return NCCL_SYSTEM_ERROR;
@@ -164,7 +162,7 @@ static struct connection *new_connection(int descriptor, int is_sender)
     return made;
 }
 
-/* Begins to connect; the descriptor, or -1. */
+/* Begin to connect. Returns the descriptor, or -1. */
 static int begin_connect(const struct greeting *other)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = other->port, .sin_addr.s_addr = other->address};
@@ -177,7 +175,7 @@ static int begin_connect(const struct greeting *other)
     return descriptor;
 }
 
-/* What has become of a connect: 0: it goes on, 1: done, -1: failed, and errno says why. */
+/* 0: still connecting, 1: connected, -1: failed, with errno. */
 static int connected(const struct handle *handle)
 {
     struct pollfd ready = {.fd = handle->connecting - 1, .events = POLLOUT};
@@ -203,7 +201,7 @@ int socket_connect(int nic, void *opaque, void **made)
     (void)nic;
     *made = NULL;
     if (memcmp(handle->greeting.mark, MARK, sizeof MARK)) {
-        nccl_say(NCCL_LOG_WARN, "Fanin: the other rank has another network plugin: give all ranks the same "
+        nccl_say(NCCL_LOG_WARN, "Fanin: the other rank has a different network plugin; give all ranks the same "
                  "NCCL_NET_PLUGIN");
         return NCCL_INVALID_USAGE;
     }
@@ -218,7 +216,7 @@ int socket_connect(int nic, void *opaque, void **made)
         return NCCL_SUCCESS;
     descriptor = handle->connecting - 1;
     handle->connecting = 0;
-    /* A new connection has room for these bytes. */
+    /* A new connection has room for this. */
     if (state > 0 && send(descriptor, &handle->greeting, sizeof handle->greeting, MSG_NOSIGNAL) ==
                          (ssize_t)sizeof handle->greeting)
         *made = new_connection(descriptor, 1);
@@ -229,7 +227,6 @@ int socket_connect(int nic, void *opaque, void **made)
     return NCCL_REMOTE_ERROR;
 }
 
-/* Takes what waits at the door. */
 static int take_pending(struct listener *listener)
 {
     for (;;) {
@@ -249,7 +246,7 @@ static int take_pending(struct listener *listener)
     }
 }
 
-/* Whether a connection has said the nonce: 0: not yet, 1: yes, -1: it is a stranger's. */
+/* Whether a connection has sent the nonce: 0: not yet, 1: yes, -1: a stranger. */
 static int is_known(const struct listener *listener, int descriptor)
 {
     struct greeting said;
@@ -299,7 +296,7 @@ static int enqueue(struct connection *connection, void *data, size_t room, size_
     struct request *request = &connection->requests[(connection->first + connection->count) % NCCL_MAX_REQUESTS];
 
     *made = NULL;
-    if (request->is_used)     /* all are, or this one has ended and is not asked for yet: try again */
+    if (request->is_used)     /* try again */
         return NCCL_SUCCESS;
     request->is_used = 1;
     request->data = data;
@@ -326,7 +323,7 @@ static int is_ended(const struct request *request)
     return request->moved >= sizeof request->length && request->moved == sizeof request->length + request->length;
 }
 
-/* Moves what can be moved of one piece. Returns the bytes, 0: none at present, -1: the stream has ended. */
+/* Send or receive a piece as far as possible. Returns the bytes; 0: none now, -1: end of stream. */
 static ssize_t move(struct connection *connection, char *data, size_t bytes)
 {
     ssize_t moved = connection->is_sender ? send(connection->descriptor, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL)

@@ -1,12 +1,11 @@
-/* UCC gives a gather and a broadcast; rank 0 is the root of both. All ranks call both, whatever has failed: a rank that
- * leaves one out would let the others wait. So votes need no memory but the stack's.
- * Record 0080 (docs/decisions) says why ranks vote on each group. */
+/* UCC provides a gather and a broadcast; their root is rank 0. All ranks call both even after a failure, or the others
+ * would wait, so votes use only the stack. Record 0080 (docs/decisions) says why ranks vote on each group. */
 #include "agreement.h"
 #include "log.h"
 #include <limits.h>
 #include <string.h>
 
-#define MARK 0x46530002u /* of what ranks exchange; another version has another one */
+#define MARK 0x46530002u /* differs in each version of the exchange */
 
 enum { NOBODY = -1 };
 
@@ -14,7 +13,7 @@ struct vote {
     uint32_t mark, status;
 };
 
-/* What rank 0 makes of the votes. rank: which one has failed, or NOBODY. */
+/* The result of a vote. rank: the one that has failed, or NOBODY. */
 struct verdict {
     uint32_t mark, status;
     int32_t rank;
@@ -36,7 +35,7 @@ enum fanin_status sharp_exchange(const struct ranks *ranks, const void *own, siz
     if (!failed) {
         failed = by->gather(ranks->oob_ctx, 0, (void *)own, all, (int)bytes) < 0;
         if (failed)
-            memset(all, 0, total); /* so that all see that rank 0 has nothing */
+            memset(all, 0, total); /* tells all that rank 0 has failed */
         failed |= by->bcast(ranks->oob_ctx, all, (int)total, 0) < 0;
     }
     if (!failed)
@@ -51,8 +50,8 @@ static struct verdict count_votes(const struct ranks *ranks, const struct vote *
     for (int rank = 0; rank < ranks->size; rank++) {
         if (votes[rank].mark == MARK)
             continue;
-        sharp_say("VERSION_MISMATCH: rank %d has another version of libsharp_coll than rank 0: let all hosts load the "
-                  "same", rank);
+        sharp_say("VERSION_MISMATCH: rank %d has a different version of libsharp_coll than rank 0: let all hosts load "
+                  "the same", rank);
         verdict.status = FANIN_VERSION_MISMATCH;
         return verdict;
     }
@@ -68,7 +67,7 @@ static struct verdict count_votes(const struct ranks *ranks, const struct vote *
     return verdict;
 }
 
-/* Returns whether UCC could; at rank 0 also the verdict, which says so to the others. */
+/* Returns whether UCC's gather worked; at rank 0 also the verdict, which tells the others. */
 static int gather_votes(const struct ranks *ranks, enum fanin_status status, struct verdict *verdict)
 {
     struct vote own = {.mark = MARK, .status = status}, votes[ranks->rank ? 1 : ranks->size];
@@ -89,7 +88,7 @@ enum fanin_status sharp_agree(const struct ranks *ranks, enum fanin_status statu
     if (ranks->out_of_band->bcast(ranks->oob_ctx, &verdict, sizeof verdict, 0) < 0 || !gathered)
         return say_that_ucc_failed(ranks, sizeof verdict);
     if (verdict.mark != MARK)
-        return FANIN_VERSION_MISMATCH; /* rank 0 has said so */
+        return FANIN_VERSION_MISMATCH; /* rank 0 has reported it */
     if (verdict.rank == ranks->rank)
         sharp_failed((enum fanin_status)verdict.status, what, words);
     return (enum fanin_status)verdict.status;

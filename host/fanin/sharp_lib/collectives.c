@@ -10,7 +10,7 @@
 
 struct request {
     struct sharp_coll_comm *comm;
-    struct fanin_request *posted; /* NULL: it has failed, and is never done */
+    struct fanin_request *posted; /* NULL: failed, and never done */
     const char *what;
 };
 
@@ -34,7 +34,6 @@ static int refuse(const char *what, const char *why)
     return SHARP_COLL_ENOT_SUPP;
 }
 
-/* Whether there is memory of `count` times `bytes`. */
 static int check_memory(const char *what, const struct sharp_coll_data_desc *memory, uint64_t count, uint32_t bytes)
 {
     if (memory->type != SHARP_DATA_BUFFER || memory->mem_type != SHARP_MEM_TYPE_HOST)
@@ -46,7 +45,7 @@ static int check_memory(const char *what, const struct sharp_coll_data_desc *mem
     return SHARP_COLL_EINVAL;
 }
 
-/* Element size 0: the devices do not compute this, which has been said. */
+/* Returns the element size; 0: devices do not compute this, which is reported. */
 static uint32_t decode_reduction(const char *what, const struct sharp_coll_reduce_spec *spec,
                                  struct fanin_operation *operation)
 {
@@ -75,7 +74,7 @@ static int begin(struct sharp_coll_comm *comm, const char *what, const struct fa
         return SHARP_COLL_EINVAL;
     }
     fanin_communicator_state(comm->communicator, &state);
-    if (state.ended.status != FANIN_SUCCESS) { /* here UCC takes an error, at the end of a request it does not */
+    if (state.ended.status != FANIN_SUCCESS) { /* UCC accepts an error here, but not at the end of a request */
         sharp_failed((enum fanin_status)state.ended.status, what, "the job of this group has ended");
         return SHARP_COLL_ERROR;
     }
@@ -128,7 +127,7 @@ int sharp_coll_do_bcast_nb(struct sharp_coll_comm *comm, struct sharp_coll_bcast
     return refused ? refused : begin(comm, "broadcast", &operation, request);
 }
 
-/* In place, UCC gives the elements of all blocks where it gives those of one otherwise; they need not be divisible. */
+/* In place, UCC gives the elements of all blocks instead of one; they need not be divisible. */
 static int reduce_scatter_in_place(struct sharp_coll_comm *comm, struct fanin_operation *operation, uint64_t count,
                                    uint32_t element, void **request)
 {
@@ -187,7 +186,7 @@ int sharp_coll_do_allgather_nb(struct sharp_coll_comm *comm, struct sharp_coll_g
     return refused ? refused : begin(comm, what, &operation, request);
 }
 
-/* The caller would take a wrong result for a right one: this rank ends, or waits for a time-out of the caller. */
+/* The caller would take a wrong result for a right one, so this rank ends, or waits for the caller's time-out. */
 static void fail(struct request *request, enum fanin_status status)
 {
     struct fanin_communicator *communicator = request->comm->communicator;
@@ -214,7 +213,7 @@ int sharp_coll_req_test(void *tested)
     if (request->posted && !sharp_is_inherited(request->comm->context))
         status = fanin_test(request->posted);
     if (status == FANIN_PENDING)
-        sched_yield(); /* UCC asks again at once, and a device of this host may need the core */
+        sched_yield(); /* UCC polls, and a device of this host may need the core */
     if (status != FANIN_SUCCESS && status != FANIN_PENDING)
         fail(request, status);
     return status == FANIN_SUCCESS;

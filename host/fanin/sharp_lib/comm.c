@@ -1,4 +1,4 @@
-/* Ranks tell each other their places, and take the number and the key of the job from rank 0. */
+/* The ranks exchange their places, and use rank 0's id and key of the job. */
 #define _GNU_SOURCE
 #include "comm.h"
 #include "agreement.h"
@@ -8,16 +8,15 @@
 #include <sys/random.h>
 
 #define JOIN_MS 60000
-#define ROUND_MS 20 /* of a wait for others to join, between two looks at what has become of them */
+#define ROUND_MS 20 /* between votes while ranks join */
 #define LEAVE_MS 10000
 
-/* What a rank says of itself. */
 struct member {
-    uint32_t jid, key; /* those of rank 0 count */
+    uint32_t jid, key; /* those of rank 0 are used */
     struct fanin_place place;
 };
 
-/* Ask this rank's device. FANIN_PENDING: it has been asked. */
+/* FANIN_PENDING: the device has been asked. */
 static enum fanin_status begin_join(struct sharp_coll_comm *comm, const struct ranks *group,
                                     const struct member *members)
 {
@@ -36,7 +35,7 @@ static enum fanin_status begin_join(struct sharp_coll_comm *comm, const struct r
     return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }
 
-/* FANIN_PENDING: not all ranks have joined yet. `words`: if it has failed, whom that names. */
+/* FANIN_PENDING: not all ranks have joined yet. `words`: the members that a failure names. */
 static enum fanin_status await_join(struct fanin_communicator *communicator, uint64_t deadline, char words[MAX_WORDS])
 {
     struct fanin_join_reply reply;
@@ -44,7 +43,7 @@ static enum fanin_status await_join(struct fanin_communicator *communicator, uin
     struct fanin_cqe missing = {.missing = reply.missing, .missing_kind = (uint8_t)reply.missing_kind};
 
     if (status == FANIN_PENDING)
-        fanin_progress(); /* another rank may wait for what this one has not posted yet */
+        fanin_progress(); /* another rank may wait for a request that this one has not posted */
     if (status == FANIN_PENDING && fanin_now_ms() >= deadline)
         status = FANIN_TIMEOUT;
     missing.status = (uint8_t)status;
@@ -53,8 +52,8 @@ static enum fanin_status await_join(struct fanin_communicator *communicator, uin
     return status;
 }
 
-/* A device answers when all ranks have joined, so the others would wait for a rank that is refused: they ask each other
- * meanwhile. `status`: of begin_join, or what was before it. */
+/* A device answers only when all ranks have joined, so ranks vote meanwhile, to learn of a refusal. `status`: of
+ * begin_join, or of an earlier failure. */
 static enum fanin_status finish_join(struct sharp_coll_comm *comm, const struct ranks *group, enum fanin_status status)
 {
     uint64_t deadline = fanin_now_ms() + JOIN_MS;
@@ -88,7 +87,7 @@ static enum fanin_status form(struct sharp_coll_comm *comm, const struct ranks *
     enum fanin_status exchanged = sharp_exchange(group, &own, sizeof own, members);
 
     if (exchanged == FANIN_SUCCESS && !members[0].jid)
-        exchanged = FANIN_ABORTED; /* rank 0 has no number for the job, or could not gather */
+        exchanged = FANIN_ABORTED; /* rank 0 has no id for the job, or could not gather */
     if (status == FANIN_SUCCESS)
         status = exchanged;
     if (status == FANIN_SUCCESS)
@@ -115,7 +114,7 @@ int sharp_coll_comm_init(struct sharp_coll_context *context, struct sharp_coll_c
         return SHARP_COLL_EINVAL;
     }
     if (!context->device)
-        return sharp_code_of(context->lacking); /* all ranks know it, and one has said why */
+        return sharp_code_of(context->lacking); /* known to all ranks, and reported by one */
     comm = calloc(1, sizeof *comm);
     members = calloc((size_t)group.size, sizeof *members);
     if (comm && members) {
@@ -143,12 +142,12 @@ int sharp_coll_comm_destroy(struct sharp_coll_comm *comm)
     uint32_t jid = fanin_job_of(comm->communicator)->jid, rank = fanin_rank(comm->communicator);
     enum fanin_status sent, left;
 
-    if (sharp_is_inherited(comm->context)) { /* the parent goes on with the job */
+    if (sharp_is_inherited(comm->context)) { /* the parent still uses the job */
         free(comm);
         return SHARP_COLL_SUCCESS;
     }
     sent = fanin_flush(comm->communicator, LEAVE_MS);
-    if (sent != FANIN_SUCCESS) /* of a broadcast, whose root does not wait for the others */
+    if (sent != FANIN_SUCCESS) /* of a broadcast, whose root does not wait */
         sharp_failed(sent, "giving the other ranks what this one has brought", "");
     left = fanin_leave(comm->communicator, LEAVE_MS);
     if (left != FANIN_SUCCESS)

@@ -1,4 +1,3 @@
-/* A group of ranks is a job of the devices. */
 #ifndef FANIN_SHARP_COMM_H
 #define FANIN_SHARP_COMM_H
 #include "context.h"
@@ -8,6 +7,6 @@ enum { COLLECTIVE_KINDS = FANIN_BARRIER + 1 };
 struct sharp_coll_comm {
     struct sharp_coll_context *context;
     struct fanin_communicator *communicator;
-    uint64_t begun[COLLECTIVE_KINDS]; /* how many collectives of each kind */
+    uint64_t begun[COLLECTIVE_KINDS]; /* collectives of each kind */
 };
 #endif

@@ -1,5 +1,5 @@
-/* A rank takes one of the NICs of its host, by its number among the ranks there. If a rank has none, all have contexts
- * that refuse groups: without a context, UCC ends a program whose UCC_TLS names this layer. */
+/* A rank takes a NIC of its host by its local rank. If a rank has none, all get contexts that refuse groups, since
+ * without a context UCC ends a program whose UCC_TLS names this layer. */
 #include "context.h"
 #include "agreement.h"
 #include "log.h"
@@ -9,7 +9,7 @@
 
 const struct sharp_coll_config sharp_coll_default_config = {.ib_dev_list = "", .user_progress_num_polls = 0};
 
-/* Whether a word of UCC_TL_SHARP_DEVICES names the NIC: its socket, or the name of that file without its ending. */
+/* Whether a word of UCC_TL_SHARP_DEVICES names the NIC: its socket, or that file's name without the ending. */
 static int names(const char *word, size_t length, const char *socket)
 {
     const char *name = strrchr(socket, '/');
@@ -45,7 +45,7 @@ static int find_nic(const struct sharp_coll_init_spec *spec, struct fanin_nic *n
             nics[listed++] = nics[i];
     if (count && !listed)
         sharp_say("NO_DEVICE: UCC_TL_SHARP_DEVICES=%.100s names none of the %u NICs of this host, of which the first "
-                  "is %s: give names or sockets, with ',' between", list, count, nics[0].socket);
+                  "is %s: give names or sockets, separated by ','", list, count, nics[0].socket);
     fanin_name_fabrics(fabrics, sizeof fabrics);
     if (!count && *fabrics)
         sharp_say("NO_DEVICE: no fabric 'default' is up here; up are %s", fabrics);
@@ -64,7 +64,7 @@ static enum fanin_status open_nic(const struct sharp_coll_init_spec *spec, struc
         return FANIN_NO_DEVICE;
     status = fanin_open(context->nic.socket, &context->device);
     if (status == FANIN_SUCCESS)
-        context->nic.place.address = fanin_limits(context->device)->address; /* as the device itself states it */
+        context->nic.place.address = fanin_limits(context->device)->address; /* the device's own */
     return status;
 }
 
@@ -97,7 +97,8 @@ int sharp_coll_init(struct sharp_coll_init_spec *spec, struct sharp_coll_context
         fanin_close(context->device);
         context->device = NULL;
     }
-    if (!context || status == FANIN_ABORTED || status == FANIN_VERSION_MISMATCH) { /* perhaps not what others have */
+    if (!context || status == FANIN_ABORTED || status == FANIN_VERSION_MISMATCH) { /* other ranks may have decided
+                                                                                    * differently */
         free(context);
         return sharp_code_of(status);
     }

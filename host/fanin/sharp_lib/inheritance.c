@@ -1,9 +1,9 @@
-/* What a process has opened is not for its forked children: they would take the parent's completions, and leave its
- * jobs when they end. What Python and C++ clean up at exit, they clean up in children, too. */
+/* A forked child must not use its parent's objects, not even when Python or C++ cleans up at its exit: it would take
+ * the parent's completions and leave its jobs. */
 #include "context.h"
 #include <pthread.h>
 
-static uint32_t forks; /* since the library was loaded, on the way to this process */
+static uint32_t forks; /* ancestors of this process since the library was loaded */
 
 static void note_fork(void)
 {

@@ -7,7 +7,7 @@
 
 #define MAX_LINE 1024
 
-/* In one write, since several ranks share a terminal. */
+/* In one write: several ranks share a terminal. */
 static void write_line(const char *format, va_list arguments)
 {
     char line[MAX_LINE];

@@ -1,4 +1,3 @@
-/* Contexts: the connection of this process to a device. */
 #define _GNU_SOURCE
 #include "abi/next.h"
 #include "completions/completions.h"
@@ -31,7 +30,7 @@ static const struct verbs_context model = {
                 .abi_compat = IBV_EXTENDED},
 };
 
-/* Nobody reads the descriptor for commands: it is known by its name when a program passes it on. */
+/* The descriptor for commands is never read; its name identifies it when a program passes it on. */
 static int open_descriptors(struct our_context *context)
 {
     if (!our_open_events(&context->events))
@@ -44,7 +43,7 @@ static int open_descriptors(struct our_context *context)
     return 0;
 }
 
-/* A context is of one process. */
+/* Contexts can not be shared between processes. */
 EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
     static const char target[] = "/memfd:" DESCRIPTOR;
@@ -92,7 +91,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
     if (our_is_inherited(context))
         fanin_close_inherited(our_fanin(context));
     else if (our_in_use(&our_context(context)->users))
-        return errno = EBUSY; /* programs look at either */
+        return errno = EBUSY; /* programs check either */
     else
         fanin_close(our_fanin(context));
     close(context->cmd_fd);

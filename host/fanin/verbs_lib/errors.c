@@ -14,7 +14,7 @@ static const struct {
     {FANIN_QUEUE_FULL, ENOMEM},
     {FANIN_NOT_SUPPORTED, EOPNOTSUPP},
     {FANIN_PERMISSION_DENIED, EACCES},
-    {FANIN_LOCAL_PROTECTION_ERROR, EPERM}, /* this process can not pass its memory to the device */
+    {FANIN_LOCAL_PROTECTION_ERROR, EPERM}, /* the device can not access this process's memory */
     {FANIN_NO_DEVICE, ENODEV},
     {FANIN_VERSION_MISMATCH, EPROTONOSUPPORT},
     {FANIN_TIMEOUT, ETIMEDOUT},
@@ -30,7 +30,7 @@ int our_errno(enum fanin_status status)
 
 void our_say(const char *format, ...)
 {
-    static uint32_t is_said; /* programs may ask for shorter and shorter queues */
+    static uint32_t is_said; /* once: programs may retry with shorter queues */
     char text[256];
     va_list arguments;
 

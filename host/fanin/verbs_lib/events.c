@@ -1,6 +1,6 @@
-/* An eventfd counts the events, and a list says which they are. A reader takes one from the count, then one from the
- * list. If an event is forgotten between the two, the reader finds none, and reads again. Of one queue, readers wait in
- * the descriptor, or they never do: a queue has either `our_take_event` or `our_take_ready_event`. */
+/* An eventfd counts the events, and a list holds them. A reader decrements the count, then takes from the list; if the
+ * event was forgotten in between, it reads again. A queue is read either by `our_take_event` or by
+ * `our_take_ready_event`. */
 #include "events.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static void append(struct our_events *events, struct our_event *event)
     events->end = &event->next;
 }
 
-/* The place that points to the event must be known. */
+/* `place` points to the event. */
 static void unlink_at(struct our_events *events, struct our_event **place)
 {
     struct our_event *event = *place;
@@ -54,7 +54,7 @@ void our_put_event(struct our_events *events, struct our_event *event)
     pthread_mutex_unlock(&events->lock);
 }
 
-/* With the lock held. One that is pending more than once goes to the end, behind the others. */
+/* With the lock held. An event that is pending several times moves to the end. */
 static struct our_event *take_first(struct our_events *events)
 {
     struct our_event *event = events->first;
@@ -68,7 +68,7 @@ static struct our_event *take_first(struct our_events *events)
     return event;
 }
 
-/* `our_forget_event` wants no waiting, either, while it holds the lock. */
+/* Under the lock, since `our_forget_event` sets the flag for a moment. */
 int our_is_nonblocking(struct our_events *events)
 {
     int flags;
@@ -99,7 +99,7 @@ struct our_event *our_take_event(struct our_events *events)
     return event;
 }
 
-/* All readers hold the lock, so the read finds what the poll has found. */
+/* All readers hold the lock, so the read after the poll does not wait. */
 struct our_event *our_take_ready_event(struct our_events *events)
 {
     struct pollfd ready = {.fd = events->fd, .events = POLLIN};
@@ -113,7 +113,7 @@ struct our_event *our_take_ready_event(struct our_events *events)
     return event;
 }
 
-/* Take `count` from the descriptor, as far as readers have not: they wait for nobody, and the program has no say. */
+/* Take `count` from the descriptor, unless readers have done so, without waiting. */
 static void discount(const struct our_events *events, uint32_t count)
 {
     int flags = fcntl(events->fd, F_GETFL);

@@ -1,8 +1,8 @@
-/* What a process has opened is not for its forked children: their device calls would go to the parent's queues. */
+/* A forked child must not use its parent's objects: its device calls would go to the parent's queues. */
 #include "objects.h"
 #include <errno.h>
 
-static uint32_t forks; /* since the library was loaded, on the way to this process */
+static uint32_t forks; /* ancestors of this process since the library was loaded */
 
 static void note_fork(void)
 {
@@ -30,5 +30,5 @@ int our_end_at_device(const struct ibv_context *context, enum fanin_status (*end
     struct fanin_context *fanin = our_fanin((struct ibv_context *)context);
     int error = our_is_inherited(context) ? 0 : our_errno(end(fanin, number));
 
-    return error == EIO ? 0 : error; /* of a device that is lost nothing is left to end */
+    return error == EIO ? 0 : error; /* on a lost device nothing is left to end */
 }

@@ -1,4 +1,4 @@
-/* The objects behind the handles of verbs: each begins with what infiniband/verbs.h shows of it. */
+/* The objects behind verbs' pointers; each begins with its structure of infiniband/verbs.h. */
 #ifndef FANIN_VERBS_OBJECTS_H
 #define FANIN_VERBS_OBJECTS_H
 #include "ibv.h"
@@ -13,7 +13,7 @@ enum {
     OUR_OWNERS = 256          /* of a table; a power of two */
 };
 
-/* An asynchronous event, which is told once. */
+/* An asynchronous event, reported once. */
 struct our_async_event {
     struct our_event event;
     int type;                 /* enum ibv_event_type */
@@ -25,27 +25,26 @@ struct our_device {
     struct ibv_device base;
     char socket[256];
     uint32_t number;
-    uint32_t address;         /* IPv4, host order; 0: not known yet */
+    uint32_t address;         /* IPv4, host order; 0: unknown yet */
 };
 
 struct our_context {
     struct verbs_context base;
     struct fanin_context *fanin;
-    uint32_t domains;         /* protection domains ever made */
+    uint32_t domains;         /* protection domains ever created */
     uint32_t users;           /* completion queues with a thread, and send queues of collectives */
     uint32_t forks;           /* inheritance.c */
-    struct our_events events; /* asynchronous ones: device/async_events.c */
+    struct our_events events; /* device/async_events.c */
     struct our_async_event lost;
     pthread_mutex_t owners_lock;
     struct our_qp *owners[OUR_OWNERS]; /* completions/owners.c */
-    struct our_collectives *collectives; /* completions/collectives.c; of the same lock */
+    struct our_collectives *collectives; /* completions/collectives.c; under the same lock */
 };
 
-/* A send queue of collectives. */
 struct our_collectives {
     struct our_collectives *next;
     uint32_t number;
-    struct fanin_cqe last;    /* that was polled */
+    struct fanin_cqe last;    /* last polled */
 };
 
 struct our_pd {
@@ -74,9 +73,9 @@ struct our_cq {
     uint32_t number;
     uint32_t users;           /* queue pairs */
     struct our_known known;
-    pthread_mutex_t poll_lock; /* from a start of the extended poll to its end */
+    pthread_mutex_t poll_lock; /* held during an extended poll */
     struct ibv_wc current;    /* of the extended poll */
-    struct our_watch *watch;  /* completions/watch.c; NULL: it has no channel */
+    struct our_watch *watch;  /* completions/watch.c; NULL: no channel */
     struct our_event completion; /* in its channel */
     struct our_async_event overrun;
 };
@@ -91,16 +90,15 @@ struct our_qp {
     struct ibv_qp_ex base;
     uint32_t number;
     int all_signaled;
-    uint32_t receives;        /* posted, and no completion of them polled */
-    struct our_batch *batch;  /* queue_pairs/extended_post.c; NULL: made without the extended form */
+    uint32_t receives;        /* posted, completion not polled */
+    struct our_batch *batch;  /* queue_pairs/extended_post.c; NULL: not extended */
     struct our_qp *next_owner; /* completions/owners.c */
     struct our_async_event failed, established;
 };
 
-/* device/list.c: whether verbs calls for a device are ours to answer. */
+/* device/list.c: whether a device is Fanin's. */
 int our_device_is(const struct ibv_device *device);
 
-/* Likewise for a context, and what was made from it. */
 static inline int our_context_is(const struct ibv_context *context)
 {
     return our_device_is(context->device);
@@ -141,7 +139,7 @@ static inline void our_use(uint32_t *users)
     __atomic_add_fetch(users, 1, __ATOMIC_RELAXED);
 }
 
-/* Whoever finds that there are no users may free what they used. */
+/* Release: whoever reads 0 may free the object. */
 static inline void our_release(uint32_t *users)
 {
     __atomic_sub_fetch(users, 1, __ATOMIC_RELEASE);
@@ -152,16 +150,16 @@ static inline int our_in_use(const uint32_t *users)
     return __atomic_load_n(users, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* inheritance.c: whether a context was opened before this process was forked from the one that has it. */
+/* inheritance.c: whether an ancestor of this process has opened the context. */
 int our_is_inherited(const struct ibv_context *context);
 void our_own(struct our_context *context);
-/* End something at the device; errno. 0 also if it is not there any more, or not this process's. */
+/* End an object at the device; errno. 0 also if the device is lost, or the object is inherited. */
 int our_end_at_device(const struct ibv_context *context, enum fanin_status (*end)(struct fanin_context *, uint32_t),
                       uint32_t number);
 
-/* The errno of verbs for a status; 0: success. */
+/* The errno for a status; 0: success. */
 int our_errno(enum fanin_status status);
-/* Why a call is refused, as far as its errno does not tell: once. */
+/* Print once why a call is refused, if its errno does not tell. */
 void our_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Set errno, and return NULL or -1. */
 void *our_null(int error);

@@ -1,5 +1,5 @@
-/* What these devices do not have, though its function is a symbol. What is a function of the context is a NULL there,
- * and the inline functions of verbs say EOPNOTSUPP by themselves. */
+/* Functions that these devices lack. Those in the context's table are NULL there, so verbs' inline functions return
+ * EOPNOTSUPP. */
 #include "abi/next.h"
 #include "objects.h"
 #include <errno.h>

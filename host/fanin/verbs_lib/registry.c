@@ -4,8 +4,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct our_known *first[OUR_KINDS];
-/* Handles of libibverbs' objects, which are the kernel's, count from 0: so none of them is taken for one of ours.
- * pyverbs shows handles with a sign. */
+/* The kernel's handles count from 0, so they never equal ours. Positive also as int, as pyverbs shows handles. */
 static uint32_t last_number = UINT32_C(1) << 30;
 
 uint32_t our_new_number(void)
@@ -42,7 +41,7 @@ void our_unlock_known(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* So that a child gives back what it has inherited, whatever other threads of the parent did when it was forked. */
+/* So that the lock is free in a child, whatever the parent's threads did at the fork. */
 __attribute__((constructor)) static void hold_while_forking(void)
 {
     pthread_atfork(our_lock_known, our_unlock_known, our_unlock_known);

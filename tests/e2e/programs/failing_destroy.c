@@ -1,6 +1,4 @@
-/* Preloaded before the verbs library in a rank: no queue pair can be destroyed, nor, if FANIN_TEST_KEEPS_MEMORY is set,
- * memory deregistered.
- */
+/* Preloaded in a rank: no queue pair can be destroyed, nor, with FANIN_TEST_KEEPS_MEMORY, memory deregistered. */
 #define _GNU_SOURCE
 #include "fanin.h"
 #include "ibv.h"

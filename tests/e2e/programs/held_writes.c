@@ -1,8 +1,6 @@
-/* Preloaded before the verbs library in a device: while the file FANIN_TEST_HELD is there, WRITEs stay in the queue pair,
- * as in a network that holds them up. When it is gone they go on, in their order, and the file FANIN_TEST_HELD.gone says
- * so; FANIN_TEST_HELD.holds, that a message is held, and all that was written before it. Until then no queue pair is
- * given back.
- */
+/* Preloaded in a device: while the file FANIN_TEST_HELD exists, WRITEs stay in the queue pair, as in a slow network,
+ * and no queue pair is destroyed. Then they go on, in their order. The file FANIN_TEST_HELD.holds shows that a message
+ * is held, FANIN_TEST_HELD.gone that all have gone. */
 #define _GNU_SOURCE
 #include "fanin.h"
 #include "ibv.h"
@@ -20,7 +18,7 @@ struct held_write {
     struct ibv_sge piece;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows, and of the library's post_send */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the following, and of the library's post_send */
 static struct held_write *first, **end = &first;
 static int (*post_of_library)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 static int has_thread;

@@ -1,7 +1,6 @@
-/* Preloaded before the verbs library: a verbs device that has fewer READs than its library says. FANIN_TEST_READS_ASKED:
- * how many one of its queue pairs may have in flight; FANIN_TEST_READS_ANSWERED: how many it answers at once. What a
- * queue pair is told of both goes to the end of the file FANIN_TEST_READS_LOG: "ASKED ANSWERED", as its state RTS is set.
- */
+/* Preloaded: a verbs device with fewer READs: a queue pair may have FANIN_TEST_READS_ASKED in flight, and answers
+ * FANIN_TEST_READS_ANSWERED at once. The limits of each queue pair are appended to the file FANIN_TEST_READS_LOG,
+ * "ASKED ANSWERED", when its state becomes RTS. */
 #define _GNU_SOURCE
 #include "fanin.h"
 #include "ibv.h"
@@ -29,7 +28,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     int (*of_library)(struct ibv_qp *, struct ibv_qp_attr *, int) = dlsym(RTLD_NEXT, __func__);
-    static int answered; /* of one queue pair: nobody connects another meanwhile */
+    static int answered; /* of the only queue pair that is being connected */
     FILE *log;
 
     if (mask & FANIN_ATTR_MAX_DEST_RD_ATOMIC)

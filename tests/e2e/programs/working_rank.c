@@ -1,6 +1,5 @@
-/* A rank that does allreduce after allreduce, each checked: `working_rank JOB RANK ADDRESS`. It prints "ready" after
- * each, and the name of the error that ends it.
- */
+/* `working_rank JOB RANK ADDRESS`: a rank that does checked allreduces. Prints "ready" after each, and the error that
+ * ends it. */
 #include <fanin/fanin.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
-/* An operation that was refused or has failed is started again on the same communicator. Argument: how often.
- *
- * The last rank brings memory that is not mapped: the operation fails on every rank, by its name. Then it brings its
- * data. Prints "rank R: N rounds"; exits with 1 when anything is not as it must be.
- */
+/* A failed operation is started again on the same communicator. Argument: how often. The last rank brings unmapped
+ * memory, which fails the operation on every rank, then its data. Prints "rank R: N rounds"; exits with 1 on an error.
+ * */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, setenv */
 #include <fanin/fanin.h>
 #include <stdio.h>
@@ -37,7 +35,7 @@ static void check_result(const char *what)
     memset(result, 0, BYTES);
 }
 
-/* At the place of the data, for the last rank: nothing, or memory with its data. */
+/* For the last rank: unmap the memory of the data, or map it. */
 static void map_data(int mapped)
 {
     if (rank + 1 < job.ranks)
@@ -73,7 +71,7 @@ static enum fanin_status restart_and_wait(struct fanin_request *request)
     return status == FANIN_SUCCESS ? fanin_wait(request, TIMEOUT_MS) : status;
 }
 
-/* Bytes of registered memory of this process: a failed request must not keep its share. */
+/* Bytes of registered memory: a failed request must not keep any. */
 static unsigned long mapped(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -99,7 +97,7 @@ int main(int count, char **arguments)
     if (count < 2 || fanin_job_of_environment(&job, &rank))
         return 1;
     if (rank + 1 == job.ranks)
-        setenv("FANIN_STAGING", "0", 1); /* its device reads its memory, not the library */
+        setenv("FANIN_STAGING", "0", 1); /* the device reads its memory, not the library */
     if (fanin_open(NULL, &device) || fanin_join(device, &job, rank, TIMEOUT_MS, &communicator))
         return 1;
     data = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

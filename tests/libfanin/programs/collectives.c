@@ -1,9 +1,8 @@
-/* Every collective of the C interface, in every form and over every kind of memory, against what it must give.
+/* Every collective of the C interface, in every form and over every kind of memory, with checks of the results.
  *
- * Arguments: rounds, seed, and perhaps the address of the device, which may be one over RDMA then: what is behind a fence
- * is registered. The job comes from the environment. Ranks draw the same calls from the seed; each draws for itself which
- * memory it uses. Prints the number of calls, or what was wrong, and exits with 1.
- */
+ * Arguments: rounds, seed, and optionally the address of the device, perhaps over RDMA: memory behind a fence is then
+ * registered. The job comes from the environment. Ranks draw the same calls from the seed, and each its own memory.
+ * Prints the number of calls, or the error, and exits with 1. */
 #include <fanin/fanin.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@ static uint32_t rank, ranks;
 static struct fanin_context *device;
 static struct fanin_communicator *communicator;
 static const char *doing = "";
-static const char *address; /* NULL: the environment has it */
+static const char *address; /* NULL: from the environment */
 
 static void fail(const char *what)
 {
@@ -36,13 +35,12 @@ static uint64_t draw(uint64_t *state)
     return *state >> 33;
 }
 
-/* Element `i` of what rank `r` brings. */
+/* Element `i` of rank `r`'s data. */
 static int64_t element(uint32_t r, uint64_t i, uint64_t salt)
 {
     return (int64_t)((r + 1) * 1000003ull + i * 7919 + salt);
 }
 
-/* Memory of some kind: registered, ordinary, or ordinary and not aligned. */
 struct memory {
     int64_t *items;
     void *base;
@@ -205,7 +203,7 @@ static void draw_call(struct call *call, uint64_t *seed, uint64_t *own_seed)
             operation->sizes = NULL;
         else {
             operation->sizes = call->sizes;
-            operation->block = 0; /* not looked at */
+            operation->block = 0; /* ignored */
         }
     }
     if (draw(seed) % 4 == 0)
@@ -213,7 +211,7 @@ static void draw_call(struct call *call, uint64_t *seed, uint64_t *own_seed)
     call->source = new_memory(source_count(call), draw_kind(operation, own_seed));
     fill(call);
     operation->source = call->source.items;
-    /* In place where both sides have the same blocks. */
+    /* In place, if both sides have the same blocks. */
     if (draw(own_seed) % 3 == 0 && operation->collective <= FANIN_REDUCE) {
         call->result = call->source.items;
     } else {
@@ -309,7 +307,7 @@ static void one_persistent(uint64_t *seed, uint64_t *own_seed)
     end_call(&call);
 }
 
-/* A call behind a fence brings what is still to come, and waits: its long message is cut, and its parts are copied. */
+/* A blocking call behind a fence brings earlier results: its long message is cut, and its parts are copied. */
 static void one_fenced(void)
 {
     enum { COUNT = 1 << 20, LAST = 1 << 17 }; /* elements: of a sum, and of its end, which is gathered */
@@ -359,7 +357,7 @@ static void complained(const char *word)
         fail(fanin_complaint());
 }
 
-/* The complaint is that of the last call, also where the device refuses it. */
+/* The complaint is that of the last call, also if the device refuses it. */
 static void refused_memory(void)
 {
     void *memory;
@@ -397,19 +395,19 @@ static void errors(void)
     operation = (struct fanin_operation){.collective = FANIN_BROADCAST, .root = ranks};
     refused(&operation, "root");
     operation = (struct fanin_operation){.collective = FANIN_BARRIER, .flags = 1u << 20};
-    refused(&operation, "bits that mean nothing");
+    refused(&operation, "unknown bits");
     operation = (struct fanin_operation){.collective = FANIN_BARRIER, .reserved = 5};
     refused(&operation, "reserved");
     operation = (struct fanin_operation){.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I64,
                                          .block = 80, .source = data, .destination = data + 1};
     refused(&operation, "overlap");
     operation.block = 12;
-    refused(&operation, "elements of 8 bytes");
+    refused(&operation, "multiple of the element size 8");
     operation = (struct fanin_operation){.collective = FANIN_ALLGATHER, .flags = FANIN_EXCHANGE_SIZES};
     refused(&operation, "v-forms");
     operation = (struct fanin_operation){.collective = FANIN_BROADCAST, .block = UINT64_MAX, .source = data,
                                          .destination = data};
-    refused(&operation, "more bytes than any memory");
+    refused(&operation, "more than 2^63 - 1 bytes");
     expect(fanin_allreduce(communicator, data, data, (1ull << 61) + 1, FANIN_DTYPE_I64, FANIN_OP_SUM),
            FANIN_INVALID_REQUEST);
     if (fanin_lkey_of(device, data, UINT64_MAX) != FANIN_LKEY_PROCESS)

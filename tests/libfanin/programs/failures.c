@@ -1,8 +1,5 @@
-/* What a rank gets when another one does not do its part. Arguments: the scenario, an empty folder.
- *
- * Prints "rank R: STATUS" lines of what it got; exits with 0 also when that is an error, and with 1 when a call that
- * must work does not.
- */
+/* The errors of ranks when another one fails. Arguments: the scenario, an empty folder. Prints "rank R: STATUS" lines,
+ * and exits with 1 if a call fails that must work. */
 #define _DEFAULT_SOURCE /* usleep */
 #include <fanin/fanin.h>
 #include <stdio.h>
@@ -19,7 +16,7 @@ static uint32_t rank, ranks;
 static int32_t data[COUNT] = {1, 2, 3}, result[COUNT];
 static const char *folder;
 
-/* Ranks tell each other how far they are by files, however slow a machine or a sanitizer is. */
+/* Ranks synchronize by files. */
 static void path_of(char *path, size_t size, uint32_t of)
 {
     snprintf(path, size, "%s/%u", folder, of);
@@ -79,7 +76,6 @@ static void call(const struct fanin_operation *operation)
         fanin_free(request);
 }
 
-/* The same in words. */
 static int scenario_told(void)
 {
     enum fanin_status status;
@@ -102,7 +98,7 @@ static int scenario_killed(void)
     return 0;
 }
 
-/* Rank 1 brings nothing where the others bring something. It does not wait, and hears of it by its next call. */
+/* Rank 1 brings nothing, unlike the others. It does not wait, and gets the error in its next call. */
 static int scenario_nothing(void)
 {
     uint64_t count = rank == 1 ? 0 : COUNT;
@@ -114,7 +110,7 @@ static int scenario_nothing(void)
     return 0;
 }
 
-/* Rank 1 comes too late for the limit of the others. */
+/* Rank 1 is too late for the others' time limit. */
 static int scenario_late(void)
 {
     struct fanin_operation operation = allreduce();
@@ -129,7 +125,7 @@ static int scenario_late(void)
     return 0;
 }
 
-/* Rank 1 has another root. A root does not wait for the others, nor does a rank on its node: the next call tells them. */
+/* Rank 1 has another root. A root and ranks on its node do not wait: they get the error in the next call. */
 static int scenario_mismatch(void)
 {
     struct fanin_operation operation = allreduce();
@@ -151,7 +147,7 @@ static int scenario_left(void)
     return 0;
 }
 
-/* Rank 0 leaves while a call of its own is under way. */
+/* Rank 0 leaves while its own call is under way. */
 static int scenario_flushed(void)
 {
     struct fanin_operation operation = allreduce();
@@ -170,7 +166,7 @@ static int scenario_flushed(void)
     return 0;
 }
 
-/* While rank 1 is late, the others ask how far they are; then all goes well. */
+/* While rank 1 is late, the others query the progress. */
 static int scenario_asked(void)
 {
     struct fanin_operation operation = allreduce();
@@ -184,7 +180,7 @@ static int scenario_asked(void)
     if (fanin_start(communicator, &operation, &request))
         return 1;
     if (rank != 1) {
-        do { /* until the third rank has called, too */
+        do { /* until the third rank has called */
             usleep(10000);
             if (fanin_query(request, &progress) || fanin_test(request) != FANIN_PENDING)
                 return 1;
@@ -198,7 +194,7 @@ static int scenario_asked(void)
     return 0;
 }
 
-/* The root expects other sizes than it gets. */
+/* The root expects wrong sizes. */
 static int scenario_sizes(void)
 {
     uint64_t sizes[64];

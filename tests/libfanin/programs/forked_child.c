@@ -1,10 +1,9 @@
-/* A child process uses a device of its own, while its parent waits for another device. Arguments: the sockets of the
- * parent's device and of the children's, and a job id; the next ones are used as well.
+/* Forked children use another device than their parent. Arguments: the sockets of the parent's device and of the
+ * children's, and the first of some job ids.
  *
- * A thread of the parent looks for completions all the time. For a line of standard input the parent forks its children.
- * Each child prints "joined", does allreduces until one fails, and prints the status and whether the device stands still.
- * Returns how many children have failed otherwise.
- */
+ * A thread of the parent polls all the time. After a line of standard input the parent forks. Each child prints
+ * "joined", does allreduces until one fails, and prints the status and whether the device stands still. Returns the
+ * number of children that failed otherwise. */
 #define _DEFAULT_SOURCE /* usleep, alarm */
 #include <fanin/fanin.h>
 #include <pthread.h>
@@ -54,7 +53,7 @@ static void run_child(const char *socket, uint32_t jid)
         status = fanin_allreduce(communicator, data, result, COUNT, FANIN_DTYPE_I32, FANIN_OP_SUM);
     while (status == FANIN_SUCCESS);
     printf("%s %d\n", fanin_status_name(status), fanin_device_stands_still(device));
-    exit(0); /* and not _exit: the leak check of the address sanitizer runs at exit */
+    exit(0); /* not _exit: the leak check of the address sanitizer runs at exit */
 }
 
 int main(int count, char **arguments)

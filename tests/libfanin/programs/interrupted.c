@@ -1,5 +1,5 @@
-/* A program that a signal interrupts every 0.2 ms. Argument: the socket of a device. It opens the device, says so, and
- * closes it, as often as there are lines of standard input. */
+/* A signal interrupts this program every 0.2 ms. Argument: the socket of a device. For each line of standard input it
+ * opens the device, prints that, and closes it. */
 #define _DEFAULT_SOURCE /* setitimer */
 #include <fanin/fanin.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ static void interrupt(int signal)
 
 int main(int count, char **arguments)
 {
-    struct sigaction action = {.sa_handler = interrupt}; /* calls do not go on by themselves */
+    struct sigaction action = {.sa_handler = interrupt}; /* no SA_RESTART */
     struct itimerval often = {{0, EVERY_US}, {0, EVERY_US}};
     struct fanin_context *device;
 

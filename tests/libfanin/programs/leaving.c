@@ -1,14 +1,12 @@
-/* One rank whose threads leave jobs with requests that are not posted yet, while another thread posts for all jobs:
- * nothing of that may come to the queue of the job that is joined next.
- *
- * Argument: rounds. Prints the number of calls that failed, or had a wrong result; exits with 1 when one did.
- */
+/* One rank whose threads leave jobs with unposted requests, while another thread posts for all jobs: no request may
+ * enter the queue of the next job. Argument: rounds. Prints the number of failed or wrong calls; exits with 1 if there
+ * are any. */
 #include <fanin/fanin.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THREADS = 2, TIMEOUT_MS = 60000, REQUESTS = 600, BLOCK = 256 }; /* the send queue does not hold so many */
+enum { THREADS = 2, TIMEOUT_MS = 60000, REQUESTS = 600, BLOCK = 256 }; /* more than a send queue holds */
 
 struct memory {
     int32_t one, total;

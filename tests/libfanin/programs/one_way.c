@@ -1,7 +1,5 @@
-/* What a rank that wants no result can rely on. Arguments: the scenario, and a folder in which the ranks leave marks.
- *
- * Exits with 1 when a call that must work does not, or a result is wrong.
- */
+/* Requests of ranks that want no result. Arguments: the scenario, and a folder in which ranks leave marks. Exits with 1
+ * if a call fails that must work, or a result is wrong. */
 #define _DEFAULT_SOURCE /* usleep */
 #include <fanin/fanin.h>
 #include <signal.h>
@@ -59,7 +57,7 @@ static enum fanin_status broadcast(uint32_t words)
     return fanin_broadcast(communicator, data, words * sizeof *data, 0);
 }
 
-/* A message that the root has long forgotten. */
+/* Receive a message that the root finished long ago. */
 static void take(uint32_t words, int32_t value)
 {
     enum fanin_status status;
@@ -73,7 +71,7 @@ static void take(uint32_t words, int32_t value)
             fail("the data are wrong");
 }
 
-/* All messages of the root, before any other rank calls anything. */
+/* All messages of the root, before any other rank calls. */
 static void run_ahead(uint32_t words)
 {
     for (int32_t i = 0; i < AHEAD; i++) {
@@ -115,13 +113,13 @@ static void scenario_copied(void)
     move_on(WORDS);
 }
 
-/* Within one node they are one segment, which arrives before a rank asks. */
+/* Within one node a message is one segment, which arrives before a rank asks. */
 static void scenario_longest(void)
 {
     move_on(FOUR_SEGMENTS);
 }
 
-/* A rank that waits with a limit of time lets all that has arrived lie, and gets it in the usual way. */
+/* With a time limit a rank ignores arrivals, and gets the data in the usual way. */
 static void scenario_lying(void)
 {
     struct fanin_operation operation = {.collective = FANIN_BROADCAST, .source = rank ? NULL : data,
@@ -146,7 +144,7 @@ static void scenario_lying(void)
     }
 }
 
-/* What lies there is no reason to give a long message of short blocks, which goes in one part, no bounce buffer. */
+/* Despite arrivals, a long message of short blocks in one part gets a bounce buffer. */
 static void scenario_blocks(void)
 {
     scenario_lying();
@@ -192,7 +190,7 @@ static void scenario_reduce(void)
         leave_mark();
 }
 
-/* Non-blocking requests end early as well, also when nobody asks for them any more. */
+/* Non-blocking requests end early, too, also after fanin_free. */
 static void scenario_requests(void)
 {
     struct fanin_operation operation = {.collective = FANIN_BROADCAST, .block = WORDS * sizeof *data, .source = data,
@@ -213,7 +211,7 @@ static void scenario_requests(void)
     take_all(WORDS, AHEAD);
 }
 
-/* A persistent request starts again when all ranks have taken part, so it ends then. */
+/* A persistent request ends only when all ranks have taken part. */
 static void scenario_persistent(void)
 {
     struct fanin_operation operation = {.collective = FANIN_BROADCAST, .block = WORDS * sizeof *data, .source = data,
@@ -242,7 +240,7 @@ static void scenario_persistent(void)
     fanin_free(request);
 }
 
-/* With a limit of time a rank waits for the others. */
+/* With a time limit a rank waits for the others. */
 static void scenario_limit(void)
 {
     struct fanin_operation operation = {.collective = FANIN_BROADCAST, .block = 8, .source = data, .destination = data,
@@ -266,7 +264,8 @@ static void call(struct fanin_operation operation)
         fail("a call failed");
 }
 
-/* The root gives its data before the others ask. A message of two parts, of which the second is short, and as long as what another rank wants of the first. */
+/* The root sends before the others ask: a message of two parts, of which the second is short, and as long as another
+ * rank's share of the first. */
 static void scenario_parts(void)
 {
     const uint64_t given[6] = {12, 12, 12, 12, 8, 12};
@@ -295,7 +294,7 @@ static void scenario_parts(void)
             fail("the data are those of another rank");
 }
 
-/* Nothing that waits behind a fence waits for a completion that nobody has asked for. */
+/* A fence does not wait for unsignaled completions. */
 static void scenario_fence(void)
 {
     const struct fanin_operation sum = {.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I32,
@@ -322,7 +321,7 @@ static void scenario_fence(void)
         fail("what was gathered is wrong");
 }
 
-/* With a limit of time a rank waits for all, so it does not take what has come early. Messages are counted in 16 bits. */
+/* With a time limit a rank takes no arrivals, while the 16-bit message numbers wrap around. */
 static void scenario_counted(void)
 {
     struct fanin_operation operation = {.collective = FANIN_BROADCAST, .block = 8, .source = data, .destination = data,
@@ -377,7 +376,7 @@ static void scenario_close(void)
     device = NULL;
 }
 
-/* The root is killed. The others have the data or an error. */
+/* The root is killed; the others get the data or an error. */
 static void scenario_killed(void)
 {
     enum fanin_status status = FANIN_SUCCESS;
@@ -395,7 +394,7 @@ static void scenario_killed(void)
     printf("rank %u: %s\n", rank, fanin_status_name(status));
 }
 
-/* A result that has come is there also when the program asks for it only after it has left. */
+/* A result remains available after the program has left. */
 static void scenario_left(void)
 {
     struct fanin_operation operation = {.collective = FANIN_ALLREDUCE, .op = FANIN_OP_SUM, .dtype = FANIN_DTYPE_I32,
@@ -416,7 +415,7 @@ static void scenario_left(void)
     fanin_free(request);
 }
 
-/* Rank 1 ends without a word. The next call, or a flush, says so. */
+/* Rank 1 ends without leaving. The next call, or a flush, reports it. */
 static void scenario_told(void)
 {
     enum fanin_status status = FANIN_SUCCESS;
@@ -429,7 +428,7 @@ static void scenario_told(void)
            fanin_status_name(fanin_flush(communicator, TIMEOUT_MS)));
 }
 
-/* A flush tells the root. A rank on its node has the data, and hears of it in its next call. */
+/* A flush reports it to the root. A rank on its node has the data, and gets the error in its next call. */
 static void scenario_flushed(void)
 {
     enum fanin_status status;

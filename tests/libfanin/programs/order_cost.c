@@ -1,8 +1,6 @@
-/* One rank of `order_cost.py`: two jobs of the same ranks, whose allreduces take turns.
- *
- * Arguments: the socket of its device, its rank, the files of both jobs, how often, the longest message in bytes.
- * Rank 0 prints for each power of two from 8 bytes on: bytes, the median of a call of each job in microseconds, and the median
- * of their ratios. */
+/* One rank of `order_cost.py`: allreduces of two jobs take turns. Arguments: the socket of its device, its rank, the
+ * files of both jobs, the number of calls, the longest message in bytes. Rank 0 prints for each power of two from 8
+ * bytes on: bytes, the median of a call of each job in microseconds, and the median of their ratios. */
 #define _POSIX_C_SOURCE 200809L
 #include <fanin/fanin.h>
 #include <stdio.h>
@@ -34,7 +32,7 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-/* Microseconds of a call. A time that passes between two calls lets the ranks come in any order. */
+/* Microseconds of a call. A pause between calls makes the order of the ranks random. */
 static double measure(struct fanin_communicator *job, const float *in, float *out, size_t bytes)
 {
     int calls = bytes <= 1 << 14 ? 40 : bytes <= 1 << 18 ? 20 : 6;

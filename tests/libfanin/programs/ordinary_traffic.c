@@ -1,7 +1,5 @@
-/* SEND, WRITE and READ between two NICs through the functions of fanin.h. A thread receives while the program sends.
- *
- * Arguments: the sockets of two devices. Prints "right".
- */
+/* SEND, WRITE and READ between two NICs by fanin.h. A thread receives while the program sends. Arguments: the sockets
+ * of two devices. Prints "right". */
 #include <fanin/fanin.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,7 +11,7 @@ enum { SIDES = 2, DOMAIN = 7, MESSAGES = 500, WORDS = 5000, BYTES = WORDS * 4, P
 struct side {
     struct fanin_context *device;
     uint32_t cq, qp, qpn, key;
-    uint32_t *memory; /* PLACES buffers, then one that the other side writes */
+    uint32_t *memory; /* PLACES buffers, then one for the other side to write */
 };
 
 static const uint32_t rights = FANIN_ACCESS_READ | FANIN_ACCESS_WRITE | FANIN_ACCESS_REMOTE_WRITE |
@@ -59,7 +57,7 @@ static void connect_side(const struct side *side, const struct side *other)
     }
 }
 
-/* The next completion, which must be a success. */
+/* The next completion, with success. */
 static uint64_t complete(const struct side *side)
 {
     const struct fanin_wc *wc;
@@ -130,8 +128,8 @@ static void send_all(const struct side *side)
     }
 }
 
-/* WRITE place 1 into the last place of the other side, and READ it back into place 2, with one post. If one of the
- * requests is refused, none is posted. */
+/* WRITE buffer 1 into the last one of the other side, and READ it back into buffer 2, with one post, which posts all or
+ * none. */
 static void write_and_read(const struct side *side, const struct side *other)
 {
     static struct fanin_send_wqe too_many[FANIN_ORDINARY_DEPTH + 1];

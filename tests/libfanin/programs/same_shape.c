@@ -1,6 +1,5 @@
-/* Calls of a few shapes in a random order, blocking, started and refused, with memory that changes from call to call:
- * each must compute with its own arguments, whatever call its request has been before. Arguments: rounds, seed.
- */
+/* Calls of a few shapes in random order, blocking, started or refused, with changing memory: each must use its own
+ * arguments, whatever call its request was before. Arguments: rounds, seed. */
 #include <fanin/fanin.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +45,7 @@ static int32_t value_of(uint32_t round, uint32_t of, uint32_t word)
     return (int32_t)(round * 7 + of * 1000 + word);
 }
 
-/* What every rank that gets something must get. */
+/* A word of the result. */
 static int32_t expected(const struct fanin_operation *operation, uint32_t round, uint32_t word)
 {
     int32_t sum = 0;

@@ -1,10 +1,9 @@
-/* A job that goes on without some of its ranks. Arguments: what these do, and which they are.
+/* A job goes on without some of its ranks. Arguments: what these do, and their numbers.
  *
- * "die": they end without a word; the others notice, and shrink. "elsewhere": the same, but they notice in another job
- * of the same ranks. "miss": nobody is lost, but they call fanin_shrink when the others have gone on. "left": nobody is
- * lost; all leave the old job while they agree, and its queues are given to another. Prints a line of what each rank
- * got. Dead ranks do not keep the others for the whole time-out: else the exit code is 3.
- */
+ * "die": they end without leaving. "elsewhere": the same, but the others notice in another job of the same ranks.
+ * "miss": they live, but call fanin_shrink when the others have gone on. "left": they live; all leave the old job while
+ * they agree, and its queues are reused. Prints a line of the result of each rank. Exit code 3: dead ranks delayed the
+ * others for the whole time-out. */
 #define _DEFAULT_SOURCE
 #include <fanin/fanin.h>
 #include <stdio.h>

@@ -1,9 +1,6 @@
-/* What a program gets when its device stands still. Arguments: the socket of the device, a job id, the number of ranks
- * of the job, all of this device, and the rank that the program is.
- *
- * It joins the job, and prints "joined". For each line of standard input it does an allreduce, and
- * prints the status, whether the device stands still, and how long the call took in milliseconds.
- */
+/* A rank whose device stands still. Arguments: the socket of the device, a job id, the number of ranks, all of this
+ * device, and its rank. Prints "joined". For each line of standard input it does an allreduce, and prints the status,
+ * whether the device stands still, and the milliseconds of the call. */
 #define _DEFAULT_SOURCE /* alarm */
 #include <fanin/fanin.h>
 #include <stdio.h>

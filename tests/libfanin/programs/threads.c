@@ -1,7 +1,6 @@
 /* Threads of one process on several communicators, used in different orders by the ranks, and on one that they share.
  *
- * Argument: rounds. Prints the number of calls that were right; exits with 1 when one was not.
- */
+ * Argument: rounds. Prints the number of calls that were right; exits with 1 when one was not. */
 #include <fanin/fanin.h>
 #include <pthread.h>
 #include <stdio.h>

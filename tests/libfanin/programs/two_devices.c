@@ -1,7 +1,6 @@
 /* A host with two NICs: one memory is registered with both, and a communicator on each reduces it in place.
  *
- * Arguments: the sockets of two devices, and a job id; the next one is used as well.
- */
+ * Arguments: the sockets of two devices, and a job id; the next one is used as well. */
 #define _DEFAULT_SOURCE /* close */
 #include <fanin/fanin.h>
 #include <stdio.h>

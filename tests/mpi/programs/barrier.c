@@ -1,6 +1,5 @@
-/* Nobody leaves a barrier before all have come, in every form; each round another rank is late. The argument is a file
- * in which all ranks of this machine say how far they are.
- */
+/* No rank leaves a barrier, in any form, before all have entered; each round another rank is late. Argument: a file for
+ * the progress of all ranks of this machine. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

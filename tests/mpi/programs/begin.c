@@ -1,5 +1,5 @@
-/* MPI_Init beside signals, after a session of which a rank is late, or after a call of PMIx_Commit by name, as a program
- * makes it that wants to know whether there is a PMIx; then a sum. */
+/* MPI_Init beside signals, after a session with a late rank, or after a call of PMIx_Commit by name, as of a program
+ * that looks for PMIx; then a sum. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>

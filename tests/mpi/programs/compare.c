@@ -1,6 +1,5 @@
-/* Every collective that devices do, beside the MPI's own on the same data: not one bit may differ. The data are
- * such that every order of adding gives the same. Prints what differs; the exit code says whether anything did.
- */
+/* Every collective that devices do, against the MPI's on the same data, for which the order of additions does not
+ * matter: no bit may differ. Prints differences; exit code 1 if there are any. */
 #include <mpi.h>
 #include "plain_mpi.h"
 #include <stdint.h>
@@ -24,7 +23,7 @@ struct op {
     const char *families;
 };
 
-/* Small whole numbers, so that sums and products of floats are exact; pairs get an index as well. */
+/* Small integers, so that sums and products of floats are exact; pairs get an index, too. */
 static void fill(void *memory, const struct type *type, size_t elements, unsigned seed)
 {
     static const uint16_t halves[] = {0xc000, 0xbc00, 0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500}; /* -2 to 5 */
@@ -56,16 +55,16 @@ static void fill(void *memory, const struct type *type, size_t elements, unsigne
         else if (type->family == 'p')
             *place = (char)value, *(int *)(place + (extent > 8 ? 8 : 4)) = (int)(seed >> 20 & 15);
         else if (type->family == 'i' && size < 4)
-            *place = (char)(value & 3); /* that sums stay small: some MPIs saturate */
+            *place = (char)(value & 3); /* small sums: some MPIs saturate */
         else
             for (int byte = 0; byte < size; byte++)
                 place[byte] = (char)(seed >> (8 + byte % 3 * 4));
         if (type->family == 'i')
-            place[size - 1] &= 0x3f; /* some MPIs take the largest unsigned numbers for negative ones */
+            place[size - 1] &= 0x3f; /* some MPIs take large unsigned numbers for negative ones */
     }
 }
 
-/* Compare what MPI_Pack makes of both: gaps do not count. */
+/* Compare after MPI_Pack, without gaps. */
 static void compare(const char *what, const char *name, MPI_Datatype type, int elements)
 {
     int bytes, position = 0, other = 0;
@@ -83,7 +82,7 @@ static void compare(const char *what, const char *name, MPI_Datatype type, int e
 
 static size_t room;
 
-/* What the next call finds there, and something behind it. */
+/* Clear the memory for the next call, and some behind it. */
 static void clear(size_t bytes)
 {
     bytes = bytes + 4096 < room ? bytes + 4096 : room;
@@ -100,7 +99,7 @@ static void clear(size_t bytes)
         clear(16 * (size_t)(elements));              \
     } while (0)
 
-/* The same in place: what is there before is what the rank brings. */
+/* The same in place. */
 #define IN_PLACE(row, elements, call)            \
     do {                                          \
         fill(first, row, (size_t)(elements), 7u + (unsigned)rank);  \
@@ -185,7 +184,7 @@ static void all_reductions(int count)
                 allreductions(&types[t], ops[o].op, count);
 }
 
-/* Blocks with a gap between them, in descending order where `backwards`. */
+/* Blocks with gaps, in descending order if `backwards`. */
 static int uneven(int count, int backwards)
 {
     int end = 0;
@@ -274,13 +273,13 @@ int main(int argc, char **argv)
     second = malloc(room);
     clear(room);
     all_reductions(19);
-    all_reductions(9001); /* several segments and a part, also of bytes */
+    all_reductions(9001); /* several segments and a part, even of bytes */
     for (long bytes = 2; bytes <= longest; bytes = bytes * 5 + 6) {
         reductions(&doubles, MPI_SUM, (int)(bytes / 8));
         reductions(&pairs, MPI_MINLOC, (int)(bytes / 16));
         movements(&shorts, (int)(bytes / 2));
         movements(&doubles, (int)(bytes / 8));
-        if (bytes >= 32) /* of no data, MPIs themselves do not agree between ranks with different types */
+        if (bytes >= 32) /* without data, MPIs disagree on ranks with different types */
             own_types((int)(bytes / 32));
     }
     PMPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

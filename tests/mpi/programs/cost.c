@@ -1,6 +1,5 @@
-/* What a call costs that is left to the MPI: nanoseconds through the shim and past it in turns, so that both see the same machine.
- * Run it with FANIN_MPI_THRESHOLDS=all=off. The argument is how often, 301 times if there is none.
- */
+/* The cost of a call that is left to the MPI: nanoseconds through the shim and past it, in turns. Run it with
+ * FANIN_MPI_THRESHOLDS=all=off. Argument: the number of turns, else 301. */
 #include <mpi.h>
 #include "plain_mpi.h"
 #include <stdio.h>

@@ -1,7 +1,6 @@
-/* Every collective in every form (blocking, non-blocking, persistent; int and large counts), against the blocking one of
- * the MPI itself. Forms that a header lacks are looked up by name: the shim has them for every MPI. A persistent one is
- * started twice, with other data.
- */
+/* Every collective in every form (blocking, non-blocking, persistent; int and large counts), against the MPI's blocking
+ * one. Forms that a header lacks are looked up by name, since the shim has all. Persistent ones are started twice, with
+ * different data. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -51,7 +50,7 @@ static void wait_for(MPI_Request *request)
     MPI_Wait(request, MPI_STATUS_IGNORE);
 }
 
-/* What the MPI gives of the data of a round, where a call writes it to `target`. */
+/* The MPI's result for the data of a round; `call` writes it to `target`. */
 #define EXPECT(round, call)          \
     do {                             \
         fill(round);                 \
@@ -87,7 +86,7 @@ static void start(MPI_Request *request, const char *name)
     compare(name);
 }
 
-/* TYPES and ARGUMENTS are macros of the types of counts and displacements, and of the counts and displacements. */
+/* TYPES, ARGUMENTS: macros of the types of counts and displacements, and of their values. */
 #define ALL_FORMS(name, iname, TYPES, ARGUMENTS)                                              \
     do {                                                                                      \
         double *target = out;                                                                 \
@@ -159,7 +158,7 @@ static void try_all(int count, int root)
 
 int main(int argc, char **argv)
 {
-    int lengths[] = {4, 513, 1700}; /* within a segment, just beyond one, several and a part */
+    int lengths[] = {4, 513, 1700}; /* within a segment, just above one, several and a part */
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(WORLD, &rank);

@@ -1,4 +1,4 @@
-/* A program of C with a part in Fortran: the MPI's Fortran learns that there is an MPI at its first call only. */
+/* A C program with a part in Fortran, whose library notices the MPI at its first call only. */
 #include <mpi.h>
 #include <stdio.h>
 

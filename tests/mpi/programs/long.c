@@ -1,6 +1,5 @@
-/* Messages far longer than what is staged or what a device holds, against what they must give. The first argument is the
- * bytes of each; with a second only a gathering of uneven blocks, of which one has all those bytes.
- */
+/* Messages far longer than bounce buffers and devices hold. First argument: the bytes of each; with a second, only a
+ * gather of uneven blocks, of which one has all those bytes. */
 #include <mpi.h>
 #include "plain_mpi.h"
 #include <stdint.h>
@@ -17,7 +16,7 @@ static void expect(int condition, const char *what)
         fprintf(stderr, "rank %d: %s\n", rank, what);
 }
 
-/* Different at every place of every rank, and exact in sums. */
+/* Different for each rank and index, and exact in sums. */
 static double element(int of, long i)
 {
     return of * 3 + (double)(i % 1000003);
@@ -87,7 +86,7 @@ static void move_all(void)
     expect_elements(1, 0, 0, length, "Bcast");
 }
 
-/* Only rank 1 brings much. Nothing but its first and last element was ever written, so it takes no memory there. */
+/* Only rank 1 brings much; it writes only the first and the last element, so the pages take no memory. */
 static void gather_uneven(void)
 {
     int *counts = calloc((size_t)ranks, sizeof *counts), *offsets = calloc((size_t)ranks, sizeof *offsets);

@@ -1,6 +1,5 @@
-/* What programs do with collectives beside calling them. The first argument chooses a scene; 0 is the exit code if all
- * is as MPI promises. The scenes are in the folder of this program's name.
- */
+/* Programs that do more than call collectives. The first argument chooses a scene of the folder `mixed`; exit code 0:
+ * all is as MPI promises. */
 #include "mixed/scenes.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The same sums again and again, of ranks that come in another order each time: how many results have other bits than
- * the first one of their kind. */
+/* The same sums repeatedly, with ranks in another order each time: the number of results whose bits differ from the
+ * first. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ int main(int count, char **arguments)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comms[2]); /* its first call is a non-blocking one */
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[2]); /* its first call is non-blocking */
     srand(rank + 1);
     for (int i = 0; i < COUNT; i++)
         data[i] = 0.5 + rand() / (double)RAND_MAX;

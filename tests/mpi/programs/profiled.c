@@ -1,4 +1,4 @@
-/* A program for tools that count calls: it reduces, waits and tests, also by functions that begin with PMPI_. */
+/* A program for tools that count calls: it reduces, waits and tests, also by PMPI_ functions. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Ranks 0 and 1 go on without rank 2, which has died: rank 0 waits for rank 1 in a collective while the MPI knows of it.
- * Each writes the sum into a file in the folder that is given. */
+/* Ranks 0 and 1 go on without rank 2, which has died: rank 0 waits for rank 1 in a collective while the MPI knows of
+ * the death. Each writes the sum into a file in the given folder. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,6 +33,6 @@ int main(int count, char **arguments)
     FILE *file = fopen(path, "w");
     fprintf(file, "%d\n", sum(pair, rank));
     fclose(file);
-    MPI_Barrier(pair); /* the other may still be writing */
-    _exit(0); /* what is left of the MPI can not end in order */
+    MPI_Barrier(pair); /* the other may still write */
+    _exit(0); /* MPI_Finalize would fail */
 }

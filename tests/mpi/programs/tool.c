@@ -1,4 +1,4 @@
-/* A tool as profilers are: it counts calls in functions of MPI's names, and calls those that begin with PMPI_. */
+/* A tool like a profiler: its MPI_ functions count calls, and call the PMPI_ ones. */
 #include <mpi.h>
 #include <stdio.h>
 

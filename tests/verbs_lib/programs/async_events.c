@@ -12,9 +12,9 @@ enum { TOO_MANY = 10000 };    /* requests: more than a queue pair and a completi
 static struct end end;
 static pthread_barrier_t both_woken;
 static sem_t is_waiting, is_asking, may_go_on;
-static __thread int is_waiter, is_asker; /* what this thread has yet to do in `poll` */
+static __thread int is_waiter, is_asker; /* what this thread still has to do in `poll` */
 
-/* In place of libc's, also for the library: the threads of a test meet here. */
+/* Replaces libc's, also for the library: the threads of a test meet here. */
 int poll(struct pollfd *descriptors, nfds_t count, int milliseconds)
 {
     struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
@@ -22,7 +22,7 @@ int poll(struct pollfd *descriptors, nfds_t count, int milliseconds)
 
     if (is_waiter && milliseconds > 0)
         sem_post(&is_waiting);
-    if (is_asker && milliseconds > 0) { /* for the answer of the device */
+    if (is_asker && milliseconds > 0) { /* for the device's answer */
         is_asker = 0;
         sem_post(&is_asking);
         sem_wait(&may_go_on);
@@ -79,7 +79,7 @@ static void post_write(uint64_t id)
     while (error);
 }
 
-/* A queue pair receives before it may send: what it receives has a completion in `end.cq`. */
+/* A queue pair receives before it may send; the completion is in `end.cq`. */
 static void send_before_established(struct ibv_qp *sender, struct ibv_qp *receiver)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};
@@ -116,7 +116,7 @@ static void established(void)
     establish(sender, receiver);
     event = next_event(IBV_EVENT_COMM_EST);
     CHECK(event.element.qp == receiver);
-    CHECK(!has_event()); /* it is told once */
+    CHECK(!has_event()); /* reported once */
     ibv_ack_async_event(&event);
     CHECK(!ibv_destroy_qp(sender) && !ibv_destroy_qp(receiver));
 
@@ -125,7 +125,7 @@ static void established(void)
     establish(sender, receiver);
     CHECK(has_event());
     CHECK(!ibv_destroy_qp(sender) && !ibv_destroy_qp(receiver));
-    CHECK(!has_event()); /* it goes with its queue pair */
+    CHECK(!has_event()); /* gone with its queue pair */
 }
 
 static void overflow(void)
@@ -170,7 +170,7 @@ static void *ask_for_failed(void *cq)
     return NULL;
 }
 
-/* While the device is asked for the state of a queue pair, other threads take completions. */
+/* While the library asks the device for a state, other threads poll. */
 static void overrun_beside(void)
 {
     struct ibv_cq *cq = ibv_create_cq(end.context, DEPTH, NULL, NULL, 0);
@@ -209,7 +209,7 @@ static void *wait_for_event(void *place)
     return NULL;
 }
 
-/* Both wake for one event: one has it, and the other goes on looking for a device that is lost. */
+/* Both wake for one event: one gets it, and the other still notices the loss of the device. */
 static void two_threads(void)
 {
     struct ibv_async_event events[2];

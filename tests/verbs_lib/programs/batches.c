@@ -1,5 +1,5 @@
-/* A queue that has room for a part of the requests: of a batch none is posted, of a list as many as fit. Needs fanin0.
- * Prints "ready" and waits for a line: the device stands still from then on, until "posted" is printed. */
+/* A queue with room for some requests: of a batch none is posted, of a list as many as fit. Needs fanin0. Prints
+ * "ready" and waits for a line; from then until it prints "posted" the device is stopped. */
 #include "check.h"
 
 enum { ROOM = 4, FIVE = 5 };

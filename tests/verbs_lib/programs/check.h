@@ -1,4 +1,4 @@
-/* What the programs of this folder share: checks, and two connected queue pairs. */
+/* Checks, and two connected queue pairs, for the programs of this folder. */
 #ifndef CHECK_H
 #define CHECK_H
 #include <errno.h>
@@ -39,7 +39,7 @@ static inline struct ibv_context *open_device(const char *name)
     struct ibv_device **devices = ibv_get_device_list(NULL);
     struct ibv_context *context = NULL;
 
-    alarm(30); /* what never comes ends the program */
+    alarm(30); /* bounds every wait */
     CHECK(devices);
     for (int i = 0; devices[i]; i++)
         if (!strcmp(ibv_get_device_name(devices[i]), name))
@@ -49,7 +49,7 @@ static inline struct ibv_context *open_device(const char *name)
     return context;
 }
 
-/* All but the queue pair. */
+/* Without the queue pair. */
 static inline void open_end(struct end *end, const char *device)
 {
     end->context = open_device(device);
@@ -73,7 +73,7 @@ static inline void close_end(struct end *end)
     free(end->memory);
 }
 
-/* Both ends count from the same packet sequence number. */
+/* Both ends start at the same packet sequence number. */
 static inline void connect_from(const struct end *end, const struct end *other, uint32_t psn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};

@@ -1,5 +1,5 @@
-/* The completions of a queue pair that is destroyed, or reset, go with it, and those of others stay, in their order.
- * Needs fanin0 and fanin1. */
+/* A destroyed or reset queue pair takes its completions along; those of others stay in order. Needs fanin0 and fanin1.
+ * */
 #include "check.h"
 
 enum { ROUNDS = 5 };
@@ -17,7 +17,7 @@ static void connect_both(struct end *from, struct end *to)
     connect_to(to, from);
 }
 
-/* ROUNDS messages of each connection, in turn, whose completions nobody polls yet. */
+/* ROUNDS messages of each connection, in turn, without a poll. */
 static void fill_queues(void)
 {
     struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
@@ -28,7 +28,7 @@ static void fill_queues(void)
         post_receive(&others[1], wr.wr_id);
         CHECK(!ibv_post_send(sender.qp, &wr, &bad) && !ibv_post_send(others[0].qp, &wr, &bad));
     }
-    /* The last is complete, and so are all before it. */
+    /* With the last, all are complete. */
     post_receive(&others[1], 1000);
     wr.wr_id = 1000;
     CHECK(!ibv_post_send(others[0].qp, &wr, &bad));

@@ -4,8 +4,7 @@
  *     doorbells DEVICE DEVICE ROUNDS
  *
  * A line for each way: its name; the time one way, in us (half of the median round trip); messages a second, WINDOW in
- * flight; how many messages were not whole when they were noticed.
- */
+ * flight; how many messages were not whole when they were noticed. */
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "rdma/queue_pair.h"
@@ -131,7 +130,7 @@ static void open_side(struct side *side, const char *device)
     require(side->memory != NULL, "register");
 }
 
-/* As the queue pair is closed, nobody writes to the memory any more. */
+/* First the queue pair, so that nothing writes to the memory. */
 static void close_side(struct side *side)
 {
     side->pair.library->destroy_qp(side->pair.qp);

@@ -1,5 +1,5 @@
-/* Events of a completion channel: one for each request, as soon as there is a completion that is neither polled nor told
- * of, and none else. Needs fanin0 and fanin1. */
+/* Events of a completion channel: exactly one for each request, for a completion that is neither polled nor told of.
+ * Needs fanin0 and fanin1. */
 #include "check.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ static void take_event(void)
     struct ibv_cq *cq;
     void *context;
 
-    CHECK(has_event(receiver.channel->fd, 20000)); /* the channel does not block */
+    CHECK(has_event(receiver.channel->fd, 20000)); /* the channel is non-blocking */
     CHECK(!ibv_get_cq_event(receiver.channel, &cq, &context));
     CHECK(cq == receiver.cq && context == &receiver);
     ibv_ack_cq_events(cq, 1);
@@ -52,7 +52,7 @@ static void open_both(void)
     connect_to(&receiver, &sender);
 }
 
-/* An event for solicited messages and errors alone, unless the program has asked for all before. */
+/* Events for solicited messages and errors only, unless the program has asked for all before. */
 static void ask_for_solicited(void)
 {
     struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
@@ -82,9 +82,9 @@ int main(void)
 
     open_both();
     send_one();
-    CHECK(!has_event(receiver.channel->fd, 100)); /* nobody has asked */
+    CHECK(!has_event(receiver.channel->fd, 100)); /* not asked for */
     CHECK(!ibv_req_notify_cq(receiver.cq, 0));
-    take_event(); /* of the completion that is there: UCX asks after its last poll, and waits */
+    take_event(); /* of an earlier completion: UCX asks after its last poll, and waits */
     next_completion(&receiver);
     CHECK(!ibv_req_notify_cq(receiver.cq, 0));
     CHECK(!has_event(receiver.channel->fd, 100)); /* all are polled */
@@ -92,7 +92,7 @@ int main(void)
     CHECK(has_event(receiver.channel->fd, 20000));
     take_event();
     CHECK(!ibv_req_notify_cq(receiver.cq, 0));
-    CHECK(!has_event(receiver.channel->fd, 100)); /* perftest asks before it polls what it was told of */
+    CHECK(!has_event(receiver.channel->fd, 100)); /* perftest asks before it polls */
     send_one();
     take_event();
     send_one();
@@ -123,7 +123,7 @@ int main(void)
     next_completion(&receiver);
     ask_for_solicited();
     CHECK(!ibv_req_notify_cq(receiver.cq, 0));
-    CHECK(ibv_close_device(receiver.context) == EBUSY); /* the library still looks at the queue */
+    CHECK(ibv_close_device(receiver.context) == EBUSY); /* the library still uses the queue */
     CHECK(!ibv_destroy_qp(receiver.qp) && !ibv_destroy_cq(receiver.cq));
     CHECK(!has_event(receiver.channel->fd, 0));
     CHECK(!ibv_destroy_comp_channel(receiver.channel));

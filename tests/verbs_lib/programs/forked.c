@@ -1,5 +1,4 @@
-/* A forked child gives back what its parent has opened, without a word to the device, and opens its own. Needs
- * fanin0. */
+/* A forked child frees its parent's objects, without telling the device, and opens its own. Needs fanin0. */
 #include "check.h"
 #include <sys/wait.h>
 
@@ -85,7 +84,7 @@ int main(void)
         run_child();
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
     CHECK(status == 0);
-    send_one(); /* all that the parent has is as it was */
+    send_one(); /* the parent's objects still work */
     CHECK(!ibv_post_srq_recv(shared, &receive, &bad));
     close_all();
     return 0;

@@ -119,7 +119,7 @@ static void expect_data(const struct operation *operation)
         CHECK(!memcmp(one.memory, other.memory, operation->size));
         return;
     }
-    CHECK(!memcmp(one.memory, &(uint64_t){5}, 8)); /* what was there */
+    CHECK(!memcmp(one.memory, &(uint64_t){5}, 8)); /* the former value */
     memcpy(&word, other.memory, 8);
     CHECK(word == (operation->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? 50 : 10));
 }
@@ -184,7 +184,7 @@ static void query(void)
     CHECK(init.send_cq == one.cq && init.qp_type == IBV_QPT_RC && init.cap.max_send_wr >= 10);
 }
 
-/* A datagram, and one back by the address in its header. */
+/* A datagram, and one back to the address in its header. */
 static void datagrams(void)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = KEY};

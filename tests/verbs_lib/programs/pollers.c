@@ -1,5 +1,4 @@
-/* Two threads poll one queue one completion after the other: each completion is seen once, whole. Needs fanin0 and
- * fanin1. */
+/* Two threads poll one queue: each completion is seen once, and complete. Needs fanin0 and fanin1. */
 #include "check.h"
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +13,7 @@ static void note(void)
 {
     uint64_t id = polled->wr_id;
 
-    sched_yield(); /* the other thread may look meanwhile */
+    sched_yield(); /* lets the other thread poll */
     CHECK(polled->wr_id == id && polled->status == IBV_WC_SUCCESS);
     CHECK(ibv_wc_read_opcode(polled) == IBV_WC_SEND && id < MESSAGES);
     __atomic_add_fetch(&seen[id], 1, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
-/* A thread reads the events of a channel, while its completion queues come and go: it gets each event of a queue that is
- * there, and none of a queue that is gone. Needs fanin0. */
+/* A thread reads the events of a channel while completion queues come and go: it gets each event of a living queue, and
+ * none of a destroyed one. Needs fanin0. */
 #include "check.h"
 #include <pthread.h>
 #include <sched.h>
@@ -44,7 +44,7 @@ static void send_one(void)
         CHECK(next_completion(&end).status == IBV_WC_SUCCESS);
 }
 
-/* A queue that asks to be told of the completions of one message, and ends when the event may be under way. */
+/* A queue that asks for events of one message, and ends when the event may be under way. */
 static void play(struct round *round, int is_last)
 {
     struct ibv_qp_init_attr init;
@@ -56,7 +56,7 @@ static void play(struct round *round, int is_last)
     connect_to(&end, &end);
     CHECK(!ibv_req_notify_cq(end.cq, 0));
     send_one();
-    CHECK(!ibv_req_notify_cq(end.cq, 0)); /* the first event is told now, if it was not yet */
+    CHECK(!ibv_req_notify_cq(end.cq, 0)); /* the first event comes now at the latest */
     while (is_last && !__atomic_load_n(&round->told, __ATOMIC_SEQ_CST))
         sched_yield();
     CHECK(!ibv_destroy_qp(end.qp) && !ibv_destroy_cq(end.cq));

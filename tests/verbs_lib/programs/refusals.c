@@ -1,4 +1,4 @@
-/* What a device does not have, or must refuse, has the errno of verbs. Needs the device fanin0. */
+/* Everything that a device lacks or must refuse has the errno of verbs. Needs fanin0. */
 #include "check.h"
 #include <net/if.h>
 
@@ -18,7 +18,7 @@ static void device(const struct end *end)
     REFUSES(ibv_get_pkey_index(end->context, 1, htobe16(0x1234)), -1);
     CHECK(ibv_get_pkey_index(end->context, 1, htobe16(0xffff)) == 0);
     CHECK(!ibv_query_gid_ex(end->context, 1, 0, &entry, 0) && entry.gid_type == IBV_GID_TYPE_ROCE_V2);
-    CHECK(entry.ndev_ifindex == if_nametoindex("lo")); /* of the interface that has the address */
+    CHECK(entry.ndev_ifindex == if_nametoindex("lo")); /* the interface with the address */
     CHECK(!ibv_query_device_ex(end->context, NULL, &attr) && attr.orig_attr.phys_port_cnt == 1);
     CHECK(attr.orig_attr.node_guid == ibv_get_device_guid(end->context->device));
 }
@@ -66,7 +66,7 @@ static void addresses(const struct end *end)
     attr.grh.dgid.raw[12] = 224;
     REFUSES_NULL(ibv_create_ah(end->pd, &attr), EINVAL); /* multicast */
     attr.grh.dgid.raw[0] = 0xfe;
-    REFUSES_NULL(ibv_create_ah(end->pd, &attr), EINVAL); /* no IPv4 address */
+    REFUSES_NULL(ibv_create_ah(end->pd, &attr), EINVAL); /* not an IPv4 address */
 }
 
 static void queue_pairs(const struct end *end)
@@ -134,7 +134,7 @@ static void shared_queues(const struct end *end)
     CHECK(bad == &second);
 
     of_qp.srq = srq;
-    of_qp.cap.max_recv_wr = 1 << 20; /* does not count with a shared queue */
+    of_qp.cap.max_recv_wr = 1 << 20; /* ignored with a shared queue */
     REFUSES_NULL(ibv_create_qp(other, &of_qp), EINVAL);
     CHECK((qp = ibv_create_qp(end->pd, &of_qp)) && qp->srq == srq);
     CHECK(!ibv_query_qp(qp, &state, IBV_QP_STATE, &queried) && queried.srq == srq);
@@ -148,7 +148,7 @@ static void shared_queues(const struct end *end)
     CHECK(!ibv_dealloc_pd(other));
 }
 
-/* What is made of several objects wants all of one context. Queues of two contexts may have the same number. */
+/* All objects must be of one context. Queues of two contexts may have the same number. */
 static void two_contexts(const struct end *end)
 {
     struct ibv_srq_init_attr init = {.attr = {.max_wr = 1, .max_sge = 1}};
@@ -171,7 +171,7 @@ static void two_contexts(const struct end *end)
     close_end(&other);
 }
 
-/* In a list the requests before the bad one are posted. */
+/* The requests of a list before the bad one are posted. */
 static void lists(struct end *end)
 {
     struct ibv_sge piece = {.addr = (uintptr_t)end->memory, .length = 1, .lkey = end->mr->lkey};
@@ -189,7 +189,7 @@ static void lists(struct end *end)
     CHECK(next_completion(end).wr_id == 1);
 }
 
-/* Of packet sequence numbers the low 24 bits count, as with RDMA NICs. */
+/* Packet sequence numbers have 24 bits, as with RDMA NICs. */
 static void sequence_numbers(const struct end *end)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -201,7 +201,7 @@ static void sequence_numbers(const struct end *end)
     CHECK(attr.sq_psn == 7 && attr.rq_psn == 7);
 }
 
-/* As many receive requests as the device says, and one more when a completion of one has been polled. */
+/* As many receive requests as the limit, and one more after the poll of a completion. */
 static void full_queue(struct end *end)
 {
     struct ibv_send_wr send = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
@@ -216,7 +216,7 @@ static void full_queue(struct end *end)
     CHECK(error == ENOMEM);
     CHECK(posted == attr.max_qp_wr);
     CHECK(!ibv_post_send(end->qp, &send, &bad_send));
-    for (int i = 0; i < 2; i++) { /* the completions of both may come in any order */
+    for (int i = 0; i < 2; i++) { /* in any order */
         CHECK(ibv_post_recv(end->qp, &wr, &bad) == ENOMEM);
         if (next_completion(end).opcode == IBV_WC_RECV)
             break;

@@ -1,4 +1,4 @@
-/* Memory is registered with no more rights than the process has: EFAULT, as with other devices. Needs fanin0. */
+/* Memory can not be registered with more rights than the process has: EFAULT. Needs fanin0. */
 #include "check.h"
 #include <sys/mman.h>
 
@@ -32,13 +32,13 @@ int main(void)
         refuses(&end, constant, sizeof constant, changes[i]);
         refuses(&end, "text", 5, changes[i]);
         refuses(&end, memory, 3 * PAGE, changes[i]);         /* the last page is read-only */
-        refuses(&end, memory + 2 * PAGE, 2 * PAGE, changes[i]); /* the first is */
+        refuses(&end, memory + 2 * PAGE, 2 * PAGE, changes[i]); /* the first page is read-only */
         refuses(&end, memory + 2 * PAGE - 1, 2, changes[i]);
         takes(&end, memory, 2 * PAGE, changes[i]);
         takes(&end, local, sizeof local, changes[i]);
     }
     for (int access = 0; access <= IBV_ACCESS_REMOTE_READ; access += IBV_ACCESS_REMOTE_READ) {
-        takes(&end, constant, sizeof constant, access);      /* to be read it need not be writable */
+        takes(&end, constant, sizeof constant, access);      /* readable is enough */
         takes(&end, memory, 4 * PAGE, access);
         refuses(&end, memory + 4 * PAGE, 1, access);         /* no rights at all */
         refuses(&end, memory + 5 * PAGE, 3 * PAGE, access);  /* a hole */

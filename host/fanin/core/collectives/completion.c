@@ -1,5 +1,4 @@
-/* Completions: what has ended, in the order of its posting, and why.
- * Record 0058 (docs/decisions): which requests end for the program before they end. */
+/* Completions. Record 0058 (docs/decisions): which requests end for the program before they end. */
 #include "collectives/stream_parts.h"
 
 #define BATCH 32
@@ -19,8 +18,8 @@ static void unlink_request(struct stream *stream, const struct fanin_request *re
         stream->posting = request->next;
 }
 
-/* Whether the device may still write to the memory of a request that has all its completions. Memory that a rank may
- * not use fails one operation; its positions are done, if the job goes on. */
+/* Whether the device may still write to the memory of a request that has all its completions. After a protection error
+ * it does not, if the job goes on: then the positions are done. */
 static int may_be_written(const struct stream *stream, const struct fanin_request *request)
 {
     int is_done = request->status == FANIN_SUCCESS ||
@@ -29,12 +28,12 @@ static int may_be_written(const struct stream *stream, const struct fanin_reques
     return !is_done && !request->mismatch;
 }
 
-/* All its completions are there. If they have only brought the sizes, the message itself begins. */
+/* A request has all its completions. If they brought the sizes only, the message itself begins. */
 static void conclude(struct stream *stream, struct fanin_request *request)
 {
     if (request->wanted.row && request->status == FANIN_SUCCESS) {
         enum fanin_status status = fanin_request_expand(request);
-        if (status != FANIN_SUCCESS) { /* nobody shall wait for what will never be posted here */
+        if (status != FANIN_SUCCESS) { /* so that no rank waits for what is never posted here */
             fanin_stream_destroy_qp(stream);
             fanin_stream_fail(stream, status);
         }
@@ -84,7 +83,7 @@ static void note_failure(struct stream *stream, struct fanin_request *request, c
     }
 }
 
-/* Requests end in order, so those before this one have ended, too. What fails is never silent. */
+/* Requests end in order, so unsignaled ones before this one have ended well: a failure always has a completion. */
 static void complete_silent(struct stream *stream, const struct fanin_request *end)
 {
     while (stream->first != end) {
@@ -95,7 +94,6 @@ static void complete_silent(struct stream *stream, const struct fanin_request *e
     }
 }
 
-/* The job may have ended since: then what is still there has ended before. */
 static void complete_mark(struct stream *stream, const struct fanin_cqe *cqe)
 {
     const struct fanin_request *last = request_of(stream, cqe->wr_id & ~MARK);
@@ -107,7 +105,6 @@ static void complete_mark(struct stream *stream, const struct fanin_cqe *cqe)
         stream->end_of_job = *cqe;
 }
 
-/* Work requests that are not signaled have no completion of their own; they end in order. */
 static void complete(struct stream *stream, const struct fanin_cqe *cqe)
 {
     struct fanin_request *request = cqe->opcode == FANIN_WQE_COLLECTIVE ? request_of(stream, cqe->wr_id) : NULL;
@@ -136,13 +133,13 @@ enum fanin_status fanin_stream_take_completions(struct stream *stream)
 {
     struct fanin_cqe cqes[BATCH];
     enum fanin_status status;
-    uint32_t count, seen = stream->seen; /* if the queue is gone */
+    uint32_t count, seen = stream->seen; /* remains so if the queue is gone */
 
     do {
         status = fanin_poll_owned(stream->context, stream->cq, cqes, BATCH, &count, &seen);
         for (uint32_t i = 0; i < count; i++)
             complete(stream, &cqes[i]);
-        __atomic_store_n(&stream->seen, seen, __ATOMIC_RELEASE); /* then whoever sees it sees what has ended */
+        __atomic_store_n(&stream->seen, seen, __ATOMIC_RELEASE); /* publishes what has ended */
     } while (count == BATCH);
     return status;
 }

@@ -1,7 +1,6 @@
-/* How a request ends, and how a stream does. */
 #include "collectives/stream_parts.h"
 
-/* A failed request says so to the program, and if the job has ended, why; unless the program has taken it for done. */
+/* A failure is told by the request itself, or, if that has ended for the program, by a later one or a flush. */
 static void report(struct stream *stream, const struct fanin_request *request)
 {
     int tells = !request->taken_over && !request->detached;

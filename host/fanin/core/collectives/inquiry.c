@@ -1,4 +1,3 @@
-/* How far a request is, asked of the device. */
 #include "collectives/stream_parts.h"
 
 #define ANSWER_MS 5000    /* a living device answers a question in microseconds */
@@ -17,7 +16,6 @@ static uint64_t count_segments(const struct fanin_request *request, uint32_t fro
     return segments;
 }
 
-/* Ask about the oldest work requests of `request` that are under way. */
 static enum fanin_status ask(struct stream *stream, const struct fanin_request *request, struct inquiry *inquiry)
 {
     inquiry->first_id = request->first_id + request->taken;
@@ -34,11 +32,11 @@ static enum fanin_status ask(struct stream *stream, const struct fanin_request *
     return FANIN_SUCCESS;
 }
 
-/* From the answers. What has ended meanwhile may lack one. Who the first incomplete segment waits for comes first. */
+/* Work requests that have ended meanwhile may lack an answer. `missing` is that of the first incomplete segment. */
 static void sum_up(const struct fanin_request *request, const struct inquiry *inquiry,
                    struct fanin_request_progress *progress)
 {
-    int exchanges = request->wanted.row != NULL; /* of the message itself nothing is known yet */
+    int exchanges = request->wanted.row != NULL; /* nothing is known of the message itself yet */
 
     if (!exchanges) {
         progress->segments = count_segments(request, 0, request->count);

@@ -67,7 +67,6 @@ struct run fanin_even_run(const struct message *message, uint32_t rank, uint32_t
                         .length = length * message->blocks, .offset = offset, .next = number + 1};
 }
 
-/* Empty blocks take no place in any request. */
 static int uneven_run(const struct message *message, uint32_t rank, struct run *run)
 {
     uint32_t i = run->next;
@@ -115,7 +114,7 @@ uint32_t fanin_count_runs(const struct message *message, uint32_t rank)
     return count;
 }
 
-/* What a rank brings (wants) of a run: a range of its blocks, and where they lie in the rank's memory. */
+/* The blocks of a run that a rank brings (wants), and their offset in its memory. */
 struct piece {
     uint32_t first, blocks;
     uint64_t offset;
@@ -130,7 +129,6 @@ static struct piece piece_of(struct collective_side side, const struct run *run,
     return (struct piece){0, run->blocks, run->offset};
 }
 
-/* Bytes of the message in a segment. */
 static uint32_t segment_length(const struct terms *terms, const struct message *message)
 {
     int wide = terms->wide && message->row->contributors == FANIN_CLASS_ALL;
@@ -162,14 +160,13 @@ void fanin_write_request(const struct terms *terms, const struct message *messag
         .address = {.destination = destination.offset, .destination_first = destination.first,
                     .destination_blocks = destination.blocks, .source_first = source.first,
                     .source_blocks = source.blocks, .source = source.offset}};
-    if (!run->length) { /* to devices it is a barrier */
+    if (!run->length) { /* devices treat it as a barrier */
         wqe->contributors = FANIN_CLASS_NONE;
         wqe->op = FANIN_OP_NONE;
         wqe->dtype = FANIN_DTYPE_U8;
     }
 }
 
-/* Devices compare it between ranks, as a part of the message's number (record 0003 in docs/decisions). */
 uint32_t fanin_agreement(const struct message *message, uint32_t tag)
 {
     int computes = message->row->contributors == FANIN_CLASS_ALL;

@@ -1,8 +1,7 @@
-/* Posting. Never more is under way than the send queue holds, so that no queue can overflow. */
+/* Posting. At most as much is under way as the send queue holds, so no queue can overflow. */
 #include "collectives/stream_parts.h"
 
-/* If the result is there already, the request wants nothing any more. Every post looks, so that what is left over from
- * earlier messages goes before message numbers come round again. */
+/* Every post looks, so that leftovers of earlier messages are gone before message numbers wrap around. */
 static void look_for_arrival(struct stream *stream, struct fanin_request *request, struct fanin_wqe *wqe)
 {
     void *landing = request->arrived ? NULL : fanin_request_landing(request, wqe);
@@ -15,14 +14,13 @@ static void look_for_arrival(struct stream *stream, struct fanin_request *reques
         fanin_request_choose_way(request, wqe);
 }
 
-/* Whether a request ends for the program when all of it is posted. */
 static int may_take_over(const struct stream *stream, const struct fanin_request *request)
 {
     return stream->end_of_job.status == FANIN_SUCCESS && stream->taken_over < MOST_TAKEN &&
            stream->taken_bytes <= MOST_TAKEN_BYTES && fanin_request_is_one_way(request);
 }
 
-/* The program does not wait for the end of such a request: the end of a later one tells it, or a mark. */
+/* The completion of a later request, or a mark, tells the end of an unsignaled one. */
 static void save_completion(struct stream *stream, const struct fanin_request *request, struct fanin_wqe *wqe)
 {
     if (request->count == 1 && stream->silent + 1 < MOST_SILENT && may_take_over(stream, request)) {
@@ -60,7 +58,7 @@ void fanin_stream_ask(struct stream *stream)
         stream->asked = post_mark(stream) != 0;
 }
 
-/* FANIN_PENDING: its bounce buffer is still in use. */
+/* FANIN_PENDING: the bounce buffer is still in use. */
 static enum fanin_status post_next(struct stream *stream, struct fanin_request *request)
 {
     struct run run = request->run;
@@ -99,7 +97,7 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     return FANIN_SUCCESS;
 }
 
-/* Behind a fence the input may be a result: that the host has yet to copy to its place, or that the host is to read. */
+/* Behind a fence the input may be a result that the host has not copied to its place yet, or cannot read yet. */
 static int must_wait(const struct stream *stream, const struct fanin_request *request)
 {
     if (!(request->flags & FANIN_FENCE) || request->posted)
@@ -112,7 +110,6 @@ static int must_wait(const struct stream *stream, const struct fanin_request *re
     return 0;
 }
 
-/* All of it is posted: it may have ended for the program. */
 static void take_over(struct stream *stream, struct fanin_request *request)
 {
     if (!may_take_over(stream, request)) {
@@ -144,7 +141,7 @@ void fanin_stream_post_all(struct stream *stream)
         }
         take_over(stream, request);
         if (request->wanted.row)
-            return; /* the ranks post in one order: what follows waits for the sizes */
+            return; /* all ranks post in one order, so what follows waits for the sizes */
         stream->posting = request->next;
     }
 }

@@ -1,7 +1,5 @@
-/* From an operation to a request: its message, and the memory through which its data go.
- *
- * How a rank has its data in memory is its own affair: to the devices and the other ranks all requests look alike.
- */
+/* Makes a request from an operation: its message, and the memory through which its data go. Each rank decides the
+ * latter by itself: devices and other ranks see no difference. */
 #include "collectives/stream.h"
 #include "complaint.h"
 #include "memory/rights.h"
@@ -16,7 +14,6 @@ static int has_root(const struct collective_row *row)
     return row->brings.who == WHO_ROOT || row->wants.who == WHO_ROOT;
 }
 
-/* All that is computed consists of whole elements. */
 static enum fanin_status check_elements(const struct terms *terms, const struct fanin_operation *operation,
                                         const struct collective_row *row)
 {
@@ -25,7 +22,7 @@ static enum fanin_status check_elements(const struct terms *terms, const struct 
     for (uint32_t i = 0; i < (has_sizes ? terms->ranks : 1); i++) {
         uint64_t bytes = has_sizes ? operation->sizes[i] : operation->block;
         if (bytes % fanin_dtype_bytes(operation->dtype))
-            return fanin_complain("%s: a block of %llu bytes is no number of elements of %u bytes", row->name,
+            return fanin_complain("%s: block size %llu is not a multiple of the element size %u", row->name,
                                   (unsigned long long)bytes, fanin_dtype_bytes(operation->dtype));
     }
     return FANIN_SUCCESS;
@@ -37,16 +34,16 @@ enum fanin_status fanin_request_check(const struct terms *terms, const struct fa
     const struct collective_row *row;
 
     if (operation->collective >= COLLECTIVE_COUNT)
-        return fanin_complain("there is no collective %u", operation->collective);
+        return fanin_complain("collective %u is unknown; the last is %d", operation->collective, COLLECTIVE_COUNT - 1);
     row = &fanin_collectives[operation->collective];
     if (has_root(row) && operation->root >= terms->ranks)
-        return fanin_complain("%s: root %u is none of the ranks 0 to %u", row->name, operation->root, terms->ranks - 1);
+        return fanin_complain("%s: root %u is not a rank from 0 to %u", row->name, operation->root, terms->ranks - 1);
     if (operation->flags & ~known)
-        return fanin_complain("%s: the flags %#x have bits that mean nothing", row->name, operation->flags);
+        return fanin_complain("%s: flags %#x have unknown bits", row->name, operation->flags);
     if (operation->reserved)
-        return fanin_complain("%s: the reserved field is %u, not 0", row->name, operation->reserved);
+        return fanin_complain("%s: reserved is %u; set it to 0", row->name, operation->reserved);
     if (operation->flags & FANIN_EXCHANGE_SIZES && !row->is_vector)
-        return fanin_complain("%s: sizes are exchanged in the v-forms only", row->name);
+        return fanin_complain("%s: only the v-forms can exchange sizes", row->name);
     if (row->contributors != FANIN_CLASS_ALL)
         return FANIN_SUCCESS;
     if (!fanin_is_supported(operation->op, operation->dtype)) {
@@ -56,7 +53,7 @@ enum fanin_status fanin_request_check(const struct terms *terms, const struct fa
     return check_elements(terms, operation, row);
 }
 
-/* Whether results would go over data that are still to be read: both lie in one memory, and not block on block. */
+/* Whether results could overwrite data that are still to be read. */
 static int overlaps(const struct fanin_request *request)
 {
     const struct side *source = &request->source, *destination = &request->destination;
@@ -70,7 +67,6 @@ static int overlaps(const struct fanin_request *request)
     return source->memory - (row->brings.own ? before : 0) != destination->memory - (row->wants.own ? before : 0);
 }
 
-/* Keep the sizes of all ranks. */
 static enum fanin_status take_sizes(struct fanin_request *request, const uint64_t *sizes)
 {
     uint64_t length = request->stream->terms.ranks * sizeof *sizes;
@@ -100,7 +96,7 @@ static void give_back(struct fanin_request *request, struct bounce_buffer **plac
     struct bounce_buffer *buffer = *place;
 
     *place = NULL;
-    if (!buffer || !request->stream->context) /* with the connection went all its buffers */
+    if (!buffer || !request->stream->context) /* the connection took its buffers with it */
         return;
     if (spoiled) {
         buffer->next = request->stream->spoiled;
@@ -110,8 +106,8 @@ static void give_back(struct fanin_request *request, struct bounce_buffer **plac
     }
 }
 
-/* Bytes of each block in a part of a message of several blocks: whole segments. 0: it is not cut, since it is short, or
- * not all ranks wait in the call. Only what all ranks know decides. */
+/* Bytes of each block in a part of a message of several blocks: whole segments. 0: it is not cut. The decision depends
+ * only on what all ranks know. */
 static uint64_t part_of_blocks(const struct fanin_request *request)
 {
     const struct message *message = &request->message;
@@ -124,7 +120,7 @@ static uint64_t part_of_blocks(const struct fanin_request *request)
     return part ? part : chunk;
 }
 
-/* How the device reaches a side. An input that goes into the work request needs no buffer. */
+/* How the device reaches a side. Inline data need no buffer. */
 static enum way way_of(const struct fanin_request *request, struct side *side)
 {
     side->address = (uintptr_t)side->memory;
@@ -138,13 +134,13 @@ static enum way way_of(const struct fanin_request *request, struct side *side)
     if (side == &request->source && side->length <= FANIN_MAX_INLINE && !(request->flags & FANIN_FENCE))
         return WAY_DIRECT;
     side->lkey = fanin_lkey_of(request->stream->context, side->memory, side->length);
-    /* What begins behind a fence is read later, when the library may not run. */
+    /* Behind a fence data are read later, when the library may not run. */
     if (side->lkey != FANIN_LKEY_PROCESS || request->flags & FANIN_FENCE)
         return WAY_DIRECT;
     return request->waits && request->count > 1 && !request->message.row->divided ? WAY_PIPELINED : WAY_BOUNCED;
 }
 
-/* One buffer is enough: then one part is under way at a time. */
+/* With one buffer, one part is under way at a time. */
 static enum fanin_status fill_window(struct fanin_request *request)
 {
     uint64_t length = request->message.part * request->message.blocks;
@@ -159,7 +155,7 @@ static enum fanin_status fill_window(struct fanin_request *request)
     return request->window_length ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
-/* `buffer` stands in for the memory of a side. NULL: there is none, and the device reaches the memory itself. */
+/* Let `buffer` stand in for the memory of a side. NULL: the device reaches the memory itself. */
 static void stand_in(struct side *side, struct bounce_buffer *buffer)
 {
     side->buffer = buffer;
@@ -171,8 +167,8 @@ static void stand_in(struct side *side, struct bounce_buffer *buffer)
     }
 }
 
-/* Where as many bytes come as are brought, they are the same blocks. One buffer serves for both then: a segment is
- * written when it has been read, and half as much memory is in the caches. */
+/* If data and result have equal length they share a buffer, since a segment is written after it is read: half as much
+ * memory occupies the caches. */
 static enum fanin_status bounce(struct fanin_request *request)
 {
     struct fanin_context *context = request->stream->context;
@@ -193,13 +189,12 @@ static enum fanin_status bounce(struct fanin_request *request)
     return buffer || destination->memory ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
-/* Fill the fields that follow from the message. */
 static enum fanin_status shape(struct fanin_request *request)
 {
     struct message *message = &request->message;
 
     if (fanin_message_length(message) > INT64_MAX)
-        return fanin_complain("%s: the message has more bytes than any memory", message->row->name);
+        return fanin_complain("%s: the message has more than 2^63 - 1 bytes", message->row->name);
     request->agreement = fanin_agreement(message, request->tag);
     if (message->row->divided)
         message->part = part_of_blocks(request);
@@ -208,8 +203,8 @@ static enum fanin_status shape(struct fanin_request *request)
     return FANIN_SUCCESS;
 }
 
-/* Whether a short result may be here before it is asked for. Then it needs no way from the device, and no buffer. A
- * message with a block for each rank does not come so, and may need a window. */
+/* Whether a short result may have arrived before it is asked for. Then it needs no buffer. A message with a block for
+ * each rank never comes so. */
 static int may_have_arrived(const struct fanin_request *request)
 {
     const struct side *destination = &request->destination;
@@ -221,7 +216,7 @@ static int may_have_arrived(const struct fanin_request *request)
            fanin_has_arrivals(request->stream->context, request->stream->qp);
 }
 
-/* The processor ends a program that may not write to a place, as it does where the library copies a result. */
+/* Writes to each page, so that a place that the program may not write raises SIGSEGV, as where the library copies. */
 static void touch(uint8_t *memory, uint64_t length)
 {
     for (uint64_t at = 0; at < length; at += PAGE_BYTES)
@@ -236,7 +231,7 @@ void fanin_request_choose_way(struct fanin_request *request, struct fanin_wqe *w
     destination->way = way_of(request, destination);
     if (destination->way == WAY_BOUNCED)
         stand_in(destination, fanin_borrow_buffer(request->stream->context, destination->length));
-    if (destination->lkey == FANIN_LKEY_PROCESS) /* there is no buffer, so the device writes it by a system call */
+    if (destination->lkey == FANIN_LKEY_PROCESS) /* no buffer: the device writes by a system call */
         touch(destination->memory, destination->length);
     wqe->address.destination += destination->address;
     wqe->destination_lkey = destination->lkey;
@@ -251,15 +246,14 @@ static enum fanin_status check_reach(const struct fanin_request *request)
         ((source->way != WAY_DIRECT || source->lkey != FANIN_LKEY_PROCESS || is_inline) &&
          (destination->way != WAY_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)))
         return FANIN_SUCCESS;
-    fanin_complain("%s: a device over RDMA reaches registered memory alone, and this message goes through no buffer: "
-                   "it is behind a fence, or too long; use memory of fanin_allocate or Communicator.alloc",
+    fanin_complain("%s: a device over RDMA reaches only registered memory, and no bounce buffer serves this message, "
+                   "which is behind a fence or too long; use memory of fanin_allocate or Communicator.alloc",
                    request->message.row->name);
     return FANIN_NOT_SUPPORTED;
 }
 
-/* A result that the device writes by a system call goes to memory that the program may write: the call would override
- * its rights. Where the library copies, the processor sees to that. Data that can not be read are the device's to
- * notice: it poisons the positions, and the ranks stay in step. */
+/* A system call of the device would override the access rights of the destination, so they are checked here. A source
+ * that can not be read is left to the device, which poisons the positions, so the ranks stay in step. */
 static enum fanin_status check_rights(const struct fanin_request *request)
 {
     const struct side *destination = &request->destination;
@@ -269,7 +263,6 @@ static enum fanin_status check_rights(const struct fanin_request *request)
     return fanin_check_rights(destination->memory, destination->length, 1);
 }
 
-/* Decide how the data go. */
 static enum fanin_status place(struct fanin_request *request)
 {
     const struct terms *terms = &request->stream->terms;
@@ -280,10 +273,10 @@ static enum fanin_status place(struct fanin_request *request)
     request->source.length = fanin_side_length(message, row->brings, terms->rank);
     request->destination.length = fanin_side_length(message, row->wants, terms->rank);
     if (request->source.length && !request->source.memory)
-        return fanin_complain("%s: this rank brings %llu bytes, and source is NULL", row->name,
+        return fanin_complain("%s: source is NULL, but this rank brings %llu bytes", row->name,
                               (unsigned long long)request->source.length);
     if (overlaps(request))
-        return fanin_complain("%s: source and destination overlap, and not block on block", row->name);
+        return fanin_complain("%s: source and destination overlap, but not block on block", row->name);
     request->posted = request->taken = 0;
     request->run = (struct run){0};
     if (may_have_arrived(request)) {
@@ -305,7 +298,7 @@ static enum fanin_status place(struct fanin_request *request)
     return status == FANIN_SUCCESS ? check_rights(request) : status;
 }
 
-/* The message by which the ranks tell each other the sizes: of a scatter the root tells all, else each its own. */
+/* The message with the sizes: in a scatter the root's, otherwise each rank's own. */
 static enum fanin_status place_exchange(struct fanin_request *request, uint32_t collective)
 {
     uint32_t rank = request->stream->terms.rank, ranks = request->stream->terms.ranks;
@@ -315,7 +308,7 @@ static enum fanin_status place_exchange(struct fanin_request *request, uint32_t 
     struct bounce_buffer *buffer;
 
     if (!gathers && rank == wanted->root && !request->sizes)
-        return fanin_complain("%s: the root gives no sizes", wanted->row->name);
+        return fanin_complain("%s: the root must give sizes", wanted->row->name);
     buffer = fanin_obtain_buffer(request->stream->context, length);
     if (!buffer)
         return FANIN_NO_RESOURCES;
@@ -342,7 +335,6 @@ int fanin_request_fits(const struct fanin_request *request, const struct fanin_o
            !memcmp(&request->operation, operation, offsetof(struct fanin_operation, sizes));
 }
 
-/* The message of an operation, and what follows from it. */
 static enum fanin_status make_shape(struct fanin_request *request, const struct fanin_operation *operation, int waits)
 {
     enum fanin_status status = fanin_request_check(&request->stream->terms, operation);
@@ -390,7 +382,7 @@ enum fanin_status fanin_request_begin(struct fanin_request *request, struct stre
     return status;
 }
 
-/* A rank whose own arguments say otherwise gets an error, and the others what they asked for. */
+/* Whether the sizes are those expected here. Otherwise this rank gets an error, and the others their data. */
 static int expects(const struct fanin_request *request, const uint64_t *sizes)
 {
     uint32_t ranks = request->stream->terms.ranks, rank = request->stream->terms.rank;
@@ -416,7 +408,7 @@ enum fanin_status fanin_request_expand(struct fanin_request *request)
     request->wanted.row = NULL;
     fanin_use_sizes(&request->message, request->sizes);
     if (request->mismatch)
-        request->destination.memory = NULL; /* what comes has no place, and must not be written over anything */
+        request->destination.memory = NULL; /* what comes must not overwrite anything */
     status = shape(request);
     return status == FANIN_SUCCESS ? place(request) : status;
 }
@@ -464,7 +456,7 @@ void fanin_request_release(struct fanin_request *request, int spoiled)
 
 void fanin_request_destroy(struct fanin_request *request)
 {
-    /* Without a connection there are no buffers but those in ordinary memory. */
+    /* Without a connection, only buffers in ordinary memory are left. */
     if (!request->stream->context && request->destination.lkey == FANIN_LKEY_PROCESS)
         free(request->destination.buffer);
     fanin_request_idle(request);

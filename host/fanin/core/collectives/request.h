@@ -8,34 +8,32 @@ struct stream;
 
 enum { WINDOW = 4 };
 
-/* How one side of a request reaches the device. */
 enum way {
     WAY_NONE,                 /* the rank brings (wants) nothing */
     WAY_DIRECT,               /* the device reads (writes) the program's memory */
     WAY_BOUNCED,              /* a bounce buffer stands in for all of it */
-    WAY_PIPELINED,            /* bounce buffers stand in for those parts that are under way */
-    WAY_OPEN                  /* of a result that may be here already: found out when it is posted */
+    WAY_PIPELINED,            /* bounce buffers stand in for the parts under way */
+    WAY_OPEN                  /* of a result that may be here already: decided when it is posted */
 };
 
-/* The memory of one side of a request. */
 struct side {
     enum way way;
     uint8_t *memory;          /* the program's, without gaps */
     uint64_t length;          /* bytes that the rank brings (wants) */
-    struct bounce_buffer *buffer; /* BOUNCED; or that of the sizes, while they are exchanged */
-    uint64_t address;         /* where the device finds it, but for PIPELINED */
+    struct bounce_buffer *buffer; /* if WAY_BOUNCED; or of the sizes, during their exchange */
+    uint64_t address;         /* for the device, unless WAY_PIPELINED */
     uint32_t lkey;
 };
 
-/* The first fields follow from the operation, without its memory. The next operation of the same shape uses them as
- * they are. */
+/* The fields before `source` depend on the operation but not on its memory, so the next operation of the same shape
+ * reuses them. */
 struct fanin_request {
     struct fanin_request *next;   /* in its stream, or among the unused ones */
     struct stream *stream;        /* lives as long as its requests */
-    struct fanin_operation operation; /* that it was made from; not its memory */
-    uint8_t is_shaped;            /* the next operation of this shape may use it as it is */
-    uint8_t waits;                /* the program does, until it has ended */
-    uint8_t has_draft;            /* `draft` and `draft_run` are those of its only work request, but for memory */
+    struct fanin_operation operation; /* it was made from this; without the memory */
+    uint8_t is_shaped;            /* reusable by an operation of the same shape */
+    uint8_t waits;                /* the program blocks until it has ended */
+    uint8_t has_draft;            /* `draft` and `draft_run` are valid: its only work request, without memory */
     struct message message;
     uint32_t flags;               /* enum fanin_operation_flags */
     uint32_t tag;
@@ -45,68 +43,68 @@ struct fanin_request {
     struct run draft_run;
     struct fanin_wqe draft;
 
-    /* From here on all is zero when it begins. */
+    /* All zero from here on when a request begins. */
     struct side source, destination;
-    uint64_t *sizes;              /* of blocks that may differ; while they are exchanged, what this rank expects */
-    uint64_t number;              /* in its stream, from 0 on: equal on all ranks */
-    uint64_t deadline_ms;         /* from when its first part was posted */
+    uint64_t *sizes;              /* of the blocks, if they may differ; during an exchange, as expected here */
+    uint64_t number;              /* in its stream, from 0; equal on all ranks */
+    uint64_t deadline_ms;         /* set when its first part is posted */
     uint32_t posted, taken;       /* of its work requests */
     uint64_t first_id;            /* wr_id of the first; the others follow it */
-    uint32_t first_mid;           /* count in its message number; likewise */
-    struct run run;               /* the one that was posted last */
+    uint32_t first_mid;           /* message number of the first; likewise */
+    struct run run;               /* the last one posted */
 
-    struct bounce_buffer *window[WINDOW]; /* PIPELINED: the bounce buffers of parts, used in turn */
+    struct bounce_buffer *window[WINDOW]; /* if WAY_PIPELINED: used in turn by the parts */
     uint32_t window_length;
 
-    struct message wanted;        /* what sizes are exchanged for, with `block` as given here; row NULL: nothing */
-    uint8_t arrived;              /* the result was there before it was posted, and is in its place */
-    uint8_t mismatch;             /* this rank expects other sizes than those exchanged */
+    struct message wanted;        /* the message itself, during an exchange of sizes, with `block` as given
+                                   * here; otherwise its row is NULL */
+    uint8_t arrived;              /* the result came before the request was posted, and is in place */
+    uint8_t mismatch;             /* the sizes exchanged differ from those expected here */
 
     uint8_t persistent, started, detached;
-    uint32_t taken_over;          /* stored with release: it wants nothing, and all that it brings has been taken. For
-                                   * the program it has ended */
-    uint32_t done;                /* stored with release when everything else is there */
+    uint32_t taken_over;          /* stored with release: it wants nothing and its data have been taken, so for the
+                                   * program it has ended */
+    uint32_t done;                /* stored with release, last of all */
     uint32_t status;              /* enum fanin_status: of the first work request that failed */
     struct fanin_cqe failure;     /* its completion */
 };
 
-/* prepare.c: make the message and its memory from an operation. `request` is zero, or has ended and been destroyed:
- * then what it has of an operation of the same shape serves again. FANIN_INVALID_REQUEST: the operation makes no
- * sense. */
+/* ---- prepare.c ---- */
+/* Make the message and its memory from an operation. `request` is zero, or was destroyed, and may be reused then.
+ * FANIN_INVALID_REQUEST: the operation makes no sense. */
 enum fanin_status fanin_request_begin(struct fanin_request *request, struct stream *stream,
                                       const struct fanin_operation *operation, int waits);
-/* The message of an operation, as if all its blocks had `block` bytes, and with no memory. */
+/* The message of an operation, as if all its blocks had `block` bytes. */
 void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message);
-/* All ranks have exchanged the sizes: make the message itself. */
+/* Make the message itself, after the exchange of sizes. */
 enum fanin_status fanin_request_expand(struct fanin_request *request);
-/* Whether an operation makes sense, apart from its sizes and memory. */
 enum fanin_status fanin_request_check(const struct terms *terms, const struct fanin_operation *operation);
-/* Hold no bounce buffers until the next start. */
+/* Give back the bounce buffers until the next start. */
 void fanin_request_idle(struct fanin_request *request);
-/* Whether it has been made from an operation of the same shape. */
+/* Whether it was made from an operation of the same shape. */
 int fanin_request_fits(const struct fanin_request *request, const struct fanin_operation *operation, int waits);
-/* Begin once more: nothing of it is posted. Between its starts a request holds no bounce buffers. */
 enum fanin_status fanin_request_reset(struct fanin_request *request);
-/* Give back the bounce buffers, but for one that is the program's result. spoiled: the device may still write to them.
- * Then the stream keeps them until the device has left the job. Called with the stream's lock. */
+/* Give back the bounce buffers, except one with a result for the program. spoiled: the device may still write to them,
+ * so the stream keeps them until the device has left the job. The caller holds the stream's lock. */
 void fanin_request_release(struct fanin_request *request, int spoiled);
-/* The device has left the job: the buffers that the stream keeps can be used again. */
+/* Give back the buffers that the stream keeps, after the device has left the job. */
 void fanin_return_spoiled(struct stream *stream);
 /* Free everything of a request that has ended, or was never started. */
 void fanin_request_destroy(struct fanin_request *request);
 
-/* transfer.c: the next work request, with its data where the device finds them; `run` goes on from the one before.
- * Returns 0 if its bounce buffer is still in use. */
+/* ---- transfer.c ---- */
+/* Write the next work request, and put its data where the device finds them; `run` is that of the request before, and
+ * becomes the new one. Returns 0 while the bounce buffer is still in use. */
 int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe);
-/* A result that may have been here is not: the device is to bring it. */
+/* Choose how the device brings a result that has not arrived early. */
 void fanin_request_choose_way(struct fanin_request *request, struct fanin_wqe *wqe);
-/* Where a message may have come before its only work request is posted; NULL: this one can not. */
+/* Where to put a message that may have arrived before its only work request is posted; NULL: it can not have. */
 void *fanin_request_landing(const struct fanin_request *request, const struct fanin_wqe *wqe);
-/* Work request `number` is complete: put its result where it belongs. */
+/* Copy the result of the complete work request `number` to its place. */
 void fanin_request_store(struct fanin_request *request, uint32_t number);
-/* Whether the rank wants nothing, and the program's memory is not read any more once all is posted. */
+/* Whether the rank wants nothing, and the device needs none of the program's memory once all is posted. */
 int fanin_request_is_one_way(const struct fanin_request *request);
-/* Whether results pass through a bounce buffer, and are where they belong only when the host has copied them. */
+/* Whether the host must copy results from a bounce buffer to their place. */
 int fanin_request_copies_results(const struct fanin_request *request);
 
 static inline int is_done(const struct fanin_request *request)
@@ -114,7 +112,7 @@ static inline int is_done(const struct fanin_request *request)
     return __atomic_load_n(&request->done, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* For the program, which may use its memory again. */
+/* Has ended for the program, which may use its memory again. */
 static inline int has_ended(const struct fanin_request *request)
 {
     return is_done(request) || __atomic_load_n(&request->taken_over, __ATOMIC_ACQUIRE) != 0;

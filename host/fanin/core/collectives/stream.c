@@ -1,4 +1,3 @@
-/* The stream: requests of one rank in one job, in order. */
 #include "collectives/stream_parts.h"
 
 void fanin_stream_begin(struct stream *stream, struct fanin_context *context, uint32_t qp, uint32_t cq,
@@ -24,11 +23,11 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
     enum fanin_status status = FANIN_PENDING;
 
     pthread_mutex_lock(&stream->lock);
-    if (stream->taken_over) /* nobody waits for these */
+    if (stream->taken_over) /* no wait takes their completions */
         fanin_stream_step(stream);
     request->next = NULL;
     request->number = stream->submitted;
-    int stopped = stream_is_stopped(stream); /* closing the context stops it without the lock */
+    int stopped = stream_is_stopped(stream); /* read once: closing the context stops it without the lock */
     stream->submitted += !stopped;
     if (stopped) {
         status = FANIN_INVALID_REQUEST;
@@ -150,8 +149,8 @@ void fanin_stream_sleep(struct stream *stream, const struct fanin_request *reque
     uint32_t target, count = 1;
 
     pthread_mutex_lock(&stream->lock);
-    /* The first completion may tell the end of one request only. A rank that wakes up one completion too early yields
-     * for a long time, on a core that the device needs. */
+    /* Wait for several completions at once: a rank that wakes one too early yields for long, on a core that the device
+     * needs. */
     if (stream->held == request && stream->taken_over > MOST_TAKEN / 2 + MOST_SILENT)
         count = (stream->taken_over - MOST_TAKEN / 2 - 2) / MOST_SILENT + 2;
     target = stream->seen + count;

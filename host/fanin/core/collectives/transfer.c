@@ -1,8 +1,6 @@
-/* Between the program's memory and the work requests: each is loaded before it is posted, and stored when complete. The
- * bounce buffers of a long message are used in turn, while they are in the caches: the next parts come in, and the last
- * ones go out, while the device works on those between.
- * Record 0013 (docs/decisions) says why in parts, and why one buffer serves both sides.
- */
+/* Moves data between the program's memory and work requests. The parts of a long message use bounce buffers in turn,
+ * which stay in the caches: parts are copied in and out while the device works on others.
+ * Record 0013 (docs/decisions) says why in parts, and why one buffer serves both sides. */
 #include "collectives/stream.h"
 #include <stddef.h>
 #include <string.h>
@@ -10,11 +8,11 @@
 #include <emmintrin.h>
 #endif
 
-#define SIGNAL_INTERVAL 64 /* work requests: a queue of silent ones would never be known to have room again */
-#define LONG_IN_PLACE (32u << 20) /* bytes: the data of longer messages have left the caches before results come */
+#define SIGNAL_INTERVAL 64 /* work requests: completions must tell when the queue has room */
+#define LONG_IN_PLACE (32u << 20) /* bytes: longer data have left the caches before results come */
 
-/* Where a side of a part lies in its bounce buffer. The blocks lie one after the other, the rank's own at its place;
- * what the rank brings and what comes to it in the same bytes. */
+/* Where a side of a part lies in its bounce buffer: blocks in the order of the ranks, data and result in the same
+ * bytes. */
 static uint8_t *place_in_buffer(const struct fanin_request *request, uint32_t number, const struct run *run,
                                 struct collective_side side)
 {
@@ -32,7 +30,6 @@ static void bring_part(const struct fanin_request *request, const struct run *ru
         memcpy(buffer + block * run->block, memory + block * request->message.block, run->block);
 }
 
-/* The data of a part come out of its bounce buffer, and its result goes into it. */
 static void use_buffer(const struct fanin_request *request, uint32_t number, const struct run *run,
                        struct fanin_wqe *wqe)
 {
@@ -51,7 +48,7 @@ static void use_buffer(const struct fanin_request *request, uint32_t number, con
     }
 }
 
-/* Data of a few bytes go into the work request, but not of one that waits for others to write them. */
+/* Short data go into the work request, unless a fence delays them. */
 static void put_inline(const struct fanin_request *request, const struct run *run, struct fanin_wqe *wqe)
 {
     const struct side *source = &request->source;
@@ -79,7 +76,7 @@ static uint16_t flags_of(const struct fanin_request *request, uint32_t number)
     return flags;
 }
 
-/* What is left of the time for all ranks to take part, when a later part is posted. */
+/* Time left for all ranks to take part; the clock starts with the first part. */
 static uint32_t deadline_of(struct fanin_request *request, uint32_t number)
 {
     uint64_t now;
@@ -92,7 +89,7 @@ static uint32_t deadline_of(struct fanin_request *request, uint32_t number)
     return now < request->deadline_ms ? (uint32_t)(request->deadline_ms - now) : 1;
 }
 
-/* The next work request, but for memory. That of a message in one part is the same each time. */
+/* The next work request, without memory. That of a message in one part is the same each time. */
 static void draft(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe)
 {
     const struct terms *terms = &request->stream->terms;
@@ -132,7 +129,7 @@ int fanin_request_load(struct fanin_request *request, struct run *run, struct fa
     return 1;
 }
 
-/* Copy past the caches: else each line would be read from memory before it is written. */
+/* Copy past the caches, which would read each line from memory before it is written. */
 static void copy_beyond(uint8_t *to, const uint8_t *from, uint64_t length)
 {
 #ifdef __SSE2__
@@ -148,7 +145,7 @@ static void copy_beyond(uint8_t *to, const uint8_t *from, uint64_t length)
     memcpy(to, from, length);
 }
 
-/* Whether results do. Those in the place of their data find the lines in a cache, unless there are very many. */
+/* Whether to copy results so. In-place results find their lines in a cache, unless they are very long. */
 static int goes_beyond(const struct fanin_request *request)
 {
     const struct side *source = &request->source, *destination = &request->destination;
@@ -185,8 +182,7 @@ void fanin_request_store(struct fanin_request *request, uint32_t number)
         memcpy(destination->memory, destination->buffer->address, destination->length);
 }
 
-/* Whether the device needs nothing of the program any more once all is posted: the data are in the work request, or in
- * memory for which it needs no permission. */
+/* Whether the data are inline, or in registered memory of the library, once all is posted. */
 static int is_taken(const struct fanin_request *request)
 {
     const struct side *source = &request->source;
@@ -211,8 +207,8 @@ void *fanin_request_landing(const struct fanin_request *request, const struct fa
     return destination->memory ? destination->memory : destination->buffer->address;
 }
 
-/* A barrier is there to wait. With a limit of time the program wants to know whether all take part. A persistent
- * request is to end as a whole: then it can start again. */
+/* Not a barrier, whose end is its purpose; not with a time limit, since the program asks whether all take part; not a
+ * persistent request, which must have ended before it starts again. */
 int fanin_request_is_one_way(const struct fanin_request *request)
 {
     return request->message.row->contributors != FANIN_CLASS_NONE &&

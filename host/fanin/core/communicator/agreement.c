@@ -1,19 +1,17 @@
 /* The survivors of a job that has lost a member agree on the members of the next one.
  *
- * The program may have learned of the loss in another job of the same ranks, while nothing went on in this one. So the
- * agreement begins by asking the device, for a moment: it notices a loss in all jobs at about the same time.
+ * First each asks its device for the failure: the program may have learned of the loss in another job of the same
+ * ranks.
  *
- * Each rank may have received a different report of the failure. A failure is named by bits, which get coarser with
- * the distance: ranks of the same node learn which process is dead, other nodes learn its node, and nodes beyond a
- * switch learn only that switch's child. So no rank can decide alone. One of the survivors, the registrar, takes a
- * report of each, and gives each the verdict. Both go through pairs: jobs of two ranks (NIC to NIC, or within a
- * node), which need neither the old job nor its switches.
+ * A failure is named by bits, which get coarser with the distance: ranks of the same node learn which process is dead,
+ * other nodes learn its node, and nodes beyond a switch only that switch's child. So no rank can decide alone. One of
+ * the survivors, the registrar, takes a report of each and gives each the verdict, through pairs: jobs of two ranks
+ * (NIC to NIC, or within a node), which need neither the old job nor its switches.
  *
- * The registrar is the first living rank of an order that is the same on all survivors of one failure: suspects come
- * last. A pair whose registrar is dead is lost within the detection time; then the next rank is asked. The id and
- * key of the new job follow from its members: ranks with different verdicts never meet in one job.
- * Record 0098 (docs/decisions) says why through one survivor.
- */
+ * The registrar is the first living rank of an order that is the same on all survivors, suspects last. A pair with a
+ * dead registrar is lost within the detection time; then the next rank is asked. The id and key of the new job are
+ * derived from its members, so ranks with different verdicts never meet in one job.
+ * Record 0098 (docs/decisions) says why through one survivor. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "job/identity.h"
@@ -25,31 +23,31 @@
 #include <time.h>
 
 enum {
-    NOTICE_MS = 1000, /* until the device notices the loss in this job, of which the program has learned in another */
-    GRACE_MS = 2000,  /* for ranks that another believes lost: a living rank has heard of the failure by then */
-    MARGIN_MS = 5000, /* that a message between living ranks may take */
-    MOST_PAIRS = 32,  /* at a time: a device has room for 64 jobs, and grants a client three quarters of them */
+    NOTICE_MS = 1000, /* for the device to notice in this job a loss that another job has shown */
+    GRACE_MS = 2000,  /* for suspects to report: a living rank knows of the failure by then */
+    MARGIN_MS = 5000, /* for a message between living ranks */
+    MOST_PAIRS = 32,  /* at a time: a device has 64 jobs, of which a client gets at most three quarters */
     PAIR_SLOTS = 8,
     PAIR_CHUNK = 256,
 };
 
-/* A job of two ranks: 0 is the one that asks, 1 the registrar. One row goes from rank `root` to the other. */
+/* A job of two ranks, 0 the asker and 1 the registrar. Rank `root` sends the other one a row. */
 struct pair {
-    struct fanin_communicator *communicator; /* NULL: the pair is not in use */
-    struct fanin_request *request;           /* the row under way; NULL: the pair is still being joined */
+    struct fanin_communicator *communicator; /* NULL: unused */
+    struct fanin_request *request;           /* the row under way; NULL: still joining */
     uint64_t begun, deadline;
-    uint32_t other;                          /* of this rank, in the old job */
+    uint32_t other;                          /* rank in the old job */
     uint32_t root;
-    uint8_t *row;                            /* a byte for each rank, and one that says whether a switch is lost */
+    uint8_t *row;                            /* a byte for each rank, and whether a switch is lost */
 };
 
-/* What is known of a rank. `is_dead`: a rank of its node says that its process has ended. `is_suspect`: any survivor
- * may believe it lost. The others are the registrar's. */
+/* What is known of a rank; the fields after the first two are the registrar's. */
 struct candidate {
-    uint8_t is_dead, is_suspect;
+    uint8_t is_dead;    /* a rank of its node says that its process has ended */
+    uint8_t is_suspect; /* a survivor may believe it lost */
     uint8_t has_reported, is_lost;
-    uint8_t had_turn; /* of its pair, in this phase */
-    uint8_t is_heard; /* a rank of its node has reported, which knows the dead ones of its node */
+    uint8_t had_turn; /* its pair was begun in this phase */
+    uint8_t is_heard; /* a rank of its node has reported, and knows the node's dead */
     uint64_t asked;   /* when its pair was begun; 0: not yet */
 };
 
@@ -58,15 +56,15 @@ enum phase { ASCERTAINING, SEEKING, REPORTING, LISTENING, COLLECTING, TELLING, D
 struct agreement {
     enum phase phase;
     uint32_t rank, ranks, number, timeout_ms;
-    uint32_t *order;             /* ranks, in the order in which they are asked to be registrar */
-    uint32_t next;               /* of them, the one that is asked */
+    uint32_t *order;             /* ranks in the order in which they are asked to be registrar */
+    uint32_t next;               /* index of the one that is asked */
     uint64_t begun;              /* this phase */
     uint64_t deadline;           /* of this phase, as a rank that asks */
     uint64_t last;               /* deadline of finding a registrar */
     struct candidate *candidates;
-    struct fanin_communicator *lost; /* the job that has lost a member; held, until it has told which */
-    uint8_t switch_is_lost;      /* of this rank's way: then the suspects are cut off, and none is believed dead */
-    uint8_t *verdict;            /* a row: 1 for each member */
+    struct fanin_communicator *lost; /* the old job; held until it has told who is lost */
+    uint8_t switch_is_lost;      /* of this rank's path: suspects are cut off, not dead */
+    uint8_t *verdict;            /* row: 1 for each member */
     uint8_t is_unconfirmed;      /* a device may still write to rows */
     struct pair pairs[MOST_PAIRS];
 };
@@ -78,7 +76,7 @@ static struct fanin_place address_only(const struct fanin_place *place)
     return (struct fanin_place){.address = place->address};
 }
 
-/* Between nodes a pair is a ring, whose first node notices when the second one is dead. */
+/* Between nodes a pair is a ring, whose first node notices that the second is dead. */
 static enum fanin_status begin_pair(struct fanin_communicator *communicator, enum purpose purpose, uint32_t other,
                                     uint64_t limit_ms)
 {
@@ -98,7 +96,7 @@ static enum fanin_status begin_pair(struct fanin_communicator *communicator, enu
     job.places = places;
     job.route = FANIN_ROUTE_AUTO;
     job.slots = PAIR_SLOTS;
-    job.chunk = PAIR_CHUNK; /* a path that loses long packets carries these */
+    job.chunk = PAIR_CHUNK; /* short, for a path that loses long packets */
     job.flags = 0;
     pair->begun = fanin_now_ms();
     pair->deadline = pair->begun + limit_ms;
@@ -110,7 +108,6 @@ static enum fanin_status begin_pair(struct fanin_communicator *communicator, enu
     return status;
 }
 
-/* Give a pair back. */
 static void end_pair(struct agreement *agreement, struct pair *pair, int leaves)
 {
     enum fanin_status status;
@@ -164,7 +161,7 @@ static void begin_phase(struct agreement *agreement, enum phase phase)
         agreement->candidates[rank].had_turn = rank == agreement->rank;
 }
 
-/* ---- What the job tells ---- */
+/* ---- The failure of the old job ---- */
 
 static void forget_lost(struct agreement *agreement)
 {
@@ -173,7 +170,7 @@ static void forget_lost(struct agreement *agreement)
     agreement->lost = NULL;
 }
 
-/* What the end of the job has told this rank. `order` and `verdict` hold the ranks that it names meanwhile. */
+/* Read who is lost. Uses `order` and `verdict` as scratch memory. */
 static void take_failure(struct agreement *agreement)
 {
     uint32_t *ranks = agreement->order, count = 0, mates = 0;
@@ -186,7 +183,7 @@ static void take_failure(struct agreement *agreement)
         count = fanin_missing_ranks(job, agreement->rank, state.ended.missing, state.ended.missing_kind, ranks);
     for (uint32_t i = 0; i < count; i++) {
         suspects[ranks[i]] = 1;
-        agreement->switch_is_lost |= ranks[i] == agreement->rank; /* all behind the device above are named */
+        agreement->switch_is_lost |= ranks[i] == agreement->rank; /* everything behind the device above is named */
         mates += job->places[ranks[i]].address == job->places[agreement->rank].address;
     }
     for (uint32_t i = 0; i < count && mates == count && !agreement->switch_is_lost; i++)
@@ -207,7 +204,7 @@ static void put_in_order(struct agreement *agreement)
                 *at++ = rank;
 }
 
-/* If the job does not tell of a loss soon, nobody is suspect. */
+/* If the job shows no loss in time, no rank is suspect. */
 static enum fanin_status ascertain(struct agreement *agreement)
 {
     uint64_t patience = agreement->timeout_ms / 2 < NOTICE_MS ? agreement->timeout_ms / 2 : NOTICE_MS;
@@ -233,7 +230,7 @@ static enum fanin_status seek(struct fanin_communicator *communicator)
         agreement->next++;
     if (agreement->next == agreement->ranks || now >= agreement->last) {
         fanin_complain("no other rank has taken a report: "
-                       "they are lost, have not called, or have gone on without this one");
+                       "they are lost, have not called, or went on without this one");
         return FANIN_TIMEOUT;
     }
     registrar = agreement->order[agreement->next];
@@ -249,8 +246,7 @@ static enum fanin_status seek(struct fanin_communicator *communicator)
     return FANIN_SUCCESS;
 }
 
-/* Hand in the report, or wait for the verdict. If the registrar is dead, or has gone on without this rank, the next is
- * asked. */
+/* Send the report, or wait for the verdict. If the registrar is dead, or went on without this rank, ask the next. */
 static enum fanin_status ask(struct fanin_communicator *communicator)
 {
     struct agreement *agreement = communicator->agreement;
@@ -266,7 +262,7 @@ static enum fanin_status ask(struct fanin_communicator *communicator)
         status = advance_pair(agreement, pair);
     }
     if (status == FANIN_NO_RESOURCES && now < agreement->deadline)
-        return FANIN_PENDING; /* others' pairs have taken them for the moment */
+        return FANIN_PENDING; /* other pairs use them for the moment */
     if (fanin_names_device(status) || status == FANIN_TIMEOUT || status == FANIN_NO_RESOURCES) {
         agreement->next++;
         begin_phase(agreement, SEEKING);
@@ -306,7 +302,7 @@ static int is_doubtful(const struct agreement *agreement, uint32_t rank)
     return candidate->is_suspect && !agreement->switch_is_lost && !candidate->is_heard;
 }
 
-/* Whether a rank is still expected: suspects have GRACE_MS from when their turn comes. */
+/* Whether a rank may still report: suspects have GRACE_MS from the start of their turn. */
 static int is_expected(const struct agreement *agreement, uint32_t rank, uint64_t now)
 {
     const struct candidate *candidate = &agreement->candidates[rank];
@@ -324,8 +320,7 @@ static int is_anybody_expected(const struct agreement *agreement, uint64_t now)
     return 0;
 }
 
-/* Begin pairs with the ranks whose turn it is, as many as are possible at a time. Returns how many ranks still wait for
- * their turn. */
+/* Begin as many pairs as possible. Returns how many ranks still wait for their turn. */
 static uint32_t fill_pairs(struct fanin_communicator *communicator, enum purpose purpose, uint64_t limit_ms)
 {
     struct agreement *agreement = communicator->agreement;
@@ -352,7 +347,7 @@ static uint32_t fill_pairs(struct fanin_communicator *communicator, enum purpose
     return waiting;
 }
 
-/* FANIN_NO_RESOURCES: the rank gets another turn, when other pairs have ended. */
+/* After FANIN_NO_RESOURCES the rank gets another turn, when other pairs have ended. */
 static enum fanin_status advance_in_turn(struct agreement *agreement, struct pair *pair)
 {
     enum fanin_status status = pair->communicator ? advance_pair(agreement, pair) : FANIN_PENDING;
@@ -405,7 +400,7 @@ static enum fanin_status collect(struct fanin_communicator *communicator)
     return FANIN_PENDING;
 }
 
-/* A rank that does not take the verdict can not join the new job, which then fails and names it. */
+/* If a rank does not take the verdict, the new job fails and names it. */
 static enum fanin_status tell(struct fanin_communicator *communicator)
 {
     struct agreement *agreement = communicator->agreement;
@@ -424,7 +419,6 @@ static enum fanin_status tell(struct fanin_communicator *communicator)
 
 /* ---- The agreement ---- */
 
-/* Join the job of the members, which are renumbered in their order. */
 static enum fanin_status join_survivors(struct fanin_communicator *communicator)
 {
     struct agreement *agreement = communicator->agreement;

@@ -1,6 +1,4 @@
-/* Communicators made from a communicator. Every rank computes the same description from what all know, so nobody needs
- * to hand it out.
- */
+/* Communicators made from a communicator. Every rank computes the same description by itself. */
 #include "communicator/communicator.h"
 #include "job/identity.h"
 #include <stdlib.h>
@@ -25,13 +23,12 @@ enum fanin_status fanin_dup(struct fanin_communicator *communicator, uint32_t sl
     return status == FANIN_SUCCESS ? fanin_await_join(begun, timeout_ms, made) : status;
 }
 
-/* Whether rank `one` stands before rank `other` in their new group. */
 static int is_before(const struct fanin_choice *choices, uint32_t one, uint32_t other)
 {
     return choices[one].key < choices[other].key || (choices[one].key == choices[other].key && one < other);
 }
 
-/* The places of the group of `rank`, in their new order. Returns the new rank. */
+/* Write the places of the group of `rank`, in their new order. Returns the new rank. */
 static uint32_t form_group(const struct fanin_job *job, const struct fanin_choice *choices, uint32_t rank,
                            struct fanin_place *places, uint32_t *count)
 {

@@ -1,29 +1,28 @@
-/* A job gains members. Its ranks and the newcomers join a new job, which all ranks derive from what all of them know.
- * Its id and key follow from those of the old job: a process that the old job has lost, and that comes back, knows
- * neither. Record 0098 (docs/decisions) says why newcomers are invited. */
+/* A job gains members. Its ranks and the newcomers join a new job, whose id and key all ranks derive from the old one.
+ * A lost process that comes back knows neither. Record 0098 (docs/decisions) says why newcomers are invited. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "geometry.h"
 #include "job/identity.h"
 #include <stdlib.h>
 
-/* Each newcomer at its rank. Marks `taken` ranks. */
+/* Put each newcomer at its rank, and mark the rank as taken. */
 static enum fanin_status place_newcomers(const struct fanin_newcomer *newcomers, uint32_t count, uint32_t ranks,
                                          struct fanin_place *places, uint8_t *taken)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = newcomers[i].rank;
         if (rank >= ranks)
-            return fanin_complain("a newcomer is to be rank %u of a job of %u ranks", rank, ranks);
+            return fanin_complain("a newcomer's rank is %u, but the new job has ranks 0 to %u", rank, ranks - 1);
         if (taken[rank])
-            return fanin_complain("two newcomers are to be rank %u", rank);
+            return fanin_complain("two newcomers have rank %u", rank);
         taken[rank] = 1;
         places[rank] = newcomers[i].place;
     }
     return FANIN_SUCCESS;
 }
 
-/* The ranks of the old job, in their order, where there is no newcomer. Returns the new rank of `rank`. */
+/* Put the ranks of the old job, in their order, around the newcomers. Returns the new rank of `rank`. */
 static uint32_t place_others(const struct fanin_job *old, uint32_t rank, struct fanin_place *places,
                              const uint8_t *taken)
 {
@@ -39,7 +38,7 @@ static uint32_t place_others(const struct fanin_job *old, uint32_t rank, struct 
     return new_rank;
 }
 
-/* A job within one node may have segments that no packet carries. */
+/* A job within one node may have segments that are too long for packets. */
 static void leave_the_node(struct fanin_job *job)
 {
     if (job->route != FANIN_ROUTE_LOCAL)

@@ -1,9 +1,9 @@
-/* Joining, as programs see it. A communicator of survivors agrees with the others on the job before it joins. */
+/* Joining. Survivors of a job agree on the new one before they join it. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "job/naming.h"
 
-#define AWAIT_MS 5 /* of a wait for others to join, between two looks at the other communicators */
+#define AWAIT_MS 5 /* between two looks at the other communicators */
 
 enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
                                     uint32_t timeout_ms)
@@ -21,7 +21,7 @@ enum fanin_status fanin_abandon(struct fanin_communicator *communicator)
     return fanin_withdraw(communicator);
 }
 
-/* fanin_complaint tells whom a join that has failed names. */
+/* Put the members that a failed join names into fanin_complaint. */
 static void complain_of(const struct fanin_communicator *communicator, enum fanin_status status,
                         const struct fanin_join_reply *reply)
 {
@@ -42,7 +42,7 @@ enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint
     do {
         status = fanin_finish_join(communicator, &reply, AWAIT_MS);
         if (status == FANIN_PENDING)
-            fanin_progress(); /* another rank may wait for what this one has not posted yet */
+            fanin_progress(); /* another rank may wait for a request that this one has not posted */
     } while (status == FANIN_PENDING && fanin_now_ms() < deadline);
     if (status != FANIN_SUCCESS && !*fanin_complaint())
         complain_of(communicator, status, &reply);

@@ -1,15 +1,14 @@
-/* Joining a job and leaving it. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "geometry.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define GIVE_UP_MS 1000 /* for the device to take note; it would see the end of the connection as well */
-#define NODE_BITS 64    /* of a node bitmap; nodes beyond them are in no work request */
+#define GIVE_UP_MS 1000 /* for the device's answer; without it, the device sees the connection end */
+#define NODE_BITS 64    /* of the node bitmap in a work request */
 #define DRAIN_MS 1      /* between two looks at what is still under way */
 
-/* As far as this rank's device allows; give the numbers where the devices of a job differ. */
+/* Limited by this rank's device: a job whose devices differ must give the numbers. */
 static void use_defaults(struct fanin_job *job, const struct fanin_context *context)
 {
     if (!job->chunk) {
@@ -48,7 +47,7 @@ static enum fanin_status make_queues(struct fanin_communicator *communicator)
     return status;
 }
 
-/* Everything goes but the memory that requests still refer to. */
+/* Destroy everything except the memory that requests refer to. */
 static enum fanin_status destroy(struct fanin_communicator *communicator)
 {
     struct stream *stream = &communicator->stream;
@@ -146,7 +145,7 @@ enum fanin_status fanin_await_lease(struct fanin_communicator *communicator, str
     if (communicator->join_by && status == FANIN_PENDING && fanin_now_ms() >= communicator->join_by)
         status = FANIN_TIMEOUT;
     if (communicator->join_by && status == FANIN_TIMEOUT)
-        fanin_complain("a survivor has not joined the new job in time: it is lost, too, or has not heard of it");
+        fanin_complain("a survivor has not joined the new job in time: it is lost, or does not know of the job");
     if (status != FANIN_SUCCESS)
         return status;
     fanin_forget_membership(communicator->membership);
@@ -167,7 +166,6 @@ static enum fanin_status send_leave(struct fanin_communicator *communicator)
     return fanin_leave_qp(communicator->stream.context, communicator->stream.qp, &communicator->membership);
 }
 
-/* Tell the device that this rank leaves, and wait for its word. */
 static enum fanin_status leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms)
 {
     struct fanin_join_reply reply;
@@ -213,7 +211,7 @@ enum fanin_status fanin_leave(struct fanin_communicator *communicator, uint32_t 
     return destroy(communicator);
 }
 
-/* A JOIN under way is taken back, so that members that wait as well learn who is missing, not that this one left. */
+/* A JOIN under way is cancelled, so that the other members learn who is missing, not that this one left. */
 enum fanin_status fanin_withdraw(struct fanin_communicator *communicator)
 {
     fanin_stream_stop(&communicator->stream);
@@ -227,7 +225,7 @@ void fanin_begin_leave(struct fanin_communicator *communicator)
     fanin_stream_stop(&communicator->stream);
 }
 
-/* What is under way goes on: the device writes to memory of the program, and a rank waits for that. */
+/* Wait for the end of what is under way, since the device writes to the program's memory. */
 static enum fanin_status drain(struct fanin_communicator *communicator, uint64_t deadline)
 {
     struct stream *stream = &communicator->stream;

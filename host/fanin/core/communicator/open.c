@@ -1,11 +1,10 @@
-/* Opening a device, and the end of a connection with all that depends on it. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "memory/regions.h"
 #include <stdlib.h>
 #include <time.h>
 
-#define SETTLE_MS 10000 /* for the other ranks to take what this one has brought */
+#define SETTLE_MS 10000 /* for the other ranks to take this one's data */
 #define LOOK_MS 1
 
 enum fanin_status fanin_open(const char *socket_path, struct fanin_context **context)
@@ -41,7 +40,7 @@ static void close_context(struct fanin_context *context, int inherited)
     fanin_disconnect(context);
 }
 
-/* Until the devices of all ranks have what has been taken from the program. */
+/* Wait until the devices of all ranks have the data of requests that have ended here. */
 static void settle(const struct fanin_context *context, uint64_t deadline)
 {
     const struct timespec moment = {.tv_nsec = LOOK_MS * 1000000L};
@@ -50,7 +49,7 @@ static void settle(const struct fanin_context *context, uint64_t deadline)
         nanosleep(&moment, NULL);
 }
 
-/* A connection that just ends ends the jobs, and the news of that may overtake results on their way to other ranks. */
+/* Without a LEAVE the end of the connection would end the jobs, and that news may overtake results for other ranks. */
 static void leave_jobs(const struct fanin_context *context, uint64_t deadline)
 {
     struct fanin_communicator *communicator;

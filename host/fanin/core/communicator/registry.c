@@ -1,6 +1,5 @@
-/* All communicators of this process. Whoever waits for one looks after the others, too: another rank may need what
- * one of them has not posted yet before it does its part of what is waited for.
- */
+/* All communicators of this process. A wait for one advances the others, since another rank may need what they have not
+ * posted before it can take part. */
 #include "communicator/communicator.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -50,8 +49,8 @@ void fanin_unregister_communicator(struct fanin_communicator *communicator)
 
 void fanin_forget_communicators(const struct fanin_context *context, int inherited)
 {
-    static pid_t owner; /* of the lock: a thread that a forked child does not have may have held it */
-    struct fanin_request *unwanted = NULL; /* requests that nobody asks for any more */
+    static pid_t owner; /* of the lock: in a forked child a thread that no longer exists may hold it */
+    struct fanin_request *unwanted = NULL; /* detached requests */
 
     if (inherited && owner != getpid())
         lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -75,7 +74,7 @@ void fanin_forget_communicators(const struct fanin_context *context, int inherit
         __atomic_store_n(&one->stream.stopped, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
-    while (unwanted) { /* the last one frees its communicator, which needs the lock */
+    while (unwanted) { /* outside the lock: the last one frees its communicator */
         struct fanin_request *request = unwanted;
         unwanted = request->next;
         fanin_request_destroy(request);

@@ -1,16 +1,15 @@
-/* Starting collectives, and waiting for them. Record 0040 (docs/decisions) says why this is in C, once. */
+/* Starting collectives, and waiting for them. Record 0040 (docs/decisions) says why in C. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "job/naming.h"
 #include <stdlib.h>
 
 #define NOT_UNDER_WAY "the request has not been started, or its device has been closed"
-#define MOST_TRIES 4      /* unused requests that are looked at for one of the same shape */
-#define MOST_UNUSED FANIN_SQ_DEPTH /* that are kept; as many can be under way */
-#define WAIT_MS 60000     /* of a wait without an end */
+#define MOST_TRIES 4      /* unused requests that are searched for the same shape */
+#define MOST_UNUSED FANIN_SQ_DEPTH /* as many as can be under way */
+#define WAIT_MS 60000     /* one round of a wait without limit */
 #define LOOK_AFTER_MS 2   /* between looks at the other communicators, while one of them waits for room */
 
-/* Put a chain of unused requests on the stack. */
 static void push(struct fanin_communicator *communicator, struct fanin_request *first, struct fanin_request *last)
 {
     struct fanin_request *top = __atomic_load_n(&communicator->unused, __ATOMIC_RELAXED);
@@ -27,8 +26,8 @@ static struct fanin_request *last_of(struct fanin_request *request)
     return request;
 }
 
-/* A request that has ended, if possible one of the same shape: programs mostly repeat a few calls. The whole stack is
- * taken first, so that nobody else changes it; then the rest is put back. */
+/* An unused request, if possible of the same shape, since programs repeat a few calls. Takes the whole stack, so that
+ * no other thread changes it, and puts the rest back. */
 static struct fanin_request *new_request(struct fanin_communicator *communicator,
                                          const struct fanin_operation *operation, int waits)
 {
@@ -85,7 +84,7 @@ static enum fanin_status make(struct fanin_communicator *communicator, const str
     return status;
 }
 
-/* `started` becomes NULL if the program waits, and need not. */
+/* `started` becomes NULL if the program need not wait. */
 static enum fanin_status start(struct fanin_communicator *communicator, const struct fanin_operation *operation,
                                int waits, struct fanin_request **started)
 {
@@ -120,7 +119,7 @@ enum fanin_status fanin_prepare(struct fanin_communicator *communicator, const s
     enum fanin_status status;
 
     if (operation->flags & FANIN_EXCHANGE_SIZES) {
-        fanin_complain("a persistent request whose sizes are exchanged; give the sizes on all ranks");
+        fanin_complain("a persistent request can not exchange sizes; give them on all ranks");
         return FANIN_NOT_SUPPORTED;
     }
     status = make(communicator, operation, 0, request);
@@ -174,7 +173,6 @@ enum fanin_status fanin_test(struct fanin_request *request)
     return outcome(request);
 }
 
-/* How long to sleep before the next look at the other communicators. */
 static uint32_t slice_of(struct fanin_request *request, uint64_t left)
 {
     uint64_t slice = fanin_others_have_backlog(communicator_of(request)) ? LOOK_AFTER_MS : FANIN_SLICE_MS;
@@ -191,7 +189,7 @@ enum fanin_status fanin_wait(struct fanin_request *request, uint32_t timeout_ms)
         return fanin_complain(NOT_UNDER_WAY);
     if (has_ended(request))
         return outcome(request);
-    /* Mostly it ends at once: then nothing else is to be looked at. */
+    /* Most requests end at once, without a look at other communicators. */
     fanin_stream_sleep(stream, request, timeout_ms ? 1 : 0);
     fanin_stream_advance(stream);
     if (has_ended(request))
@@ -269,7 +267,7 @@ void fanin_free(struct fanin_request *request)
         detached = request->detached = !is_done(request);
         pthread_mutex_unlock(&stream->lock);
         if (detached)
-            return; /* whoever ends it frees it, perhaps by now */
+            return; /* freed where it ends, perhaps already */
     }
     fanin_request_destroy(request);
     fanin_free_request(request);

@@ -1,4 +1,4 @@
-/* The collectives in short: blocking, of equal parts, without limits of time. */
+/* Short forms: blocking collectives of equal parts, without time limits. */
 #include "complaint.h"
 #include "fanin.h"
 
@@ -10,7 +10,7 @@ static enum fanin_status computed(struct fanin_communicator *communicator, enum 
                                         .flags = FANIN_ALL_BLOCK, .source = source, .destination = destination};
 
     if (__builtin_mul_overflow(count, fanin_dtype_bytes(dtype), &operation.block)) {
-        fanin_complain("%llu elements are more bytes than any memory has", (unsigned long long)count);
+        fanin_complain("%llu elements have more than 2^64 - 1 bytes", (unsigned long long)count);
         return FANIN_INVALID_REQUEST;
     }
     return fanin_call(communicator, &operation, 0, NULL);

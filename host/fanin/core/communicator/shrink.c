@@ -1,4 +1,3 @@
-/* A job goes on with those of its ranks that are left. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 

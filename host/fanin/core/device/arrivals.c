@@ -1,5 +1,4 @@
-/* The host's end of an arrival ring: short data that come before this rank asks for them.
- * Record 0058 (docs/decisions) says why. */
+/* The host's end of an arrival ring: short data that come before this rank asks for them (record 0058). */
 #include "device/layout.h"
 #include <string.h>
 
@@ -8,7 +7,7 @@ static const struct fanin_arrival *arrival_at(const struct fanin_ring *ring, uin
     return (const void *)((const uint8_t *)(ring + 1) + (size_t)(consumer % FANIN_ARRIVAL_UNITS) * FANIN_ARRIVAL_UNIT);
 }
 
-/* Free the units of the oldest arrival, or those that are left out at the end of the ring. */
+/* Skip the oldest arrival, or the unused units at the end of the ring. */
 static uint32_t pass(const struct fanin_arrival *arrival, uint32_t consumer)
 {
     if (arrival->length == FANIN_NO_ARRIVAL)
@@ -16,7 +15,7 @@ static uint32_t pass(const struct fanin_arrival *arrival, uint32_t consumer)
     return consumer + (uint32_t)((sizeof *arrival + arrival->length + FANIN_ARRIVAL_UNIT - 1) / FANIN_ARRIVAL_UNIT);
 }
 
-/* Whether an arrival is one of an earlier message, or of an earlier job. */
+/* Whether an arrival belongs to an earlier message or job. */
 static int is_past(const struct fanin_arrival *arrival, const struct fanin_wqe *wqe)
 {
     return arrival->length == FANIN_NO_ARRIVAL || arrival->jid != wqe->jid ||

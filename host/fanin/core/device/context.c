@@ -1,4 +1,3 @@
-/* Connecting to a device, attaching to it, its status, and the end. */
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "device/access.h"
@@ -47,7 +46,6 @@ enum fanin_status fanin_connect(const char *socket_path, struct fanin_context **
     return status;
 }
 
-/* The limit of FANIN_STAGING, or no limit. */
 static enum fanin_status read_staging_limit(struct fanin_context *context)
 {
     const char *text = getenv("FANIN_STAGING");

@@ -1,9 +1,5 @@
-/* Tagged requests of several threads over one socket.
- *
- * Replies come in any order (JOIN may take a minute, while another thread registers memory). There is no thread of
- * our own: of the threads that wait for replies, one reads the socket and hands each reply to its request by tag;
- * the others sleep. When the reader has what it wants, the next one takes over.
- */
+/* Tagged requests of several threads over one socket. Replies come in any order. One of the waiting threads reads the
+ * socket and hands each reply to its request by tag; when it has its own, the next one takes over. */
 #define _GNU_SOURCE
 #include "device/access.h"
 #include <errno.h>
@@ -20,7 +16,7 @@ static void unlink_request(struct fanin_context *context, const struct control_r
         }
 }
 
-/* A reply that nobody waits for any more is dropped, its descriptors closed. */
+/* Drops a reply without a request, and closes its descriptors. */
 static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_MAX_FDS])
 {
     const struct fanin_message *head = (const void *)context->reply;
@@ -37,13 +33,13 @@ static void dispatch(struct fanin_context *context, size_t size, int fds[FANIN_M
             request->fds[i] = fds[i];
             fds[i] = -1;
         }
-        /* PENDING is news about a JOIN (who is missing), not its end. */
+        /* PENDING says who is missing in a JOIN; it is not its end. */
         request->answered = head->status != FANIN_PENDING;
     }
     fanin_close_fds(fds);
 }
 
-/* Called with the lock held and `reading` clear; the lock is released while the socket is waited for. */
+/* Called with the lock held and `reading` clear; releases the lock while it waits. */
 static void read_for_all(struct fanin_context *context, uint64_t wait_ms)
 {
     struct pollfd descriptor = {.fd = context->socket, .events = POLLIN};
@@ -115,7 +111,7 @@ enum fanin_status fanin_control_wait(struct control_request *request, uint32_t t
         if (context->reading)
             sleep_until_answer(context, slice);
         else
-            read_for_all(context, slice); /* what has come is taken, also from a device that has ended since */
+            read_for_all(context, slice); /* also takes a reply of a device that has ended since */
     } while (now < deadline && !fanin_device_lost(context));
     answered = request->answered;
     if (!answered && fanin_device_lost(context))
@@ -131,7 +127,7 @@ void fanin_control_end(struct control_request *request)
     pthread_mutex_unlock(&request->context->request_lock);
 }
 
-/* A device that answers late is not lost before its detection time, which may be longer. */
+/* At least the detection time: until then a device that answers late is not lost. */
 uint32_t fanin_request_timeout_ms(const struct fanin_context *context)
 {
     const struct fanin_doorbell *doorbell = (const void *)context->region;

@@ -1,8 +1,6 @@
-/* Is the device still there? One that ends says so in the doorbell page; a killed one has left its socket; one that
- * stands still (stopped, or stuck) does not change its beat although it is woken. Nothing is asked of a device while it
- * gives completions: all this happens when a completion ring is empty.
- * Records 0032 and 0108 (docs/decisions): why by the beat, and why a lost device's queue pair is destroyed.
- */
+/* Whether the device lives. One that ends says so in the doorbell page; a killed one has closed its socket; one that
+ * stands still (stopped, or stuck) does not change its beat when it is woken. Checked only while a completion ring is
+ * empty. Records 0032 and 0108 (docs/decisions): why by the beat, and why a lost device's queue pair is destroyed. */
 #define _GNU_SOURCE
 #include "device/access.h"
 #include <poll.h>
@@ -10,12 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HEALTH_INTERVAL_MS 10 /* a busy poller must not pay a system call each time */
-#define WAKE_INTERVALS 25     /* wake-ups in the time after which a device is lost */
-#define GRACE_MS 20           /* after a wake-up a device shows a beat, if it gets a core */
+#define HEALTH_INTERVAL_MS 10 /* so that a busy poller rarely pays a system call */
+#define WAKE_INTERVALS 25     /* wake-ups within the detection time */
+#define GRACE_MS 20           /* for a woken device with a core to show a beat */
 #define NAP_MS 10
 
-/* To within a tick of the kernel, for a tenth of the price: each post asks. */
+/* Precise to a tick of the kernel, at a tenth of the cost: every post asks. */
 static uint64_t coarse_now_ms(void)
 {
     struct timespec now;
@@ -31,15 +29,14 @@ static int socket_hung_up(const struct fanin_context *context)
     return poll(&descriptor, 1, 0) > 0 && descriptor.revents;
 }
 
-/* Ranks that poll and yield can keep a device on the same cores from running for seconds (Linux 6.18: a yield is to the
- * others of the session). Whoever needs it leaves his core for some time. */
+/* Ranks that poll and yield can keep a device on the same cores from running for seconds (Linux 6.18 yields within the
+ * session only), so sleep for a while. */
 static void give_way(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
 }
 
-/* `idle_ms`: since the last look. Who has not looked for long (the program was busy, or stopped itself) has woken
- * nobody: that time does not count. */
+/* `idle_ms`: time since the last look. A long time without a look does not count, since it had no wake-ups. */
 static int stands_still(struct fanin_context *context, uint64_t now, uint64_t idle_ms)
 {
     const struct fanin_doorbell *doorbell = (const void *)context->region;
@@ -47,7 +44,7 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
     uint32_t beat;
 
     if (!bound) {
-        context->beat_changed_ms = now; /* not attached yet: the time of a device begins with its first look */
+        context->beat_changed_ms = now; /* not attached yet */
         return 0;
     }
     beat = __atomic_load_n(&doorbell->beat, __ATOMIC_ACQUIRE);
@@ -75,11 +72,11 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
 void fanin_lose_device(struct fanin_context *context)
 {
     if (!context->access->cut(context))
-        __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE); /* it may write, as one that goes on later */
+        __atomic_store_n(&context->stands_still, 1, __ATOMIC_RELEASE); /* it may still write */
     __atomic_store_n(&context->lost, 1, __ATOMIC_RELEASE);
 }
 
-/* A device that stands still and runs again finds this process gone, and tells the ranks that have waited for it. */
+/* The shutdown tells a device that runs again later that this process has gone, so that it tells the other ranks. */
 static void give_up(struct fanin_context *context)
 {
     context->access->cut(context);
@@ -115,7 +112,7 @@ int fanin_device_lost(struct fanin_context *context)
     }
     if (coarse_now_ms() - __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED) < HEALTH_INTERVAL_MS)
         return 0;
-    /* One thread at a time has the look; the others come again in 10 ms. */
+    /* One thread at a time looks; the others try again in 10 ms. */
     if (__atomic_exchange_n(&context->looking, 1, __ATOMIC_ACQUIRE))
         return 0;
     lost = look(context);

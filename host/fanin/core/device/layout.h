@@ -1,12 +1,11 @@
-/* Where rings lie in the control region. */
 #ifndef FANIN_LAYOUT_H
 #define FANIN_LAYOUT_H
 #include "device/connection.h"
 
-/* Whether the rings of a region lie inside it, else we would write outside our mapping. */
+/* Whether the rings of a region lie inside the mapping. */
 int fanin_rings_fit(const struct fanin_attach_reply *limits);
 
-/* A ring of `count`. NULL: there is no such one. */
+/* The ring, or NULL if `index` is not below `count`. */
 static inline struct fanin_ring *ring_at(const struct fanin_context *context, uint32_t index, uint32_t count,
                                          uint32_t offset, uint32_t stride)
 {

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A device that is stopped, or whose backlog is full, must not block us: connect and send respect SO_SNDTIMEO. */
+/* SO_SNDTIMEO bounds connect and send, if the device is stopped or its backlog is full. */
 static enum fanin_status connect_socket(struct fanin_context *context, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -28,7 +28,7 @@ static enum fanin_status connect_socket(struct fanin_context *context, const cha
     if (context->socket < 0)
         return fanin_status_of_errno(errno);
     setsockopt(context->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    do /* a signal interrupts it whatever its handler says, since there is a limit of time */
+    do /* with a time-out, signals interrupt it despite SA_RESTART */
         failed = connect(context->socket, (struct sockaddr *)&address, sizeof address) < 0;
     while (failed && errno == EINTR && fanin_now_ms() < deadline);
     return failed ? fanin_status_of_errno(errno) : FANIN_SUCCESS;
@@ -49,7 +49,7 @@ static enum fanin_status map_region(struct fanin_context *context, int memfd)
     return FANIN_SUCCESS;
 }
 
-/* Takes the eventfd out of `fds`, so that it is not closed with them; the region's memfd is, once mapped. */
+/* Takes the eventfd out of `fds`, whose rest the caller closes. */
 static enum fanin_status accept_attachment(struct fanin_context *context, size_t length, int fds[FANIN_MAX_FDS])
 {
     enum fanin_status status;
@@ -73,14 +73,14 @@ static enum fanin_status attach(struct fanin_context *context)
     struct control_request request = {.reply = &context->limits, .capacity = sizeof context->limits, .fds = fds};
     enum fanin_status status;
 
-    /* Where /proc forbids it the device refuses FANIN_LKEY_PROCESS; registered memory works all the same. */
+    /* If this fails, the device refuses FANIN_LKEY_PROCESS; registered memory still works. */
     memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
     status = fanin_control_call(context, &request, &message, sizeof message, memory);
     if (memory >= 0)
         close(memory);
     if (status == FANIN_NO_RESOURCES)
         fanin_complain("the device has no room for another client: it has too many, or its log names what it lacks "
-                       "(files above a limit: start it without ulimit -f)");
+                       "(if the limit of file sizes: start it without ulimit -f)");
     if (status == FANIN_SUCCESS)
         status = accept_attachment(context, request.length, fds);
     fanin_close_fds(fds);
@@ -107,7 +107,7 @@ static void wake(struct fanin_context *context)
 {
     uint64_t one = 1;
 
-    /* A full eventfd means that the device has a wake-up waiting already. */
+    /* A full eventfd already has a wake-up for the device. */
     if (write(context->doorbell_fd, &one, sizeof one) < 0)
         return;
 }
@@ -118,21 +118,21 @@ static int is_broken(const struct fanin_context *context)
     return 0;
 }
 
-/* It writes by its own process: one that has ended writes nothing, and one that stands still is known as such. */
+/* The device writes by its own process: one that has ended writes nothing, and one that stands still is known. */
 static int cut(struct fanin_context *context)
 {
     (void)context;
     return 1;
 }
 
-/* The device begins the rings, which it shares. */
+/* The device empties the shared rings. */
 static void begin_queue(struct fanin_context *context, uint32_t number)
 {
     (void)context;
     (void)number;
 }
 
-/* They are there before the reply. */
+/* The results come before the reply. */
 static enum fanin_status await_results(struct fanin_context *context, uint32_t timeout_ms)
 {
     (void)context;

@@ -18,7 +18,7 @@ enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const 
     fanin_forget_complaint();
     status = fanin_exchange(context, FANIN_MSG_CREATE_ORDINARY_QP, &message.head, sizeof message, -1);
     if (status == FANIN_INVALID_REQUEST)
-        fanin_complain("the device refuses the service, the protection domain, a completion queue or a shared queue");
+        fanin_complain("the device refused the service, the protection domain, a completion queue or the shared queue");
     if (status != FANIN_SUCCESS)
         return status;
     if (message.qp >= FANIN_MAX_ORDINARY_QP) {
@@ -33,7 +33,7 @@ enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const 
     return FANIN_SUCCESS;
 }
 
-/* As other devices of verbs do: a program may free what the completions speak of. */
+/* As other verbs devices do: the program may free what its wr_ids point to. */
 static void forget_completions(struct fanin_context *context, const struct fanin_ordinary_qp *made)
 {
     fanin_discard_completions(context, made->send_cq, made->qpn);
@@ -47,7 +47,7 @@ enum fanin_status fanin_destroy_ordinary_qp(struct fanin_context *context, uint3
     enum fanin_status status;
     uint8_t state = FANIN_QP_RESET;
 
-    if (qp < FANIN_MAX_ORDINARY_QP) { /* before the device frees the number: then another thread may get it */
+    if (qp < FANIN_MAX_ORDINARY_QP) { /* before the device gives the number to another thread */
         made = context->ordinary[qp];
         state = __atomic_exchange_n(&context->ordinary_states[qp], FANIN_QP_RESET, __ATOMIC_RELAXED);
     }
@@ -72,7 +72,7 @@ enum fanin_status fanin_modify_ordinary_qp(struct fanin_context *context, uint32
     message.qp = qp;
     status = fanin_exchange(context, FANIN_MSG_MODIFY_ORDINARY_QP, &message.head, sizeof message, -1);
     if (status == FANIN_INVALID_REQUEST)
-        fanin_complain("the change to state %u with the attributes %#x is not allowed, or a value is not",
+        fanin_complain("the change to state %u with attributes %#x is not allowed, or a value is wrong",
                        attributes->state, attributes->mask);
     if (status != FANIN_SUCCESS || qp >= FANIN_MAX_ORDINARY_QP)
         return status;
@@ -94,7 +94,7 @@ enum fanin_status fanin_query_ordinary_qp(struct fanin_context *context, uint32_
     return status;
 }
 
-/* Where the send ring of a queue pair lies; its receive ring follows. */
+/* Offset of the send ring of a queue pair; its receive ring follows. */
 static size_t rings_of(const struct fanin_context *context, uint32_t qp)
 {
     return context->limits.oq_offset + (size_t)qp * context->limits.oq_stride;
@@ -127,7 +127,7 @@ enum fanin_status fanin_store_requests(struct fanin_context *context, size_t off
     return FANIN_SUCCESS;
 }
 
-/* Whether there is a queue pair, at least in state `least`. */
+/* Check that the queue pair exists, and is at least in state `least`. */
 static enum fanin_status check(struct fanin_context *context, uint32_t qp, uint32_t least)
 {
     uint32_t state;
@@ -137,7 +137,7 @@ static enum fanin_status check(struct fanin_context *context, uint32_t qp, uint3
         return fanin_complain("there is no queue pair %u of ordinary traffic", qp);
     state = __atomic_load_n(&context->ordinary_states[qp], __ATOMIC_RELAXED);
     if (state < least)
-        return fanin_complain("a queue pair in state %u takes no such request; it must be in state %u", state, least);
+        return fanin_complain("the queue pair is in state %u; this request needs state %u", state, least);
     return FANIN_SUCCESS;
 }
 
@@ -153,9 +153,9 @@ enum fanin_status fanin_post_sends(struct fanin_context *context, uint32_t qp, c
 
     for (uint32_t i = 0; i < count && status == FANIN_SUCCESS; i++) {
         if (wqes[i].sge_count > FANIN_MAX_SGE)
-            return fanin_complain("%u pieces of memory; at most %u are possible", wqes[i].sge_count, FANIN_MAX_SGE);
+            return fanin_complain("%u pieces of memory exceed the limit %u", wqes[i].sge_count, FANIN_MAX_SGE);
         if (wqes[i].flags & FANIN_SEND_INLINE && wqes[i].inline_length > FANIN_MAX_INLINE_DATA)
-            return fanin_complain("%u bytes of inline data; at most %u are possible", wqes[i].inline_length,
+            return fanin_complain("%u bytes of inline data exceed the limit %u", wqes[i].inline_length,
                                   FANIN_MAX_INLINE_DATA);
     }
     if (status != FANIN_SUCCESS || count == 0)
@@ -172,7 +172,7 @@ enum fanin_status fanin_post_receive(struct fanin_context *context, uint32_t qp,
     if (__atomic_load_n(&context->is_shared[qp], __ATOMIC_RELAXED))
         return fanin_complain("this queue pair receives from a shared receive queue; post to that");
     if (wqe->sge_count > FANIN_MAX_SGE)
-        return fanin_complain("%u pieces of memory; at most %u are possible", wqe->sge_count, FANIN_MAX_SGE);
+        return fanin_complain("%u pieces of memory exceed the limit %u", wqe->sge_count, FANIN_MAX_SGE);
     return fanin_store_requests(context, rings_of(context, qp) + context->limits.oq_receive, FANIN_ORDINARY_DEPTH, wqe,
                                 1, sizeof *wqe);
 }

@@ -1,4 +1,4 @@
-/* Making and freeing queues, joining and leaving jobs: requests about a queue. */
+/* Requests about queues: creating, destroying, joining and leaving jobs. */
 #include "device/access.h"
 #include <stdlib.h>
 
@@ -36,8 +36,7 @@ enum fanin_status fanin_create_qp(struct fanin_context *context, uint32_t cq, ui
     return FANIN_SUCCESS;
 }
 
-/* Results are behind no reply over RDMA. In shared memory they are there before it.
- * Record 0108 (docs/decisions) says how markers order the two. */
+/* Over RDMA results may come after the reply; record 0108 (docs/decisions) says how markers order the two. */
 enum fanin_status fanin_await_results(struct fanin_context *context, uint32_t timeout_ms)
 {
     return context->access->await_results(context, timeout_ms);
@@ -50,13 +49,13 @@ enum fanin_status fanin_destroy_qp(struct fanin_context *context, uint32_t qp)
     return status == FANIN_SUCCESS ? fanin_await_results(context, fanin_request_timeout_ms(context)) : status;
 }
 
-/* A JOIN or LEAVE: its reply comes late, and is kept with the request. */
+/* A JOIN or LEAVE, and its reply, which may come late. */
 struct fanin_membership_request {
     struct control_request control;
     struct fanin_join_reply reply;
 };
 
-/* `capacity`: bytes of its reply that are kept. */
+/* `capacity`: bytes of the reply to keep. */
 static enum fanin_status start_membership(struct fanin_context *context, struct fanin_message *message, size_t size,
                                           size_t capacity, struct fanin_membership_request **started)
 {
@@ -84,7 +83,7 @@ enum fanin_status fanin_join_qp(struct fanin_context *context, const struct fani
     return start_membership(context, &message.head, sizeof message, sizeof(struct fanin_join_reply), request);
 }
 
-/* Its reply has another tail, which says nothing about a lease. */
+/* Keeps only the head of the reply, which has no lease. */
 enum fanin_status fanin_leave_qp(struct fanin_context *context, uint32_t qp, struct fanin_membership_request **request)
 {
     struct fanin_queue message = {.head = {.type = FANIN_MSG_LEAVE}, .qp = qp};
@@ -99,7 +98,7 @@ enum fanin_status fanin_await_membership(struct fanin_membership_request *reques
     uint64_t deadline = fanin_now_ms() + timeout_ms, now;
     enum fanin_status status = fanin_control_wait(&request->control, timeout_ms);
 
-    pthread_mutex_lock(&context->request_lock); /* news may come meanwhile */
+    pthread_mutex_lock(&context->request_lock); /* a later reply may overwrite it */
     *reply = request->reply;
     pthread_mutex_unlock(&context->request_lock);
     now = fanin_now_ms();

@@ -1,10 +1,8 @@
-/* Attaching to a device over RDMA, and what goes over its queue pair.
+/* Attaching to a device over RDMA, and the traffic on its queue pair.
  *
- * The device's completions come with messages. A completion counts when its message has been taken: then RDMA has all
- * in memory that was written before, the results included, while a word that is found in memory would say nothing of
- * them. So `producer` of a completion ring is stored here, by the thread that takes the messages.
- * Record 0108 (docs/decisions) says what this costs, and what else was tried.
- */
+ * A message announces the device's completions. Only when it has been taken does RDMA guarantee that all earlier
+ * writes, results included, are in memory. So the thread that takes the message stores `producer` of the ring.
+ * Record 0108 (docs/decisions) says what this costs, and what else was tried. */
 #define _GNU_SOURCE
 #include "device/remote.h"
 #include "complaint.h"
@@ -31,26 +29,26 @@
 #define DEFAULT_PATIENCE_MS 5000
 #define HALF_WORD 0xffffu
 
-/* Memory that the device may reach. */
+/* Memory registered for the device. */
 struct kept_region {
     struct kept_region *next;
-    struct ibv_mr *region;         /* NULL: the device reaches it no more */
-    uint32_t lkey;                 /* the device's key; 0: it has refused the region, which could not be given back */
+    struct ibv_mr *region;         /* NULL: deregistered */
+    uint32_t lkey;                 /* the device's key; 0: it refused the region, which could not be deregistered */
 };
 
 struct fanin_remote {
     struct rdma_queue_pair pair;
-    char device[64], host[256], port[8]; /* `device`: empty: the one that has the way to the host */
+    char device[64], host[256], port[8]; /* empty `device`: the one with the path to the host */
     pid_t owner;                   /* a forked child has neither the thread nor the queue pair */
-    pthread_t thread;              /* takes messages while nobody else does */
+    pthread_t thread;              /* takes messages while no other thread does */
     int has_thread, stop_fd;
     struct ibv_mr *region;         /* of the copy of the control region */
     uint64_t device_region;        /* the device's own */
     uint32_t device_rkey;
-    uint32_t cq_end;               /* 1 + highest completion queue that was ever made */
-    uint32_t told[FANIN_MAX_CQ];   /* `consumer` of completion rings, as the device knows it */
-    uint32_t markers;              /* of the device, that have come */
-    uint32_t expected;             /* that were posted before the last reply */
+    uint32_t cq_end;               /* 1 + highest completion queue ever created */
+    uint32_t told[FANIN_MAX_CQ];   /* `consumer` of completion rings as last told to the device */
+    uint32_t markers;              /* received from the device */
+    uint32_t expected;             /* posted before the last reply */
     struct kept_region *kept;
     pthread_mutex_t post_lock;     /* of requests */
     pthread_mutex_t take_lock;     /* of messages */
@@ -79,7 +77,7 @@ static enum fanin_status parse(struct fanin_remote *remote, const char *address)
         place = at + 1;
     }
     if (!colon || colon <= place || !isdigit((unsigned char)colon[1]) || strlen(colon + 1) > 5)
-        return fanin_complain("%.200s is no address; write rdma://ADDRESS:PORT", address);
+        return fanin_complain("%.200s is not an address; write rdma://ADDRESS:PORT", address);
     snprintf(remote->host, sizeof remote->host, "%.*s", (int)(colon - place), place);
     snprintf(remote->port, sizeof remote->port, "%.5s", colon + 1);
     return FANIN_SUCCESS;
@@ -102,7 +100,6 @@ static enum fanin_status connect_stream(struct fanin_context *context, const cha
     return status == FANIN_SUCCESS ? fanin_stream_connect(&context->socket, remote->host, remote->port) : status;
 }
 
-/* The token: 64 hexadecimal digits. */
 static enum fanin_status read_token(uint8_t token[FANIN_TOKEN_BYTES])
 {
     const char *path = getenv("FANIN_TOKEN_FILE");
@@ -111,14 +108,14 @@ static enum fanin_status read_token(uint8_t token[FANIN_TOKEN_BYTES])
     unsigned byte;
 
     if (!path)
-        return fanin_complain("a device over RDMA asks for a token; name its file in FANIN_TOKEN_FILE");
+        return fanin_complain("a device over RDMA needs a token; name its file in FANIN_TOKEN_FILE");
     while (file && read < FANIN_TOKEN_BYTES && fscanf(file, "%2x", &byte) == 1)
         token[read++] = (uint8_t)byte;
     if (file)
         fclose(file);
     if (read < FANIN_TOKEN_BYTES)
-        return fanin_complain("FANIN_TOKEN_FILE %.200s can not be read, or has no %d hexadecimal digits; copy that of "
-                              "the device", path, 2 * FANIN_TOKEN_BYTES);
+        return fanin_complain("FANIN_TOKEN_FILE %.200s can not be read, or has fewer than %d hexadecimal digits; copy "
+                              "that of the device", path, 2 * FANIN_TOKEN_BYTES);
     return FANIN_SUCCESS;
 }
 
@@ -133,13 +130,13 @@ static enum fanin_status ask_to_attach(struct fanin_context *context, struct fan
     if (status != FANIN_SUCCESS)
         return status;
     status = fanin_control_call(context, &request, &message.head, sizeof message, -1);
-    if (status == FANIN_VERSION_MISMATCH || status == FANIN_INVALID_REQUEST) { /* the latter: it knows no versions */
-        fanin_complain("the device and this library differ in the version of RDMA between them (%u here); bring the "
+    if (status == FANIN_VERSION_MISMATCH || status == FANIN_INVALID_REQUEST) { /* the latter: too old for versions */
+        fanin_complain("the device and this library differ in the version of RDMA between them (%u here); upgrade the "
                        "older one to the release of the other", FANIN_RDMA_VERSION);
         return FANIN_VERSION_MISMATCH;
     }
     if (status == FANIN_PERMISSION_DENIED)
-        fanin_complain("the device has another token than FANIN_TOKEN_FILE; copy that of the device");
+        fanin_complain("the device has a different token than FANIN_TOKEN_FILE; copy that of the device");
     if (status == FANIN_NO_RESOURCES)
         fanin_complain("the device has no room for another client, or no queue pair; its log names what it lacks");
     if (status == FANIN_NOT_SUPPORTED)
@@ -149,7 +146,7 @@ static enum fanin_status ask_to_attach(struct fanin_context *context, struct fan
     return status;
 }
 
-/* Where the copy lies in the device. */
+/* Address in the device's region of a place in the copy. */
 static uint64_t there(const struct fanin_context *context, const void *place)
 {
     return context->remote->device_region + (uint64_t)((const uint8_t *)place - context->region);
@@ -166,7 +163,7 @@ static enum fanin_status post(struct fanin_context *context, int opcode, const v
     return fanin_rdma_post(&remote->pair, &request);
 }
 
-/* Memory of our own, in the shape of the device's region. */
+/* A copy of the device's region. */
 static enum fanin_status make_copy(struct fanin_context *context, const struct fanin_attach_rdma_reply *reply)
 {
     struct fanin_remote *remote = context->remote;
@@ -198,14 +195,13 @@ static void wake_waiters(struct fanin_ring *ring, uint32_t producer)
         syscall(SYS_futex, &ring->producer, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* All that was written before it is there, as with any message. */
 static void take_marker(struct fanin_remote *remote)
 {
     __atomic_store_n(&remote->markers, remote->markers + 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, &remote->markers, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* A message: the number of a completion queue above, below how many completions it has brought; or a marker. */
+/* The message is a marker, or the number of a completion queue (upper half) and of its new completions. */
 static void take_message(struct fanin_context *context, uint32_t immediate)
 {
     uint32_t cq = immediate >> 16, count = immediate & HALF_WORD, producer;
@@ -237,7 +233,7 @@ static void take_all(struct fanin_context *context)
     } while (count == RDMA_REAPED);
 }
 
-/* Who finds the lock taken finds the completions in their rings soon. */
+/* If the lock is taken, its holder stores the completions soon. */
 void fanin_remote_take(struct fanin_context *context)
 {
     if (pthread_mutex_trylock(&context->remote->take_lock))
@@ -246,8 +242,8 @@ void fanin_remote_take(struct fanin_context *context)
     pthread_mutex_unlock(&context->remote->take_lock);
 }
 
-/* Asked for, then looked at once more: a message between the two makes no event. This look waits for the lock: whoever
- * holds it may have looked for the last time before the event was asked for. */
+/* After asking for an event, look once more, since an earlier message makes none. This look waits for the lock, whose
+ * holder may have looked before the event was asked for. */
 static void *take_messages(void *argument)
 {
     struct fanin_context *context = argument;
@@ -266,7 +262,7 @@ static void *take_messages(void *argument)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* Blocks all signals, which are for the program's threads. */
 static enum fanin_status start_thread(struct fanin_context *context)
 {
     struct fanin_remote *remote = context->remote;
@@ -294,7 +290,7 @@ static enum fanin_status attach(struct fanin_context *context)
 
     if (status == FANIN_SUCCESS)
         status = ask_to_attach(context, &reply);
-    if (status == FANIN_SUCCESS && fanin_rdma_is_broken(&remote->pair)) /* the device has ended behind its reply */
+    if (status == FANIN_SUCCESS && fanin_rdma_is_broken(&remote->pair)) /* the device has ended after its reply */
         status = FANIN_DEVICE_LOST;
     if (status != FANIN_SUCCESS)
         return status;
@@ -308,8 +304,8 @@ static enum fanin_status attach(struct fanin_context *context)
     return status == FANIN_SUCCESS ? start_thread(context) : status;
 }
 
-/* Destroyed, not brought into the state ERR: only then do verbs promise that the verbs device is done with it. Returns
- * whether it is. */
+/* Destroys the queue pair, since the state ERR does not guarantee that the verbs device is done with it. Returns
+ * whether it succeeded. */
 static int destroy_qp(struct fanin_remote *remote)
 {
     if (remote->pair.qp && !remote->pair.library->destroy_qp(remote->pair.qp))
@@ -324,7 +320,7 @@ static int deregister(struct fanin_remote *remote, struct kept_region *kept)
     return !kept->region;
 }
 
-/* Verbs promise of a region the same as of a queue pair. Returns whether none is left. */
+/* Guarantees the same as destroy_qp. Returns whether none is left. */
 static int deregister_all(struct fanin_remote *remote)
 {
     int done = 1;
@@ -336,8 +332,8 @@ static int deregister_all(struct fanin_remote *remote)
     return done;
 }
 
-/* Destroy our queue pair, or else deregister all memory. Messages that have come by now count. Other threads leave the
- * locks soon, because the queue pair has failed. In a forked child the queue pair is the parent's. */
+/* Take the last messages, then destroy the queue pair or, failing that, deregister all memory. Other threads release
+ * the locks soon, since the queue pair has failed. In a forked child the queue pair is the parent's. */
 static int cut(struct fanin_context *context)
 {
     struct fanin_remote *remote = context->remote;
@@ -355,11 +351,11 @@ static int cut(struct fanin_context *context)
     done = destroy_qp(remote);
     pthread_mutex_unlock(&remote->take_lock);
     pthread_mutex_unlock(&remote->post_lock);
-    shutdown(context->socket, SHUT_WR); /* so that a device that lives tells the ranks that wait for this one */
+    shutdown(context->socket, SHUT_WR); /* so that a living device tells the other ranks */
     return done || deregister_all(remote);
 }
 
-/* Give back the region that was kept under a key. */
+/* Deregister the region with a key. */
 static void give_back(struct fanin_remote *remote, uint32_t lkey)
 {
     struct kept_region *found;
@@ -389,7 +385,7 @@ static void close_remote(struct fanin_context *context)
     }
     if (remote->stop_fd >= 0)
         close(remote->stop_fd);
-    destroy_qp(remote); /* first: then the device reaches none of the memory */
+    destroy_qp(remote); /* first, so that the device reaches none of the memory */
     while (remote->kept)
         give_back(remote, remote->kept->lkey);
     if (remote->region)
@@ -399,7 +395,7 @@ static void close_remote(struct fanin_context *context)
     free(remote);
 }
 
-/* A status of the queue pair, before anybody is told. */
+/* Handle a loss before it is reported. */
 static enum fanin_status lose_if_lost(struct fanin_context *context, enum fanin_status status)
 {
     if (status == FANIN_DEVICE_LOST)
@@ -441,8 +437,8 @@ void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fa
     pthread_mutex_unlock(&context->remote->post_lock);
 }
 
-/* Wake the device, and ask for its beat, and whether a completion ring has overrun. `device_gone` and `beat` are
- * neighbours; `device_sleeping` is of no use here: each message wakes the device. */
+/* Wake the device, and read its beat and `device_gone`, which are adjacent, and whether a completion ring has overrun.
+ * */
 static void wake(struct fanin_context *context)
 {
     struct fanin_doorbell *doorbell = (void *)context->region;
@@ -465,12 +461,11 @@ static int is_broken(const struct fanin_context *context)
 
 static enum fanin_status send_message(struct fanin_context *context, const void *message, size_t size, int fd)
 {
-    (void)fd; /* of memory that the device maps, or reads by system calls */
+    (void)fd; /* only a device on this host can use it */
     return fanin_stream_send(context->socket, message, size);
 }
 
-/* A reply says how many markers the device had posted before it. Replies are taken in their order, by one thread at a
- * time. */
+/* A reply has the number of markers that the device posted before it. One thread at a time takes replies, in order. */
 static ssize_t receive_message(struct fanin_context *context, void *buffer, size_t capacity, int fds[FANIN_MAX_FDS])
 {
     const struct fanin_message *head = buffer;
@@ -489,7 +484,7 @@ static void sleep_until_marker(struct fanin_remote *remote, uint32_t seen, uint6
     syscall(SYS_futex, &remote->markers, FUTEX_WAIT, seen, &limit, NULL, 0);
 }
 
-/* Wait for the markers that the last reply has counted, and with them all that the device has written before. */
+/* Wait for the markers that the last reply counts: all that the device wrote before them is then in memory. */
 static enum fanin_status await_results(struct fanin_context *context, uint32_t timeout_ms)
 {
     struct fanin_remote *remote = context->remote;
@@ -500,7 +495,7 @@ static enum fanin_status await_results(struct fanin_context *context, uint32_t t
     while ((int32_t)((seen = __atomic_load_n(&remote->markers, __ATOMIC_ACQUIRE)) - markers) < 0) {
         if (lost)
             return FANIN_DEVICE_LOST;
-        lost = fanin_device_lost(context); /* with the last markers, so they are looked at once more */
+        lost = fanin_device_lost(context); /* it may have taken the last markers: check once more */
         now = fanin_now_ms();
         if (!lost && now >= deadline)
             return FANIN_PENDING;
@@ -532,7 +527,6 @@ static void begin_qp(struct fanin_context *context, uint32_t qp)
         memset(ring, 0, sizeof *ring);
 }
 
-/* Register memory with the verbs device. */
 static enum fanin_status register_with_verbs(struct fanin_context *context, const struct fanin_register *wanted,
                                              struct kept_region **kept)
 {
@@ -560,7 +554,7 @@ static enum fanin_status register_with_verbs(struct fanin_context *context, cons
     return FANIN_SUCCESS;
 }
 
-/* Keep a region under the key of the device, or, without one, give it back at once. */
+/* Keep a region under the device's key; without a key, deregister it. */
 static void keep(struct fanin_remote *remote, struct kept_region *kept, const uint32_t *lkey)
 {
     if (!lkey && deregister(remote, kept)) {
@@ -574,7 +568,6 @@ static void keep(struct fanin_remote *remote, struct kept_region *kept, const ui
     pthread_mutex_unlock(&remote->region_lock);
 }
 
-/* The device gets the remote key, and replies with its own. */
 static enum fanin_status register_memory(struct fanin_context *context, struct fanin_register *message, int memfd)
 {
     struct kept_region *kept;

@@ -1,8 +1,5 @@
-/* A device on another host, or on the card of this one, that is reached by RDMA: rdma://[VERBS-DEVICE@]HOST:PORT.
- *
- * The control region is a copy: what the host stores in it is written to the device's, and the device writes its
- * completions here. See record 0108.
- */
+/* A device that is reached by RDMA, at rdma://[VERBS-DEVICE@]HOST:PORT. The control region is a copy: the host writes
+ * what it stores there to the device's region, and the device writes its completions here (docs/host-over-rdma.md). */
 #ifndef FANIN_REMOTE_H
 #define FANIN_REMOTE_H
 #include "device/connection.h"
@@ -11,19 +8,19 @@ struct fanin_remote;
 
 /* Whether an address is that of a device over RDMA. */
 int fanin_is_remote_address(const char *address);
-/* The number of characters of an address at the beginning of a list with ':' between. */
+/* Characters of the first address of a list that ':' separates. */
 size_t fanin_remote_address_length(const char *list);
 
-/* Write the request that has just been stored in a send ring, and tell the device. */
+/* Write a request that has been stored in a send ring to the device. */
 enum fanin_status fanin_remote_send(struct fanin_context *context, uint32_t qp, const struct fanin_wqe *stored);
 /* Read how far the device has emptied a ring. */
 enum fanin_status fanin_remote_look(struct fanin_context *context, struct fanin_ring *ring);
-/* Store the completions that have come as such, and wake who waits for them. */
+/* Publish completions that have come, and wake waiting threads. */
 void fanin_remote_take(struct fanin_context *context);
-/* Tell the device, now and then, how far a completion ring has been emptied. */
+/* Tell the device from time to time how far a completion ring has been emptied. */
 void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fanin_ring *ring);
 
-/* stream.c: messages over TCP, as those of connection.h over a UNIX socket. */
+/* ---- stream.c: as transport.c, over TCP ---- */
 enum fanin_status fanin_stream_connect(int *descriptor, const char *host, const char *port);
 uint32_t fanin_stream_own_address(int descriptor);
 enum fanin_status fanin_stream_send(int descriptor, const void *message, size_t size);

@@ -1,8 +1,7 @@
 /* The data path: work requests into send rings, completions out of completion rings, and the sleep between.
  *
- * Counters are free-running 32-bit numbers; who fills a ring stores `producer` with release and loads `consumer` with
- * acquire, and the other way round. "Store my side, full fence, look at the other side" keeps wake-ups from being lost.
- */
+ * Counters are free-running 32-bit numbers. Each side stores its own counter with release and loads the other with
+ * acquire. "Store, full fence, load the other side" keeps wake-ups from being lost. */
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "device/access.h"
@@ -15,15 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep when the device answers at once */
-#define MIN_SPIN_BUDGET 3  /* a smaller budget is none: behind a network, or beside other load, no yield is worth it */
-#define SPIN_AGAIN 64      /* sleeps after which it is tried again: other load comes and goes */
-#define LOOK 2000          /* ns without a yield */
-#define LOOKS 8            /* between two looks at the clock */
-#define LOOK_PRICE 2       /* looks that have helped, for one that has not */
+#define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep if the device answers at once */
+#define MIN_SPIN_BUDGET 3  /* below this, none: across a network or beside other load yields do not pay */
+#define SPIN_AGAIN 64      /* sleeps until the next try, since other load comes and goes */
+#define LOOK 2000          /* ns of polling without a yield */
+#define LOOKS 8            /* polls per look at the clock */
+#define LOOK_PRICE 2       /* successful looks that pay for a failed one */
 #define MOST_CREDIT 64
 #define NEAR 1             /* completions */
-#define LEAST_SPIN 50000   /* ns: where nobody else wants the core yields are short, and a wake-up costs as much */
+#define LEAST_SPIN 50000   /* ns: about the cost of a wake-up; yields are short on an idle core */
 
 void fanin_ring_doorbell(struct fanin_context *context)
 {
@@ -82,7 +81,7 @@ enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, st
     return status;
 }
 
-/* Why an empty completion ring stays empty; FANIN_SUCCESS if it need not. */
+/* Why an empty completion ring stays empty, or FANIN_SUCCESS. */
 static enum fanin_status trouble(struct fanin_context *context, const struct fanin_ring *ring)
 {
     if (__atomic_load_n(&ring->overrun, __ATOMIC_ACQUIRE))
@@ -157,7 +156,7 @@ static struct fanin_cqe *entry_at(struct fanin_ring *ring, uint32_t counter)
     return (struct fanin_cqe *)(ring + 1) + counter % FANIN_CQ_DEPTH;
 }
 
-/* Whether a completion is one for which programs ask that want to be woken for some only. */
+/* Whether a completion wakes programs that asked for solicited ones only. */
 static int is_solicited(const struct fanin_cqe *cqe)
 {
     const struct fanin_wc *wc = fanin_wc_of(cqe);
@@ -172,7 +171,7 @@ int fanin_is_solicited(struct fanin_context *context, uint32_t cq, uint32_t seen
 
     if (!ring)
         return 1;
-    pthread_mutex_lock(&context->ring_lock); /* nobody takes what is looked at */
+    pthread_mutex_lock(&context->ring_lock); /* so that no thread takes them meanwhile */
     *stored = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
     found = ring->overrun || is_at(ring->consumer, seen + 1);
     while (!found && seen != *stored)
@@ -191,7 +190,7 @@ void fanin_discard_completions(struct fanin_context *context, uint32_t cq, uint3
     pthread_mutex_lock(&context->ring_lock);
     consumer = ring->consumer;
     kept = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
-    for (uint32_t place = kept; place != consumer; place--) { /* the others move up, in their order */
+    for (uint32_t place = kept; place != consumer; place--) { /* the others move up in order */
         const struct fanin_cqe *entry = entry_at(ring, place - 1);
         const struct fanin_wc *wc = fanin_wc_of(entry);
         if ((!wc || wc->qpn != qpn) && --kept != place - 1)
@@ -211,7 +210,7 @@ static int has_reached(const struct fanin_ring *ring, uint32_t target)
     return is_at(__atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE), target);
 }
 
-/* The same, after a look at the queue pair, if there is one. */
+/* The same, after taking messages of a device over RDMA. */
 static int has_come(struct fanin_context *context, const struct fanin_ring *ring, uint32_t target)
 {
     if (context->remote)
@@ -219,13 +218,13 @@ static int has_come(struct fanin_context *context, const struct fanin_ring *ring
     return has_reached(ring, target);
 }
 
-/* Whether to yield for it. What is far takes long: then the cores are for others. */
+/* Whether the completion comes soon enough to spin for it. */
 static int is_near(const struct fanin_ring *ring, uint32_t target)
 {
     return target - __atomic_load_n(&ring->producer, __ATOMIC_RELAXED) <= NEAR;
 }
 
-/* How often to yield this time. */
+/* Number of yields this time. */
 static uint32_t take_budget(struct fanin_context *context)
 {
     uint32_t budget = __atomic_load_n(&context->spin_budget, __ATOMIC_RELAXED);
@@ -252,8 +251,8 @@ static inline void pause_core(void)
 #endif
 }
 
-/* Look for two microseconds without giving the core away, where that has mostly helped: a device that has a core of its
- * own answers so fast. Where others need the core it hardly ever helps. */
+/* Poll for two microseconds without a yield, if that has mostly succeeded: a device with a core of its own answers so
+ * fast. */
 static int look(struct fanin_context *context, const struct fanin_ring *ring, uint32_t target)
 {
     uint32_t credit = __atomic_load_n(&context->look_credit, __ATOMIC_RELAXED);
@@ -274,8 +273,8 @@ static int look(struct fanin_context *context, const struct fanin_ring *ring, ui
     return found;
 }
 
-/* Yield a few times, and for a while; the budget shrinks to nothing while that does not help, and grows back when it
- * does. Record 0012 (docs/decisions) says for how long. */
+/* Yield for a while. The budget shrinks while that fails, and grows when it succeeds. Record 0012 (docs/decisions) says
+ * for how long. */
 static int spin(struct fanin_context *context, const struct fanin_ring *ring, uint32_t target)
 {
     uint32_t budget;
@@ -297,7 +296,7 @@ static int spin(struct fanin_context *context, const struct fanin_ring *ring, ui
     return found;
 }
 
-/* The device wakes sleepers when the first of them has what it waits for. A target that is passed is nobody's. */
+/* Set `wake_at` to the nearest target of all sleepers; one that has been reached is stale. */
 static void ask_for(struct fanin_ring *ring, uint32_t target)
 {
     uint32_t other = __atomic_load_n(&ring->wake_at, __ATOMIC_RELAXED);
@@ -307,7 +306,7 @@ static void ask_for(struct fanin_ring *ring, uint32_t target)
         ;
 }
 
-/* `waiting` counts the sleepers, so that one who leaves does not hide another; the device wakes them all. */
+/* `waiting` counts the sleepers; the device wakes all of them. */
 static void sleep_on(struct fanin_ring *ring, uint32_t target, uint64_t wait_ms)
 {
     struct timespec limit = {.tv_sec = (time_t)(wait_ms / 1000), .tv_nsec = (long)(wait_ms % 1000) * 1000000};

@@ -1,4 +1,3 @@
-/* Shared receive queues of ordinary RDMA traffic: requests about them, and work requests into their rings. */
 #include "complaint.h"
 #include "device/connection.h"
 #include <stddef.h>
@@ -11,7 +10,7 @@ enum fanin_status fanin_create_shared_queue(struct fanin_context *context, uint3
     fanin_forget_complaint();
     status = fanin_exchange(context, FANIN_MSG_CREATE_SHARED_QUEUE, &message.head, sizeof message, -1);
     if (status == FANIN_INVALID_REQUEST)
-        fanin_complain("the device refuses the protection domain %u", domain);
+        fanin_complain("the device refused the protection domain %u", domain);
     if (status != FANIN_SUCCESS)
         return status;
     if (message.shared_queue >= FANIN_MAX_SHARED_QUEUE) {
@@ -31,7 +30,7 @@ enum fanin_status fanin_destroy_shared_queue(struct fanin_context *context, uint
     fanin_forget_complaint();
     status = fanin_exchange(context, FANIN_MSG_DESTROY_SHARED_QUEUE, &message.head, sizeof message, -1);
     if (status == FANIN_INVALID_REQUEST)
-        fanin_complain("there is no shared receive queue %u, or queue pairs receive from it", shared_queue);
+        fanin_complain("there is no shared receive queue %u, or queue pairs still receive from it", shared_queue);
     if (status == FANIN_SUCCESS && shared_queue < FANIN_MAX_SHARED_QUEUE)
         __atomic_store_n(&context->shared_queues[shared_queue], 0, __ATOMIC_RELAXED);
     return status;
@@ -47,7 +46,7 @@ enum fanin_status fanin_post_shared(struct fanin_context *context, uint32_t shar
         !__atomic_load_n(&context->shared_queues[shared_queue], __ATOMIC_RELAXED))
         return fanin_complain("there is no shared receive queue %u", shared_queue);
     if (wqe->sge_count > FANIN_MAX_SGE)
-        return fanin_complain("%u pieces of memory; at most %u are possible", wqe->sge_count, FANIN_MAX_SGE);
+        return fanin_complain("%u pieces of memory exceed the limit %u", wqe->sge_count, FANIN_MAX_SGE);
     return fanin_store_requests(context, limits->srq_offset + (size_t)shared_queue * limits->srq_stride,
                                 FANIN_SHARED_DEPTH, wqe, 1, sizeof *wqe);
 }

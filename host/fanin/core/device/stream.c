@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* As connect(). A signal does not end it: the connection is made meanwhile. */
+/* As connect(), but a signal does not end it. */
 static int connect_whatever_comes(int descriptor, const struct addrinfo *place)
 {
     struct pollfd ready = {.fd = descriptor, .events = POLLOUT};
@@ -36,7 +36,7 @@ static int connect_whatever_comes(int descriptor, const struct addrinfo *place)
     return error ? -1 : 0;
 }
 
-/* Exactly so many bytes, which are on their way. */
+/* Receives exactly `size` bytes; returns whether they came. */
 static int receive_all(int descriptor, void *buffer, size_t size)
 {
     size_t come = 0;
@@ -75,7 +75,7 @@ enum fanin_status fanin_stream_connect(int *descriptor, const char *host, const 
     enum fanin_status status;
 
     if (getaddrinfo(host, port, &wanted, &found)) {
-        fanin_complain("there is no host %.200s; write rdma://ADDRESS:PORT", host);
+        fanin_complain("host %.200s is unknown; write rdma://ADDRESS:PORT", host);
         return FANIN_NO_DEVICE;
     }
     status = open_stream(descriptor, found);
@@ -105,11 +105,11 @@ enum fanin_status fanin_stream_send(int descriptor, const void *message, size_t 
         return FANIN_SUCCESS;
     if (sent < 0)
         return fanin_status_of_errno(errno);
-    shutdown(descriptor, SHUT_RDWR); /* half a message: nobody can read on */
+    shutdown(descriptor, SHUT_RDWR); /* half a message has made the stream unreadable */
     return FANIN_DEVICE_LOST;
 }
 
-/* A device sends each message at once: where its length is, the rest is on its way. */
+/* A device sends length and message at once, so the rest follows the length without delay. */
 ssize_t fanin_stream_receive(int descriptor, void *buffer, size_t capacity)
 {
     uint32_t length;

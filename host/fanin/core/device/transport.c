@@ -1,4 +1,3 @@
-/* One message, with the file descriptors it carries, over a UNIX SEQPACKET socket. */
 #define _GNU_SOURCE
 #include "device/connection.h"
 #include <errno.h>
@@ -64,7 +63,7 @@ ssize_t fanin_receive_message(int socket, void *buffer, size_t capacity, int fds
     received = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     head = received < 0 ? NULL : CMSG_FIRSTHDR(&header);
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
-        memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0)); /* no more than have room in `control` */
+        memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0)); /* bounded by the size of `control` */
     return received;
 }
 

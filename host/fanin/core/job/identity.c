@@ -1,4 +1,3 @@
-/* Ids and keys of jobs that are derived from a job. */
 #include "job/identity.h"
 #include "mix.h"
 

@@ -3,7 +3,7 @@
 #include "fanin.h"
 
 enum purpose { FOR_GROUP, FOR_REPORT, FOR_VERDICT, FOR_SURVIVORS, FOR_GROWN };
-/* Give a job, which is a copy of its parent, the id and key that follow from what it is made for. */
+/* Give a copy of a job the id and key that follow from its purpose. */
 void fanin_identify(struct fanin_job *job, enum purpose purpose, uint64_t number, uint64_t which);
 
 #endif

@@ -1,6 +1,5 @@
-/* A job as text: the file that $FANIN_JOB names. A line is a word and what it says; a word that begins with '#' begins
- * a comment. `fanin_wire/job_text.py` writes the file.
- */
+/* A job as text: the file that $FANIN_JOB names. A line is a field and its values; '#' at the beginning of a word
+ * starts a comment. `fanin_wire/job_text.py` writes the file. */
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "fanin.h"
@@ -31,11 +30,11 @@ static const struct choice modes[] = {
     {NULL, 0}};
 static const struct choice truths[] = {{"0", 0}, {"1", FANIN_JOB_WIDE}, {NULL, 0}};
 
-/* What each file says once, beside its lines "rank". */
+/* The lines that each file has once, beside its lines "rank". */
 static const struct part {
     const char *name;
     size_t offset;                /* in struct fanin_job */
-    const struct choice *choices; /* their codes are or-ed; NULL: a number */
+    const struct choice *choices; /* codes to be or-ed; NULL: a number */
 } parts[] = {
     {"jid", offsetof(struct fanin_job, jid), NULL},
     {"key", offsetof(struct fanin_job, key), NULL},
@@ -47,9 +46,9 @@ static const struct part {
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
-/* A line from a word on. */
+/* The rest of a line, from a word on. */
 struct line {
-    char word[48];                /* empty: the line has ended. A longer word comes in pieces */
+    char word[48];                /* empty: end of line; a longer word comes in pieces */
     const char *rest;
 };
 
@@ -71,7 +70,7 @@ static struct line begin(const char *text)
     return line;
 }
 
-/* Each of these takes a word. */
+/* Each of these reads a word. */
 static enum fanin_status read_number(struct line *line, uint32_t *number)
 {
     unsigned long long read;
@@ -79,7 +78,7 @@ static enum fanin_status read_number(struct line *line, uint32_t *number)
 
     read = strtoull(line->word, &rest, 10);
     if (!isdigit((unsigned char)*line->word) || *rest || read > UINT32_MAX)
-        return fanin_complain("'%s' is no number below 4294967296", line->word);
+        return fanin_complain("'%s' is not a number below 4294967296", line->word);
     *number = (uint32_t)read;
     next_word(line);
     return FANIN_SUCCESS;
@@ -90,7 +89,7 @@ static enum fanin_status read_address(struct line *line, uint32_t *address)
     struct in_addr read;
 
     if (inet_pton(AF_INET, line->word, &read) != 1)
-        return fanin_complain("'%s' is no IPv4 address", line->word);
+        return fanin_complain("'%s' is not an IPv4 address", line->word);
     *address = ntohl(read.s_addr);
     next_word(line);
     return FANIN_SUCCESS;
@@ -103,7 +102,7 @@ static enum fanin_status read_choice(struct line *line, const struct part *part,
     while (choice->name && strcmp(choice->name, line->word))
         choice++;
     if (!choice->name)
-        return fanin_complain("'%s' is no value of '%s'", line->word, part->name);
+        return fanin_complain("'%s' is not a value of '%s'", line->word, part->name);
     *codes |= choice->code;
     next_word(line);
     return FANIN_SUCCESS;
@@ -117,15 +116,15 @@ static enum fanin_status read_part(struct line *line, struct fanin_job *job, uin
     while (part < parts + PARTS && strcmp(part->name, line->word))
         part++;
     if (part == parts + PARTS)
-        return fanin_complain("'%s' is no part of a job", line->word);
+        return fanin_complain("'%s' is not a field of a job", line->word);
     if (*seen >> (part - parts) & 1)
-        return fanin_complain("'%s' comes twice", part->name);
+        return fanin_complain("'%s' is given twice", part->name);
     *seen |= 1u << (part - parts);
     number = (uint32_t *)((char *)job + part->offset);
     next_word(line);
     if (part->choices ? read_choice(line, part, number) : read_number(line, number))
         return FANIN_INVALID_REQUEST;
-    return *line->word ? fanin_complain("'%s' is a word too many", line->word) : FANIN_SUCCESS;
+    return *line->word ? fanin_complain("'%s' is one word too many", line->word) : FANIN_SUCCESS;
 }
 
 static enum fanin_status read_place(struct line *line, struct fanin_place *place)
@@ -136,7 +135,7 @@ static enum fanin_status read_place(struct line *line, struct fanin_place *place
         return FANIN_INVALID_REQUEST;
     while (*line->word) {
         if (read.hops == FANIN_MAX_HOPS)
-            return fanin_complain("'%s' is a switch too many: %d are possible", line->word, FANIN_MAX_HOPS);
+            return fanin_complain("'%s' is one switch too many; the limit is %d", line->word, FANIN_MAX_HOPS);
         if (read_address(line, &read.hop[read.hops++]))
             return FANIN_INVALID_REQUEST;
     }
@@ -159,7 +158,7 @@ static enum fanin_status read_rank(struct line *line, struct fanin_job *job)
     if (read_place(line, &place))
         return FANIN_INVALID_REQUEST;
     if (!place.address)
-        return fanin_complain("'0.0.0.0' is no address of a NIC");
+        return fanin_complain("'0.0.0.0' is not the address of a NIC");
     places = realloc((void *)job->places, (job->ranks + 1ul) * sizeof *places);
     if (!places)
         return fanin_complain("there is no memory for %u ranks", job->ranks + 1);
@@ -173,7 +172,7 @@ static enum fanin_status read_line(const char *text, struct fanin_job *job, uint
     struct line line = begin(text);
 
     if (!strchr(text, '\n'))
-        return fanin_complain("the line has more than %d bytes, a byte 0, or no end", MAX_LINE - 2);
+        return fanin_complain("the line is longer than %d bytes, has a byte 0, or does not end", MAX_LINE - 2);
     if (!*line.word)
         return FANIN_SUCCESS;
     return strcmp(line.word, "rank") ? read_part(&line, job, seen) : read_rank(&line, job);
@@ -187,7 +186,7 @@ static enum fanin_status require_all(const struct fanin_job *job, uint32_t seen,
     return job->ranks ? FANIN_SUCCESS : fanin_complain("'rank' is missing in %s", path);
 }
 
-/* Read a file to its end or its first fault. `job` has what was read until then. */
+/* Read a file to its end or its first error. `job` has what was read until then. */
 static enum fanin_status read_lines(FILE *file, const char *path, struct fanin_job *job)
 {
     char text[MAX_LINE], cause[160];
@@ -237,7 +236,7 @@ enum fanin_status fanin_job_of_environment(struct fanin_job *job, uint32_t *rank
     line = begin(number);
     if (read_number(&line, &own) || *line.word || own >= read.ranks) {
         free((void *)read.places);
-        return fanin_complain("FANIN_RANK is '%s', none of the %u ranks of the job", number, read.ranks);
+        return fanin_complain("FANIN_RANK is '%s', not one of the %u ranks of the job", number, read.ranks);
     }
     *job = read;
     *rank = own;

@@ -1,4 +1,4 @@
-/* The members that a completion is about, and the way of a job, in words. */
+/* The members that a completion names, and the path of a job, in words. */
 #include "job/naming.h"
 #include "complaint.h"
 #include <arpa/inet.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOST_NAMED 8      /* ranks of a text for people */
+#define MOST_NAMED 8      /* ranks in a text */
 #define LONGEST_TEXT 640  /* with so many names */
 #define MOST_COMPLAINED 200
 
@@ -55,7 +55,6 @@ static int is_switch(const struct fanin_job *job, uint32_t address)
     return 0;
 }
 
-/* A device, as rank `rank` knows it. */
 static void append_device(struct text *text, const struct fanin_job *job, uint32_t rank, uint32_t address)
 {
     const struct fanin_place *own = &job->places[rank];
@@ -79,7 +78,7 @@ static void append_lost_device(struct text *text, const struct fanin_job *job, u
 
     append(text, is_path ? "packets with data do not reach or leave " : "");
     append_device(text, job, rank, cqe->lost_device);
-    append(text, is_path ? ", headers do" : " does not answer, or was started anew");
+    append(text, is_path ? ", headers do" : " does not answer, or was restarted");
 }
 
 static void append_ranks(struct text *text, const struct fanin_job *job, const uint32_t *ranks, uint32_t count)
@@ -88,7 +87,7 @@ static void append_ranks(struct text *text, const struct fanin_job *job, const u
         append(text, "%srank %u (node %s)", i ? ", " : "", ranks[i], address_of(job, ranks[i]).bytes);
 }
 
-/* How many of the ranks from `first` on are on the node of that one. */
+/* How many of the ranks from `first` on are on its node. */
 static uint32_t count_beside(const struct fanin_job *job, const uint32_t *ranks, uint32_t first, uint32_t count)
 {
     uint32_t beside = 0;
@@ -98,7 +97,7 @@ static uint32_t count_beside(const struct fanin_job *job, const uint32_t *ranks,
     return beside;
 }
 
-/* Nodes, each with those of the ranks that are there. */
+/* Nodes, each with its ranks. */
 static void append_nodes(struct text *text, const struct fanin_job *job, const uint32_t *ranks, uint32_t count)
 {
     for (uint32_t first = 0; first < count; first++) {
@@ -116,7 +115,7 @@ static void append_nodes(struct text *text, const struct fanin_job *job, const u
     }
 }
 
-/* The ranks after `words`, the first `named` of them by name. */
+/* `words`, then the ranks, the first `named` of them by name. */
 static void append_members(struct text *text, const char *words, int by_node, const struct fanin_job *job,
                            const uint32_t *ranks, uint32_t count, uint32_t named)
 {
@@ -128,7 +127,7 @@ static void append_members(struct text *text, const char *words, int by_node, co
         append(text, ", %u more%s", count - named, by_node ? " ranks" : "");
 }
 
-/* Without rank `rank`, which needs no name to itself. Returns how many are left. */
+/* Remove `rank` itself. Returns how many are left. */
 static uint32_t without(uint32_t rank, const uint32_t *ranks, uint32_t count, uint32_t *others)
 {
     uint32_t left = 0;
@@ -139,11 +138,11 @@ static uint32_t without(uint32_t rank, const uint32_t *ranks, uint32_t count, ui
     return left;
 }
 
-/* The ranks, at most `most` of them by name. ranks: `count` that the completion names, and behind them the `others`. */
+/* The ranks, at most `most` of them by name. ranks: the `count` that the completion names, then the `others`. */
 static void append_missing(struct text *text, const struct fanin_job *job, const struct fanin_cqe *cqe,
                            const uint32_t *ranks, uint32_t count, uint32_t others, uint32_t most)
 {
-    int knows_ranks = !cqe->missing_kind || count == 1; /* other nodes can not name a rank, only its node */
+    int knows_ranks = !cqe->missing_kind || count == 1; /* of other nodes devices name the node only */
     int is_path = cqe->status == FANIN_PATH_MTU;
     int is_cut_off = cqe->status == FANIN_PEER_LOST && is_switch(job, cqe->lost_device);
 
@@ -154,7 +153,7 @@ static void append_missing(struct text *text, const struct fanin_job *job, const
     else if (is_cut_off)
         append_members(text, "cut off: ", 1, job, ranks + count, others, others < most ? others : most);
     else if (!others)
-        append(text, "it was this rank that was waited for");
+        append(text, "the others waited for this rank");
     else
         append_members(text, knows_ranks ? "missing: " : "missing on: ", !knows_ranks, job, ranks + count, others,
                        others < most ? others : most);
@@ -189,7 +188,6 @@ void fanin_complain_of(const struct fanin_job *job, uint32_t rank, const struct 
     fanin_complain("%s", words);
 }
 
-/* The NICs of the ranks, in the order of the ranks. */
 static void append_nics(struct text *text, const struct fanin_job *job)
 {
     uint32_t nics = 0, named = 0;
@@ -210,7 +208,6 @@ static void append_nics(struct text *text, const struct fanin_job *job)
         append(text, ", %u more", nics - named);
 }
 
-/* Why a job without route goes by a ring. */
 static const char *reason_of_ring(const struct fanin_job *job)
 {
     uint32_t rings = 0, switches = 0;

@@ -1,4 +1,3 @@
-/* The NICs that a process may use when nobody has named one: see fanin_find_nics. */
 #define _GNU_SOURCE
 #include "device/remote.h"
 #include "fanin.h"
@@ -12,7 +11,7 @@
 
 #define MAX_ROW 512
 #define MAX_PATH sizeof ((struct fanin_nic *)0)->socket
-#define MAX_SOCKETS 320 /* of one fabric, in words */
+#define MAX_SOCKETS 320 /* characters of one fabric's text */
 
 /* Whether an address belongs to this host (or network namespace). */
 static int is_local(uint32_t address)
@@ -26,7 +25,7 @@ static int is_local(uint32_t address)
     return bound;
 }
 
-/* A row that makes no sense is none. */
+/* Returns 0 for a row that makes no sense. */
 static uint32_t parse_row(const char *folder, const char *line, struct fanin_nic *nic)
 {
     int length = (int)strcspn(line, " ");
@@ -49,7 +48,7 @@ static uint32_t read_rows(const char *folder, struct fanin_nic *nics)
     return count;
 }
 
-/* The place of a NIC in the fabric, by the file beside its socket; all 0 if there is no such file. */
+/* The place of a NIC in the fabric, from the file beside its socket; all 0 without one. */
 static struct fanin_place place_of(const char *socket)
 {
     struct fanin_nic nics[FANIN_MAX_NICS];
@@ -67,7 +66,6 @@ static struct fanin_place place_of(const char *socket)
     return (struct fanin_place){0};
 }
 
-/* The NICs whose sockets are named. */
 static uint32_t read_sockets(const char *sockets, struct fanin_nic *nics)
 {
     uint32_t count = 0;
@@ -83,7 +81,6 @@ static uint32_t read_sockets(const char *sockets, struct fanin_nic *nics)
     return count;
 }
 
-/* The NICs of the fabric `default`. */
 static uint32_t read_fabric(struct fanin_nic *nics)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -111,7 +108,7 @@ uint32_t fanin_find_nics(struct fanin_nic nics[FANIN_MAX_NICS], uint32_t *elsewh
     return local;
 }
 
-/* "'NAME' (FANIN_SOCKET=SOCKET:...)" behind what `words` has, if the sockets of that fabric are there. */
+/* Append "'NAME' (FANIN_SOCKET=SOCKET:...)" to `words`, if the sockets of that fabric exist. */
 static void append_fabric(const char *root, const char *name, char *words, size_t capacity)
 {
     struct fanin_nic nics[FANIN_MAX_NICS];

@@ -1,5 +1,5 @@
-/* In which order devices add the numbers of programs that do not choose.
- * Record 0112 (docs/decisions) says why in the order of the ranks. */
+/* The default order in which devices add floating-point numbers. Record 0112 (docs/decisions) says why that of the
+ * ranks. */
 #include <stdlib.h>
 #include <string.h>
 

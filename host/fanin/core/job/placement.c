@@ -1,6 +1,5 @@
 /* Nodes, routes and hops of a job: from the places of its ranks to what one rank tells its device. All ranks compute
- * the same. Nodes come in the order of their first ranks, those of a ring one after the other.
- */
+ * the same layout. Nodes are in the order of their first ranks, with those of a ring together. */
 #include "job/placement.h"
 #include "complaint.h"
 #include "geometry.h"
@@ -9,16 +8,16 @@
 #include <string.h>
 
 struct node {
-    struct fanin_place place;  /* the way cut off above the lowest switch that all nodes share */
-    uint32_t ranks;            /* how many */
+    struct fanin_place place;  /* path up to the lowest switch that all nodes share */
+    uint32_t ranks;            /* their number */
 };
 
 struct layout {
     struct node *nodes;
     uint32_t count;
-    uint32_t route;            /* as it is taken */
-    uint32_t own;              /* the node of the rank that asks */
-    uint32_t bit;              /* of that rank at its node */
+    uint32_t route;            /* the one taken */
+    uint32_t own;              /* node of this rank */
+    uint32_t bit;              /* of this rank at its node */
 };
 
 static const char *text_of(uint32_t address, char text[INET_ADDRSTRLEN])
@@ -28,7 +27,7 @@ static const char *text_of(uint32_t address, char text[INET_ADDRSTRLEN])
     return inet_ntop(AF_INET, &network, text, INET_ADDRSTRLEN);
 }
 
-/* Bytes of a place that say something: not of the hops that it has not. */
+/* Bytes of a place in use, without unused hops. */
 static size_t used_bytes(const struct fanin_place *place)
 {
     return offsetof(struct fanin_place, hop) + place->hops * sizeof *place->hop;
@@ -43,7 +42,7 @@ static uint32_t node_at(const struct layout *layout, uint32_t address)
     return node;
 }
 
-/* A new node stands behind the others of its ring, or last. */
+/* Insert a node behind the others of its ring, or last. */
 static void insert_node(struct layout *layout, const struct fanin_place *place)
 {
     uint32_t at = layout->count;
@@ -56,7 +55,7 @@ static void insert_node(struct layout *layout, const struct fanin_place *place)
     layout->count++;
 }
 
-/* Returns 0 if two ranks of a node have different ways. */
+/* Returns 0 if two ranks of a node have different paths. */
 static int collect_nodes(struct layout *layout, const struct fanin_job *job, uint32_t rank)
 {
     for (uint32_t i = 0; i < job->ranks; i++) {
@@ -66,7 +65,7 @@ static int collect_nodes(struct layout *layout, const struct fanin_job *job, uin
             insert_node(layout, place);
         } else if (memcmp(place, &layout->nodes[node].place, used_bytes(place))) {
             char address[INET_ADDRSTRLEN];
-            fanin_complain("two ranks of node %s have different ways above it", text_of(place->address, address));
+            fanin_complain("two ranks of node %s have different paths above it", text_of(place->address, address));
             return 0;
         }
     }
@@ -99,7 +98,7 @@ static uint32_t level_of(const struct fanin_place *place, uint32_t address)
     return level;
 }
 
-/* The lowest switch that all nodes go through; 0 if there is none. */
+/* The lowest switch on the paths of all nodes, or 0. */
 static uint32_t shared_switch(const struct layout *layout)
 {
     const struct fanin_place *first = &layout->nodes[0].place;
@@ -128,7 +127,7 @@ static uint32_t choose_route(const struct layout *layout, uint32_t asked, uint32
     return top ? FANIN_ROUTE_TREE : FANIN_ROUTE_RING;
 }
 
-/* What tells a child of the switch at `level` of a node's way from its siblings: a switch, a ring, or the node. */
+/* Identifies the child below the switch at `level` of a node's path: a switch, a ring, or the node. */
 static uint64_t identity(const struct layout *layout, uint32_t node, uint32_t level)
 {
     const struct fanin_place *place = &layout->nodes[node].place;
@@ -138,7 +137,7 @@ static uint64_t identity(const struct layout *layout, uint32_t node, uint32_t le
     return place->ring ? 1ull << 32 | place->ring : 2ull << 32 | node;
 }
 
-/* The children of a switch, in the order of their first nodes: how many, and which of them is `wanted`. */
+/* Number of children of a switch; `bit`: index of `wanted` among them, in the order of their first nodes. */
 static uint32_t children_of(const struct layout *layout, uint32_t address, uint64_t wanted, uint32_t *bit)
 {
     uint64_t known[FANIN_MAX_CHILDREN];
@@ -162,9 +161,9 @@ static uint32_t children_of(const struct layout *layout, uint32_t address, uint6
     return count;
 }
 
-/* ---- Faults: each is complained about, and 0 returned ---- */
+/* ---- Checks: each complains and returns 0 ---- */
 
-/* Whether the ways of two nodes, once they meet, stay together: else they make no tree. */
+/* Whether the paths of two nodes stay together once they meet, as in a tree. */
 static int do_ways_agree(const struct fanin_place *one, const struct fanin_place *other)
 {
     char child[INET_ADDRSTRLEN], parent[INET_ADDRSTRLEN], another[INET_ADDRSTRLEN];
@@ -172,7 +171,7 @@ static int do_ways_agree(const struct fanin_place *one, const struct fanin_place
     for (uint32_t level = 0; level + 1 < one->hops; level++) {
         uint32_t same = level_of(other, one->hop[level]);
         if (same + 1 < other->hops && other->hop[same + 1] != one->hop[level + 1]) {
-            fanin_complain("switch %s hangs on %s and on %s", text_of(one->hop[level], child),
+            fanin_complain("switch %s has two parents, %s and %s", text_of(one->hop[level], child),
                            text_of(one->hop[level + 1], parent), text_of(other->hop[same + 1], another));
             return 0;
         }
@@ -193,16 +192,16 @@ static int is_node_possible(const struct layout *layout, const struct node *node
     if (layout->route == FANIN_ROUTE_RING)
         ring = layout->count;
     if (node->ranks > FANIN_MAX_CHILDREN)
-        fanin_complain("node %s has %u ranks; at most %d are possible", text_of(place->address, address), node->ranks,
+        fanin_complain("node %s has %u ranks; the limit is %d", text_of(place->address, address), node->ranks,
                        FANIN_MAX_CHILDREN);
     else if (ring > FANIN_MAX_CHILDREN)
-        fanin_complain("a ring of %u nodes; at most %d are possible", ring, FANIN_MAX_CHILDREN);
+        fanin_complain("a ring of %u nodes exceeds the limit %d", ring, FANIN_MAX_CHILDREN);
     else
         return 1;
     return 0;
 }
 
-/* Whether the switches on the way of a node, of those whose first node it is, have few enough children. */
+/* Whether the switches whose first node this is have few enough children. */
 static int are_switches_possible(const struct layout *layout, uint32_t node)
 {
     const struct fanin_place *place = &layout->nodes[node].place;
@@ -228,7 +227,7 @@ static int is_possible(const struct layout *layout, uint32_t top)
         return 0;
     }
     if (layout->route == FANIN_ROUTE_TREE && !top) {
-        fanin_complain("the nodes share no offloading switch");
+        fanin_complain("the nodes share no offloading switch, which route tree needs");
         return 0;
     }
     for (uint32_t node = 0; node < layout->count; node++) {
@@ -248,19 +247,19 @@ static int is_power_of_two(uint32_t number)
     return number && !(number & (number - 1));
 }
 
-/* The numbers that devices are asked for; 0 stands for the default. */
+/* 0 stands for a default. */
 static enum fanin_status check_numbers(const struct fanin_job *job)
 {
     const uint32_t known = FANIN_JOB_WIDE | FANIN_JOB_REPRODUCIBLE_RUN | FANIN_JOB_REPRODUCIBLE_SHAPE;
 
     if (!job->jid)
-        return fanin_complain("jid is 0, which no job has");
+        return fanin_complain("jid is 0; give another number");
     if (job->slots && (!is_power_of_two(job->slots) || job->slots < MIN_SLOTS))
-        return fanin_complain("slots are %u, not a power of two from %d on", job->slots, MIN_SLOTS);
+        return fanin_complain("slots is %u, not a power of two of at least %d", job->slots, MIN_SLOTS);
     if (job->chunk && !is_power_of_two(job->chunk))
         return fanin_complain("chunk is %u, not a power of two", job->chunk);
     if (job->flags & ~known)
-        return fanin_complain("the flags %#x have bits that mean nothing", job->flags);
+        return fanin_complain("flags %#x have unknown bits", job->flags);
     return FANIN_SUCCESS;
 }
 
@@ -269,27 +268,27 @@ static int is_place_possible(const struct fanin_place *place)
     char address[INET_ADDRSTRLEN];
 
     if (place->hops > FANIN_MAX_HOPS) {
-        fanin_complain("%u levels of switches above node %s; at most %d are possible", place->hops,
+        fanin_complain("%u levels of switches above node %s exceed the limit %d", place->hops,
                        text_of(place->address, address), FANIN_MAX_HOPS);
         return 0;
     }
     for (uint32_t level = 0; level < place->hops; level++)
         if (level_of(place, place->hop[level]) != level) {
-            fanin_complain("node %s passes a switch twice", text_of(place->address, address));
+            fanin_complain("node %s has a switch twice above it", text_of(place->address, address));
             return 0;
         }
     return 1;
 }
 
-/* Whether there are places, each of which makes sense by itself. */
+/* Whether each place makes sense by itself. */
 static int is_plausible(const struct fanin_job *job, uint32_t rank)
 {
     if (!job->places || rank >= job->ranks) {
-        fanin_complain("rank %u is none of the %u ranks of the job", rank, job->ranks);
+        fanin_complain("rank %u is not one of the %u ranks of the job", rank, job->ranks);
         return 0;
     }
     if (job->route > FANIN_ROUTE_RING && job->route != FANIN_ROUTE_AUTO) {
-        fanin_complain("there is no route %u", job->route);
+        fanin_complain("route %u is unknown", job->route);
         return 0;
     }
     for (uint32_t other = 0; other < job->ranks; other++)
@@ -312,7 +311,7 @@ static void write_hops(const struct layout *layout, struct fanin_join *join)
     join->hop_count = place->hops;
 }
 
-/* The ring that the rank's node is in: of all nodes, or of those on its plain switch. They follow each other. */
+/* The ring of the rank's node: all nodes, or those on its plain switch, which are consecutive. */
 static void write_ring(const struct layout *layout, struct fanin_join *join)
 {
     uint32_t ring = layout->nodes[layout->own].place.ring, first = 0, count = layout->count;
@@ -334,8 +333,7 @@ static void write_ring(const struct layout *layout, struct fanin_join *join)
     join->previous_address = layout->nodes[first + (join->node_index + count - 1) % count].place.address;
 }
 
-/* FNV-1a: it tells ranks apart that disagree, and need not be hard to meet on purpose: the job's key keeps others
- * out. */
+/* FNV-1a detects ranks that disagree; it need not be cryptographic, since the job's key keeps others out. */
 static uint64_t digest_of(uint64_t digest, const void *data, size_t bytes)
 {
     for (const uint8_t *byte = data; bytes--; byte++)
@@ -354,8 +352,7 @@ static void write_digest(const struct fanin_job *job, uint32_t route, struct fan
     }
 }
 
-/* The layout of a job, as rank `rank` sees it. Returns 0 if there is none. `layout->nodes` is to be freed in either
- * case. */
+/* The layout of a job for rank `rank`; 0 if it is impossible. The caller frees `layout->nodes` in either case. */
 static int lay_out(const struct fanin_job *job, uint32_t rank, struct layout *layout)
 {
     uint32_t top;
@@ -400,7 +397,7 @@ enum fanin_status fanin_describe(const struct fanin_job *job, uint32_t rank, str
     return exists ? FANIN_SUCCESS : FANIN_INVALID_REQUEST;
 }
 
-/* Bit of a node, at the device or in the ring that `kind` says; -1: it has none there. */
+/* Bit of a node at the device or in the ring that `kind` names, or -1. */
 static int bit_of_node(const struct layout *layout, uint32_t node, uint32_t kind)
 {
     const struct fanin_place *own = &layout->nodes[layout->own].place, *place = &layout->nodes[node].place;
@@ -437,7 +434,7 @@ uint32_t fanin_missing_ranks(const struct fanin_job *job, uint32_t rank, uint64_
     return count;
 }
 
-/* The largest group that a device names as one: a node, or what is below one child of the top switch. */
+/* The largest group that a device names by one bit: a node, or everything below a child of the top switch. */
 static int group_of(const struct layout *layout, uint32_t node)
 {
     const struct fanin_place *own = &layout->nodes[layout->own].place;

@@ -1,13 +1,12 @@
-/* Bounce buffers have sizes that are powers of two, and are cut from registered regions. A region keeps its size of
- * buffers until there is no room for another region: then regions without a borrowed buffer are given back.
- * Record 0013 (docs/decisions) says why ordinary memory is copied, and how much of it.
- */
+/* Bounce buffers have powers of two as sizes, and are cut from registered regions, each for one size. When there is no
+ * room for another region, unused regions are given back. Record 0013 (docs/decisions) says why ordinary memory is
+ * copied, and how much of it. */
 #include "memory/bounce_buffers.h"
 #include "complaint.h"
 #include <stdlib.h>
 
-enum { SMALLEST = 12, LARGEST = 24 };  /* orders: 4 KiB to 16 MiB. Longer messages are read where they are */
-#define REGION (1ull << 20)            /* bytes that are registered together, for buffers that are not larger */
+enum { SMALLEST = 12, LARGEST = 24 };  /* orders: 4 KiB to 16 MiB; longer messages are not staged */
+#define REGION (1ull << 20)            /* bytes of a region, unless one buffer is larger */
 #define MOST (128ull << 20)            /* bytes in all */
 
 struct bounce_region {
@@ -15,7 +14,7 @@ struct bounce_region {
     struct bounce_buffer *unused;
     void *memory;
     uint64_t length;
-    uint32_t order;                    /* its buffers have 1 << order bytes */
+    uint32_t order;                    /* of its buffers: 1 << order bytes */
     uint32_t lkey;
     uint32_t borrowed;                 /* buffers */
     struct bounce_buffer buffers[];
@@ -30,12 +29,12 @@ static uint32_t order_of(uint64_t bytes)
     return order;
 }
 
-/* Give back regions that nobody uses, until there is room for `length` bytes. Returns whether there is. */
+/* Give back unused regions until there is room for `length` bytes. Returns whether there is. */
 static int make_room(struct fanin_context *context, uint64_t length)
 {
     for (struct bounce_region **link = &context->bounce_regions; *link && context->bounce_bytes + length > MOST;) {
         struct bounce_region *region = *link;
-        /* A device that refuses may still use it: then it is never used again. */
+        /* If the device refuses, it may still use the region, which then is never used again. */
         if (!region->borrowed && fanin_deregister(context, region->lkey) != FANIN_SUCCESS) {
             region->borrowed = 1;
             region->unused = NULL;
@@ -58,7 +57,7 @@ static void put_back(struct bounce_buffer *buffer)
     buffer->region->unused = buffer;
 }
 
-/* More buffers of a size, unless that is too much, for us or for the device: then NULL. */
+/* A new region, or NULL beyond the limits of the library or the device. */
 static struct bounce_region *add_region(struct fanin_context *context, uint32_t order)
 {
     uint64_t bytes = 1ull << order, length = bytes > REGION ? bytes : REGION;
@@ -71,7 +70,7 @@ static struct bounce_region *add_region(struct fanin_context *context, uint32_t 
         return NULL;
     if (fanin_allocate(context, length, FANIN_ACCESS_READ | FANIN_ACCESS_WRITE, &region->memory, &region->lkey) !=
         FANIN_SUCCESS) {
-        fanin_forget_complaint(); /* it goes without */
+        fanin_forget_complaint(); /* the caller does without */
         free(region);
         return NULL;
     }

@@ -1,4 +1,3 @@
-/* Memory that the device may reach: registered regions, and fresh ones made for it. */
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "device/access.h"
@@ -10,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Rights to change memory. One that has none of them may be read only, as with other devices of verbs. */
+/* Rights to change memory. Without any the device may still read it, as other verbs devices do. */
 #define CHANGES (FANIN_ACCESS_WRITE | FANIN_ACCESS_REMOTE_WRITE | FANIN_ACCESS_REMOTE_ATOMIC)
 
 static enum fanin_status register_memory(struct fanin_context *context, int memfd, uint64_t offset, void *address,
@@ -21,7 +20,7 @@ static enum fanin_status register_memory(struct fanin_context *context, int memf
     enum fanin_status status = context->access->register_memory(context, &message, memfd);
 
     if (status == FANIN_INVALID_REQUEST)
-        fanin_complain("the device refuses the access, the length or the file of the memory");
+        fanin_complain("the device refused the access rights, the length or the memfd of the memory");
     if (status != FANIN_SUCCESS)
         return status;
     if (memfd >= 0 && !fanin_enter_region(context, address, length, message.lkey)) {
@@ -62,7 +61,7 @@ enum fanin_status fanin_deregister(struct fanin_context *context, uint32_t lkey)
     return status;
 }
 
-/* Whether a limit forbids files of this length. The system would end the program with SIGXFSZ. */
+/* Whether a limit forbids files of this length, which would raise SIGXFSZ. */
 static int exceeds_file_limit(uint64_t length)
 {
     struct rlimit limit;
@@ -70,7 +69,7 @@ static int exceeds_file_limit(uint64_t length)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && length > limit.rlim_cur;
 }
 
-/* Sealed, so that this process can not make the device fault by cutting the file short. */
+/* Sealed, so that this process can not make the device fault by truncating the file. */
 static int sealed_memfd(uint64_t length)
 {
     int memfd = memfd_create("fanin-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -91,7 +90,7 @@ static enum fanin_status allocate(struct fanin_context *context, uint64_t length
     int file;
 
     if (!length)
-        return fanin_complain("memory of 0 bytes");
+        return fanin_complain("the length of the memory is 0 bytes");
     fanin_forget_complaint();
     if (exceeds_file_limit(length)) {
         fanin_complain("the limit of file sizes (ulimit -f) is below %llu bytes, and holds for registered memory, too",

@@ -1,4 +1,4 @@
-/* The registered regions of a context, in an array ordered by address. Regions are mappings, so they do not overlap. */
+/* The registered regions of a context, ordered by address. Regions are mappings, so they do not overlap. */
 #include "memory/regions.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@ struct region {
     uint32_t lkey;
 };
 
-/* Index of the first region that begins beyond `address`. */
+/* Index of the first region that begins above `address`. */
 static uint32_t behind(const struct fanin_context *context, uint64_t address)
 {
     uint32_t low = 0, high = context->region_count;

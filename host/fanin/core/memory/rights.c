@@ -1,5 +1,5 @@
-/* What this process may do with its memory, as it is mapped now. The device reaches memory by /proc/PID/mem, which
- * overrides the rights of pages: it would change a constant, and say that all went well. */
+/* The rights of this process to its mapped memory. The device uses /proc/PID/mem, which ignores them: it could change a
+ * constant. */
 #define _GNU_SOURCE
 #include "memory/rights.h"
 #include "complaint.h"
@@ -14,7 +14,7 @@ struct mapping {
     char rights[5];           /* "rw-p" */
 };
 
-/* From `covered` on to `end` memory must be mapped, mapping on mapping, with `right` at `place` of their rights. */
+/* From `covered` to `end` all memory must be mapped, with `right` at `place` of the mappings' rights. */
 static enum fanin_status check_mappings(FILE *maps, uint64_t covered, uint64_t end, int place, char right)
 {
     struct mapping mapping;

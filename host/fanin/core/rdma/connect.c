@@ -1,4 +1,3 @@
-/* Making a queue pair, and connecting it. */
 #define _GNU_SOURCE
 #include "complaint.h"
 #include "rdma/queue_pair.h"
@@ -16,18 +15,18 @@ enum {
                      FANIN_ATTR_SQ_PSN | FANIN_ATTR_MAX_QP_RD_ATOMIC
 };
 enum { HOP_LIMIT = 64, FOR_EVER = 7, NO_BUFFER_TIMER = 1 /* 10 us */, LONGEST_TIMEOUT = 18, READS = 16 };
-enum { RETRIES = 6 }; /* the most that ends: rxe takes 7 for "without end" */
-#define TICK_NS 4096ull /* the time-out of a queue pair is 2^n of them */
+enum { RETRIES = 6 }; /* the most that is finite: rxe takes 7 as infinite */
+#define TICK_NS 4096ull /* the time-out of a queue pair is 2^n ticks */
 #define WANTED_INLINE sizeof(struct fanin_wqe)
 
-static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* before an IPv4 address as GID */
+static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* prefix of an IPv4 address as GID */
 
 static uint8_t fewer(int one, int other)
 {
     return (uint8_t)(one < other ? one : other);
 }
 
-/* The port and GID that is `address` over RoCE v2, or, if `any`, the first of IPv4. */
+/* Find the port and GID of `address` for RoCE v2, or, if `any`, the first of IPv4. */
 static int find_gid(struct rdma_queue_pair *pair, uint32_t address, int any)
 {
     struct ibv_device_attr attributes = {0};
@@ -84,9 +83,9 @@ static enum fanin_status open_device(struct rdma_queue_pair *pair, const char *d
         return FANIN_SUCCESS;
     if (device)
         fanin_complain("verbs device %.64s %s; use one that rdma link shows, with an IPv4 address", device,
-                       seen ? "can not be opened, or has no GID of RoCE v2 over IPv4" : "is not there");
+                       seen ? "can not be opened, or has no GID of RoCE v2 over IPv4" : "does not exist");
     else
-        fanin_complain("no verbs device has the address %u.%u.%u.%u, by which the device is reached; name one: "
+        fanin_complain("no verbs device has the address %u.%u.%u.%u, which reaches the device; name one: "
                        "rdma://VERBS-DEVICE@ADDRESS:PORT", address >> 24, address >> 16 & 255, address >> 8 & 255,
                        address & 255);
     return FANIN_NO_DEVICE;
@@ -110,7 +109,8 @@ static enum fanin_status make(struct rdma_queue_pair *pair)
         !(pair->sends = library->create_cq(pair->device, RDMA_SEND_DEPTH, NULL, NULL, 0)) ||
         !(pair->receives = library->create_cq(pair->device, RDMA_RECEIVE_DEPTH, NULL, pair->channel, 0)) ||
         (!(pair->qp = make_qp(pair, WANTED_INLINE)) && !(pair->qp = make_qp(pair, 0)))) {
-        fanin_complain("the verbs device gives no RC queue pair: %s; raise its limits, or that of locked memory",
+        fanin_complain("the verbs device gives no RC queue pair: %s; raise its limits, or the limit "
+                       "of locked memory (ulimit -l)",
                        strerror(errno));
         return FANIN_NO_RESOURCES;
     }
@@ -190,7 +190,7 @@ enum fanin_status fanin_rdma_connect(struct rdma_queue_pair *pair, const struct 
     };
 
     if (!attributes.max_rd_atomic) {
-        fanin_complain("the verbs device asks no READs, or that of the device answers none; use verbs devices whose "
+        fanin_complain("the verbs device sends no READs, or the device's answers none; use verbs devices whose "
                        "max_qp_rd_atom and max_qp_init_rd_atom (ibv_devinfo -v) are not 0");
         return FANIN_NO_DEVICE;
     }
@@ -198,7 +198,7 @@ enum fanin_status fanin_rdma_connect(struct rdma_queue_pair *pair, const struct 
     if (modify(pair, &attributes, FANIN_QP_INIT, INIT_ATTRIBUTES) || post_buffers(pair) ||
         modify(pair, &attributes, FANIN_QP_RTR, RTR_ATTRIBUTES) ||
         modify(pair, &attributes, FANIN_QP_RTS, RTS_ATTRIBUTES)) {
-        fanin_complain("the queue pair can not be connected: %s; see that the two verbs devices reach each other",
+        fanin_complain("the queue pair can not be connected: %s; check that the two verbs devices reach each other",
                        strerror(errno));
         return FANIN_NO_DEVICE;
     }

@@ -1,4 +1,3 @@
-/* Loading libibverbs. */
 #define _GNU_SOURCE
 #include "rdma/library.h"
 #include "complaint.h"
@@ -16,7 +15,7 @@ enum { COUNT = sizeof names / sizeof *names };
 _Static_assert(sizeof(struct rdma_library) == COUNT * sizeof(void *), "a name for each function");
 
 static void *functions[COUNT];
-static const char *missing; /* NULL: all were found */
+static const char *missing; /* NULL: none is */
 
 static void load(void)
 {
@@ -34,7 +33,7 @@ const struct rdma_library *fanin_rdma_library(void)
 
     pthread_once(&once, load);
     if (missing) {
-        fanin_complain("an address with rdma:// needs libibverbs of rdma-core 32 or later, and %s is not there; "
+        fanin_complain("an address rdma:// needs libibverbs of rdma-core 32 or later, and %s is missing; "
                        "install it (Debian: libibverbs1 and ibverbs-providers)", missing);
         return NULL;
     }

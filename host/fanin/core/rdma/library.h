@@ -1,6 +1,4 @@
-/* libibverbs, as far as the driver needs it: loaded when it is first asked for, so that nothing is linked with it. A
- * library that is preloaded counts first.
- */
+/* The functions of libibverbs that the driver needs, loaded on first use. A preloaded library takes precedence. */
 #ifndef FANIN_RDMA_LIBRARY_H
 #define FANIN_RDMA_LIBRARY_H
 #include "fanin.h"
@@ -32,6 +30,6 @@ struct rdma_library {
     int (*destroy_qp)(struct ibv_qp *qp);
 };
 
-/* NULL: this machine does not have it, or not all of this; fanin_complaint says so. */
+/* NULL: the library, or one of these functions, is missing; see fanin_complaint. */
 const struct rdma_library *fanin_rdma_library(void);
 #endif

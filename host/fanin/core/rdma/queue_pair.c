@@ -1,11 +1,10 @@
-/* Posting and completions of a queue pair that is connected. */
 #define _GNU_SOURCE
 #include "rdma/queue_pair.h"
 #include <arpa/inet.h>
 #include <sched.h>
 
 enum { SIGNAL_EVERY = 32 };
-#define A_READ (1ull << 32) /* in the number of a request */
+#define A_READ (1ull << 32) /* in the wr_id of a request */
 
 void fanin_rdma_fail(struct rdma_queue_pair *pair)
 {
@@ -17,7 +16,7 @@ int fanin_rdma_is_broken(const struct rdma_queue_pair *pair)
     return (int)__atomic_load_n(&pair->broken, __ATOMIC_ACQUIRE);
 }
 
-/* Take completions of requests. Each tells of those before it, too, that were not signaled. */
+/* Take completions. Each includes the unsignaled requests before it. */
 static int reap(struct rdma_queue_pair *pair)
 {
     struct ibv_wc completions[RDMA_REAPED];
@@ -34,7 +33,7 @@ static int reap(struct rdma_queue_pair *pair)
     return found;
 }
 
-/* A queue pair whose other side is gone fails by itself, in the time it was connected with. */
+/* Never endless: if the other side has gone, the queue pair fails within its time-out. */
 static void make_room(struct rdma_queue_pair *pair)
 {
     while (!fanin_rdma_is_broken(pair) && pair->posted >= RDMA_SEND_DEPTH)

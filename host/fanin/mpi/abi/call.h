@@ -1,4 +1,4 @@
-/* The arguments of a call of a collective, the same for all its forms. */
+/* The arguments of a collective, the same in all its forms. */
 #ifndef FANIN_MPI_CALL_H
 #define FANIN_MPI_CALL_H
 #include "abi/mpi_abi.h"
@@ -15,21 +15,21 @@ struct buffer {
     const void *address;
     int64_t count;         /* elements of each block, if there are no counts */
     handle type;
-    const void *counts, *offsets; /* one for each rank; NULL: the call has no such array */
+    const void *counts, *offsets; /* one for each rank, or NULL */
 };
 
-/* In reductions `receive` says what both buffers hold; `send` has only an address. */
+/* In reductions `receive` has count and type of both buffers; `send` has only an address. */
 struct call {
     enum function function;
-    int large;             /* counts and offsets have 64 bits, else they are int */
+    int large;             /* counts and offsets have 64 bits, otherwise they are int */
     struct buffer send, receive;
     handle op;
     int root;
     handle comm;
 };
 
-/* A call without its arguments. Member by member: for an initializer with zeros compilers take an instruction that
- * costs more than the rest of a call that is left to the MPI. */
+/* A call without its arguments. Set member by member: for an initializer compilers use an instruction that costs more
+ * than the rest of a call that is left to the MPI. */
 static inline struct call shim_empty_call(enum function function, int large)
 {
     struct call call;
@@ -45,7 +45,7 @@ static inline struct call shim_empty_call(enum function function, int large)
 
 /* Counts or displacements, one for each rank. */
 struct vector {
-    const void *items;     /* NULL: there is no array, and all are `each` */
+    const void *items;     /* NULL: all are `each` */
     int large;             /* as in a call */
     int64_t each;
 };

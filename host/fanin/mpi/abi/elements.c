@@ -1,4 +1,4 @@
-/* PMPI_Pack and PMPI_Unpack convert derived datatypes, so that these mean here what they mean to the MPI. */
+/* PMPI_Pack and PMPI_Unpack convert derived datatypes, with the MPI's own meaning. */
 #include "abi/elements.h"
 #include "abi/mpi_progress.h"
 #include "abi/pmpi.h"
@@ -7,8 +7,7 @@
 
 #define PACKED_AT_ONCE (1 << 30) /* bytes: MPI_Pack counts in int */
 
-/* Of a type with large counts MPI_Type_get_envelope and MPI_Type_get_contents would be errors. -1: the handle is no
- * type. */
+/* -1: not a type. MPI_Type_get_envelope would fail for a type with large counts. */
 static int combiner_of(handle type)
 {
     int64_t large_numbers[4];
@@ -22,7 +21,7 @@ static int combiner_of(handle type)
     return code ? -1 : combiner;
 }
 
-/* The type that a duplicate or a row of elements was made of. The caller frees a derived one. Returns 0 on failure. */
+/* The type inside a duplicate or a contiguous type, or 0. The caller frees a derived one. */
 static handle inner_of(handle type)
 {
     int64_t large_count;
@@ -37,7 +36,7 @@ static handle inner_of(handle type)
     return code ? 0 : load_handle(&inner);
 }
 
-/* Whether an inner type has to be freed: it is not one that the MPI has made, with a name or for Fortran. */
+/* Whether an inner type must be freed: it is neither a predefined one nor one of Fortran's. */
 static int is_derived(handle type)
 {
     int combiner = combiner_of(type);
@@ -48,8 +47,8 @@ static int is_derived(handle type)
 
 static int find_facts(handle type, struct type_facts *facts);
 
-/* Whether a type without gaps at its ends has none inside: it is a named one, or a row of dense elements. Other types
- * may have their parts in any order. */
+/* Whether a type without gaps at its ends has none inside: a named type, or a contiguous one of dense elements. Other
+ * types may have their parts in any order. */
 static int is_dense(handle type)
 {
     int combiner = combiner_of(type), dense;
@@ -65,7 +64,7 @@ static int is_dense(handle type)
     return dense;
 }
 
-/* The types that a type is made of need not be committed. */
+/* Also for inner types, which need not be committed. */
 static int find_facts(handle type, struct type_facts *facts)
 {
     const struct datatype *predefined = shim_datatype(type);
@@ -92,7 +91,7 @@ static int find_facts(handle type, struct type_facts *facts)
     return facts->size >= 0;
 }
 
-/* Packing nothing needs a type, too, and says without an error of the program whether there is one. */
+/* Packs 0 elements: tests the type without an error in the program. */
 int shim_is_usable(handle type)
 {
     uint8_t nothing[1];
@@ -159,8 +158,8 @@ int shim_is_convertible(const struct elements *elements)
     return !elements->blocks || elements->facts.dense || elements->facts.size <= INT_MAX || pmpi.Pack_c != NULL;
 }
 
-/* Pack (unpack) elements in a row that have `bytes` of data: at once, or in parts whose bytes an int can count. Returns
- * 0 if the MPI can not. */
+/* Pack (unpack) consecutive elements with `bytes` of data, in parts whose size an int can hold. Returns 0 on failure.
+ * */
 static int convert(const struct elements *elements, uint8_t *address, uint64_t bytes, uint8_t *memory,
                     enum direction direction)
 {
@@ -185,7 +184,7 @@ static int convert(const struct elements *elements, uint8_t *address, uint64_t b
     return !failed;
 }
 
-/* Copy results, but for their gaps. */
+/* Copy results without their gaps. */
 static void distribute_pairs(const struct elements *elements, uint8_t *address, uint64_t bytes, const uint8_t *memory)
 {
     size_t extent = (size_t)elements->facts.extent, start = (size_t)elements->facts.gap_start;
@@ -197,7 +196,7 @@ static void distribute_pairs(const struct elements *elements, uint8_t *address, 
     }
 }
 
-/* Without offsets all blocks are one row of elements. */
+/* Without offsets all blocks are consecutive. */
 int shim_copy(const struct elements *elements, uint8_t *memory, enum direction direction)
 {
     int done = 1, rows = elements->offsets.items ? elements->blocks : 1;

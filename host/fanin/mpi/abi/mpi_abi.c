@@ -1,4 +1,4 @@
-/* The MPIs that are known, and their predefined handles: one table, with a column for each family. */
+/* The known MPIs and their predefined handles, with a column for each family. */
 #define _GNU_SOURCE
 #include "abi/mpi_abi.h"
 #include "abi.h"
@@ -78,9 +78,9 @@ static const struct {
 static const uint32_t takes[] = {
     [KIND_NONE] = 0,
     [KIND_INTEGER] = ORDERED | LOGICAL | BITWISE,
-    [KIND_ADDRESS] = ORDERED | BITWISE, /* MPI defines no logical ops for the integers of Fortran and for addresses */
+    [KIND_ADDRESS] = ORDERED | BITWISE, /* no logical ops in MPI; also for Fortran's integers */
     [KIND_FLOAT] = ORDERED,
-    [KIND_COMPLEX] = OP(SUM), /* devices have no product of complex numbers */
+    [KIND_COMPLEX] = OP(SUM), /* devices do not multiply complex numbers */
     [KIND_LOGICAL] = LOGICAL,
     [KIND_BYTE] = BITWISE,
     [KIND_PAIR] = OP(MINLOC) | OP(MAXLOC),
@@ -93,7 +93,7 @@ struct row {
 
 #define TYPE(code, kind, bytes) {FANIN_DTYPE_##code, KIND_##kind, bytes, 0, 0}
 #define PAIR(code, bytes, gap_start, gap) {FANIN_DTYPE_##code, KIND_PAIR, bytes, gap_start, gap}
-/* By the standard MPI_CHAR is text only. All MPIs compute with it as C does, and benchmarks rely on that. */
+/* In the standard MPI_CHAR is text, but all MPIs compute with it as C does, and benchmarks rely on that. */
 #define CHAR_CODE (CHAR_MIN < 0 ? FANIN_DTYPE_I8 : FANIN_DTYPE_U8)
 
 static const struct row types[] = {
@@ -169,7 +169,7 @@ void *shim_function(const char *name)
     return dlsym(library, name);
 }
 
-/* The address of data of the MPI. The program's own symbol comes first: it may be a copy of a library's data. */
+/* The address of the MPI's data; first the program's own symbol, which may be a copy relocation. */
 static void *data_of(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
@@ -189,7 +189,7 @@ static unsigned bucket_of(handle type)
     return (unsigned)((type * 0x9e3779b97f4a7c15ull) >> 56) % BUCKETS;
 }
 
-/* Open MPI has no symbols of types that its compilers lacked: their handles are 0, and are not entered. */
+/* Open MPI lacks the symbols of types that its compilers lacked: then the handle is 0. */
 static void enter_types(void)
 {
     for (size_t i = 0; i < LENGTH(types); i++) {

@@ -1,8 +1,5 @@
-/* The binary interface of the MPI that the program has loaded.
- *
- * The shim is compiled without mpi.h. Handles are pointers or ints, by family; here they are uintptr_t. The
- * constants of mpi.h are rows of tables. Record 0051 (docs/decisions) says why.
- */
+/* The binary interface of the program's MPI. The shim is compiled without mpi.h: handles, which are pointers or ints by
+ * family, are uintptr_t here, and constants are rows of tables. Record 0051 (docs/decisions) says why. */
 #ifndef FANIN_MPI_FAMILY_H
 #define FANIN_MPI_FAMILY_H
 #include <stddef.h>
@@ -13,18 +10,18 @@ typedef uintptr_t handle; /* of a communicator, datatype, op, request, group, in
 enum { UNDEFINED = -32766 }; /* MPI_UNDEFINED is the same everywhere */
 
 struct mpi_abi {
-    const char *name;      /* of the family, as users write it */
-    int speaks_pmi;        /* PMI-1 with its launcher, not PMIx */
-    int ints;              /* handles are ints: the upper half of a register has no meaning */
+    const char *name;      /* of the family, in settings */
+    int speaks_pmi;        /* its launcher speaks PMI-1, not PMIx */
+    int ints;              /* handles are ints: the upper half of a register is undefined */
     int in_place;          /* MPI_IN_PLACE */
     int any_source, any_tag, proc_null;
     int thread_multiple;   /* MPI_THREAD_MULTIPLE */
     int combiner_named, combiner_dup, combiner_contiguous;
-    int combiner_f90_first, combiner_f90_last; /* of the types of MPI_Type_create_f90_real and its like */
-    int error_other, error_proc_failed, error_revoked; /* error classes; 0: this MPI has no such class */
-    const char *proc_failed_since; /* a function that only versions with error_proc_failed have; NULL: all have it */
-    int checks_aliases;    /* if it checks arguments, two buffers that are the same memory are an error */
-    int status_source;     /* place of MPI_SOURCE in a status, in ints; MPI_TAG and MPI_ERROR follow */
+    int combiner_f90_first, combiner_f90_last; /* of MPI_Type_create_f90_real and the like */
+    int error_other, error_proc_failed, error_revoked; /* error classes; 0: none */
+    const char *proc_failed_since; /* a function of versions with error_proc_failed only; NULL: all */
+    int checks_aliases;    /* with checks of arguments, aliased buffers are an error */
+    int status_source;     /* index of MPI_SOURCE in a status, in ints; MPI_TAG and MPI_ERROR follow */
     int status_bytes;      /* of a status */
     int status_ignore;     /* MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE */
 };
@@ -39,24 +36,24 @@ enum object {
 enum kind { KIND_NONE, KIND_INTEGER, KIND_ADDRESS, KIND_FLOAT, KIND_COMPLEX, KIND_LOGICAL, KIND_BYTE, KIND_PAIR };
 
 struct datatype {
-    uint8_t code;          /* enum fanin_dtype; NONE: devices do not compute with it */
+    uint8_t code;          /* enum fanin_dtype; NONE: not on devices */
     uint8_t kind;          /* enum kind */
     uint8_t bytes;         /* of an element in an array, with its gap */
-    uint8_t gap_start, gap; /* of a pair: bytes before its gap, and of it */
+    uint8_t gap_start, gap; /* of a pair: bytes before its gap, and of the gap */
 };
 
 extern const struct mpi_abi *shim_abi; /* NULL before shim_identify_mpi */
 
-/* Find the MPI of this process. Returns 0 if it is not known. */
+/* Find the MPI of this process. Returns 0 if it is unknown. */
 int shim_identify_mpi(void);
 
 /* Whether the first `length` letters of `text` name a family. */
 int shim_is_family(const char *text, size_t length);
 
-/* The address of a function of the MPI; NULL if it has no such function. */
+/* The address of a function of the MPI, or NULL. */
 void *shim_function(const char *name);
 
-/* A handle from a register, without the bits that have no meaning. */
+/* A handle from a register, without undefined bits. */
 static inline handle clean(handle value)
 {
     return shim_abi->ints ? (uint32_t)value : value;
@@ -75,7 +72,6 @@ static inline void store_handle(void *place, handle value)
         *(handle *)place = value;
 }
 
-/* Element `index` of an array of handles. */
 static inline void *handle_at(const void *array, int index)
 {
     return (char *)array + (size_t)index * (shim_abi->ints ? sizeof(int) : sizeof(handle));
@@ -88,15 +84,15 @@ static inline int is_in_place(const void *buffer)
 
 handle shim_handle(enum object object);
 
-/* The error class of a lost rank; the class of other errors if this version of the MPI has none. */
+/* The error class of a lost rank, or, if this MPI has none, of other errors. */
 int shim_error_proc_failed(void);
 
-/* The predefined datatype of a handle; NULL if the type is not predefined. */
+/* The predefined datatype of a handle, or NULL. */
 const struct datatype *shim_datatype(handle type);
 
-/* The enum fanin_op of a predefined op; 0 if the op is not predefined. */
+/* The enum fanin_op of a predefined op, or 0. */
 uint8_t shim_op(handle op);
 
-/* Whether both MPI and the devices compute an op over a kind of datatype. */
+/* Whether MPI and devices compute an op over a kind of datatype. */
 int shim_op_takes(uint8_t op, uint8_t kind);
 #endif

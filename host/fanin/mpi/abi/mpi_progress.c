@@ -1,16 +1,16 @@
 #include "abi/mpi_progress.h"
 #include "abi/pmpi.h"
 
-/* A communicator without messages, for MPI_Iprobe. It has all ranks: for one rank MPICH looks at no network. */
+/* A communicator without messages, for MPI_Iprobe. It has all ranks: with one rank MPICH would not poll the network. */
 static handle quiet;
-static int (*is_revoked)(handle comm, int *flag); /* NULL: this MPI has no such function */
+static int (*is_revoked)(handle comm, int *flag); /* NULL: not in this MPI */
 
 void shim_begin_mpi_progress(void)
 {
     is_revoked = shim_abi->error_revoked ? shim_function("PMPIX_Comm_is_revoked") : NULL;
     pmpi.Comm_dup(shim_handle(COMM_WORLD), &quiet);
     quiet = load_handle(&quiet);
-    pmpi.Comm_set_errhandler(quiet, shim_handle(ERRORS_RETURN)); /* a lost rank is the program's concern */
+    pmpi.Comm_set_errhandler(quiet, shim_handle(ERRORS_RETURN)); /* the program handles lost ranks itself */
 }
 
 void shim_end_mpi_progress(void)

@@ -1,4 +1,4 @@
-/* Progress of the MPI while this rank waits for devices: another rank may wait in the MPI for data of this rank. */
+/* Progress of the MPI while this rank waits for devices, since another rank may wait in the MPI for its data. */
 #ifndef FANIN_MPI_MPI_PROGRESS_H
 #define FANIN_MPI_MPI_PROGRESS_H
 #include "abi/mpi_abi.h"
@@ -9,11 +9,10 @@ void shim_end_mpi_progress(void);
 
 void shim_let_mpi_progress(void);
 
-/* Whether this MPI lets a program revoke communicators, and tells of it; and whether any rank has revoked this one, as
- * far as the progress of the MPI has brought it here. comm 0: none. */
+/* Whether this MPI can revoke communicators; and whether one is known to be revoked here. comm 0: none. */
 int shim_tells_revoked(void);
 int shim_is_revoked(handle comm);
 
-/* A communicator whose errors are returned, and are no concern of the program. */
+/* A communicator that returns errors, for calls whose errors the program must not see. */
 handle shim_quiet_communicator(void);
 #endif

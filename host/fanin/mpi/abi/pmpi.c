@@ -12,7 +12,7 @@ static const struct {
     const char *name;
     size_t place;
 } symbols[] = {
-#define ROW(name, ...) {"PMPI_" #name, offsetof(struct pmpi, name)}, /* without the P: that of programs */
+#define ROW(name, ...) {"PMPI_" #name, offsetof(struct pmpi, name)}, /* + 1: the MPI_ name */
     FUNCTIONS(ROW) CREATORS(ROW)
 #define X(name, lower, TABLE, collective) ROW(name) ROW(I##lower) ROW(name##_init)
     COLLECTIVES(X)
@@ -23,9 +23,9 @@ static const struct {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int resolved; /* stored last: a thread that sees it sees the whole table */
+static int resolved; /* stored last, with release */
 
-/* What another library between the shim and the MPI has for programs; NULL: nothing. */
+/* The function of a library between the shim and the MPI, or NULL. */
 static void *function_of_tool(const char *name)
 {
     void *next = dlsym(RTLD_NEXT, name), *own = shim_function(name);
@@ -39,7 +39,7 @@ static void *function_of_tool(const char *name)
 static void resolve(void)
 {
     if (!shim_identify_mpi()) {
-        fprintf(stderr, "fanin: NOT_SUPPORTED: the program calls MPI functions, but of no MPI that is known; "
+        fprintf(stderr, "fanin: NOT_SUPPORTED: the program calls functions of an unknown MPI; "
                         "run it without LD_PRELOAD\n");
         abort();
     }

@@ -1,12 +1,12 @@
-/* The PMPI_ functions of the MPI, in a table that is filled once. NULL: this MPI has no such function. The shim has
- * functions of these names, too, so they are looked up in the library of the MPI. */
+/* The PMPI_ functions of the MPI; NULL: not in this MPI. The shim has functions of these names, too, so they are looked
+ * up in the MPI's library. */
 #ifndef FANIN_MPI_PMPI_H
 #define FANIN_MPI_PMPI_H
 #include "abi/mpi_abi.h"
 #include "abi/signatures.h"
 #include <stddef.h>
 
-/* Functions that are no collectives. */
+/* Functions that are not collectives. */
 #define FUNCTIONS(X)                                                                                                \
     X(Init, (int *, char ***))                                                                                      \
     X(Init_thread, (int *, char ***, int, int *))                                                                   \
@@ -67,8 +67,8 @@
     X(Waitsome, (int, void *, int *, int *, void *))                                                                \
     X(Testsome, (int, void *, int *, int *, void *))
 
-/* Functions that make a communicator. MPI_Comm_idup is not among them, as it must not wait: its communicator joins when
- * it is first used. */
+/* Functions that make a communicator, except MPI_Comm_idup, which must not wait: its communicator joins on first use.
+ * */
 #define CREATORS(X)                                                                                         \
     X(Comm_dup, (handle comm, void *made), (comm, made))                                                    \
     X(Comm_dup_with_info, (handle comm, handle info, void *made), (comm, info, made))                       \
@@ -104,11 +104,10 @@ struct pmpi {
 
 extern struct pmpi pmpi;
 
-/* The MPI_ functions of a tool that comes behind the shim in the order of libraries, in the same form. NULL: no
- * tool. */
+/* The MPI_ functions of a tool behind the shim in the order of libraries; NULL: no tool. */
 extern struct pmpi tools;
 
-/* Find the MPI and fill `pmpi`, if that has not been done. Every entry of the shim begins with this call. Ends the
- * process if there is no MPI. */
+/* Find the MPI and fill `pmpi`, once. Every entry of the shim begins with this call. Ends the process without an MPI.
+ * */
 void shim_bind(void);
 #endif

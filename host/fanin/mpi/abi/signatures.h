@@ -1,9 +1,8 @@
-/* The collectives that devices do, and the parameters of each, written once.
+/* The collectives of the devices, and their parameters.
  *
  * Each has up to six forms: blocking, non-blocking and persistent, with int and with large counts. NAME_PARAMETERS(X)
- * lists the parameters of the blocking form; the other forms add some at the end. X takes the kind of a parameter, its
- * name, and the field of struct call (call.h) that holds it. The entries for Fortran have the same parameters.
- */
+ * lists the parameters of the blocking form, to which the others add some at the end. X takes the kind of a parameter,
+ * its name, and its field of struct call (call.h). Fortran's entries have the same parameters. */
 #ifndef FANIN_MPI_SIGNATURES_H
 #define FANIN_MPI_SIGNATURES_H
 
@@ -51,7 +50,7 @@
 #define ROOTED(X) X(ROOT, root, root), ON(X)
 #define ON(X) X(COMM, comm, comm)
 
-/* What each kind is in C, with these types of counts and displacements. */
+/* The C type of each kind, with these types of counts and displacements. */
 #define SOURCE_TYPE(COUNT, OFFSET) const void *
 #define RESULT_TYPE(COUNT, OFFSET) void *
 #define COUNT_TYPE(COUNT, OFFSET) COUNT
@@ -67,6 +66,6 @@
 #define LARGE(kind, name, field) kind##_TYPE(int64_t, intptr_t) name
 #define NAME(kind, name, field) name
 #define STORE(kind, name, field) call.field = name
-/* And back: the field of `call` as a parameter with int counts. */
+/* The reverse: a field of `call` as a parameter with int counts. */
 #define INT_FIELD(kind, name, field) (kind##_TYPE(int, int))call.field
 #endif

@@ -1,6 +1,5 @@
-/* An MPI that checks this compares the data of a rank with the place of the same data in its result: in a gather or
- * scatter the rank's own block.
- */
+/* An MPI with this check compares the address of a rank's data with their place in the result: in a gather or scatter
+ * the rank's own block. */
 #include "calls/aliases.h"
 #include "abi/pmpi.h"
 
@@ -21,7 +20,6 @@ void shim_probe_alias_check(void)
     pmpi.Comm_free(&alone);
 }
 
-/* Whether `own` is the block of this rank in `all`. */
 static int is_block(const struct buffer *own, const struct buffer *all, const struct elements *blocks, int rank)
 {
     return own->type == all->type && own->count > 0 && own->count == item(blocks->counts, rank) &&

@@ -2,8 +2,8 @@
 #include "comm/device.h"
 #include <stdlib.h>
 
-/* Whether a result may go directly to its place: the library allows overlaps only block on block. The rank's own block
- * lies behind those of lower ranks on a side that has them all, if the other side has only that block. */
+/* Whether a result may go directly to its place: the library allows overlaps block on block only. On a side with all
+ * blocks the rank's own one lies behind those of lower ranks. */
 static int may_overlap(const struct decoded_call *decoded, const struct prepared_call *prepared, uint32_t rank)
 {
     const struct dense_memory *source = &prepared->source, *destination = &prepared->destination;
@@ -17,7 +17,7 @@ static int may_overlap(const struct decoded_call *decoded, const struct prepared
            destination->address + (decoded->gets_all ? before : 0);
 }
 
-/* Memory for a copy. A job that has ended needs none: its operations fail before a device sees them. */
+/* Memory for a copy. A job that has ended needs none, since its operations fail at once. */
 static enum fanin_status find_memory(struct dense_memory *memory, struct fanin_communicator *job, uint64_t bytes)
 {
     struct fanin_communicator_state state;
@@ -32,8 +32,8 @@ static enum fanin_status find_memory(struct dense_memory *memory, struct fanin_c
     return memory->address ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
-/* Find the memory of one side of an operation. all: this side has all blocks of the message, not only the rank's own. A
- * copy has room for what the devices move and for what the program has. */
+/* Find the memory of one side. all: it has all blocks, not only the rank's own. A copy has room for the devices' data
+ * and the program's. */
 static enum fanin_status place(const struct decoded_call *decoded, const struct elements *elements, int all,
                                struct fanin_communicator *job, struct prepared_call *prepared,
                                struct dense_memory *memory)
@@ -50,7 +50,7 @@ static enum fanin_status place(const struct decoded_call *decoded, const struct 
     return memory->address ? FANIN_SUCCESS : find_memory(memory, job, needed > memory->bytes ? needed : memory->bytes);
 }
 
-/* Only blocks of different sizes need a table. */
+/* A table is for blocks of different sizes only. */
 static enum fanin_status fill_sizes(const struct decoded_call *decoded, struct prepared_call *prepared)
 {
     prepared->sizes = NULL;
@@ -73,7 +73,7 @@ enum fanin_status shim_prepare(const struct decoded_call *decoded, struct fanin_
     prepared->mismatched = 0;
     prepared->operation = decoded->operation;
     *source = *destination = (struct dense_memory){0};
-    /* Only this rank knows that the MPI can not pack its datatype. It ends the job, so that the others do not wait. */
+    /* Only this rank knows that its datatype can not be packed: end the job, so that the others do not wait. */
     if (!shim_is_convertible(&decoded->source) || !shim_is_convertible(&decoded->destination))
         status = FANIN_NO_RESOURCES;
     if (status == FANIN_SUCCESS)
@@ -102,7 +102,7 @@ static void give_back(const struct dense_memory *memory)
 enum fanin_status shim_conclude(const struct decoded_call *decoded, struct prepared_call *prepared, int started,
                                 enum fanin_status status)
 {
-    /* After a failure a device may still read and write the copies: they are kept for good. */
+    /* After a failure a device may still access the copies, so they are never freed. */
     int reusable = !started || status == FANIN_SUCCESS;
 
     if (status == FANIN_SUCCESS && prepared->mismatched)

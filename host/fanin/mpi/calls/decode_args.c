@@ -1,6 +1,5 @@
-/* Only values that MPI has equal on all ranks describe the message. The values that may differ (datatypes, offsets)
- * only describe how this rank's own buffers lie in memory.
- */
+/* Only values that MPI requires to be equal on all ranks describe the message. Others (datatypes, offsets) describe
+ * this rank's buffers only. */
 #include "calls/decode_args.h"
 
 static const enum fanin_collective collectives[] = {
@@ -19,14 +18,13 @@ static enum reason describe(const struct call *call, const struct buffer *buffer
         return REASON_ARGUMENTS;
     for (int block = 0; block < (buffer->counts ? blocks : 1); block++) {
         int64_t count = item(elements->counts, block);
-        /* a NULL may be MPI_BOTTOM, if the type is a derived one that holds addresses */
+        /* NULL may be MPI_BOTTOM, with a derived type that holds addresses */
         if (count < 0 || (count && !buffer->address && elements->facts.dense && elements->facts.size))
             return REASON_ARGUMENTS;
     }
     return NO_REASON;
 }
 
-/* One block of a buffer of many. */
 static struct elements block_of(const struct elements *elements, int block)
 {
     struct elements one = *elements;
@@ -56,14 +54,14 @@ static enum reason decode_reduction(const struct call *call, int rank, int ranks
     whole.address = is_in_place(call->send.address) ? call->receive.address : call->send.address;
     if (describe(call, &whole, (int)decoded->blocks, &decoded->source) != NO_REASON)
         return REASON_ARGUMENTS;
-    /* Devices compute on a pair as it lies in an array, with its gap. */
+    /* Devices compute on a pair with its gap. */
     decoded->source.facts = (struct type_facts){type->bytes, type->bytes, 1, 0, 0};
     operation->block = call->receive.counts ? 0 : shim_block_bytes(&decoded->source, 0);
     decoded->block_sizes = call->receive.counts ? BLOCKS_OF_SOURCE : EQUAL_BLOCKS;
     if (operation->collective == FANIN_REDUCE && rank != call->root)
         return is_in_place(call->send.address) ? REASON_ARGUMENTS : NO_REASON;
     *result = block_of(&decoded->source, decoded->gets_all ? 0 : rank);
-    result->address = (uint8_t *)call->receive.address; /* also the block of this rank goes to the start */
+    result->address = (uint8_t *)call->receive.address; /* this rank's block goes to the start, too */
     result->facts.dense = !type->gap;
     result->facts.gap_start = type->gap_start;
     result->facts.gap = type->gap;
@@ -82,7 +80,7 @@ static enum reason decode_broadcast(const struct call *call, int rank, struct de
     return reason;
 }
 
-/* Gathers and scatters: some ranks have all blocks on one side, and each has its own on the other side. */
+/* Gathers and scatters: some ranks have all blocks on one side, and each has its own on the other. */
 static enum reason decode_blocks(const struct call *call, int rank, int ranks, struct decoded_call *decoded)
 {
     enum fanin_collective collective = decoded->operation.collective;
@@ -99,7 +97,7 @@ static enum reason decode_blocks(const struct call *call, int rank, int ranks, s
         return reason;
     if (!in_place)
         reason = describe(call, own_given, 1, own);
-    else if (!scatters) /* what a scatter in place would move is where the root wants it */
+    else if (!scatters) /* an in-place scatter moves nothing on the root */
         *own = block_of(all, rank);
     decoded->brings_all = scatters;
     decoded->gets_all = !scatters;

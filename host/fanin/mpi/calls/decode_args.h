@@ -1,26 +1,25 @@
-/* The arguments of a call of MPI in the terms of libfanin. */
 #ifndef FANIN_MPI_DECODE_ARGS_H
 #define FANIN_MPI_DECODE_ARGS_H
 #include "abi/elements.h"
 #include "fanin.h"
 #include "report.h"
 
-/* Where the sizes of the blocks of a message stand. */
+/* Which buffer has the sizes of the blocks. */
 enum block_sizes { EQUAL_BLOCKS, BLOCKS_OF_SOURCE, BLOCKS_OF_DESTINATION };
 
 struct decoded_call {
-    struct fanin_operation operation; /* without memory and sizes: shim_prepare adds them */
+    struct fanin_operation operation; /* without memory and sizes, which shim_prepare adds */
     uint32_t blocks;           /* of the message */
     enum block_sizes block_sizes;
-    int brings_all, gets_all;  /* a rank brings (gets) all blocks, if any, and not only its own */
-    struct elements source, destination; /* no blocks: this rank brings nothing, or gets nothing */
+    int brings_all, gets_all;  /* a rank brings (gets) all blocks, not only its own */
+    struct elements source, destination; /* no blocks: this rank brings (gets) nothing */
 };
 
-/* Decode a call, as rank `rank` of `ranks` makes it. Returns NO_REASON, or why devices do not compute it: an argument
- * makes no sense, for instance, which the MPI then reports. */
+/* Decode a call of rank `rank` of `ranks`. Returns NO_REASON, or why devices can not do it. The MPI reports arguments
+ * that make no sense. */
 enum reason shim_decode_args(const struct call *call, int rank, int ranks, struct decoded_call *decoded);
 
-/* Bytes of a block of the message, by the arguments of this rank. */
+/* Bytes of a block, by this rank's arguments. */
 static inline uint64_t shim_size_of_block(const struct decoded_call *decoded, uint32_t block)
 {
     if (decoded->block_sizes == EQUAL_BLOCKS)
@@ -29,7 +28,7 @@ static inline uint64_t shim_size_of_block(const struct decoded_call *decoded, ui
                             (int)block);
 }
 
-/* Bytes of the first `blocks` blocks, by the arguments of this rank. */
+/* Bytes of the first `blocks` blocks, by this rank's arguments. */
 static inline uint64_t shim_size_of_blocks(const struct decoded_call *decoded, uint32_t blocks)
 {
     uint64_t bytes = 0;

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#define LONGEST_TEXT 255 /* of an error, in Open MPI */
-#define MOST_NAMES 140   /* bytes of them that name ranks and devices */
+#define LONGEST_TEXT 255 /* of an error code, in Open MPI */
+#define MOST_NAMES 140   /* bytes of it for ranks and devices */
 #define LONGEST_STRING 8192 /* of MPI_Error_string, in any MPI */
 #define KEPT_CODES 64        /* of a class */
 #define REVOCATION_LOOKS 100 /* a millisecond apart */
@@ -20,7 +20,7 @@ struct text {
     size_t length;
 };
 
-/* Append something, or nothing if it does not fit. */
+/* Append a text if it fits. */
 __attribute__((format(printf, 2, 3))) static void append(struct text *text, const char *format, ...)
 {
     size_t room = sizeof text->bytes - text->length;
@@ -41,7 +41,7 @@ static int has_root(uint32_t collective)
            collective == FANIN_SCATTER || collective == FANIN_GATHERV || collective == FANIN_SCATTERV;
 }
 
-/* What this rank has called: what must be equal on all ranks. */
+/* The arguments of this rank that must be equal on all ranks. */
 static void append_call(struct text *text, const struct prepared_call *prepared)
 {
     const struct fanin_operation *operation = &prepared->operation;
@@ -60,7 +60,7 @@ static void append_call(struct text *text, const struct prepared_call *prepared)
     append(text, ", ");
 }
 
-/* The message; or, if the job had ended before it, where that was. */
+/* The number of the message, or, if the job had ended before it, of the one that ended it. */
 static void append_place(struct text *text, enum fanin_status status, const struct fanin_communicator_state *state,
                          const struct fanin_request *request)
 {
@@ -74,7 +74,7 @@ static void append_place(struct text *text, enum fanin_status status, const stru
         append(text, ": %s", fanin_complaint());
 }
 
-/* The ranks that the completion names, or what this rank alone has found. */
+/* The ranks that the completion names, or the error found by this rank alone. */
 static void append_ranks(struct text *text, enum fanin_status status, const struct fanin_communicator_state *state,
                          struct fanin_communicator *job, const struct fanin_request *request)
 {
@@ -87,20 +87,20 @@ static void append_ranks(struct text *text, enum fanin_status status, const stru
     if (*names)
         append(text, "; %s", names);
     else if (status == FANIN_OP_MISMATCH && !completion.jid)
-        append(text, "; the sizes that this rank gives contradict each other, or those of the others");
+        append(text, "; this rank's sizes contradict each other, or those of the other ranks");
 }
 
-/* The codes of one error class, which are made once. */
+/* The codes of an error class, made once. */
 struct codes {
-    int class;                /* 0, which is MPI_SUCCESS: none yet */
+    int class;                /* 0 (MPI_SUCCESS): none yet */
     int code[KEPT_CODES];
     unsigned made, next;
 };
 
-static struct codes classes[3]; /* lost ranks, revoked communicators, and all else */
+static struct codes classes[3]; /* lost ranks, revoked communicators, others */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The next code of a class; the class itself if the MPI has no codes left. */
+/* The next code of a class, or the class itself if the MPI has no codes left. */
 static int next_code(int class)
 {
     struct codes *codes;
@@ -119,7 +119,7 @@ static int next_code(int class)
     return code;
 }
 
-/* Give a code its text. MPICH 4.0 has another for codes of its own classes: there the text is said beside it. */
+/* Set the text of a code. MPICH 4.0 has another for codes of its own classes: there the text is printed. */
 static void set_text(int code, const char *text)
 {
     char said[LONGEST_STRING] = "";
@@ -139,8 +139,8 @@ int shim_code_with_text(int class, const char *text)
     return code;
 }
 
-/* Whether a job has ended because some rank has revoked its communicator. If another rank has ended the job, which
- * looks like a loss, the MPI may tell of the revocation a little later. The MPI does all further calls: errors. */
+/* Whether a job has ended because a rank has revoked its communicator. The end of the job looks like a loss, and the
+ * MPI may tell of the revocation later. The MPI does all further calls, which fail. */
 static int is_revocation(handle comm, enum fanin_status status)
 {
     struct communicator *communicator = comm ? shim_communicator(comm) : NULL;

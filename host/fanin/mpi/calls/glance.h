@@ -1,13 +1,12 @@
-/* What one look at a call tells. A short call takes the MPI a tenth of a microsecond, and decoding it a large part of
- * that. So the entries of blocking calls look first, and leave a call to the MPI at once if its size tells. All is
- * inlined: arguments that a function does not look at are not even stored.
- */
+/* A short call takes the MPI a tenth of a microsecond, and decoding takes a large part of that. So the entries of
+ * blocking calls first check whether the size alone leaves the call to the MPI. All is inlined, so unused arguments are
+ * not even stored. */
 #ifndef FANIN_MPI_GLANCE_H
 #define FANIN_MPI_GLANCE_H
 #include "comm/communicator.h"
 #include <limits.h>
 
-/* Bytes of an element of a predefined type in a message; 0: one look does not tell. */
+/* Bytes of an element of a predefined type in a message; 0: unknown here. */
 static inline uint64_t shim_predefined_size(handle type)
 {
     const struct datatype *datatype = shim_datatype(type);
@@ -15,8 +14,7 @@ static inline uint64_t shim_predefined_size(handle type)
     return datatype && datatype->kind != KIND_PAIR ? datatype->bytes : 0; /* a pair's gap counts in reductions only */
 }
 
-/* Whether the size of a call is left to the MPI, as far as one look tells. size_of: bytes of an element of a type, or 0
- * if it can not tell. */
+/* Whether a call is left to the MPI by its size, as far as known here. size_of: bytes of an element, or 0. */
 static inline __attribute__((always_inline)) int
 shim_is_left(const struct call *call, const struct communicator *communicator, uint64_t (*size_of)(handle))
 {
@@ -51,7 +49,7 @@ shim_is_left(const struct call *call, const struct communicator *communicator, u
     return size && !shim_is_within(range, (uint64_t)buffer->count * size * (uint64_t)blocks);
 }
 
-/* Whether a blocking call is left to the MPI. It is counted then. 0: shim_blocking decides. */
+/* Whether a blocking call is left to the MPI, and counted. 0: shim_blocking decides. */
 static inline __attribute__((always_inline)) int shim_is_left_at_once(const struct call *call)
 {
     struct communicator *communicator = shim_recent_communicator(clean(call->comm));

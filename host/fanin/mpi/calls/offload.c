@@ -1,8 +1,6 @@
-/* All ranks must decide alike whether a call is offloaded. So only values decide that MPI has equal on all ranks of
- * a communicator: op, root, the size of the message, and what its ranks have agreed on. Datatypes decide only in
- * reductions, where all ranks must give the same one. Calls with senseless arguments are left to the MPI, which
- * reports them. Record 0051 (docs/decisions): which sizes pay, and how that was measured.
- */
+/* All ranks must decide alike whether a call is offloaded. So the decision depends only on values that are equal on all
+ * ranks: op, root, size of the message, datatype of a reduction, and earlier agreements. The MPI reports arguments that
+ * make no sense. Record 0051 (docs/decisions): which sizes pay, and how that was measured. */
 #include "calls/offload.h"
 #include "abi/mpi_progress.h"
 #include "abi/pmpi.h"
@@ -13,9 +11,9 @@
 #include <limits.h>
 
 #define ERR_BUFFER 1 /* MPI_ERR_BUFFER, the same everywhere */
-#define SHORTEST_MS 1 /* of waiting, before the MPI makes progress; then twice as long each time */
+#define SHORTEST_MS 1 /* of waiting, before the MPI makes progress; doubled each time */
 #define LONGEST_MS 4
-#define ROUNDS 8      /* of its progress each time: a long message takes several */
+#define ROUNDS 8      /* of its progress each time, since a long message takes several */
 
 static enum reason check_size(const struct call *call, enum form form, const struct decoded_call *decoded,
                               const struct range *ranges)
@@ -23,7 +21,7 @@ static enum reason check_size(const struct call *call, enum form form, const str
     const struct range *range = &ranges[call->function];
     uint64_t bytes = shim_size_of_blocks(decoded, decoded->blocks);
 
-    if (decoded->operation.flags & FANIN_EXCHANGE_SIZES) /* the size is not known yet */
+    if (decoded->operation.flags & FANIN_EXCHANGE_SIZES) /* the size is unknown yet */
         return range->least <= range->most ? NO_REASON : REASON_THRESHOLD;
     if (!decoded->operation.op && bytes > INT_MAX && !pmpi.Pack_c) /* it may be one element on some rank */
         return REASON_SIZE;
@@ -32,7 +30,7 @@ static enum reason check_size(const struct call *call, enum form form, const str
     return shim_is_within(range, bytes) ? NO_REASON : REASON_THRESHOLD;
 }
 
-/* Bytes of an element of any type; 0: one look does not tell. */
+/* Bytes of an element of any type, or 0. */
 static uint64_t size_of(handle type)
 {
     int size;
@@ -42,8 +40,8 @@ static uint64_t size_of(handle type)
     return shim_is_usable(type) && !pmpi.Type_size(type, &size) && size > 0 ? (uint64_t)size : 0;
 }
 
-/* Whether the bits of a result depend on the order in which the data of ranks are added or multiplied. They do not if
- * the elements are integers, which alone have bitwise ops. */
+/* Whether the bits of a result depend on the order of the ranks' data: not for integers, which alone have bitwise ops.
+ * */
 static int has_order(const struct decoded_call *decoded)
 {
     const struct fanin_operation *operation = &decoded->operation;
@@ -52,7 +50,6 @@ static int has_order(const struct decoded_call *decoded)
            !fanin_is_supported(FANIN_OP_BAND, operation->dtype);
 }
 
-/* Whether a call makes its communicator worth a job. */
 static int is_worth_a_job(struct communicator *communicator, const struct decoded_call *decoded)
 {
     int unknown = decoded->operation.flags & FANIN_EXCHANGE_SIZES; /* on this rank */
@@ -60,7 +57,8 @@ static int is_worth_a_job(struct communicator *communicator, const struct decode
     return shim_is_worth_a_job(communicator, unknown ? 0 : shim_size_of_blocks(decoded, decoded->blocks));
 }
 
-/* With a fixed order, the first sum of a communicator decides who does them all: the MPI has another order. */
+/* With a fixed order, the first sum of a communicator decides whether MPI or devices do all, since their orders differ.
+ * */
 static enum reason join_for_order(struct communicator *communicator, const struct decoded_call *decoded, enum form form)
 {
     if (communicator->has_order_of_mpi)
@@ -73,7 +71,7 @@ static enum reason join_for_order(struct communicator *communicator, const struc
     return communicator->has_order_of_mpi ? REASON_ORDER : NO_REASON;
 }
 
-/* Why a call can not be offloaded although its size pays, or NO_REASON: it may be that its communicator has no job. */
+/* Why a call whose size pays can not be offloaded, or NO_REASON. */
 static enum reason find_job(struct communicator *communicator, const struct decoded_call *decoded, enum form form)
 {
     if (shim_settings.order && has_order(decoded))
@@ -84,7 +82,7 @@ static enum reason find_job(struct communicator *communicator, const struct deco
         return REASON_FEW_CALLS;
     if (form != NONBLOCKING)
         shim_join_communicator(communicator, 0);
-    else /* the other ranks may be waiting for this one to go on */
+    else /* the other ranks may wait for this one */
         communicator->is_to_join = 1;
     return communicator->reason;
 }
@@ -119,7 +117,7 @@ static enum reason judge(const struct call *call, enum form form, struct decoded
     return reason == NO_REASON ? find_job(communicator, decoded, form) : reason;
 }
 
-/* With FANIN_MPI_STRICT a call that is not offloaded is an error. Returns its code, or 0. */
+/* The error code of FANIN_MPI_STRICT for a call that is not offloaded, or 0. */
 static int strict_error(const struct call *call, enum reason reason)
 {
     int code;
@@ -145,7 +143,7 @@ struct communicator *shim_decide(struct call *call, enum form form, struct decod
     call->comm = clean(call->comm);
     reason = judge(call, form, decoded, &communicator);
     *refused = reason == NO_REASON ? 0 : strict_error(call, reason);
-    /* The shim reports this error instead of the MPI, at once: other ranks may go on, or wait for a correct call. */
+    /* The shim reports this error itself: other ranks may have gone on, or wait for a correct call. */
     if (reason == NO_REASON && shim_is_alias(call, communicator, decoded)) {
         reason = REASON_ARGUMENTS;
         *refused = ERR_BUFFER;
@@ -163,8 +161,8 @@ void shim_end_if_revoked(handle comm, struct fanin_communicator *job)
         fanin_end_job(job, FANIN_ABORTED);
 }
 
-/* Another rank may need progress of the MPI, or of another communicator, before it does its part of the operation
- * that this rank waits for. Returns after how many milliseconds this is due again; before it was `slice`. */
+/* Advance the MPI and other communicators, since another rank may need that before it takes part in this operation.
+ * Returns the next interval in milliseconds, after `slice`. */
 static uint32_t look_after_others(handle comm, struct fanin_communicator *job, uint32_t slice)
 {
     for (int round = 0; round < ROUNDS; round++)
@@ -176,7 +174,6 @@ static uint32_t look_after_others(handle comm, struct fanin_communicator *job, u
     return slice < LONGEST_MS ? 2 * slice : slice;
 }
 
-/* The rest of a wait, after its first millisecond. */
 static enum fanin_status keep_waiting(handle comm, struct fanin_communicator *job, struct fanin_request *request)
 {
     enum fanin_status status = FANIN_PENDING;

@@ -1,4 +1,4 @@
-/* An attribute of each communicator of the MPI is its entry here, and tells when the program frees it. */
+/* The entry of a communicator is an attribute of it, so the MPI tells when the program frees it. */
 #include "comm/communicator.h"
 #include "comm/device.h"
 #include "comm/jobs.h"
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls, or bytes of calls, that take an MPI some milliseconds, as forming a job does. */
+/* Calls, or bytes of calls, that take an MPI as long as forming a job: some milliseconds. */
 #define WORTH_CALLS 64
 #define WORTH_BYTES (4 << 20)
-#define PATIENCE 1024 /* calls before a communicator asks again for a job; then twice as many each time */
+#define PATIENCE 1024 /* calls before a communicator asks again for a job; doubled each time */
 
 int shim_active;
 static int keyval;
@@ -35,7 +35,7 @@ int shim_asks_again(struct communicator *communicator)
     return 1;
 }
 
-/* MPI_Comm_delete_attr_function: the communicator is about to be freed. */
+/* MPI_Comm_delete_attr_function: the communicator will be freed. */
 static int deleted(handle comm, int key, void *value, void *extra)
 {
     struct communicator *communicator = value;
@@ -43,13 +43,13 @@ static int deleted(handle comm, int key, void *value, void *extra)
     (void)key, (void)extra;
     forget(clean(comm));
     __atomic_add_fetch(&shim_generation, 1, __ATOMIC_RELEASE);
-    if (communicator->job && shim_active) /* else MPI_Finalize has left all jobs */
+    if (communicator->job && shim_active) /* otherwise MPI_Finalize has left all jobs */
         shim_leave_job(communicator->job);
     free(communicator);
     return 0;
 }
 
-/* MPI_Comm_copy_attr_function: a duplicate gets an entry of its own. */
+/* MPI_Comm_copy_attr_function: a duplicate gets its own entry. */
 static int not_copied(handle comm, int key, void *extra, void *value, void *copy, int *flag)
 {
     (void)comm, (void)key, (void)extra, (void)value, (void)copy;
@@ -63,20 +63,20 @@ void shim_communicators_begin(void (*forgets)(handle comm))
     pmpi.Comm_create_keyval((void *)not_copied, (void *)deleted, &keyval, NULL);
 }
 
-/* What the thresholds of a job depend on. A job that its devices would refuse has no route. */
+/* A job that its devices would refuse has no route. */
 static struct setting setting_of(const struct plan *plan, int rank)
 {
     struct setting setting = {FANIN_ROUTE_AUTO, plan->job.ranks, plan->is_on_one_host, plan->is_crowded};
     struct fanin_join join;
 
     if (fanin_describe(&plan->job, (uint32_t)rank, &join) == FANIN_SUCCESS)
-        /* of the job: this rank's node may be in a ring below the tree, and others not */
+        /* the job's route: only some nodes may be in a ring below the tree */
         setting.route = join.flags & FANIN_JOB_FIXED_START ? FANIN_ROUTE_TREE : join.route;
     return setting;
 }
 
-/* The sizes to offload in a setting. Programs that make many communicators make them alike, and reading the text takes
- * longer than all else that a new one needs. */
+/* The sizes to offload in a setting; remembers the last one, since reading the text is the slowest part of a new
+ * communicator. */
 static void find_ranges(const struct setting *setting, struct range *ranges)
 {
     static __thread struct setting last;
@@ -90,7 +90,6 @@ static void find_ranges(const struct setting *setting, struct range *ranges)
     memcpy(ranges, found, sizeof found);
 }
 
-/* Which job a communicator would have. */
 static void plan(struct communicator *communicator)
 {
     struct plan plan;
@@ -110,7 +109,7 @@ static struct communicator *add(handle comm)
     int inter = 0;
 
     if (!communicator)
-        abort(); /* a rank can not decide this alone: the others would decide otherwise */
+        abort(); /* the other ranks would decide differently */
     communicator->handle = comm;
     pmpi.Comm_size(comm, &communicator->ranks);
     pmpi.Comm_rank(comm, &communicator->rank);
@@ -134,7 +133,7 @@ struct communicator *shim_communicator(handle comm)
     if (communicator)
         return communicator;
     if (pmpi.Comm_get_attr(comm, keyval, &communicator, &found))
-        return NULL; /* the MPI has called an error handler */
+        return NULL; /* the MPI has called its error handler */
     if (!found)
         communicator = add(comm);
     *shim_recent(comm) = (struct recent){communicator, generation};
@@ -148,7 +147,7 @@ void shim_join_communicator(struct communicator *communicator, int early)
     communicator->without_room = 0;
     if (communicator->reason != REASON_NO_ROOM)
         return;
-    communicator->has_order_of_mpi = 1; /* the MPI makes its sums meanwhile */
+    communicator->has_order_of_mpi = 1; /* the MPI computes its sums meanwhile */
     communicator->patience = communicator->patience ? 2 * communicator->patience : PATIENCE;
 }
 

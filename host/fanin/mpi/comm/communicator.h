@@ -1,5 +1,5 @@
-/* The communicators of the program, and the job that each has on the devices. A communicator gets its
- * entry when it is first used, and loses it when the program frees it. */
+/* The communicators of the program, and their jobs on the devices. An entry lives from first use until the program
+ * frees the communicator. */
 #ifndef FANIN_MPI_COMMUNICATOR_H
 #define FANIN_MPI_COMMUNICATOR_H
 #include "fanin.h"
@@ -9,35 +9,34 @@
 struct communicator {
     handle handle;
     int rank, ranks;
-    enum reason reason;        /* why the MPI does its calls: REASON_NOT_JOINED as yet; NO_REASON if it has a job */
+    enum reason reason;        /* why the MPI does its calls: at first REASON_NOT_JOINED; NO_REASON: it has a job */
     struct fanin_communicator *job;
-    uint64_t without_room;     /* calls since the devices had no room for its job. Equal on all ranks */
-    uint64_t patience;         /* how many there are before it asks again */
-    uint64_t calls, bytes;     /* of those that could have been offloaded if there had been a job. Equal on all ranks */
-    int is_not_revoked;        /* its job has ended, and the MPI has had time to tell of a revocation */
-    int has_order_of_mpi;      /* the MPI has added floating-point numbers, and goes on to do so. Equal on all ranks */
-    int is_to_join;            /* in its next call that may wait for the other ranks. Equal on all ranks */
-    struct setting setting;    /* of the job that it has or would have. Equal on all ranks */
+    uint64_t without_room;     /* calls since the devices had no room for its job; equal on all ranks */
+    uint64_t patience;         /* such calls before it asks again */
+    uint64_t calls, bytes;     /* that a job could have offloaded; equal on all ranks */
+    int is_not_revoked;        /* its job has ended, but not by a revocation */
+    int has_order_of_mpi;      /* the MPI computes its floating-point sums; equal on all ranks */
+    int is_to_join;            /* in its next blocking call; equal on all ranks */
+    struct setting setting;    /* of its present or possible job; equal on all ranks */
     struct range ranges[RANGE_COUNT]; /* sizes to offload */
 };
 
-/* Whether this program offloads: all ranks of MPI_COMM_WORLD have a device and the same settings. Equal on all
- * ranks. */
+/* Whether all ranks of MPI_COMM_WORLD have a device and the same settings. Equal on all ranks. */
 extern int shim_active;
 
-/* forget: called with each communicator that is freed. */
+/* forget: called for each freed communicator. */
 void shim_communicators_begin(void (*forget)(handle comm));
-/* Leave all jobs. All ranks of MPI_COMM_WORLD call it, in MPI_Finalize. */
+/* Leave all jobs. All ranks of MPI_COMM_WORLD call it. */
 void shim_communicators_end(void);
 
-/* Communicators that this thread has used, by their handles; valid while none has been freed since, which makes a new
- * generation. Asking the MPI takes as long as a short call. */
+/* A cache of this thread, by handle: asking the MPI takes as long as a short call. Each free of a communicator begins a
+ * new generation, and invalidates it. */
 struct recent {
     struct communicator *communicator;
     unsigned generation;
 };
 
-#define SHIM_RECENTS 16 /* a power of two. Programs use several in turn: rows, columns, all */
+#define SHIM_RECENTS 16 /* a power of two, for programs that use several in turn */
 extern __thread struct recent shim_recents[SHIM_RECENTS] __attribute__((tls_model("initial-exec")));
 extern unsigned shim_generation;
 
@@ -46,7 +45,7 @@ static inline struct recent *shim_recent(handle comm)
     return &shim_recents[(comm * 0x9e3779b97f4a7c15ull >> 60) % SHIM_RECENTS];
 }
 
-/* The entry of a communicator, if this thread has used it not long ago; else NULL. */
+/* The cached entry of a communicator, or NULL. */
 static inline struct communicator *shim_recent_communicator(handle comm)
 {
     const struct recent *recent = shim_recent(comm);
@@ -58,26 +57,25 @@ static inline struct communicator *shim_recent_communicator(handle comm)
     return NULL;
 }
 
-/* The entry of a communicator; NULL if the handle is none. */
+/* The entry of a communicator; NULL: the handle is invalid. */
 struct communicator *shim_communicator(handle comm);
 
-/* Form the job of a communicator that is not joined yet. All its ranks call this at the same point, and get the same
- * reason: none, REASON_REFUSED or REASON_NO_ROOM. `early`, before the communicator is used, it may also stay
- * REASON_NOT_JOINED. */
+/* Form the job of a communicator. All its ranks call this at the same point, and get the same reason: NO_REASON,
+ * REASON_REFUSED or REASON_NO_ROOM; if `early`, before first use, also REASON_NOT_JOINED. */
 void shim_join_communicator(struct communicator *communicator, int early);
 
-/* Count a call of a communicator for whose job the devices had no room, and tell whether it may ask again now. */
+/* Count a call of a communicator without room; whether it may ask again now. */
 int shim_asks_again(struct communicator *communicator);
 
-/* Count a call of `bytes` that could be offloaded if its communicator had a job, and tell whether it is worth one. */
+/* Count a call of `bytes` that a job could offload; whether the communicator is worth one now. */
 int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes);
 
-/* The way of MPI_COMM_WORLD's job, or of the one that it would have, as fanin_name_path says it. Empty: it has none. */
+/* The path of MPI_COMM_WORLD's present or possible job, as by fanin_name_path; or empty. */
 void shim_name_path(char *words, size_t capacity);
 
-/* All ranks of a communicator have just made it. */
+/* Called by all ranks of a new communicator. */
 void shim_communicator_created(handle comm);
 
-/* Form another job for the ranks of a communicator, likewise. */
+/* Form another job for the ranks of a communicator, as shim_join_communicator. */
 enum reason shim_form_job(const struct communicator *communicator, int early, struct fanin_communicator **job);
 #endif

@@ -1,9 +1,5 @@
-/* A rank takes one of the NICs of its host. If there are several, the machine plays several nodes, and ranks take the
- * NICs in even blocks.
- *
- * What lies above a NIC is in a file that `fanin fabric up` writes. On other machines $FANIN_SWITCHES names the
- * switches, with ',' between, and $FANIN_RING the ring.
- */
+/* A rank takes a NIC of its host. A host with several NICs plays several nodes: ranks take the NICs in even blocks. The
+ * switches above a NIC are in a file of `fanin fabric up`, or in $FANIN_SWITCHES, separated by ',', and $FANIN_RING. */
 #define _GNU_SOURCE
 #include "comm/device.h"
 #include "report.h"
@@ -17,7 +13,7 @@
 
 struct device shim_device;
 
-/* Which of `choices` NICs rank `rank` takes: blocks of consecutive ranks, the first ones longer, as in `fanin run`. */
+/* The NIC of rank `rank`: blocks of consecutive ranks, the first ones longer, as in `fanin run`. */
 static int choice_of(int rank, int ranks, int choices)
 {
     int length = ranks / choices, longer = ranks % choices;
@@ -45,7 +41,7 @@ static int find_nic(int rank, int ranks, struct fanin_nic *found)
     return count != 0;
 }
 
-/* The user may say what lies above the NIC, in place of the file. */
+/* The variables override the file. */
 static void read_switches(struct fanin_place *place)
 {
     const char *switches = getenv("FANIN_SWITCHES"), *ring = getenv("FANIN_RING");
@@ -57,11 +53,11 @@ static void read_switches(struct fanin_place *place)
     for (char *comma = text; (comma = strchr(comma, ','));)
         *comma = ' ';
     if (fanin_place_of_text(text, place))
-        shim_say("BAD_SETTING: FANIN_SWITCHES is %.100s, FANIN_RING %.20s: %s; write addresses with ',' between, and a "
+        shim_say("BAD_SETTING: FANIN_SWITCHES is %.100s, FANIN_RING %.20s: %s; write addresses separated by ',', and a "
                  "number", switches, ring ? ring : "not set", fanin_complaint());
 }
 
-/* Without it a device can not read ordinary memory of the program. */
+/* Whether the device can access the program's ordinary memory. */
 static int has_process_memory(void)
 {
     int descriptor = open("/proc/self/mem", O_RDWR | O_CLOEXEC);

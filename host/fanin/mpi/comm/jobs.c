@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define SLICE_MS 1 /* of a wait, before the MPI is looked after */
+#define SLICE_MS 1 /* of a wait, between calls for the MPI's progress */
 
 struct job {
     struct job *next;
@@ -25,7 +25,7 @@ void shim_enter_job(struct fanin_communicator *communicator)
     struct job *job = malloc(sizeof *job);
 
     if (!job)
-        abort(); /* a rank can not decide this alone: the others go on */
+        abort(); /* the other ranks would go on */
     job->communicator = communicator;
     pthread_mutex_lock(&lock);
     job->next = joined;
@@ -34,13 +34,13 @@ void shim_enter_job(struct fanin_communicator *communicator)
     __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
 }
 
-/* Whether other ranks still need what this one has handed over, after at most `timeout_ms`. */
+/* Wait at most `timeout_ms`; whether other ranks still need this one's data. */
 static int is_needed(struct fanin_communicator *communicator, uint32_t timeout_ms)
 {
     enum fanin_status status = fanin_flush(communicator, timeout_ms);
 
     if (status != FANIN_PENDING && status != FANIN_SUCCESS)
-        shim_say("%s: what this rank has sent in a collective that has returned did not reach all ranks",
+        shim_say("%s: this rank's data of a collective that has returned did not reach all ranks",
                  fanin_status_name(status));
     return status == FANIN_PENDING;
 }
@@ -95,7 +95,7 @@ int shim_is_leaving(void)
     return found;
 }
 
-/* Begin to leave a job; NULL: any. Returns 0 if there is none. */
+/* Begin to leave a job; NULL: any. Returns 0 if none is left. */
 static int begin_leave(const struct fanin_communicator *communicator)
 {
     struct job **link = &joined, *job;
@@ -117,10 +117,10 @@ static int begin_leave(const struct fanin_communicator *communicator)
 void shim_leave_job(struct fanin_communicator *communicator)
 {
     begin_leave(communicator);
-    shim_finish_leaving(0); /* also those that were left before */
+    shim_finish_leaving(0); /* those left before, too */
 }
 
-/* However long the other ranks take: they need what this one has handed over. A rank that is lost ends the wait. */
+/* Wait without limit until the other ranks have this one's data. A lost rank ends the wait. */
 static void serve_others(void)
 {
     for (struct job *job = leaving; job; job = job->next)
@@ -136,6 +136,6 @@ void shim_leave_all_jobs(void)
         continue;
     serve_others();
     shim_finish_leaving(SHIM_LEAVE_MS);
-    for (; leaving; leaving = leaving->next) /* the process is at its end, so no memory is freed */
+    for (; leaving; leaving = leaving->next) /* the process ends: no memory is freed */
         fanin_abandon(leaving->communicator);
 }

@@ -1,26 +1,25 @@
-/* The jobs of this process, one for each communicator and each persistent request, until their devices have confirmed
- * that this rank has left. */
+/* The jobs of this process, one for each communicator and each persistent request, until the device has confirmed the
+ * leave. */
 #ifndef FANIN_MPI_JOBS_H
 #define FANIN_MPI_JOBS_H
 #include "fanin.h"
 
-#define SHIM_LEAVE_MS 10000 /* for a device to confirm that a job is left */
+#define SHIM_LEAVE_MS 10000 /* for a device to confirm a leave */
 
-/* A job has been joined. shim_leave_job leaves it. */
+/* Enter a joined job. */
 void shim_enter_job(struct fanin_communicator *job);
 
-/* Leave a job. Does not wait: operations that are under way come to their end first. */
+/* Leave a job when its operations have ended. Does not wait. */
 void shim_leave_job(struct fanin_communicator *job);
 
-/* Wait at most `timeout_ms` for each job that is being left. Those that are not left then stay. */
+/* Wait at most `timeout_ms` for each job that is being left. */
 void shim_finish_leaving(uint32_t timeout_ms);
 
 /* Leave all jobs, and wait at most SHIM_LEAVE_MS for each. */
 void shim_leave_all_jobs(void);
 
-/* Jobs that have queues of the device: those that are being left, too. */
+/* Jobs with queues of the device, including those being left. */
 uint32_t shim_jobs_in_use(void);
 
-/* Whether a job is still being left. */
 int shim_is_leaving(void);
 #endif

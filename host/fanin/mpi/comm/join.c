@@ -1,7 +1,6 @@
-/* Forming jobs. The ranks exchange through the MPI what each must know, and join. Then they exchange in rounds how
- * each join stands, until all have joined, or one has failed: so all go on together, or none does.
- * Record 0051 (docs/decisions) says why a communicator joins after 64 calls, and not when it is made.
- */
+/* Forming jobs. The ranks exchange records through the MPI, and join. Then they exchange the states of their joins in
+ * rounds, until all have joined or one has failed, so that all agree. Record 0051 (docs/decisions) says why a
+ * communicator joins after 64 calls, and not when it is made. */
 #define _GNU_SOURCE
 #include "abi/pmpi.h"
 #include "comm/communicator.h"
@@ -15,11 +14,11 @@
 
 #define ROUND_MS 100
 
-/* What a rank tells the others. */
+/* The record of a rank. */
 struct record {
-    uint32_t jid, key;         /* random: those of rank 0 count */
-    uint32_t has_queues;       /* half of those of its device */
-    uint32_t is_leaving;       /* jobs that its device has not let go */
+    uint32_t jid, key;         /* random; those of rank 0 are used */
+    uint32_t has_queues;       /* half of its device's */
+    uint32_t is_leaving;       /* jobs that are still being left */
 };
 
 static struct record describe_self(void)
@@ -56,7 +55,7 @@ static int tell_all(const void *mine, void *all, size_t bytes, handle comm)
     return pmpi.Allgather(mine, (int)bytes, shim_handle(TYPE_BYTE), all, (int)bytes, shim_handle(TYPE_BYTE), comm);
 }
 
-/* The rank whose status is that of all: the first that was refused, else one that still waits, else any. */
+/* The rank whose status counts for all: the first refused one, otherwise one that still waits, otherwise any. */
 static int decisive_rank(const uint32_t *statuses, int ranks)
 {
     int found = 0;
@@ -70,19 +69,19 @@ static int decisive_rank(const uint32_t *statuses, int ranks)
     return found;
 }
 
-/* Ask this rank's device. Returns FANIN_PENDING if it has been asked. */
+/* FANIN_PENDING: the device has been asked. */
 static enum fanin_status begin_join(const struct fanin_job *description, uint32_t rank, struct fanin_communicator **job)
 {
     enum fanin_status status = fanin_begin_join(shim_device.context, description, rank, job);
 
-    if (status == FANIN_NO_RESOURCES) { /* jobs that are being left may give queues back */
+    if (status == FANIN_NO_RESOURCES) { /* jobs being left may free queues */
         shim_finish_leaving(SHIM_LEAVE_MS);
         status = fanin_begin_join(shim_device.context, description, rank, job);
     }
     return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }
 
-/* Why a communicator stays with the MPI, by the status of its ranks' joining. Other jobs give back what they have. */
+/* Why a communicator stays with the MPI, by the status of its join. Room comes back when other jobs end. */
 static enum reason reason_of(enum fanin_status status)
 {
     if (status == FANIN_SUCCESS)
@@ -90,8 +89,8 @@ static enum reason reason_of(enum fanin_status status)
     return status == FANIN_NO_RESOURCES || status == FANIN_JID_IN_USE ? REASON_NO_ROOM : REASON_REFUSED;
 }
 
-/* A device answers when all ranks have joined, so the others would wait for one that is refused. If not all have
- * joined, rank 0 says why not, if the MPI let the ranks tell each other. */
+/* A device answers only when all ranks have joined, so a refusal must reach the others through the MPI. Rank 0 prints
+ * it, if the MPI worked. */
 static enum reason await_all(struct fanin_communicator *job, enum fanin_status status, const char *complaint,
                      const struct communicator *communicator, uint32_t *statuses)
 {
@@ -118,7 +117,7 @@ static enum reason await_all(struct fanin_communicator *job, enum fanin_status s
     return reason_of(statuses[decisive]);
 }
 
-/* records, statuses: room for those of all ranks. */
+/* records, statuses: room for all ranks. */
 static enum reason form(const struct communicator *communicator, int early, const struct plan *plan,
                         struct record *records, uint32_t *statuses, struct fanin_communicator **job)
 {
@@ -133,7 +132,7 @@ static enum reason form(const struct communicator *communicator, int early, cons
     if (early && !have_queues(records, communicator->ranks))
         return REASON_NOT_JOINED;
     if (!have_queues(records, communicator->ranks) && is_any_leaving(records, communicator->ranks)) {
-        /* A device has room for a job again when all its ranks have left another one. */
+        /* A device has room again only when all ranks have left another job. */
         shim_finish_leaving(SHIM_LEAVE_MS);
         if (tell_all(&mine, records, sizeof mine, communicator->handle))
             return REASON_REFUSED;
@@ -157,12 +156,12 @@ enum reason shim_form_job(const struct communicator *communicator, int early, st
 {
     size_t ranks = (size_t)communicator->ranks;
     struct record *records = calloc(ranks, sizeof *records);
-    uint32_t *statuses = calloc(ranks, sizeof *statuses); /* enum fanin_status of each join */
+    uint32_t *statuses = calloc(ranks, sizeof *statuses); /* enum fanin_status */
     struct plan plan;
     enum reason reason;
 
     if (!records || !statuses)
-        abort(); /* a rank can not decide this alone: the others wait for it */
+        abort(); /* the other ranks would wait */
     *job = NULL;
     shim_plan_job(communicator->handle, communicator->ranks, &plan);
     reason = form(communicator, early, &plan, records, statuses, job);

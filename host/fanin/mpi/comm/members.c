@@ -10,19 +10,19 @@
 #include <unistd.h>
 
 #define LARGEST_CHUNK 4096
-#define ALONE_MS 10000     /* of waiting for all ranks, before rank 0 says so */
+#define ALONE_MS 10000     /* of waiting for all ranks, before rank 0 prints a warning */
 #define OTHERS_ALONE_MS 60000
-#define FEWER_SLOTS 4      /* there may be many jobs of smaller communicators: each asks for a quarter of the slots */
+#define FEWER_SLOTS 4      /* smaller communicators, of which there may be many, ask for a quarter of the slots */
 
-/* What a rank tells the others. */
+/* What each rank broadcasts of itself. */
 struct member {
-    enum fanin_status status;  /* of its device; without one the rest says nothing */
+    enum fanin_status status;  /* of its device; the rest is valid with one only */
     struct fanin_place place;
-    uint32_t chunk;            /* the longest that its device can have */
-    uint32_t host;             /* tells machines apart that have the same loopback addresses */
-    char name[64];             /* of its host, for people */
+    uint32_t chunk;            /* the device's limit */
+    uint32_t host;             /* identifies the machine, since loopback addresses do not */
+    char name[64];             /* of its host */
     uint32_t cpus;             /* of its host */
-    int is_crowded;            /* its host has more ranks than CPUs. Not told: each rank counts */
+    int is_crowded; /* its host has more ranks than CPUs; each rank computes it */
 };
 
 static struct member *members;
@@ -49,7 +49,7 @@ static uint32_t longest_chunk(void)
     return chunk;
 }
 
-/* The CPUs that are online, wherever the ranks may run: launchers bind them in many ways. */
+/* All CPUs online, however the launcher binds ranks. */
 static uint32_t cpus_of_host(void)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -57,7 +57,7 @@ static uint32_t cpus_of_host(void)
     return cpus > 0 ? (uint32_t)cpus : 1;
 }
 
-/* Ranks of a host mostly follow each other. */
+/* Ranks of a host are mostly consecutive. */
 static void find_crowded(void)
 {
     for (int rank = 0; rank < member_count; rank++) {
@@ -73,8 +73,8 @@ static void find_crowded(void)
     }
 }
 
-/* Tell all ranks, and wait for them. One without the shim never answers: after a while rank 0 says what it waits for,
- * later all others do, since it may be rank 0 that has none. */
+/* A rank without the shim never answers, so after a while rank 0 prints a warning; later all others, if rank 0 has no
+ * shim. */
 static int exchange(const struct member *mine, int rank)
 {
     int bytes = sizeof *mine, code, done = 0, status[16];
@@ -88,8 +88,8 @@ static int exchange(const struct member *mine, int rank)
         code = pmpi.Test(&request, &done, status);
         if (!done && fanin_now_ms() > end) {
             if (shim_settings.report != REPORT_NONE)
-                shim_say("NOT_EVERYWHERE: this rank has waited for %d s in MPI_Init until all ranks have said whether "
-                         "they have a device: preload libfanin_mpi.so in all of them or in none",
+                shim_say("NOT_EVERYWHERE: this rank has waited for %d s in MPI_Init for all ranks to say whether they "
+                         "have a device: preload libfanin_mpi.so in all of them or in none",
                          (rank ? OTHERS_ALONE_MS : ALONE_MS) / 1000);
             end = UINT64_MAX;
         }
@@ -107,7 +107,7 @@ void shim_exchange_members(enum fanin_status status, int rank, int ranks)
         mine.chunk = longest_chunk();
     member_count = ranks;
     members = calloc((size_t)ranks, sizeof *members);
-    /* A rank can not go on alone: the others wait for its message. */
+    /* The other ranks would wait for this one. */
     if (!members || exchange(&mine, rank))
         abort();
     find_crowded();
@@ -132,14 +132,13 @@ const char *shim_host_of(int rank)
     return members[rank].name;
 }
 
-/* The rank in MPI_COMM_WORLD of each rank of a communicator. */
 static int *world_ranks_of(handle comm, int ranks)
 {
     int *own = calloc((size_t)ranks * 2, sizeof *own), *in_world = own + ranks;
     handle group = 0;
 
     if (!own)
-        abort(); /* a rank can not decide this alone: the others would decide otherwise */
+        abort(); /* the other ranks would decide differently */
     for (int rank = 0; rank < ranks; rank++) {
         own[rank] = rank;
         in_world[rank] = -1;
@@ -153,7 +152,7 @@ static int *world_ranks_of(handle comm, int ranks)
     return own;
 }
 
-/* Two machines may have the same loopback addresses. */
+/* Loopback addresses do not reach another machine. */
 static int can_reach(const struct member *one, const struct member *other)
 {
     return !shim_is_loopback(one->place.address) || one->host == other->host;
@@ -165,7 +164,7 @@ static void ask_for_fewer_slots(struct fanin_job *job)
         job->slots /= FEWER_SLOTS;
 }
 
-/* All ranks of a communicator are in MPI_COMM_WORLD. */
+/* For a communicator whose ranks are all in MPI_COMM_WORLD. */
 static void plan_places(const int *world_ranks, struct fanin_place *places, struct plan *plan)
 {
     const struct member *first = &members[world_ranks[0]];
@@ -185,9 +184,9 @@ static void plan_places(const int *world_ranks, struct fanin_place *places, stru
         plan->is_crowded |= member->is_crowded;
     }
     job->flags |= shim_settings.order;
-    if (is_local) { /* segments need not fit into packets, and longer ones need fewer slots */
+    if (is_local) { /* segments need not fit into packets; longer ones need fewer slots */
         ask_for_fewer_slots(job);
-        job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less where packets are short, or a lease would take more */
+        job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less with short packets, so that the lease does not grow */
     }
 }
 
@@ -197,7 +196,7 @@ void shim_plan_job(handle comm, int ranks, struct plan *plan)
     int *world_ranks = world_ranks_of(comm, ranks);
 
     if (!places)
-        abort(); /* a rank can not decide this alone: the others would decide otherwise */
+        abort(); /* the other ranks would decide differently */
     *plan = (struct plan){.job = {.jid = 1, .route = shim_settings.route, .slots = shim_settings.slots,
                                   .ranks = (uint32_t)ranks},
                           .is_of_world = 1, .is_reachable = 1, .is_on_one_host = 1};

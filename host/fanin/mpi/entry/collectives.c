@@ -1,6 +1,5 @@
-/* The entries of the collectives, in all forms. An MPI may lack some forms. Those with large counts then become those
- * with int counts. Programs that were built for it do not call the others.
- */
+/* The entries of the collectives, in all forms. If the MPI lacks a form with large counts, the one with int counts
+ * takes its place; programs built for this MPI do not call other missing forms. */
 #include "calls/glance.h"
 #include "entry/entry.h"
 #include "requests/requests.h"
@@ -17,7 +16,7 @@ static int lacking(const struct call *call)
     return code;
 }
 
-/* Put int in the place of an array of large counts. Returns 0 if a count does not fit, or there is no memory. */
+/* Replace an array of large counts by int ones. Returns 0 if a count does not fit, or without memory. */
 static int narrow_array(const void **array, int length)
 {
     const int64_t *large = *array;
@@ -31,7 +30,7 @@ static int narrow_array(const void **array, int length)
     return fit;
 }
 
-/* Make the counts of a call int. Returns 0 if that can not be. */
+/* Make the counts of a call int. Returns 0 on failure. */
 static int narrow(struct call *call)
 {
     int ranks = 0, fit = call->send.count <= INT_MAX && call->receive.count <= INT_MAX;
@@ -51,7 +50,6 @@ static int free_narrowed(const struct call *call, int code)
     return code;
 }
 
-/* A call with its arguments. */
 #define CALL(TABLE, PARAMETER)                                      \
     ({                                                              \
         struct call call = shim_empty_call(TABLE, IS_##PARAMETER);  \
@@ -59,8 +57,8 @@ static int free_narrowed(const struct call *call, int code)
         call;                                                       \
     })
 
-/* An entry. PARAMETER: SHORT or LARGE. MORE: what the form adds to the parameters; GIVEN: the names of that. LEFT: one
- * look at the call `seen` tells that the MPI does it. */
+/* An entry. PARAMETER: SHORT or LARGE. MORE: parameters that the form adds; GIVEN: their names. LEFT: whether the call
+ * `seen` is left to the MPI at once. */
 #define FORM(name, TABLE, PARAMETER, LEFT, OFFLOADED, OTHERWISE, MORE, GIVEN)                                   \
     ENTRY(name, (TABLE##_PARAMETERS(PARAMETER) MORE), (TABLE##_PARAMETERS(NAME) GIVEN))                         \
     {                                                                                                           \
@@ -77,7 +75,7 @@ static int free_narrowed(const struct call *call, int code)
 #define IS_SHORT 0
 #define IS_LARGE 1
 
-/* The form with int counts in the place of one with large counts. */
+/* The form with int counts in place of one with large counts. */
 #define NARROWED(name, TABLE, GIVEN) (narrow(&call) ? pmpi.name(TABLE##_PARAMETERS(INT_FIELD) GIVEN) : ERR_COUNT)
 
 #define NOTHING
@@ -101,7 +99,7 @@ static int free_narrowed(const struct call *call, int code)
 COLLECTIVES(X)
 #undef X
 
-/* The MPI may read narrowed counts until a request has ended, so those of requests are never freed. */
+/* Narrowed counts of requests are never freed, since the MPI may read them until a request has ended. */
 #define X(name, lower, TABLE, collective)                                                              \
     BLOCKING_FORM(name##_c, TABLE, LARGE, free_narrowed(&call, NARROWED(name, TABLE, NOTHING)))        \
     NONBLOCKING_FORM(I##lower##_c, TABLE, LARGE, NARROWED(I##lower, TABLE, REQUEST))                   \

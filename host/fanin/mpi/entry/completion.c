@@ -1,18 +1,17 @@
-/* The entries that start and complete requests: the shim's own, and the MPI's, in one array. An entry first settles
- * the shim's own, so that the MPI can complete them, and then calls the MPI, which fills statuses and indices and
- * ends handles. To the MPI a persistent request of the shim that is under way is inactive. So if the MPI finds no
- * active request, nothing is complete yet. Record 0051 (docs/decisions) says why requests are the MPI's own.
- */
+/* The entries that start and complete requests, of the shim and of the MPI in one array. An entry first settles the
+ * shim's, then calls the MPI, which completes all. A persistent request of the shim that is under way is inactive for
+ * the MPI; so if the MPI finds no active request, nothing is complete yet. Record 0051 (docs/decisions) says why
+ * requests are the MPI's own. */
 #define _GNU_SOURCE
 #include "abi/mpi_progress.h"
 #include "entry/entry.h"
 #include "requests/errors.h"
 #include <sched.h>
 
-#define LOOKS 50     /* between yields, before a waiter sleeps */
+#define LOOKS 50     /* with a yield between, before a waiter sleeps */
 #define SLICE_MS 1
 
-/* Settle the requests of an array that have ended. Returns one of the shim's own that is still under way, or NULL. */
+/* Settle the requests of an array that have ended. Returns one of the shim's that is still under way, or NULL. */
 static struct request *find_pending(int count, void *requests)
 {
     struct request *pending = NULL;
@@ -25,7 +24,7 @@ static struct request *find_pending(int count, void *requests)
     return pending;
 }
 
-/* Nothing is complete yet: yield, and after some looks sleep. */
+/* Yield, and after some looks sleep. */
 static void wait_a_moment(const struct request *pending, int looks)
 {
     fanin_progress();
@@ -35,9 +34,8 @@ static void wait_a_moment(const struct request *pending, int looks)
         fanin_wait(pending->underway, SLICE_MS);
 }
 
-/* The program has completed a request. A persistent one of the shim becomes inactive. Returns its error, which the
- * MPI does not know, as it has completed an empty receive.
- */
+/* Note that the program has completed a request; a persistent one becomes inactive. Returns its error, which the MPI
+ * does not know. */
 static int end_one(struct request *request)
 {
     int code = 0;
@@ -54,9 +52,8 @@ static int end_one(struct request *request)
     return code;
 }
 
-/* Some requests of an array have been completed: those at `indices`, or the first ones. Returns the first error of the
- * shim's own.
- */
+/* Note the completed requests of an array: those at `indices`, or the first ones. Returns the first error of the
+ * shim's. */
 static int end(void *requests, int completed, const int *indices)
 {
     int code = 0;

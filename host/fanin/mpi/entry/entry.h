@@ -1,4 +1,3 @@
-/* The functions that programs, libraries of Fortran and tools call. */
 #ifndef FANIN_MPI_ENTRIES_H
 #define FANIN_MPI_ENTRIES_H
 #include "calls/offload.h"
@@ -6,8 +5,8 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* An entry: MPI_name as programs call it, and PMPI_name as tools do in their own MPI_name, and the Fortran library of
- * Open MPI. If such a tool comes behind the shim in the order of libraries, MPI_name hands the call on to it. */
+/* An entry: MPI_name for programs, and PMPI_name for tools and Open MPI's Fortran library. If a tool is behind the shim
+ * in the order of libraries, MPI_name calls the tool. */
 #define ENTRY(name, parameters, arguments)                                                      \
     static int name##_entry parameters;                                                         \
     EXPORTED int MPI_##name parameters                                                          \

@@ -1,4 +1,3 @@
-/* The entries that begin and end MPI, and those that make communicators. */
 #include "comm/communicator.h"
 #include "entry/entry.h"
 #include "init.h"
@@ -28,7 +27,7 @@ ENTRY(Init_thread, (int *count, char ***arguments, int required, int *provided),
     return code;
 }
 
-/* The shim does not serve sessions. But the MPI is initialized in this call, and MPI_Init may follow. */
+/* The shim does not serve sessions, but this call initializes the MPI, and MPI_Init may follow. */
 ENTRY(Session_init, (handle info, handle errhandler, void *session), (info, errhandler, session))
 {
     shim_say_present();

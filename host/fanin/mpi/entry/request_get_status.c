@@ -1,6 +1,5 @@
-/* The entries that look at requests without completing them. The MPI is asked about one request at a time: an array
- * for it could not hold the shim's own requests.
- */
+/* The entries that look at requests without completing them. They ask the MPI about one request at a time, since an
+ * array for it could not hold the shim's. */
 #include "abi/mpi_progress.h"
 #include "entry/entry.h"
 #include "requests/errors.h"
@@ -14,7 +13,7 @@ static void *status_at(void *statuses, int index)
     return ignored ? statuses : (char *)statuses + (size_t)index * (size_t)shim_abi->status_bytes;
 }
 
-/* The status of a null request. */
+/* Store the status of a null request. */
 static int empty(void *status)
 {
     int flag;
@@ -22,7 +21,7 @@ static int empty(void *status)
     return pmpi.Request_get_status(shim_handle(REQUEST_NULL), &flag, status);
 }
 
-/* The state of a request by the MPI. */
+/* The MPI's state of a request. */
 static int ask(const void *place, enum request_state *state, void *status)
 {
     struct silenced silenced = shim_silence(1, place);
@@ -41,7 +40,7 @@ static int inspect(const void *place, enum request_state *state, void *status)
     *state = ACTIVE;
     if (request && shim_is_pending(request))
         return 0;
-    if (!request || !request->persistent) /* a non-blocking one that is settled is complete for the MPI */
+    if (!request || !request->persistent) /* the MPI knows the state of a non-blocking one */
         return ask(place, state, status);
     *state = shim_progress_of(request) == SETTLED ? COMPLETE : IDLE;
     return pmpi.Request_get_status(request->handle, &flag, status);

@@ -1,6 +1,6 @@
-/* PMI-1: lines of words `key=value` on a socket that Hydra hands to each process. The MPI begins with the same `init`
- * itself, later; Hydra answers it as often as it is asked. A value that is put before the barrier of MPI_Init can be
- * had on all nodes after it. The MPI reads the same socket: no answer may be left in it, however long it takes. */
+/* PMI-1: lines of `key=value` on a socket from Hydra. Hydra answers `init` again when the MPI sends it later. All nodes
+ * can get a value after the barrier of MPI_Init that follows its put. The MPI reads the same socket, so no answer may
+ * be left in it. */
 #include "presence/presence.h"
 #include "abi/pmpi.h"
 #include <errno.h>
@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE 1024   /* bytes of a line, as in MPICH */
+#define LINE 1024   /* bytes, as in MPICH */
 #define NAME 256
 #define LONGEST_VERSION 8192 /* MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
 
-static int server = -1; /* -1: none, or one that is gone */
+static int server = -1; /* -1: none, or closed */
 static char space[NAME]; /* of the keys of this MPI_COMM_WORLD */
 
 static int send_line(const char *line)
@@ -29,7 +29,7 @@ static int send_line(const char *line)
     return 1;
 }
 
-/* One question is asked at a time, so nothing stands behind the line. */
+/* One question at a time, so nothing follows the line. */
 static int take_line(char *line)
 {
     size_t taken = 0;
@@ -44,7 +44,7 @@ static int take_line(char *line)
     return 1;
 }
 
-/* Send a line, and take the one that answers it. Returns 1 unless that has an `rc=` other than 0. */
+/* Send a line and read its answer. Returns 0 if that has an `rc=` other than 0. */
 static int ask(const char *question, char *answer)
 {
     const char *code;
@@ -64,8 +64,7 @@ static int is_of_version_1(const char *name)
     return !version || !strcmp(version, "1");
 }
 
-/* Other launchers hand over a socket under the same name, and other MPIs of this family have launchers like Hydra: they
- * may speak otherwise. Equal on all ranks. */
+/* Other launchers pass a socket in the same variable, but may speak another protocol. Equal on all ranks. */
 static int is_hydra(void)
 {
     char version[LONGEST_VERSION];

@@ -1,7 +1,6 @@
-/* PMIx: the MPI calls PMIx_Commit in MPI_Init, before the barrier. The shim has a function of this name, which comes
- * first, and adds a key of its own. (A PMIx_Init of the shim's own, before that of the MPI, is no way: Open MPI 5 then
- * does not learn which process it is.) An MPI that has PMIx inside, under other names, never calls it: then the
- * presence of all ranks is not known. */
+/* PMIx: the MPI calls PMIx_Commit in MPI_Init, before the barrier. The shim overrides this function to add a key. (An
+ * earlier PMIx_Init would keep Open MPI 5 from learning which process it is.) An MPI with PMIx inside, under other
+ * names, never calls it: then presence is unknown. */
 #define _GNU_SOURCE
 #include "presence/presence.h"
 #include <dlfcn.h>
@@ -12,9 +11,9 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 #define KEY "fanin.shim"
-#define TIMEOUT_S 2 /* for a key that is not there */
+#define TIMEOUT_S 2 /* for a missing key */
 
-/* From pmix_common.h, of which these parts are the same since version 2. */
+/* From pmix_common.h; unchanged since version 2. */
 enum { PMIX_SUCCESS = 0, PMIX_ERROR = -1, PMIX_TIMEOUT = -24, PMIX_NOT_FOUND = -46, PMIX_NOT_SUPPORTED = -47 };
 enum { PMIX_BOOL = 1, PMIX_INT = 6, PMIX_GLOBAL = 3 };
 
@@ -28,7 +27,7 @@ struct pmix_value {
     union {
         char flag;
         int number;
-        uint64_t longest[4]; /* PMIx reads what `type` names; some versions have shorter ones: so no arrays */
+        uint64_t longest[4]; /* as long as in any version, hence no arrays of this structure */
     } data;
 };
 
@@ -44,8 +43,8 @@ static struct {
     int (*Get)(const struct pmix_proc *process, const char *key, const struct pmix_info *info, size_t infos,
                struct pmix_value **value);
 } pmix;
-static int is_to_say;                         /* this rank has called MPI_Init of the shim */
-static struct pmix_proc own;                  /* its name space, when it has said that it has the shim */
+static int is_to_say;                         /* MPI_Init of the shim was called */
+static struct pmix_proc own;                  /* its name space, once the key is put */
 
 static void *find_in(const char *path, const char *name)
 {
@@ -54,7 +53,7 @@ static void *find_in(const char *path, const char *name)
     return library ? dlsym(library, name) : NULL;
 }
 
-/* A function of PMIx, as the library that contains `caller` sees it: it may have been loaded for itself alone. */
+/* A function of PMIx, as the library that contains `caller` sees it, which may be loaded with RTLD_LOCAL. */
 static void *find(const char *name, void *caller)
 {
     void *found = dlsym(RTLD_NEXT, name);
@@ -82,7 +81,7 @@ EXPORTED int PMIx_Commit(void)
     if (!pmix.Commit)
         bind_pmix(__builtin_return_address(0));
     if (!pmix.Commit)
-        return PMIX_NOT_SUPPORTED; /* somebody has looked for this function, and found that of the shim alone */
+        return PMIX_NOT_SUPPORTED; /* there is no PMIx but this function */
     if (is_to_say && pmix.Put && pmix.Get && name_space && pmix.Put(PMIX_GLOBAL, KEY, &yes) == PMIX_SUCCESS)
         snprintf(own.name_space, sizeof own.name_space, "%s", name_space);
     return pmix.Commit();
@@ -106,7 +105,7 @@ enum presence shim_pmix_presence_of(int rank)
     status = pmix.Get(&process, KEY, &timeout, 1, &value);
     if (status == PMIX_SUCCESS)
         free(value);
-    /* a server says ERROR when the time for a rank of another node is over */
+    /* a server returns ERROR after a time-out for a rank of another node */
     if (status == PMIX_ERROR || status == PMIX_TIMEOUT || status == PMIX_NOT_FOUND)
         return ABSENT;
     return status == PMIX_SUCCESS ? PRESENT : NOT_KNOWN;

@@ -4,7 +4,7 @@
 
 static const enum object comms[] = {COMM_WORLD, COMM_SELF};
 
-/* The first of several threads replaces the handlers, and the last one puts them back. */
+/* The first of several threads replaces the handlers; the last one restores them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned silent;
 static handle handlers[2];

@@ -1,6 +1,5 @@
-/* The thread begins when it is first needed. It sleeps while nothing waits to be posted, and looks once in a
- * millisecond while something does. It calls nothing of the MPI, which may allow that to one thread only.
- */
+/* The thread starts when it is first needed, and runs each millisecond while a request waits to be posted. It calls no
+ * MPI function, since the MPI may allow one thread only. */
 #define _GNU_SOURCE
 #include "requests/progress.h"
 #include <pthread.h>
@@ -24,9 +23,9 @@ static void *work(void *unused)
             pthread_cond_wait(&wanted, &lock);
             continue;
         }
-        backlog = 0; /* a backlog that comes from here on sets it again */
+        backlog = 0; /* a later backlog sets it again */
         pthread_mutex_unlock(&lock);
-        nanosleep(&slice, NULL); /* mostly the rank itself posts sooner */
+        nanosleep(&slice, NULL); /* mostly the rank posts sooner */
         fanin_progress();
         int some = fanin_others_have_backlog(NULL);
         pthread_mutex_lock(&lock);
@@ -36,7 +35,7 @@ static void *work(void *unused)
     return unused;
 }
 
-/* Signals of the program are for its own threads. */
+/* Blocks signals, which are for the program's threads. */
 static int begin(void)
 {
     sigset_t all, before;
@@ -54,7 +53,7 @@ void shim_watch(struct fanin_communicator *job)
     if (!fanin_has_backlog(job))
         return;
     pthread_mutex_lock(&lock);
-    begun = begun || begin(); /* without a thread only calls of this rank make progress */
+    begun = begun || begin(); /* without a thread, only this rank's calls make progress */
     backlog = 1;
     pthread_cond_signal(&wanted);
     pthread_mutex_unlock(&lock);

@@ -1,13 +1,10 @@
-/* Progress of operations that could not be posted at once, whatever the program does meanwhile: MPI lets a rank
- * compute, or wait for a message, while its non-blocking collectives go on.
- */
+/* Progress of operations that could not be posted at once, while the program computes or waits for a message. */
 #ifndef FANIN_MPI_PROGRESS_H
 #define FANIN_MPI_PROGRESS_H
 #include "fanin.h"
 
-/* An operation was started on `job`: if something there waits to be posted, a thread posts it. */
+/* After the start of an operation on `job`: let the thread post what waits there. */
 void shim_watch(struct fanin_communicator *job);
 
-/* End that thread. */
 void shim_end_watching(void);
 #endif

@@ -12,7 +12,7 @@
 
 static struct request *buckets[BUCKETS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned live; /* requests in the table; while it is empty a look-up takes no lock */
+static unsigned live; /* requests in the table; if 0, a look-up takes no lock */
 
 static struct request **bucket_of(handle request)
 {
@@ -61,14 +61,13 @@ static struct vector kept_vector(struct vector vector, int blocks)
     int64_t *items = vector.items ? malloc((size_t)blocks * sizeof *items) : NULL;
 
     if (vector.items && !items)
-        abort(); /* a rank can not decide this alone: the others go on */
+        abort(); /* the other ranks would go on */
     for (int block = 0; items && block < blocks; block++)
         items[block] = item(vector, block);
     return (struct vector){items, 1, vector.each};
 }
 
-/* Programs may free datatypes and counts when the call has returned: keep copies of those that are needed at the
- * end. */
+/* Copy datatypes and counts that are needed at the end, since the program may free them after the call. */
 static void keep(struct elements *elements)
 {
     elements->counts = kept_vector(elements->counts, elements->blocks);
@@ -107,12 +106,12 @@ static void free_operation(struct request *request)
     request->underway = NULL;
 }
 
-/* MPI_Grequest_free_function. Before this, another thread may be looking at the operation. */
+/* MPI_Grequest_free_function. */
 static int release(void *extra)
 {
     struct request *request = extra;
 
-    if (shim_active) /* else the device is closed */
+    if (shim_active) /* otherwise the device is closed */
         free_operation(request);
     if (request->code)
         erase(request);
@@ -139,7 +138,7 @@ static struct request *new_request(const struct call *call, struct fanin_communi
     struct request *request = calloc(1, sizeof *request);
 
     if (!request)
-        abort(); /* a rank can not decide this alone: the others go on */
+        abort(); /* the other ranks would go on */
     request->comm = call->comm;
     request->function = call->function;
     request->job = job;
@@ -153,7 +152,7 @@ void shim_start(struct request *request)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     while (__atomic_load_n(&request->lookers, __ATOMIC_ACQUIRE))
-        sched_yield(); /* a thread may still look at the operation of the last start */
+        sched_yield(); /* a thread may still use the operation of the last start */
     free_operation(request);
     request->status = shim_prepare(&request->decoded, request->job, &request->prepared);
     if (request->status == FANIN_SUCCESS)
@@ -162,17 +161,17 @@ void shim_start(struct request *request)
         shim_watch(request->job);
     else if (request->status == FANIN_NO_RESOURCES) /* the others wait for data that this rank can not send */
         fanin_end_job(request->job, FANIN_NO_RESOURCES);
-    shim_set_progress(request, PENDING); /* last: before, a look would find the end of the last start */
+    shim_set_progress(request, PENDING); /* last, so that no look sees the end of the last start */
 }
 
-/* That whose ranks take part in it; 0: it has been freed. */
+/* 0: it has been freed. */
 static handle communicator_of(const struct request *request)
 {
     return request->is_of_freed ? 0 : request->comm;
 }
 
-/* The operation has ended with `status`: complete the request for the MPI. Several threads may look at one request: one
- * of them settles it. Returns 0 if it is another thread. */
+/* Complete a request, whose operation has ended with `status`, for the MPI. One of several threads settles it; returns
+ * 0 in the others. */
 static int settle(struct request *request, enum fanin_status status)
 {
     struct prepared_call *prepared = &request->prepared;
@@ -217,7 +216,7 @@ int shim_is_pending(struct request *request)
 {
     int pending;
 
-    if (!request->persistent) /* when it is settled, its memory may be freed */
+    if (!request->persistent) /* once settled, its memory may be freed */
         return look(request);
     __atomic_add_fetch(&request->lookers, 1, __ATOMIC_SEQ_CST);
     pending = look(request);
@@ -292,7 +291,7 @@ void shim_forget_communicator(handle comm)
 
 void shim_free_persistent(struct request *request)
 {
-    if (shim_active) { /* else MPI_Finalize has left all jobs */
+    if (shim_active) { /* otherwise MPI_Finalize has left all jobs */
         shim_finish_request(request);
         free_operation(request);
         shim_leave_job(request->job);

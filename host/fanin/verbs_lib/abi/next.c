@@ -1,4 +1,4 @@
-/* RTLD_NEXT would not do: a module of Python has its libibverbs in a scope of its own. */
+/* RTLD_NEXT would miss the libibverbs of a Python module, which has its own scope. */
 #define _GNU_SOURCE
 #include "abi/next.h"
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ void *our_find_next(const char *name, const char *version)
     if (!library)
         return NULL;
     found = dlvsym(library, name, version);
-    dlclose(library); /* the program keeps it */
+    dlclose(library); /* the program keeps it loaded */
     return found;
 }
 

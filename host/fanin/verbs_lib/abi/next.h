@@ -1,12 +1,12 @@
-/* The functions of the libibverbs that the program has loaded: they serve all devices that are not ours. */
+/* The functions of the program's libibverbs, which serve all other devices. */
 #ifndef FANIN_VERBS_NEXT_H
 #define FANIN_VERBS_NEXT_H
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* A function by its name and the version of its symbol; NULL: no libibverbs is loaded, or it does not have it. */
+/* A function by its name and symbol version; NULL: no libibverbs is loaded, or it lacks the function. */
 void *our_find_next(const char *name, const char *version);
-/* The same for an object that libibverbs has made, so that it must be there. */
+/* The same for an object of libibverbs, so the function must exist. */
 void *our_next(const char *name, const char *version);
 
 #define NEXT(name, version) ((__typeof__(&name))our_next(#name, version))

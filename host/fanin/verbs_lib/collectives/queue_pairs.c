@@ -26,7 +26,7 @@ static struct our_context *context_of(const struct queue *queue)
     return our_context(queue->pd->base.context);
 }
 
-/* Find its objects, and keep them from being given back. */
+/* Find its objects, and keep them from being freed. */
 static int hold(struct queue *queue, uint32_t pd, uint32_t cq)
 {
     struct our_known *found_pd, *found_cq;
@@ -106,7 +106,7 @@ EXPORT void fanin_verbs_last_completion(const struct fanin_verbs_qp *qp, struct 
     our_read_collectives(context_of(queue), &queue->collectives, cqe);
 }
 
-/* Bytes of a message in a range of its blocks. The last block may be shorter. */
+/* Bytes in a range of blocks, of which the last may be shorter. */
 static uint64_t bytes_of(const struct fanin_wqe *wqe, uint32_t first, uint32_t blocks)
 {
     unsigned __int128 start = (unsigned __int128)first * wqe->block;
@@ -124,8 +124,7 @@ static int is_within(const struct ibv_mr *mr, uint64_t address, uint64_t length)
     return address >= start && length <= mr->length && address - start <= mr->length - length;
 }
 
-/* Whether a key names a region of this context that holds these bytes, with these rights; it then becomes that of
- * process memory. */
+/* Whether a key names a region with these bytes and rights; if so, it becomes that of process memory. */
 static int localize(const struct queue *queue, uint32_t *key, uint64_t address, uint64_t length, unsigned int rights)
 {
     struct our_known *found;

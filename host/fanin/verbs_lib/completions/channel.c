@@ -1,4 +1,3 @@
-/* Completion channels: queues of events, one for each completion that a program has asked to be told of. */
 #include "abi/next.h"
 #include "completions/completions.h"
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Completions of collectives, in the form of verbs. What that can not say is kept with their queue. */
+/* Completions of collectives in the form of verbs; their queue keeps the full one. */
 #include "completions/completions.h"
 #include <stdint.h>
 
@@ -7,7 +7,7 @@ static const struct {
     enum ibv_wc_status code;
 } rows[] = {
     {FANIN_SUCCESS, IBV_WC_SUCCESS},
-    {FANIN_PENDING, IBV_WC_SUCCESS}, /* the answer to a question */
+    {FANIN_PENDING, IBV_WC_SUCCESS}, /* the answer to a QUERY */
     {FANIN_LOCAL_PROTECTION_ERROR, IBV_WC_LOC_PROT_ERR},
     {FANIN_INVALID_REQUEST, IBV_WC_LOC_QP_OP_ERR},
     {FANIN_NOT_SUPPORTED, IBV_WC_LOC_QP_OP_ERR},

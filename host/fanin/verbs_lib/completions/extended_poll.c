@@ -1,4 +1,3 @@
-/* The poll of one completion after the other: ibv_start_poll, ibv_next_poll, ibv_wc_read_... */
 #include "completions/completions.h"
 #include <errno.h>
 

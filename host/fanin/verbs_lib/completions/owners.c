@@ -1,9 +1,8 @@
-/* Which queue pair a completion is of: a table by numbers. It says how many receive requests of each are outstanding,
- * and what there is to tell of it. */
+/* The queue pairs by number, to count their outstanding receive requests and report their events. */
 #include "completions/completions.h"
 #include "device/device.h"
 
-/* The devices have the row of a queue pair in the low bits of its number. */
+/* The low bits of a queue pair's number are its row at the device. */
 static struct our_qp **place_of(struct our_context *context, uint32_t number)
 {
     return &context->owners[number % OUR_OWNERS];
@@ -32,12 +31,12 @@ void our_remove_owner(struct our_qp *qp)
     pthread_mutex_unlock(&context->owners_lock);
 }
 
-/* A receive request has its completion. A connection that has not been told to send is established by that. */
+/* A receive completion establishes a connection that is still in RTR. */
 static void note_receive(struct our_qp *qp, const struct ibv_wc *wc)
 {
     uint32_t before = __atomic_load_n(&qp->receives, __ATOMIC_RELAXED);
 
-    /* Of what was posted before a reset nothing is counted any more. */
+    /* Requests from before a reset are not counted. */
     while (before && !__atomic_compare_exchange_n(&qp->receives, &before, before - 1, 0, __ATOMIC_RELAXED,
                                                   __ATOMIC_RELAXED))
         ;
@@ -72,13 +71,13 @@ void our_note_completions(struct ibv_context *context, const struct ibv_wc *wcs,
     pthread_mutex_unlock(&ours->owners_lock);
 }
 
-/* A queue pair while the lock is not held. It may go meanwhile, and its place be another's; numbers come again late. */
+/* A queue pair, without the lock: it may be destroyed and its place reused; numbers are reused late. */
 struct suspect {
     uint32_t place;           /* at the device */
     uint32_t number;          /* on the wire */
 };
 
-/* The queue pairs of a completion queue, as far as there is room. Returns how many it has. */
+/* Write the queue pairs of a completion queue, as far as there is room. Returns their number. */
 static uint32_t find_users(struct our_context *context, const struct ibv_cq *cq, struct suspect *found, uint32_t room)
 {
     uint32_t count = 0;
@@ -110,11 +109,11 @@ static void report_failure_of(struct our_context *context, uint32_t number)
     pthread_mutex_unlock(&context->owners_lock);
 }
 
-/* The queue pairs whose completions a queue had no room for are in error. The device is asked for their states with no
- * lock held: its answer may take long, and every thread that takes completions needs the lock. */
+/* Report the queue pairs that an overrun has put into ERR. Asks the device without the lock, which every poll needs,
+ * since the answer may take long. */
 static void report_failed(struct our_context *context, const struct ibv_cq *cq)
 {
-    struct suspect suspects[OUR_OWNERS]; /* a device has no more queue pairs for a process */
+    struct suspect suspects[OUR_OWNERS]; /* the most that a process can have */
     uint32_t count = find_users(context, cq, suspects, OUR_OWNERS);
 
     for (uint32_t i = 0; i < count && i < OUR_OWNERS; i++)

@@ -1,4 +1,3 @@
-/* Completions, from the form of the host interface into that of verbs. */
 #include "completions/completions.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -46,6 +45,6 @@ int our_poll_cq(struct ibv_cq *cq, int capacity, struct ibv_wc *wc)
             return our_minus_one(our_outcome_of(cq, status));
     }
     if (taken == 0 && capacity > 0)
-        sched_yield(); /* the device is a program, too, and may need this core to get on */
+        sched_yield(); /* the device is a process, too, and may need this core */
     return taken;
 }

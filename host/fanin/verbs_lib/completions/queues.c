@@ -1,4 +1,4 @@
-/* Making and freeing completion queues. Each has the depth that the host interface gives it. */
+/* Completion queues, all of the host interface's depth. */
 #include "abi/next.h"
 #include "completions/completions.h"
 #include <errno.h>
@@ -76,7 +76,7 @@ struct ibv_cq_ex *our_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
     return &made->base.ex;
 }
 
-/* A queue keeps its size, and refuses one that it could not have. */
+/* Accepts a possible size, but keeps its own. */
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int entries)
 {
     uint32_t stored, taken;
@@ -113,7 +113,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
     if (error)
         return error;
     our_unknow(OUR_CQS, &ours->known);
-    if (!our_is_inherited(cq->context)) { /* whom the parent waits for never comes in a child */
+    if (!our_is_inherited(cq->context)) { /* in a child the wait would never end */
         our_forget_events(cq);
         pthread_cond_destroy(&cq->cond);
     }

@@ -1,8 +1,7 @@
 /* A thread for each completion queue with a channel: when the program has asked for an event, it waits for a completion
- * that the program has neither polled nor been told of. The device wakes it as it wakes any waiting program.
- *
- * It may be there already: UCX polls, asks for an event, and waits. mlx5 tells of whatever is not polled. But perftest
- * asks for the next event before it polls what the last one was about, and takes each event for a completion. */
+ * that the program has neither polled nor been told of. That completion may have come before: UCX polls, asks for an
+ * event, and waits. As mlx5 it tells of all that is not polled, but once only: perftest asks for the next event before
+ * it polls, and counts events as completions. */
 #define _GNU_SOURCE /* pthread_timedjoin_np */
 #include "completions/completions.h"
 #include <errno.h>
@@ -11,8 +10,8 @@
 #include <time.h>
 
 enum {
-    SLEEP_MS = 500,           /* the longest without a look whether the device is lost */
-    JOIN_NS = 1000000         /* until the thread is woken again that is to end */
+    SLEEP_MS = 500,           /* between checks whether the device is lost */
+    JOIN_NS = 1000000         /* between wake-ups of a thread that must end */
 };
 
 struct our_watch {
@@ -21,18 +20,17 @@ struct our_watch {
     pthread_mutex_t lock;     /* of what follows */
     pthread_cond_t changed;
     int is_asked, is_ending;
-    int is_picky;             /* an event for solicited completions alone, and for errors */
-    uint32_t seen;            /* completions before the one for which the event is */
-    uint32_t told;            /* completions that there were at the last event */
+    int is_picky;             /* an event only for solicited completions and errors */
+    uint32_t seen;            /* completions before the one to tell of */
+    uint32_t told;            /* completions at the last event */
 };
 
-/* Whether a free-running counter has not come as far as another. */
 static int is_behind(uint32_t counter, uint32_t other)
 {
     return (int32_t)(counter - other) < 0;
 }
 
-/* Whether there is something to wait for; else the queue ends. */
+/* Wait until the program asks for an event; 0: the queue ends. */
 static int await_request(struct our_watch *watch, uint32_t *seen)
 {
     int asked;
@@ -46,7 +44,7 @@ static int await_request(struct our_watch *watch, uint32_t *seen)
     return asked;
 }
 
-/* Whether what has come after `seen` is what the program has asked for. If not, what comes next is looked at. */
+/* Whether a completion after `seen` is one that the program has asked for; if not, moves `seen` on. */
 static int is_wanted(struct our_watch *watch, uint32_t seen)
 {
     uint32_t stored;
@@ -65,8 +63,7 @@ static void tell(struct our_watch *watch)
     our_tell(watch->cq);
 }
 
-/* A completion after `seen` has come. The program may have asked again since: then it has been told. `is_trouble`: none
- * will come any more. */
+/* Tell of a completion after `seen`, unless the program was told and has asked again. `is_trouble`: none will come. */
 static void answer(struct our_watch *watch, uint32_t seen, int is_trouble)
 {
     pthread_mutex_lock(&watch->lock);
@@ -75,7 +72,7 @@ static void answer(struct our_watch *watch, uint32_t seen, int is_trouble)
     pthread_mutex_unlock(&watch->lock);
 }
 
-/* Of a device that is lost, or of a queue that overran, the poll says so: that is an event as well. */
+/* A lost device or an overrun is an event, too, which the poll then reports. */
 static void *wait_for_completions(void *argument)
 {
     struct our_watch *watch = argument;
@@ -98,7 +95,7 @@ static int start_thread(struct our_watch *watch)
     int error;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the threads of the program */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
     error = pthread_create(&watch->thread, NULL, wait_for_completions, watch);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error == 0;
@@ -120,7 +117,7 @@ struct our_watch *our_start_watch(struct ibv_cq *cq)
     return NULL;
 }
 
-/* It may be about to sleep, and miss a call to wake up. */
+/* Repeats the wake-up, which a thread that is about to sleep misses. */
 static void end_thread(struct our_watch *watch)
 {
     struct timespec until;
@@ -167,15 +164,16 @@ int our_request_event(struct ibv_cq *cq, int solicited_only)
         return error;
     pthread_mutex_lock(&watch->lock);
     if (watch->is_asked && is_behind(watch->seen, seen) && is_wanted(watch, watch->seen))
-        tell(watch); /* the thread has not come to it yet */
+        tell(watch); /* the thread has not told yet */
     if (is_behind(watch->told, seen))
         watch->told = seen;
-    is_due = watch->is_asked && !solicited_only && is_behind(watch->told, watch->seen); /* passed over as unsolicited */
-    watch->is_picky = solicited_only && (!watch->is_asked || watch->is_picky); /* who wants all gets all */
+    is_due = watch->is_asked && !solicited_only && is_behind(watch->told, watch->seen); /* skipped as unsolicited */
+    watch->is_picky = solicited_only && (!watch->is_asked || watch->is_picky); /* a request for all events takes
+                                                                                * precedence */
     watch->seen = watch->told;
     watch->is_asked = 1;
     if (is_due)
-        tell(watch); /* the thread sleeps until one more comes */
+        tell(watch); /* the thread sleeps until the next one */
     else
         pthread_cond_signal(&watch->changed);
     pthread_mutex_unlock(&watch->lock);

@@ -1,4 +1,4 @@
-/* What a port has: one GID, the IPv4 address of the device, and the default partition. */
+/* A port has one GID, from the device's IPv4 address, and the default partition. */
 #define _DEFAULT_SOURCE /* getifaddrs */
 #include "abi/next.h"
 #include "device/device.h"
@@ -43,7 +43,7 @@ EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, u
     return 0;
 }
 
-/* Whether an interface has an address. The loopback interface has all of its network. */
+/* Whether an interface has an address; a loopback interface has its whole network. */
 static int has_address(const struct ifaddrs *interface, uint32_t ipv4)
 {
     struct sockaddr_in address, mask = {.sin_addr.s_addr = UINT32_MAX};
@@ -56,7 +56,6 @@ static int has_address(const struct ifaddrs *interface, uint32_t ipv4)
     return ((address.sin_addr.s_addr ^ htonl(ipv4)) & mask.sin_addr.s_addr) == 0;
 }
 
-/* The interface that has an address; 0: none of this network namespace has it. */
 static uint32_t interface_of(uint32_t ipv4)
 {
     struct ifaddrs *all;
@@ -105,7 +104,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
     return 1;
 }
 
-/* Not in the public header, but tools of rdma-core use it. */
+/* Not in the public header, but rdma-core's tools use it. */
 EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, unsigned int *type)
 {
     if (!our_context_is(context))

@@ -1,11 +1,11 @@
-/* Asynchronous events, as far as the library learns what they tell of: from the calls of the program, from the threads
- * that wait for completions, and while the program waits here. The device sends none. */
+/* Asynchronous events. The device sends none: the library notices them in calls of the program, in threads that wait
+ * for completions, and here. */
 #include "abi/next.h"
 #include "device/device.h"
 #include <errno.h>
 #include <poll.h>
 
-enum { LOOK_MS = 50 }; /* for a device that is lost */
+enum { LOOK_MS = 50 }; /* between checks whether the device is lost */
 
 void our_report(struct ibv_context *context, struct our_async_event *event, int type, void *element)
 {
@@ -28,8 +28,8 @@ int our_outcome(struct ibv_context *context, enum fanin_status status)
     return our_errno(status);
 }
 
-/* Several threads may wait: one takes the event, and the others go on looking for a device that is lost. NULL with
- * errno: a signal has come, or the program wants no waiting. */
+/* Several threads may wait, for one event and for a lost device. NULL with errno: a signal came, or the descriptor is
+ * non-blocking. */
 static struct our_async_event *await_event(struct ibv_context *context)
 {
     struct our_events *events = &our_context(context)->events;
@@ -66,7 +66,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
     return 0;
 }
 
-/* Whoever destroys an object waits until each event of it that the program has taken is acknowledged. */
+/* The destruction of an object waits until all its taken events are acknowledged. */
 static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *acknowledged)
 {
     pthread_mutex_lock(mutex);

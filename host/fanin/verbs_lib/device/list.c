@@ -1,4 +1,4 @@
-/* The devices of this host: those of Fanin that answer, then those that libibverbs finds. */
+/* The devices of this host: Fanin's that answer, then those of libibverbs. */
 #include "abi/next.h"
 #include "device/device.h"
 #include <errno.h>
@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a program gets as its list is `devices`. */
 struct list {
-    struct ibv_device **others; /* of libibverbs; NULL: none */
+    struct ibv_device **others; /* libibverbs's, or NULL */
     struct ibv_device *devices[];
 };
 
-static struct our_device known[FANIN_MAX_NICS]; /* they stay, so that a device outlives the list that it was in */
+static struct our_device known[FANIN_MAX_NICS]; /* never removed, since a device outlives its list */
 static uint32_t known_count;
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -38,7 +37,7 @@ static int answers(const char *socket)
     return 1;
 }
 
-/* The device of a socket, made when it is seen first; NULL: there are too many. The caller holds known_lock. */
+/* The device of a socket, which is new if unknown; NULL: too many. The caller holds known_lock. */
 static struct our_device *device_of(const struct fanin_nic *nic)
 {
     struct our_device *device;
@@ -59,7 +58,7 @@ static struct our_device *device_of(const struct fanin_nic *nic)
     return device;
 }
 
-/* Those that answer. A device keeps its number while it does not. */
+/* A device that does not answer keeps its number. */
 static uint32_t find_ours(struct ibv_device **devices)
 {
     struct fanin_nic nics[FANIN_MAX_NICS];
@@ -70,7 +69,7 @@ static uint32_t find_ours(struct ibv_device **devices)
         pthread_mutex_lock(&known_lock);
         device = device_of(&nics[i]);
         pthread_mutex_unlock(&known_lock);
-        if (device && answers(device->socket)) /* one that stands still takes its time */
+        if (device && answers(device->socket)) /* slow if the device stands still */
             devices[found++] = &device->base;
     }
     return found;

@@ -1,4 +1,3 @@
-/* Limits of a device, and the state of its port. */
 #define _DEFAULT_SOURCE /* htobe64 */
 #include "abi/next.h"
 #include "device/device.h"
@@ -10,16 +9,16 @@
 
 enum {
     ONE_LANE = 1,             /* active_width */
-    EDR = 32,                 /* active_speed: 25 Gbit/s. A software port has no rate of its own, and must name one. */
+    EDR = 32,                 /* active_speed: 25 Gbit/s, for want of a rate of a software port */
     NO_VENDOR = 0xffffff,     /* vendor_id */
     LINK_UP = 5,              /* phys_state */
     MOST_READS = 16,
-    MOST_REGIONS = 256,       /* of a client of a device: `max_regions` in device/fanin_nic/hostif/client.py */
-    PLENTY = 1 << 16          /* of what only memory limits */
+    MOST_REGIONS = 256,       /* of a client: `max_regions` in device/fanin_nic/hostif/client.py */
+    PLENTY = 1 << 16          /* limited by memory only */
 };
 #define LONGEST_MESSAGE 0x80000000u
 
-/* A local number, as EUI-64: the address of the device identifies it. */
+/* A local EUI-64 from the device's address. */
 static uint64_t guid_of(uint32_t ipv4)
 {
     return htobe64(0x0246414e00000000 | ipv4);
@@ -78,7 +77,7 @@ int our_query_device_ex(struct ibv_context *context, const void *input, struct i
     return 0;
 }
 
-/* The code of a path MTU: 256 bytes have 1, and so on. */
+/* The code of a path MTU: 1 for 256 bytes, and so on. */
 static enum ibv_mtu mtu_code(uint32_t bytes)
 {
     int code = IBV_MTU_4096;
@@ -120,7 +119,7 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_
     return our_query_port(context, port, attr, offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
-/* A device that was never opened, and whose address the fabric does not tell, is asked once. */
+/* Asks a device that was never opened once, if the fabric does not give its address. */
 EXPORT uint64_t ibv_get_device_guid(struct ibv_device *device)
 {
     struct our_device *ours = (struct our_device *)device;

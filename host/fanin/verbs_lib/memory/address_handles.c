@@ -1,4 +1,3 @@
-/* Address handles: where datagrams go. */
 #include "abi/next.h"
 #include "device/device.h"
 #include "objects.h"
@@ -30,7 +29,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     return &ah->base;
 }
 
-/* RoCEv2 over IPv4 has an IPv4 header in the last 20 bytes before the data. */
+/* With IPv4 the last 20 bytes of the GRH are the IPv4 header. */
 EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
                                struct ibv_ah_attr *attr)
 {
@@ -65,7 +64,7 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
     return 0;
 }
 
-/* Nobody but the device needs the address of the link. */
+/* Only the device needs the link address. */
 EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t mac[6],
                                        uint16_t *vid)
 {

@@ -1,4 +1,3 @@
-/* Protection domains and memory regions. */
 #include "abi/next.h"
 #include "objects.h"
 #include <errno.h>
@@ -35,7 +34,8 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
     return 0;
 }
 
-/* A complaint is about the rights to the memory. Without one, the process has not passed its memory to the device. */
+/* With a complaint, the rights to the memory are missing; without one, the device can not access the process's memory.
+ * */
 static int error_of(enum fanin_status status)
 {
     return status == FANIN_LOCAL_PROTECTION_ERROR && *fanin_complaint() ? EFAULT : our_errno(status);
@@ -76,7 +76,7 @@ EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length
     return register_memory(pd, address, length, (unsigned int)access);
 }
 
-/* The other side names memory by its address here. */
+/* The other side uses addresses of this process. */
 static struct ibv_mr *register_at(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned int access)
 {
     return iova == (uintptr_t)address ? register_memory(pd, address, length, access) : our_null(EOPNOTSUPP);

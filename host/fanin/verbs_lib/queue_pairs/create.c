@@ -1,4 +1,3 @@
-/* Making and freeing queue pairs. */
 #include "abi/next.h"
 #include "completions/completions.h"
 #include "queue_pairs/queue_pairs.h"
@@ -17,7 +16,7 @@ static int fits(const struct ibv_qp_cap *wanted)
            wanted->max_inline_data <= our_capacities.max_inline_data;
 }
 
-/* With a shared receive queue, what a queue pair is asked for of its own does not count. */
+/* With a shared receive queue, the receive limits are ignored. */
 static int receives_fit(const struct ibv_qp_init_attr *init)
 {
     return init->srq || (init->cap.max_recv_wr <= our_capacities.max_recv_wr &&
@@ -29,7 +28,7 @@ static int is_service(int type)
     return type == FANIN_SERVICE_RC || type == FANIN_SERVICE_UC || type == FANIN_SERVICE_UD;
 }
 
-/* Numbers of queues are those of a context: the same number of another would name a queue of this one. */
+/* Numbers of queues are local to a context, so that of another would name a wrong queue. */
 static int is_of_one_context(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
 {
     return init->send_cq->context == pd->context && init->recv_cq->context == pd->context &&
@@ -102,7 +101,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
     return made ? &made->base.qp_base : NULL;
 }
 
-/* Forget the asynchronous events of a queue pair that nobody has read, and wait until those read are acknowledged. */
+/* Forget the unread events of a queue pair, and wait until the others are acknowledged. */
 static void end_events(struct our_qp *qp)
 {
     struct our_events *events = &our_context(qp->base.qp_base.context)->events;
@@ -125,7 +124,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     error = our_end_at_device(qp->context, fanin_destroy_ordinary_qp, ours->number);
     if (error)
         return error;
-    if (!our_is_inherited(qp->context)) { /* whom the parent waits for never comes in a child */
+    if (!our_is_inherited(qp->context)) { /* in a child the wait would never end */
         our_remove_owner(ours);
         end_events(ours);
     }

@@ -1,12 +1,11 @@
-/* The post of requests that are built piece by piece: ibv_wr_start, ibv_wr_..., ibv_wr_complete. */
 #include "queue_pairs/queue_pairs.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 
 struct our_batch {
-    pthread_mutex_t lock;     /* from ibv_wr_start to its end */
-    int error;                /* of what was built; 0: none */
+    pthread_mutex_t lock;     /* from ibv_wr_start to complete or abort */
+    int error;                /* of a request; 0: none */
     uint32_t count;
     struct fanin_send_wqe wqes[OUR_QUEUE_DEPTH];
 };
@@ -16,7 +15,7 @@ static struct our_batch *batch_of(struct ibv_qp_ex *qp)
     return ((struct our_qp *)qp)->batch;
 }
 
-/* The request that is being built. If there is none, what is written to it is not posted. */
+/* The request under construction, or one that is never posted. */
 static struct fanin_send_wqe *last(struct our_batch *batch)
 {
     return &batch->wqes[batch->count ? batch->count - 1 : 0];
@@ -147,7 +146,6 @@ static void abort_batch(struct ibv_qp_ex *qp)
     pthread_mutex_unlock(&batch_of(qp)->lock);
 }
 
-/* All or nothing. */
 static int complete(struct ibv_qp_ex *qp)
 {
     struct our_batch *batch = batch_of(qp);
@@ -163,7 +161,7 @@ int our_offer_extended_post(struct our_qp *qp)
 {
     struct ibv_qp_ex *ex = &qp->base;
 
-    qp->batch = malloc(sizeof *qp->batch); /* its requests are written before they are read */
+    qp->batch = malloc(sizeof *qp->batch); /* need not be zero */
     if (!qp->batch)
         return 0;
     pthread_mutex_init(&qp->batch->lock, NULL);

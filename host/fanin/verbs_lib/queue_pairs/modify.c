@@ -1,4 +1,4 @@
-/* States and attributes of queue pairs. Masks and states of the host interface are those of verbs. */
+/* States and attributes of queue pairs; the host interface has the same masks and states as verbs. */
 #include "abi/next.h"
 #include "device/device.h"
 #include "queue_pairs/queue_pairs.h"
@@ -6,7 +6,6 @@
 
 #define MOST_PSN 0xffffffu
 
-/* Attributes that are a number in both. */
 #define NUMBERS(X)                                        \
     X(CUR_STATE, cur_state, cur_qp_state)                 \
     X(ACCESS_FLAGS, access, qp_access_flags)              \
@@ -48,14 +47,14 @@ static struct ibv_ah_attr path_to(uint32_t ipv4)
                                 .port_num = OUR_PORT};
 }
 
-/* A thread that takes completions reads the state to tell whether a connection is established by one. */
+/* Threads that poll read the state, to see whether a completion establishes a connection. */
 static void note_state(struct our_qp *qp, int state, int is_new)
 {
     pthread_mutex_t *lock = &our_context(qp->base.qp_base.context)->owners_lock;
 
     pthread_mutex_lock(lock);
     qp->base.qp_base.state = state;
-    if (is_new && state == FANIN_QP_RESET) { /* it begins anew */
+    if (is_new && state == FANIN_QP_RESET) { /* starts afresh */
         __atomic_store_n(&qp->receives, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&qp->established.is_told, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&qp->failed.is_told, 0, __ATOMIC_RELAXED);
@@ -78,7 +77,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 #undef X
         .path_mtu = bytes_of(attr->path_mtu),
     };
-    change.send_psn &= MOST_PSN; /* as RDMA NICs do: programs draw random numbers of 32 bits */
+    change.send_psn &= MOST_PSN; /* as RDMA NICs do: programs give random numbers of 32 bits */
     change.receive_psn &= MOST_PSN;
     change.access &= ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
     if (mask & FANIN_ATTR_AV && !(change.destination = destination_of(&attr->ah_attr)))

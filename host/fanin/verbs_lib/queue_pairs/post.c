@@ -1,4 +1,3 @@
-/* Work requests, from the form of verbs into that of the host interface. */
 #include "device/device.h"
 #include "queue_pairs/queue_pairs.h"
 #include <arpa/inet.h>
@@ -7,7 +6,7 @@
 
 enum {
     FLAGS = FANIN_SEND_FENCE | FANIN_SEND_SIGNALED | FANIN_SEND_SOLICITED | FANIN_SEND_INLINE,
-    AT_ONCE = 16              /* requests of a list with one doorbell */
+    AT_ONCE = 16              /* requests per doorbell */
 };
 
 int our_post_wqes(struct our_qp *qp, const struct fanin_send_wqe *wqes, uint32_t count)
@@ -49,7 +48,7 @@ static int gather(const struct ibv_send_wr *wr, struct fanin_send_wqe *wqe)
     return 1;
 }
 
-/* Where a request goes at the other side; 0: no device of ours knows the operation. */
+/* The remote side of a request; 0: the operation is not supported. */
 static int address(const struct ibv_send_wr *wr, int service, struct fanin_send_wqe *wqe)
 {
     switch (wr->opcode) {
@@ -82,7 +81,7 @@ static int address(const struct ibv_send_wr *wr, int service, struct fanin_send_
     }
 }
 
-/* 0: it makes no sense. */
+/* Returns 0 for a wrong request. */
 static int convert(const struct ibv_send_wr *wr, int service, struct fanin_send_wqe *wqe)
 {
     *wqe = (struct fanin_send_wqe){.wr_id = wr->wr_id, .opcode = (uint8_t)wr->opcode,
@@ -93,7 +92,7 @@ static int convert(const struct ibv_send_wr *wr, int service, struct fanin_send_
     return 1;
 }
 
-/* Post requests of a list, with one doorbell; if one is refused, those before it. `posted`: how many were. */
+/* Post requests with one doorbell, up to the first refused one; `posted`: their number. */
 static int post_some(struct our_qp *qp, const struct fanin_send_wqe *wqes, uint32_t count, uint32_t *posted)
 {
     int error = our_post_wqes(qp, wqes, count);
@@ -149,7 +148,7 @@ static int post_one_receive(struct ibv_qp *qp, const struct ibv_recv_wr *wr)
         return EIO;
     if (!our_receive_wqe(wr, &wqe))
         return EINVAL;
-    /* The device takes requests out of its ring, and would have room for more than the queue pair is to have. */
+    /* The ring alone would take more, since the device empties it early. */
     if (__atomic_add_fetch(&ours->receives, 1, __ATOMIC_RELAXED) > OUR_QUEUE_DEPTH)
         error = ENOMEM;
     if (!error)

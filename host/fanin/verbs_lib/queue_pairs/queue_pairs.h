@@ -1,20 +1,19 @@
-/* Queue pairs and their work requests. */
 #ifndef FANIN_VERBS_QUEUE_PAIRS_H
 #define FANIN_VERBS_QUEUE_PAIRS_H
 #include "objects.h"
 
-/* create.c; every queue pair has these, whatever was asked for. */
+/* create.c: of every queue pair. */
 extern const struct ibv_qp_cap our_capacities;
 struct ibv_qp *our_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init);
 
 /* post.c */
 int our_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int our_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* Post all of these requests to send, or none; errno. */
+/* Post all send requests, or none; errno. */
 int our_post_wqes(struct our_qp *qp, const struct fanin_send_wqe *wqes, uint32_t count);
-/* A request to receive, in the form of the host interface; 0: it has too many pieces. */
+/* Convert a receive request; 0: too many pieces. */
 int our_receive_wqe(const struct ibv_recv_wr *wr, struct fanin_receive_wqe *wqe);
-/* Append data to the inline data of a request; 0: they do not fit. */
+/* Append inline data to a request; 0: no room. */
 int our_append_inline(struct fanin_send_wqe *wqe, const void *data, size_t length);
 
 /* shared_queues.c */

@@ -1,11 +1,10 @@
-/* Shared receive queues: made, described, freed, and posted to. */
 #include "abi/next.h"
 #include "device/device.h"
 #include "queue_pairs/queue_pairs.h"
 #include <errno.h>
 #include <stdlib.h>
 
-/* Every queue has these, whatever was asked for. There is no event for a limit. */
+/* Of every queue. There is no event for a limit. */
 static const struct ibv_srq_attr capacities = {.max_wr = FANIN_SHARED_DEPTH, .max_sge = FANIN_MAX_SGE};
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
@@ -65,7 +64,7 @@ EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
     return 0;
 }
 
-/* No queue has another size, nor a limit below which it tells. */
+/* Neither size nor limit can change. */
 EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
     if (!our_context_is(srq->context))

@@ -1,4 +1,4 @@
-/* Communicators that come and go, more than the device has queues, and each with a thread of its own. */
+/* Communicators that come and go: more than the device has queues, and each with its own thread. */
 #include "scenes.h"
 
 #include <dirent.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROUNDS = 20, ALLOWED_PAGES = 512 }; /* what memory allocators and MPIs may take meanwhile: 2 MiB */
+enum { ROUNDS = 20, ALLOWED_PAGES = 512 }; /* that allocators and MPIs may take meanwhile: 2 MiB */
 
 static int descriptors(void)
 {
@@ -29,7 +29,7 @@ static long pages(void)
     return resident;
 }
 
-/* One that is freed while it is in use, and one for half of the ranks. */
+/* One that is freed while in use, and one of half the ranks. */
 static void make_two(void)
 {
     MPI_Comm twin, half;
@@ -48,7 +48,7 @@ static void make_two(void)
     MPI_Comm_free(&half);
 }
 
-/* As often as the argument says. After a fifth of them all has been taken that is kept for good. */
+/* `argument` times. After a fifth of them, memory must not grow. */
 void make_communicators(void)
 {
     int rounds = *argument ? atoi(argument) : ROUNDS, open_then = 0;
@@ -76,14 +76,14 @@ static void meet_without_blocking(void)
     MPI_Comm_free(&twin);
 }
 
-/* Non-blocking calls alone, of communicators that either have joined already or never do. */
+/* Only non-blocking calls, of communicators that have joined or never do. */
 void never_block(void)
 {
     meet_without_blocking();
     meet_without_blocking();
 }
 
-/* Two communicators join when their calls, or their bytes, are worth a job; a third never does. */
+/* Two communicators join for their calls or bytes; a third never does. */
 void become_worth_a_job(void)
 {
     enum { CALLS = 70, LONG_CALLS = 6, LONG = 1 << 20 };
@@ -108,7 +108,7 @@ void become_worth_a_job(void)
     free(out);
 }
 
-/* Non-blocking calls are worth a job. The barrier between them stays with the MPI, and yet joins. */
+/* Non-blocking calls are worth a job. The barrier between them joins, though it stays with the MPI. */
 void join_between_nonblocking_calls(void)
 {
     enum { CALLS = 70, LATER_CALLS = 5 };
@@ -124,7 +124,7 @@ void join_between_nonblocking_calls(void)
     }
 }
 
-/* More communicators than the device has queues, while a long sum is under way on one that has been freed. */
+/* More communicators than the device has queues, during a long sum on a freed one. */
 void use_up_queues(void)
 {
     enum { MANY = 66, LONG = 1 << 20 };
@@ -152,8 +152,8 @@ void use_up_queues(void)
     free(out);
 }
 
-/* The devices have no room for the last of many communicators, and have it again before its last calls. But meanwhile
- * the MPI has made its sum of floating-point numbers, and goes on to do so. */
+/* The devices have room for the last of many communicators only before its last calls. But the MPI has computed its
+ * first floating-point sum, and continues to do so. */
 void wait_for_room(void)
 {
     enum { MANY = 70, CALLS = 1100 };

@@ -1,4 +1,4 @@
-/* Requests that go on, or are looked at, while the program is elsewhere. */
+/* Requests that advance, or are looked at, while the program is elsewhere. */
 #define _GNU_SOURCE
 #include "scenes.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Rank 0 waits in MPI_Recv, which reaches no device, for a rank that needs all that rank 0 has begun. */
+/* Rank 0 waits in MPI_Recv, which reaches no device, for a rank that needs rank 0's requests. */
 static void wait_in_receive(MPI_Request *last)
 {
     int message = 0;
@@ -38,7 +38,7 @@ void begin_many(void)
         expect(out[i] == ranks * (ranks - 1) / 2 + ranks * i, "a sum is wrong");
 }
 
-/* Every second element, so that the data must be brought together and put back. */
+/* Every second element, so that the data must be packed and unpacked. */
 void scatter_counts(void)
 {
     enum { LONG = 3000 };
@@ -56,7 +56,7 @@ void scatter_counts(void)
     for (int i = 0; i < LONG * ranks; i++)
         in[2 * i] = rank ? -1 : i;
     MPI_Iscatterv(in, counts, offsets, element, out, own, element, 0, MPI_COMM_WORLD, &request);
-    MPI_Type_free(&element); /* as soon as the call has returned */
+    MPI_Type_free(&element); /* right after the call */
     memset(counts, 0x55, (size_t)ranks * sizeof *counts);
     wait_in_receive(&request);
     if (rank == 0)
@@ -70,9 +70,8 @@ void scatter_counts(void)
     free(out);
 }
 
-/* The device, whose process the argument names, gets no core meanwhile. Who tests again and again leaves it his own, and
- * does not give it up.
- */
+/* The device (process `argument`) gets no core. A rank that tests repeatedly must yield its core, and not count the
+ * device as lost. */
 void test_beside_a_starved_device(void)
 {
     enum { NAPS = 5 };
@@ -83,7 +82,7 @@ void test_beside_a_starved_device(void)
 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
-    MPI_Wait(&request, MPI_STATUS_IGNORE); /* registers the memory that the next one needs */
+    MPI_Wait(&request, MPI_STATUS_IGNORE); /* registers memory for the next one */
     PMPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
         kill(atoi(argument), SIGSTOP);
@@ -97,7 +96,7 @@ void test_beside_a_starved_device(void)
     if (rank == 0)
         kill(atoi(argument), SIGCONT);
     expect(!code && (rank || !done), "the device was given up, or was not there to wait for");
-    PMPI_Barrier(MPI_COMM_WORLD); /* the other rank waits for the device when it runs again */
+    PMPI_Barrier(MPI_COMM_WORLD); /* the other rank waits until the device runs again */
     expect(!MPI_Wait(&request, MPI_STATUS_IGNORE) && sum == ranks, "the sum is wrong");
 }
 
@@ -110,7 +109,7 @@ static void *look_until_done(void *request)
     return NULL;
 }
 
-/* To look completes nothing, so two threads may do it at a time. */
+/* A look completes nothing, so two threads may look at the same time. */
 void look_from_two_threads(void)
 {
     enum { ROUNDS = 300, LENGTH = 4000 };
@@ -141,7 +140,7 @@ static void *look_until_waited(void *request)
     return NULL;
 }
 
-/* A persistent request may be found done by who looks, while another thread waits for it and starts it again. */
+/* A thread looks at a persistent request while another waits for it and restarts it. */
 void look_while_another_waits(void)
 {
     enum { ROUNDS = 1000, LENGTH = 4000 };
@@ -213,8 +212,8 @@ static void expect_done(MPI_Request *requests)
         expect(seen.indices[i - SUM] == i, "the wrong ones are seen as done");
 }
 
-/* Two of the devices, for which rank 0 waits until the others have looked; a message each way, one that is never
- * started, and none. */
+/* Two of the devices, which rank 0 delays until the others have looked; a message each way, one never started, and a
+ * null request. */
 void look_at_all(void)
 {
     MPI_Request requests[KINDS] = {[0 ... KINDS - 1] = MPI_REQUEST_NULL};
@@ -234,7 +233,7 @@ void look_at_all(void)
     MPI_Irecv(&received, 1, MPI_INT, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &requests[RECEIVED]);
     MPI_Isend(&rank, 1, MPI_INT, next, 2, MPI_COMM_WORLD, &requests[SENT]);
     expect_done(requests);
-    expect_done(requests); /* looking does not change it */
+    expect_done(requests); /* a look does not change it */
     MPI_Waitall(KINDS, requests, MPI_STATUSES_IGNORE);
     expect(sum == ranks * (ranks - 1) / 2 && again == sum, "a sum is wrong");
     expect(received == (rank + ranks - 1) % ranks, "the message is wrong");

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* One rank has no memory to bring its data together: all get an error, and none waits. */
+/* One rank has no memory to pack its data: all get an error, and none waits. */
 void run_out_of_memory(void)
 {
     enum { LONG = 1 << 22 };
@@ -30,7 +30,7 @@ void run_out_of_memory(void)
         setrlimit(RLIMIT_AS, &(struct rlimit){most, RLIM_INFINITY});
     }
     expect(MPI_Gatherv(in, 1, spread, all, counts, offsets, MPI_DOUBLE, 0, MPI_COMM_WORLD) || rank > 1, "no error");
-    if (rank == 1) /* it starts nothing else that could tell the others */
+    if (rank == 1) /* it starts nothing else, which could tell the others */
         MPI_Recv(&pages, 1, MPI_LONG, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank == 0)
         MPI_Send(&pages, 1, MPI_LONG, 1, 0, MPI_COMM_WORLD);
@@ -43,7 +43,7 @@ void run_out_of_memory(void)
     free(all);
 }
 
-/* Every rank gets the error, so none waits in the MPI for one that has gone on. */
+/* Every rank gets the error, and none waits in the MPI. */
 void be_refused(void)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -68,7 +68,7 @@ static int reduce_and_wait(int *data, int count, MPI_Datatype type, MPI_Comm com
     return code ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* The device of the process that the argument names is killed. */
+/* Kills the device with the process id `argument`. */
 void lose_a_switch(void)
 {
     int one = 1, sum, code = 0;
@@ -82,7 +82,7 @@ void lose_a_switch(void)
     tell("switch", code);
 }
 
-/* Rank 1 differs from the others in one argument, on a communicator for each. */
+/* Rank 1 differs in one argument, on one communicator for each. */
 void differ(void)
 {
     int data[8] = {0}, sum[8], odd = rank == 1;
@@ -99,8 +99,8 @@ void differ(void)
     tell("root", MPI_Reduce(data, sum, 5, MPI_INT, MPI_SUM, odd ? 1 : 0, comm[3]));
     for (int i = 0; i < 3; i++)
         tell("zero", MPI_Allreduce(MPI_IN_PLACE, data, 0, MPI_INT, MPI_SUM, comm[4]));
-    MPI_Barrier(comm[4]); /* a failure would fail those that still are under way, too */
+    MPI_Barrier(comm[4]); /* a failure would end others under way */
     tell("some", MPI_Allreduce(MPI_IN_PLACE, data, odd ? 0 : 5, MPI_INT, MPI_SUM, comm[4]));
     tell("later", MPI_Barrier(comm[4]));
-    MPI_Barrier(comm[3]); /* those that are not the root hear of it here at the latest */
+    MPI_Barrier(comm[3]); /* ranks other than the root get the error here at the latest */
 }

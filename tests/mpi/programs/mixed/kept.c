@@ -1,5 +1,5 @@
-/* What a program keeps under the shim: memory between the parts of a result, errors for wrong arguments, the handler of the
- * communicator that fails, and error codes. */
+/* MPI semantics that the shim must keep: gaps in results, errors for wrong arguments, error handlers and error codes.
+ * */
 #include "scenes.h"
 
 #include <stddef.h>
@@ -28,7 +28,7 @@ static int is_filled(const void *gap, size_t bytes)
     return 1;
 }
 
-/* All forms of results of a type with a gap behind its first or its last member. */
+/* All forms of results of a type with a gap after its first or last member. */
 #define EXPECT_GAPS(TYPE, MPI, start, end)                                                                            \
     do {                                                                                                              \
         struct TYPE in[PAIRS * 4], out[PAIRS * 4];                                                                    \
@@ -63,7 +63,7 @@ void keep_gaps(void)
     EXPECT_GAPS(short_int, MPI_SHORT_INT, sizeof(short), offsetof(struct short_int, index));
 }
 
-/* A communicator that returns errors, while those of others are fatal. */
+/* A communicator that returns errors, which are fatal on others. */
 static MPI_Comm returning(void)
 {
     MPI_Comm comm;
@@ -73,7 +73,7 @@ static MPI_Comm returning(void)
     return comm;
 }
 
-/* Every rank is refused, so none waits for another. Each MPI by itself ends with one of the calls that it is not asked. */
+/* Every rank is refused, so none waits. Calls in which an MPI itself would end are left out. */
 void mistake_arguments(void)
 {
     int in[4] = {0}, all[16];
@@ -97,7 +97,7 @@ void mistake_arguments(void)
     MPI_Comm_free(&comm);
 }
 
-/* Types of Fortran are predefined, but have no names. */
+/* Fortran's types are predefined, but have no names. */
 void use_types_of_fortran(void)
 {
     double data[8];
@@ -117,7 +117,7 @@ void use_types_of_fortran(void)
     MPI_Type_free(&row);
 }
 
-static int handled; /* errors that the handler of a communicator has got */
+static int handled; /* errors passed to the handler of a communicator */
 
 static void handle_error(MPI_Comm *comm, int *code, ...)
 {
@@ -127,7 +127,7 @@ static void handle_error(MPI_Comm *comm, int *code, ...)
 
 enum { WAIT, TEST, WAITALL, TESTALL, WAITANY, TESTANY, WAITSOME, TESTSOME, LOOK, WAYS };
 
-/* Complete the second of two requests in one of the ways. Returns its error. */
+/* Complete the second of two requests in one of the ways; returns its error. */
 static int complete(int way, MPI_Request requests[2])
 {
     MPI_Status statuses[2];
@@ -147,10 +147,10 @@ static int complete(int way, MPI_Request requests[2])
         default: code = MPI_Wait(&requests[1], statuses);
         }
     }
-    return way == LOOK ? MPI_Wait(&requests[1], statuses) : code; /* who only looks need not be told */
+    return way == LOOK ? MPI_Wait(&requests[1], statuses) : code; /* a look need not return the error */
 }
 
-/* A request whose rank 1 has another size fails; only the handler of its own communicator is called. */
+/* A request fails, since rank 1 has another size; only its own communicator's handler is called. */
 void fail_requests(void)
 {
     int data[8] = {0};

@@ -1,4 +1,4 @@
-/* What is left to the MPI: an operation of the program's own, a communicator of two groups, and what makes no sense. */
+/* Calls left to the MPI: user-defined operations, intercommunicators, and errors. */
 #include "scenes.h"
 
 #include <stddef.h>
@@ -9,7 +9,7 @@ static void user_op(void *in, void *out, int *count, MPI_Datatype *type)
         ((int *)out)[i] += ((int *)in)[i];
 }
 
-/* What devices do not do is left to the MPI, and is right all the same. */
+/* Calls that devices do not do, with right results. */
 void leave_to_mpi(void)
 {
     MPI_Comm half, both;
@@ -28,7 +28,7 @@ void leave_to_mpi(void)
     MPI_Comm_free(&half);
 }
 
-/* What is sent and what is received in the same memory: MPICH refuses it, on the ranks that have it so, and goes on. */
+/* Aliased buffers: MPICH refuses them on the ranks that have them, and goes on. */
 void alias_buffers(void)
 {
     enum { MOST = 8 };
@@ -50,7 +50,7 @@ void alias_buffers(void)
     expect(!code, "a sum of nothing");
 }
 
-/* A communicator that has been freed is an error, and not the end of the program. */
+/* A freed communicator is an error, not the end of the program. */
 void use_what_is_freed(void)
 {
     MPI_Comm twin, copy;

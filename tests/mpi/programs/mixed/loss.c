@@ -1,4 +1,4 @@
-/* A rank that is lost, in each form of a call, and in the middle of a part of a long message. */
+/* A rank is lost, in each form of a call, and within a part of a long message. */
 #include "scenes.h"
 
 #include <malloc.h>
@@ -21,7 +21,7 @@ static int call(int count)
     return MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* What is written over is what was brought. */
+/* The result overwrites the data. */
 static int call_in_place(int count)
 {
     return MPI_Allreduce(MPI_IN_PLACE, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -45,7 +45,7 @@ static int test(int count)
     return code;
 }
 
-/* The error of one request among others stands in its status. */
+/* The error of one request among others is in its status. */
 static int wait_for_all(int count)
 {
     MPI_Request requests[2] = {MPI_REQUEST_NULL};
@@ -79,7 +79,7 @@ static const struct {
 } forms[] = {{"call", call}, {"in place", call_in_place}, {"wait", wait_for}, {"test", test},
              {"wait for all", wait_for_all}, {"start", start}};
 
-/* The launcher ends the others when one has ended, so each waits until all have said what they got. */
+/* The launcher ends all when one has ended, so each waits until all have written their results. */
 static void say(const char *text)
 {
     char path[4096];
@@ -98,10 +98,8 @@ static void say(const char *text)
     }
 }
 
-/* A rank dies in mid-collective: the others get an error, and do not wait. They say so in files of the folder that the
- * argument names, since a launcher that has lost a rank passes on what it likes. FORM in the environment says how they
- * call it.
- */
+/* A rank dies within a collective: the others get an error, and do not wait. They write it to files in the folder
+ * `argument`, since a launcher that has lost a rank may drop output. FORM in the environment: the form of the call. */
 void lose_a_rank(void)
 {
     const char *form = getenv("FORM");
@@ -130,7 +128,7 @@ static void die(int signal)
     raise(SIGKILL);
 }
 
-/* LONG numbers, of which a rank that dies can read the first half only. */
+/* LONG numbers, of which the dying rank can read only the first half. */
 static double *half_readable(void)
 {
     size_t bytes = LONG * sizeof(double);
@@ -144,7 +142,7 @@ static double *half_readable(void)
     return data;
 }
 
-/* Calls that fail, with data that have to be brought together first: bytes of memory that they have kept for good. */
+/* Failing calls with packed data. Returns the bytes of memory that they never free. */
 static size_t kept_by_failures(void)
 {
     double *spread = calloc(2 * SPREAD, sizeof *spread);
@@ -159,7 +157,7 @@ static size_t kept_by_failures(void)
     return mallinfo2().hblkhd - before;
 }
 
-/* The others have posted some parts, and hold more of them ready. */
+/* The others have posted some parts, and prepared more. */
 void lose_a_rank_in_a_part(void)
 {
     double *data = half_readable(), *result = malloc(LONG * sizeof *result);

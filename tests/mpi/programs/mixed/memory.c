@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Regions of registered memory that have `length` bytes, as the system maps them. */
+/* Number of mappings of registered memory with `length` bytes. */
 static int regions_of(unsigned long length)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -19,7 +19,7 @@ static int regions_of(unsigned long length)
     return count;
 }
 
-/* Long messages take all the registered memory that there may be; short ones get some of it when those are done. */
+/* Long messages use up the registered memory; short ones get some of it afterwards. */
 void change_sizes(void)
 {
     enum { MESSAGES = 9, LONG = 16 << 20, SHORT = 100000 };

@@ -1,9 +1,9 @@
-/* Ranks that wait for each other in collectives and in messages at once. */
+/* Ranks that wait for each other in collectives and messages at the same time. */
 #include "scenes.h"
 
 #include <stdlib.h>
 
-/* A rank waits in a collective of the devices, while another needs it to go on with a long message. */
+/* A rank waits in a collective of the devices, while another needs it to advance a long message. */
 void let_messages_go_on(void)
 {
     enum { LONG = 1 << 22 };
@@ -25,7 +25,7 @@ void let_messages_go_on(void)
     free(message);
 }
 
-/* What follows a gathering of counts goes on while the root waits for a message that depends on it. */
+/* Collectives after a gather of counts advance while the root waits for a message that depends on them. */
 void gather_counts(void)
 {
     int *all = calloc((size_t)ranks, sizeof *all), *counts = calloc((size_t)ranks, sizeof *counts);

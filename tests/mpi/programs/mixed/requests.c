@@ -1,4 +1,4 @@
-/* Requests: of collectives and of messages in one array, persistent, and freed when MPI_Finalize has begun. */
+/* Requests: of collectives and messages in one array, persistent, and freed during MPI_Finalize. */
 #include "scenes.h"
 
 #include <stddef.h>
@@ -10,7 +10,7 @@ struct work {
     double sum[LENGTH], in[LENGTH], sent[LENGTH], received[LENGTH], root[LENGTH];
 };
 
-/* Two collectives, a message to the next rank, one from the previous, and nothing. */
+/* Two collectives, a message to the next rank, one from the previous, and a null request. */
 static void begin(struct work *work)
 {
     for (int i = 0; i < LENGTH; i++) {
@@ -113,7 +113,7 @@ void wait_for_requests(void)
     persistent();
 }
 
-/* MPI_COMM_SELF goes when MPI_Finalize has begun, and programs free in its callbacks what they have kept. */
+/* MPI_Finalize frees MPI_COMM_SELF first, in whose callbacks programs free what they have kept. */
 static MPI_Request kept = MPI_REQUEST_NULL;
 
 static int free_kept(MPI_Comm comm, int key, void *value, void *extra)

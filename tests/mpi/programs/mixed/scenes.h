@@ -1,4 +1,4 @@
-/* The scenes of the program `mixed`, and what they share. A scene is played by all ranks together. */
+/* The scenes of the program `mixed`. All ranks play a scene together. */
 #ifndef SCENES_H
 #define SCENES_H
 
@@ -6,16 +6,16 @@
 #include "plain_mpi.h"
 
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
-#define HAS_PERSISTENT 1 /* MPI_Allreduce_init and its like */
+#define HAS_PERSISTENT 1 /* MPI_Allreduce_init and the like */
 #else
 #define HAS_PERSISTENT 0
 #endif
 
 extern int rank, ranks;      /* of MPI_COMM_WORLD */
-extern int wrong;            /* how often something was not as MPI promises, on this rank */
-extern const char *argument; /* of the scene: what stands behind its name, "" if nothing does */
+extern int wrong;            /* errors on this rank */
+extern const char *argument; /* of the scene, or "" */
 
-/* Count and tell what is not as it must be. */
+/* Count and print an error unless `condition` holds. */
 void expect(int condition, const char *what);
 
 /* requests.c */

@@ -16,7 +16,7 @@ static void broadcast_as(MPI_Datatype type, int bytes, const char *what)
     MPI_Type_free(&type);
 }
 
-/* Types made of types; with MPI 4 such with large counts as well. */
+/* Nested types; with MPI 4 also with large counts. */
 void derive_types(void)
 {
     MPI_Datatype pair, type;

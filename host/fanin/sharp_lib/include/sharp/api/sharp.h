@@ -1,4 +1,4 @@
-/* The name by which UCC includes the interface. */
+/* UCC includes the interface by this name. */
 #ifndef SHARP_API_SHARP_H
 #define SHARP_API_SHARP_H
 

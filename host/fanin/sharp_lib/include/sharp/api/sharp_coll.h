@@ -1,13 +1,12 @@
-/* libsharp_coll over Fanin: what UCC's transport layer `sharp` (TL/SHARP) calls, and no more.
+/* libsharp_coll over Fanin: the functions that UCC's transport layer `sharp` (TL/SHARP) calls.
  *
- * This is not NVIDIA's header. It is written from the names, fields and constants that UCC's source uses (BSD licence,
- * src/components/tl/sharp). Layouts and values are our own: a UCC is to be compiled with this header, and one that was
- * compiled with NVIDIA's can not load this library.
+ * This is not NVIDIA's header. It is written from the names, fields and constants in UCC's source (BSD licence,
+ * src/components/tl/sharp); layouts and values are our own. Compile UCC with this header: one compiled with NVIDIA's
+ * can not load this library.
  *
- * Functions return SHARP_COLL_SUCCESS or a negative enum sharp_coll_error. What they refuse they explain on standard
- * error. They may be called by several threads, but nothing may be freed while another thread uses it. init, comm_init
- * and their counterparts are called by all ranks; they, and no others, wait for other ranks.
- */
+ * Functions return SHARP_COLL_SUCCESS or a negative enum sharp_coll_error, and explain errors on standard error.
+ * Threads may share everything, but nothing may be freed while another thread uses it. All ranks call init, comm_init
+ * and their counterparts, the only functions that wait for other ranks. */
 #ifndef SHARP_API_SHARP_COLL_H
 #define SHARP_API_SHARP_COLL_H
 
@@ -22,17 +21,17 @@ extern "C" {
 
 enum sharp_coll_error {
     SHARP_COLL_SUCCESS = 0,
-    SHARP_COLL_ERROR = -1,           /* the device, a rank, or the job that they make up is lost */
+    SHARP_COLL_ERROR = -1,           /* the device, a rank or the job is lost */
     SHARP_COLL_ENOT_SUPP = -2,       /* devices do not compute this */
     SHARP_COLL_ENOMEM = -3,
     SHARP_COLL_EINVAL = -4,
     SHARP_COLL_ENO_RESOURCE = -5     /* no device, or it has no room for one more job */
 };
 
-/* What the error means, in a sentence. Never NULL. */
+/* The meaning of an error, in a sentence. Never NULL. */
 const char *sharp_coll_strerror(int error);
 
-/* The NULL of each kind is what UCC hands to another of its layers without asking. */
+/* For the NULL of each kind UCC uses another layer without asking. */
 
 enum sharp_datatype {
     SHARP_DTYPE_NULL = 0,
@@ -61,7 +60,7 @@ enum sharp_reduce_op {
     SHARP_OP_BOR = 7,
     SHARP_OP_LXOR = 8,
     SHARP_OP_BXOR = 9,
-    SHARP_OP_MAXLOC = SHARP_OP_NULL, /* UCC's pairs are not those that devices compare */
+    SHARP_OP_MAXLOC = SHARP_OP_NULL, /* UCC's pairs differ from the devices' */
     SHARP_OP_MINLOC = SHARP_OP_NULL
 };
 
@@ -74,17 +73,17 @@ enum sharp_data_memory_type {
 enum sharp_data_layout { SHARP_DATA_BUFFER = 0 };
 enum sharp_aggregation { SHARP_AGGREGATION_NONE = 0 };
 
-/* A context: this process, and the device that it uses. */
+/* A context: this process and its device. */
 
 struct sharp_coll_context;
 
 struct sharp_coll_config {
-    const char *ib_dev_list;         /* NICs to choose from: names or sockets, with ',' between; NULL, "": all */
-    unsigned user_progress_num_polls; /* not looked at: nothing here polls */
+    const char *ib_dev_list;         /* NICs to choose from: names or sockets, separated by ','; NULL, "": all */
+    unsigned user_progress_num_polls; /* ignored: nothing here polls */
 };
 extern const struct sharp_coll_config sharp_coll_default_config;
 
-/* How ranks exchange data of `size` bytes for each, outside Fanin. A negative result is an error. */
+/* Exchange of `size` bytes of each rank, outside Fanin. A negative result is an error. */
 struct sharp_coll_out_of_band {
     int (*barrier)(void *oob_ctx);
     int (*bcast)(void *oob_ctx, void *data, int size, int root);
@@ -92,18 +91,18 @@ struct sharp_coll_out_of_band {
 };
 
 struct sharp_coll_init_spec {
-    uint64_t job_id;                 /* not looked at: each group has a job id of its own */
+    uint64_t job_id;                 /* ignored: each group has its own job id */
     int world_rank, world_size;
     int world_local_rank;            /* among the ranks of this host: chooses the NIC */
-    int enable_thread_support;       /* not looked at: threads may always call */
-    int group_channel_idx;           /* not looked at */
-    int (*progress_func)(void);      /* not looked at */
+    int enable_thread_support;       /* ignored: threads may always call */
+    int group_channel_idx;           /* ignored */
+    int (*progress_func)(void); /* ignored */
     struct sharp_coll_config config;
     struct sharp_coll_out_of_band oob_colls;
     void *oob_ctx;
 };
 
-/* Every rank of the world has a context, or none has. */
+/* All ranks of the world get a context, or none. */
 int sharp_coll_init(struct sharp_coll_init_spec *spec, struct sharp_coll_context **context);
 int sharp_coll_finalize(struct sharp_coll_context *context);
 
@@ -121,7 +120,7 @@ int sharp_coll_caps_query(struct sharp_coll_context *context, struct sharp_coll_
 /* Take completions, and post what has waited for room. Returns 0, at once. */
 int sharp_coll_progress(struct sharp_coll_context *context);
 
-/* Devices read and write any memory of the host, so registrations hold nothing. */
+/* Devices access any host memory, so registrations are empty. */
 int sharp_coll_reg_mr(struct sharp_coll_context *context, void *memory, size_t size, void **registration);
 int sharp_coll_dereg_mr(struct sharp_coll_context *context, void *registration);
 
@@ -131,16 +130,16 @@ struct sharp_coll_comm;
 
 struct sharp_coll_comm_init_spec {
     int rank, size;
-    const uint32_t *group_world_ranks; /* not looked at */
+    const uint32_t *group_world_ranks; /* ignored */
     void *oob_ctx;
 };
 
-/* Every rank of the group has it, or none has. */
+/* All ranks of the group get it, or none. */
 int sharp_coll_comm_init(struct sharp_coll_context *context, struct sharp_coll_comm_init_spec *spec,
                          struct sharp_coll_comm **comm);
 int sharp_coll_comm_destroy(struct sharp_coll_comm *comm);
 
-/* Collectives. Ranks begin those of a group in the same order; any number may be under way. */
+/* ---- Collectives: all ranks of a group begin them in the same order; any number may be under way. ---- */
 
 struct sharp_coll_data_desc {
     enum sharp_data_layout type;
@@ -148,7 +147,7 @@ struct sharp_coll_data_desc {
     struct {
         void *ptr;
         size_t length;               /* bytes */
-        void *mem_handle;            /* not looked at */
+        void *mem_handle; /* ignored */
     } buffer;
 };
 
@@ -169,24 +168,24 @@ struct sharp_coll_bcast_spec {
 
 struct sharp_coll_gather_spec {
     struct sharp_coll_data_desc sbuf_desc, rbuf_desc;
-    enum sharp_datatype dtype;       /* not looked at: data are moved */
+    enum sharp_datatype dtype;       /* ignored: data are only moved */
     size_t offset;                   /* 0 */
 };
 
 int sharp_coll_do_barrier_nb(struct sharp_coll_comm *comm, void **request);
 int sharp_coll_do_allreduce_nb(struct sharp_coll_comm *comm, struct sharp_coll_reduce_spec *spec, void **request);
 int sharp_coll_do_bcast_nb(struct sharp_coll_comm *comm, struct sharp_coll_bcast_spec *spec, void **request);
-/* In place, that is with the same memory for both: `length` elements are all ranks' blocks, as even as they can be, the
- * first ones longer, and the result stands where this rank's block stood. */
+/* In place (both are the same memory), `length` counts all ranks' blocks, as even as possible, the first ones longer;
+ * the result replaces this rank's block. */
 int sharp_coll_do_reduce_scatter_nb(struct sharp_coll_comm *comm, struct sharp_coll_reduce_spec *spec, void **request);
 int sharp_coll_do_allgather_nb(struct sharp_coll_comm *comm, struct sharp_coll_gather_spec *spec, void **request);
 
-/* configure of UCC asks for these two by name. */
+/* UCC's configure looks for these two names. */
 #define sharp_coll_do_reduce_scatter sharp_coll_do_reduce_scatter_nb
 #define sharp_coll_do_allgather sharp_coll_do_allgather_nb
 
-/* Whether a request is done. There is no result for "it has failed", and UCC takes what is done for right: a failure
- * ends the process, unless FANIN_SHARP_FAILURE=wait. */
+/* Whether a request is done. UCC takes any end for success, so a failure ends the process, unless
+ * FANIN_SHARP_FAILURE=wait. */
 int sharp_coll_req_test(void *request);
 int sharp_coll_req_free(void *request);
 
