@@ -46,7 +46,7 @@ def test_json() -> None:
         (["--route", "mesh"], "route 'mesh'; use one of tree, ring"),
         (["--fanout", "direct"], "route tree needs switches; give a fan-out"),
         (["--nodes", "7"], "; choose a fan-out and a number of nodes that fit"),
-        (["--chunk", "1000"], "chunk 1000 is no power of two; use for example"),
+        (["--chunk", "1000"], "chunk 1000 is not a power of two; use for example"),
         (["--bytes", "3"], "a message of 3 bytes; use at least 4 bytes, an element of f32"),
         (
             ["--bytes", "20", "--collective", "gather"],

@@ -96,7 +96,7 @@ def test_scenarios_with_right_results(changes: dict) -> None:
         ({"fanout": (70,), "nodes": 70, "route": "ring"}, "a ring of 70 nodes"),
         ({"operation": "LAND"}, "LAND of f32"),
         ({"dtype": "f8"}, "'f8' is not supported"),
-        ({"chunk": 1000}, "chunk 1000 is no power of two"),
+        ({"chunk": 1000}, "chunk 1000 is not a power of two"),
         ({"size": 20, "collective": "allgather"}, "20 bytes"),
         ({"rate": 100}, "links of 100 bit/s for segments of 1024 "),
         ({"rate": 100_000, "size": 1 << 20}, "messages of 1048576 bytes"),
