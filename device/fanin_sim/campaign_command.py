@@ -1,4 +1,4 @@
-"""The command of a schedule fuzzer: `python -m MODULE [--seed S] [--schedules N | --seconds T] [--processes P] ...`.
+"""Command of a schedule fuzzer: `python -m MODULE [--seed S] [--schedules N | --seconds T] [--processes P] [--trace]`.
 
 Prints the tally as JSON. The exit code is 1 after a violation. Tests of defective devices use these commands; `fanin
 sim` prints tables for people.
