@@ -51,7 +51,7 @@ def test_a_device_by_its_name(tmp_path: Path) -> None:
     assert "6 passed, 1 skipped" in done.stdout
     assert "the target has no port of its own" in done.stdout
     wrong = run(tmp_path, "--fanin-target", "nonsense", "-k", "recovery")
-    assert "is no target; use engine, engine-nic, rtl, or udp://" in wrong.stdout
+    assert "is not a target; use engine, engine-nic, rtl, or udp://" in wrong.stdout
     assert wrong.returncode != 0
 
 

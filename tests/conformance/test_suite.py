@@ -204,7 +204,7 @@ def test_the_command() -> None:
 @pytest.mark.parametrize(
     ("name", "group", "cause", "remedy"),
     [
-        ("tcp://127.0.0.1", "", "no target", "udp://"),
+        ("tcp://127.0.0.1", "", "not a target", "udp://"),
         ("udp://127.0.0", "", "4 octets", "192.0.2.1"),
         ("udp://192.0.2.1", "", "not on this host", "--local"),
         ("udp://127.0.0.1", "10.0.0.1", "not a multicast address", "--group"),
