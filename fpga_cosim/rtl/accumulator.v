@@ -1,14 +1,12 @@
-// Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
-// payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0
-// copies. The value as it is sent goes to a memory of its own (see vector_unit). With `divides` that is the mean (see
-// mean_unit); and without `adds` there is no payload to compute. With `stores` the payload goes into a buffer,
-// unchanged; with `recalls` a buffer is computed in the place of a payload. What is stored can be recalled two clocks
-// later.
+// Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, writes the result back, and gives
+// the payload back to the ring. A command without `computes` only gives it back; operation 0 copies. The value as it is
+// sent goes to a memory of its own (see vector_unit); with `divides` it is the mean (see mean_unit). Without `adds`
+// there is no payload to compute. With `stores` the payload goes into a buffer, unchanged; with `recalls` a buffer
+// takes the place of a payload, two clocks after it was stored or later.
 //
-// One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9
-// clocks later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats
-// are. In the memory of what is sent a beat can be read SENT + 1 = 17 clocks after it was read here, divided or not:
-// so beats come there in order.
+// One beat a clock, commands without gaps. A beat can be read again LATENCY = 9 clocks after it was read, so the first
+// beats of two commands about one slot are at least 9 clocks apart; then all their beats are. In the memory of what is
+// sent a beat can be read SENT + 1 = 17 clocks after it was read here, divided or not: beats come there in order.
 //
 // Record 0106 (docs/decisions): small floats, contributions before their turn, and where MEAN is divided.
 `resetall

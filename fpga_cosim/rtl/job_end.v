@@ -1,4 +1,4 @@
-// The end of a job (SPEC.md, section 11): it becomes a tombstone, its children are told, and it is free when all have
+// The end of a job (SPEC.md, section 11): it becomes a tombstone, its children get ABORT, and it is free when all have
 // left or when it is too old.
 `resetall
 `timescale 1ns / 1ps

@@ -1,8 +1,7 @@
-// MINLOC or MAXLOC of two pairs of 8 bytes: a value of 32 bits, or of 16 with padding, and an index of 32 bits (SPEC.md,
-// 12-29 to 12-32). A NaN is beyond every number, for both. Of equal values that with the lower index is taken; at the same
-// index MINLOC keeps -0 and MAXLOC +0.
-//
-// One extreme a clock; it comes LATENCY = 2 clocks with `advance` after its operands.
+// MINLOC or MAXLOC of two pairs of 8 bytes: a value of 32 bits, or of 16 with padding, and an index of 32 bits
+// (SPEC.md, 12-29 to 12-32). A NaN is beyond every number, for both. Of equal values that with the lower index wins; at
+// the same index MINLOC keeps -0 and MAXLOC +0. One extreme a clock; it comes LATENCY = 2 clocks with `advance` after
+// its operands.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,9 +1,8 @@
-// The turn of a packet about a position: a CONTRIBUTION is taken into its slot, data that waited are computed when
-// their turn comes, and RESULT, NEED or WAIT is told (SPEC.md, 7.1, 8 and 12). contribution_rule has the rules.
+// The turn of a packet about a position: a CONTRIBUTION is taken into its slot, early data are computed in their turn,
+// and RESULT, NEED or WAIT is sent (SPEC.md, 7.1, 8 and 12). contribution_rule has the rules.
 //
-// A contribution that does not complete its position is taken in the clock in which the packet comes (`goes_on`). One
-// that can not be taken yet waits there (`waits`): the accumulator is not ready, or the slot's last result is still to
-// be sent.
+// A contribution that does not complete its position is taken in the clock in which the packet comes (`goes_on`). It
+// `waits` while the accumulator is not ready, or the slot's last result is still to be sent.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -180,9 +179,9 @@ assign gives = taken && has_work;
 
 // ---- The accumulator
 
-// Which buffer of a slot has the data of a child before its turn: the number of the children before it, but one. The
-// first needs none, since it is never too early. A job of N slots has 2**LEASE / N buffers in each: in the place of a
-// buffer the slot takes the lower bits, and that number, reversed, the upper ones.
+// The buffer of a slot for early data of a child: the number of the children before it, minus one. The first child is
+// never early. A job of N slots has 2**LEASE / N buffers in each: in the place of a buffer the slot takes the lower
+// bits, and that number, reversed, the upper ones.
 wire [LEASE+5:0] long_buffer = {{LEASE{1'b0}}, child_buffer};
 wire [LEASE-1:0] buffer_place;
 genvar i;

@@ -1,7 +1,6 @@
-// What a packet about a position may do with the slot that it meets (SPEC.md, 6-31 to 6-37), and whether a CONTRIBUTION
-// agrees with those before it (7.1-6, 7.1-8, 7.1-9). Combinational.
-//
-// A slot that has served no position yet (`is_fresh`) is FINAL with position s - N; nobody may ask for that one (6-31).
+// What a packet about a position may do with its slot (SPEC.md, 6-31 to 6-37), and whether a CONTRIBUTION agrees with
+// those before it (7.1-6, 7.1-8, 7.1-9). Combinational. A slot that has served no position yet (`is_fresh`) is FINAL
+// with position s - N; no child may ask for that one (6-31).
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,7 +1,5 @@
 // A switch that aggregates: Ethernet frames in, Ethernet frames out (docs/fpga.md has a diagram). It is the top of its
-// trees, and has one lane. `group_address` is its multicast group, and `group_size` how many devices listen there: see
-// engine.v.
-//
+// trees, and has one lane. `group_address` is its multicast group, `group_size` the number of listeners: see engine.v.
 // Addresses are those of the device; `now_us` counts microseconds from any beginning. `is_idle`: nothing is under way.
 `resetall
 `timescale 1ns / 1ps

@@ -1,1 +1,1 @@
-"""The agent of `fanin conform`: it works a NIC as its host does, through fanin.verbs (docs/agent.md)."""
+"""The agent of `fanin conform`: the host of a NIC, through fanin.verbs (docs/agent.md)."""
