@@ -43,7 +43,7 @@ def test_equal_jobs_have_equal_shares() -> None:
 
 
 def test_a_reproducible_mode_costs_buffers_not_time() -> None:
-    """Each child of a device has a buffer. The lease is the same, and so are time and traffic."""
+    """Each child of a device has a buffer. The lease, the time and the traffic stay the same."""
     quick, ordered = (
         ScenarioRun(replace(SMALL, size=64 << 10, reproducible=mode)).report() for mode in ("none", "run")
     )
