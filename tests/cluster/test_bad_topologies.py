@@ -1,4 +1,4 @@
-"""A file that describes no machine ends with a named error, and with the line of what is wrong. Nothing grows."""
+"""An invalid file ends with a named error and the wrong line. Nothing grows."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_file_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_long_numbers_that_do_not_matter(tmp_path: Path) -> None:
-    """They are unknown, as what is no number."""
+    """They count as unknown, like other text."""
     machine = machine_of(NCCL.replace('link_width="16"', f'link_width="{LONG}"'), tmp_path)
     assert machine.gpus[0].bus_rate == 0
     machine = machine_of(HWLOC_2.replace('osdev_type="3"', f'osdev_type="{LONG}"'), tmp_path)
@@ -90,7 +90,7 @@ def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damage_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """A file with a piece replaced or taken out is read, or ends with the named error; nothing else is raised."""
+    """A file with a piece replaced or removed is read, or ends with the named error; nothing else is raised."""
     text = data.draw(st.sampled_from([NCCL, HWLOC_2]))
     first = data.draw(st.integers(0, len(text)))
     last = data.draw(st.integers(first, min(len(text), first + 40)))

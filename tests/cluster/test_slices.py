@@ -1,4 +1,4 @@
-"""The pairs of a node as ResourceSlices and DeviceClasses: Kubernetes' schemas allow them."""
+"""The pairs of a node as ResourceSlices and DeviceClasses that Kubernetes' schemas allow."""
 
 import json
 import re

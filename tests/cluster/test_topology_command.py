@@ -1,4 +1,4 @@
-"""`fanin topology`: tree, matrix, table, JSON, errors; names in a file are text and nothing else."""
+"""`fanin topology`: tree, matrix, table, JSON, errors; names in a file are only text."""
 
 import json
 from pathlib import Path

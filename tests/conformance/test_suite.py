@@ -1,4 +1,4 @@
-"""The suite passes the software switch, fails each faulty device in the demand that it breaks, and says what it saw."""
+"""The suite passes the software switch, fails each faulty device in the broken demand, and says why."""
 
 import json
 import shlex
@@ -111,7 +111,7 @@ def test_the_command_names_the_scripts_that_fail(monkeypatch: pytest.MonkeyPatch
 def test_the_command_to_run_again_has_all_options(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: type[Target], fault: Fault, more: list[str], name: str
 ) -> None:
-    """But those that would write over the results of this run. It gives the same failure."""
+    """Except those that would overwrite the results of this run. It gives the same failure."""
     opened: list[tuple[object, ...]] = []
 
     def open_faulty(*place: object, **_: object) -> Target:
@@ -151,7 +151,7 @@ def test_a_failure_while_the_tester_stood_still_is_repeated(
 
 
 def test_scripts_that_wait_run_beside_the_others() -> None:
-    """At targets of their own. What fails there passes alone: that is its verdict."""
+    """At separate targets. A failure there that passes alone counts as passed."""
     fault = Fault("nothing ends", "11-15", outward=losing(Opcode.ABORT))
     opened: list[int] = []
 
@@ -168,7 +168,7 @@ def test_scripts_that_wait_run_beside_the_others() -> None:
 
 
 def test_an_echo_server_is_no_device() -> None:
-    """And one is told so at once, by name."""
+    """And its user hears so at once, by name."""
     block = loopback_block()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind((f"{block}.200", UDP_PORT))
@@ -232,7 +232,7 @@ def test_a_script_names_demands_that_there_are() -> None:
 
 
 def test_every_demand_has_a_script_or_a_reason() -> None:
-    """A reason is of a demand that there is and that no script names."""
+    """A reason belongs to an existing demand without a script."""
     rows = coverage.checked()
     assert [number for number in coverage.CAN_NOT if rows[number]] == []
     assert {number for number, names in rows.items() if not names and coverage.reason(number) == NO_SCRIPT} == set()
