@@ -218,12 +218,12 @@ def test_a_target_that_can_not_be_opened(name: str, group: str, cause: str, reme
 
 def test_the_switch_in_verilog_is_where_the_checkout_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(rtl, "FOLDER", tmp_path)
-    with pytest.raises(opening.TargetInvalid, match="is not here") as raised:
+    with pytest.raises(opening.TargetInvalid, match="is missing") as raised:
         opening.open_target("rtl", "", suite.ADDRESSES)
     assert "checkout" in raised.value.remedy
     done = CliRunner().invoke(app, ["conform", "--target", "rtl"])
     assert done.exit_code == 2
-    assert "is not here" in done.output
+    assert "is missing" in done.output
 
 
 def test_a_script_names_demands_that_there_are() -> None:

@@ -109,7 +109,7 @@ class Session:
         if isinstance(request, DestroyQp):
             return {}
         if request.qp not in self._queue_pairs:
-            raise AgentError("UNKNOWN_QUEUE", f"no queue pair {request.qp}")
+            raise AgentError("UNKNOWN_QUEUE", f"there is no queue pair {request.qp}")
         queue_pair = self._queue_pairs[request.qp]
         match request:
             case ConnectQp():

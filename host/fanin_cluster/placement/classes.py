@@ -105,7 +105,7 @@ def server_classes(
     found = classes_now(machine, subnets, affinity)
     if found.absent:
         there = ", ".join(nic.name for nic in machine.rdma_nics) or "none"
-        raise PlacementInvalid(f"no NIC {found.absent[0]} with RDMA", f"name one of {there}")
+        raise PlacementInvalid(f"there is no NIC {found.absent[0]} with RDMA", f"name one of {there}")
     if found.without_subnet:
         cause = f"the subnet of {found.without_subnet[0]} is missing"
         raise PlacementInvalid(cause, "give that of every NIC with GPUs")

@@ -86,7 +86,7 @@ class TransportAgent:
         try:
             return self._queue_pairs[number]
         except KeyError:
-            raise AgentError("UNKNOWN_QUEUE", f"no queue pair {number}") from None
+            raise AgentError("UNKNOWN_QUEUE", f"there is no queue pair {number}") from None
 
     @functools.singledispatchmethod
     def _do(self, request: Request) -> Any:
