@@ -139,7 +139,7 @@ def check_covers() -> bool:
 def chosen(names: Sequence[str]) -> list[Fault]:
     """The faults of these names; without names all. Raises ValueError for an unknown name."""
     if unknown := set(names) - {fault.name for fault in FAULTS}:
-        raise ValueError(f"{min(unknown)!r} is no fault: see {relative(FOLDER / 'faults.toml')}")
+        raise ValueError(f"{min(unknown)!r} is not a fault: see {relative(FOLDER / 'faults.toml')}")
     return [fault for fault in FAULTS if not names or fault.name in names]
 
 

@@ -70,7 +70,7 @@ reg  [ADDRESS-CHUNK-1:0] own_slot, own_buffer;
 reg  [RING:0]     left, remainder, beat;
 reg  [RING-1:0]   head; // of the ring
 
-// Beats on their way, the youngest first. The ring is read one clock before the slot: its data are made ready meanwhile.
+// Beats under way, the youngest first. The ring is read one clock before the slot, to prepare its data meanwhile.
 reg  [SENT:0]      flying;
 reg  [LATENCY-1:0] divided; // which of them go through the division
 reg  [LATENCY-3:0] firsts;  // which of them are the first of a command
@@ -93,7 +93,7 @@ generate
     end
 endgenerate
 
-// Two clocks pass before a command that is taken now reads the place that the youngest beat on its way was read from.
+// Two clocks pass before a command that is taken now reads the place of the youngest beat under way.
 wire works = runs && !own_stores; // on the slot
 reg  collides;
 always @* begin

@@ -1,5 +1,5 @@
 // The switch's decisions, packet by packet: jobs, children, slots (SPEC.md, sections 5 to 8, 10 and 11). Headers come
-// in, the accumulator is told what to compute, and commands for packets go out. The switch is the top of its tree.
+// in, commands for the accumulator and for packets go out. The switch is the top of its tree.
 //
 //   dispatch        whose turn it is: a scan, or a packet and the machine that works on it
 //   segment         packets about positions, with contribution_rule, slot_rule and group_rule
@@ -119,7 +119,7 @@ module engine #(
     output wire          c_from_slot,
     output wire [JOBS+LEASE+CHUNK-1:0] c_slot_beat,
     output wire [63:0]   c_body,
-    // what has become of the packets: one counter of 32 bits for each reason
+    // dropped packets: one counter of 32 bits for each reason
     output wire [32*`DROP_REASONS-1:0] drops,
     output wire          is_idle
 );

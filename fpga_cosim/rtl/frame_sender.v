@@ -125,7 +125,7 @@ end
 reg          first_0, last_0, tail_0;
 reg  [6:0]   bytes_0;
 reg  [511:0] data_0;
-reg  [ICRC_CLOCKS:0] valid; // beats on their way, the youngest first
+reg  [ICRC_CLOCKS:0] valid; // beats under way, the youngest first
 wire         last_9, tail_9;
 wire [6:0]   bytes_9;
 wire [511:0] data_9;

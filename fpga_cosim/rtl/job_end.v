@@ -11,7 +11,7 @@ module job_end (
     input  wire        rst,
     input  wire        aborts,   // the job: its reason is in the job table
     input  wire        empties,  // all children but those that have ended have left, or the job is too old:
-    input  wire        is_aged,  // then it is free, whoever has not left
+    input  wire        is_aged,  // then it is free, even if some have not left
     input  wire [63:0] mask,
     input  wire [63:0] joined,
     input  wire [63:0] left,

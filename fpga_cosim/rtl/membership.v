@@ -85,7 +85,7 @@ module membership #(
     output wire [63:0]  end_bits,
     output wire [15:0]  end_above,
     output wire [63:0]  end_lost,
-    // what is told
+    // packets to send
     input  wire         may_invite,
     input  wire         is_written,
     output wire         answers,

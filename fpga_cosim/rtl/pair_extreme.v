@@ -29,7 +29,7 @@ endfunction
 
 wire [31:0] a_place = place(a[31:0], is_float, is_short), b_place = place(b[31:0], is_float, is_short);
 
-// Stage 1: what there is to know of the two
+// Stage 1: comparisons
 reg        maximum_1, short_1, a_nan_1, b_nan_1, zeros_1, less_1, equal_1, index_less_1, index_equal_1;
 reg [63:0] a_1, b_1;
 

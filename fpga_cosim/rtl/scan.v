@@ -41,7 +41,7 @@ module scan #(
     output wire [63:0]     end_bits,
     output wire [63:0]     end_lost,
     input  wire            job_has_ended,
-    // the walk through its children, and what is told them
+    // the walk through its children, and packets for them
     output wire            loads,
     output wire [63:0]     bits,
     output wire            looks,

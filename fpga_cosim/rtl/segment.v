@@ -37,7 +37,7 @@ module segment #(
     input  wire [7:0]      p_status,
     input  wire [31:0]     p_contributions,
     input  wire [5:0]      child_buffer,
-    // what becomes of its turn
+    // the end of its turn
     output wire [4:0]      drop,
     output wire            waits,
     output wire            goes_on,
@@ -68,7 +68,7 @@ module segment #(
     output wire [64:0]     turns,
     output wire            s_final,
     output wire [63:0]     s_missing,
-    // the walk through children: those that wait or are missing, or those that are told
+    // the walk through children: waiting or missing ones, or receivers
     output wire            loads,
     output wire [63:0]     bits,
     output wire            looks,
@@ -93,7 +93,7 @@ module segment #(
     output wire [JOBS+LEASE-1:0] compute_buffer,
     output wire [7:0]      compute_op,
     output wire [RING:0]   compute_beats,
-    // what is told, and the position that it is about
+    // the packet to send, and its position
     input  wire [15:0]     issued, // commands that read a slot; those that need it no more
     input  wire [15:0]     done,
     input  wire            result_to_group,
@@ -164,7 +164,7 @@ wire probes = meets && p_opcode == `FANIN_OPCODE_PROBE;
 wire contributes = meets && p_opcode == `FANIN_OPCODE_CONTRIBUTION && is_missing && !differs;
 wire repeats = meets && p_opcode == `FANIN_OPCODE_CONTRIBUTION && !is_missing; // 7.1-2
 wire contradicts = meets && p_opcode == `FANIN_OPCODE_CONTRIBUTION && is_missing && differs;
-// The result of the position before may still be on its way out of the slot.
+// The result of the position before may still be under way out of the slot.
 wire [15:0] age = issued - s_ticket, outstanding = issued - done;
 wire is_still_sent = replaces && !s_fresh && age < outstanding;
 wire has_work = adds || divides;
@@ -205,13 +205,13 @@ assign compute_buffer = {job, p_seg[LEASE-1:0] | buffer_place};
 wire [15:0] beats_of_data = ((folds ? length : length_then) + 16'd63) >> 6;
 assign compute_beats = beats_of_data[RING:0];
 
-// ---- What is told: RESULT, NEED or WAIT
+// ---- The answer: RESULT, NEED or WAIT
 
 reg  [39:0] finished, oldest_age;
 reg         was_just_sent, is_first;
 wire is_empty = contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0; // 7.1-20
 wire completes = state == `SEGMENT_COMPLETE && !is_empty;
-wire resends = state == `SEGMENT_RESEND && (had_loss || !was_just_sent); // else it may still be on its way: 8-18
+wire resends = state == `SEGMENT_RESEND && (had_loss || !was_just_sent); // else it may still be under way: 8-18
 wire needs = probes && is_missing;
 wire tells_wait = state == `SEGMENT_OLDEST && todo == 64'd0;
 wire tells_result = (repeats && s_final) || completes || resends;

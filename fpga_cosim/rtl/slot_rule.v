@@ -40,7 +40,7 @@ module slot_rule (
 wire is_behind = $signed(position - slot_position) < 32'sd0;
 wire is_current = position == slot_position && !slot_is_fresh;
 
-// Whether slot_position + slots is position, without an adder: the carries that position needs are those that there are.
+// Whether slot_position + slots is position, without an adder: the needed carries must equal the actual ones.
 wire [30:0] carries = (slot_position[30:0] & slots[30:0]) | ((slot_position[30:0] | slots[30:0]) & ~position[30:0]);
 assign replaces = (slot_position ^ slots ^ position) == {carries, 1'b0};
 

@@ -37,7 +37,7 @@ module switch_core #(
 
 localparam ADDRESS = JOBS + LEASE + CHUNK;
 localparam COMMANDS = 4; // 2**COMMANDS packets wait at most to be sent
-localparam SETTLE = 14; // until the first beat of a result can be read, when its command comes; the others follow behind it
+localparam SETTLE = 14; // from a result's command until its first beat can be read; the others follow
 
 wire          header_valid, header_pop, icrc_is_right, receiver_is_idle;
 wire [1023:0] header;

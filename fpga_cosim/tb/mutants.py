@@ -70,7 +70,7 @@ def chosen(names: Sequence[str]) -> list[Mutant]:
     """The mutants of these names or modules; without names all. Raises ValueError for an unknown name."""
     known = {each.name for each in MUTANTS} | {each.module for each in MUTANTS}
     if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"{unknown[0]!r} is no mutant and no module with one: see {SOURCE.relative_to(ROOT)}")
+        raise ValueError(f"{unknown[0]!r} is neither a mutant nor a module with one: see {SOURCE.relative_to(ROOT)}")
     return [each for each in MUTANTS if not names or each.name in names or each.module in names]
 
 

@@ -22,9 +22,9 @@ BOMB = """<?xml version="1.0"?>
 LONG = "9" * 5000  # more digits than Python converts
 OUTSIDE = '<!DOCTYPE system [<!ENTITY passwords SYSTEM "/etc/passwd">]><system>&passwords;</system>'
 BAD = {
-    "nothing": ("", r"line 1: it is no XML"),
-    "text": ("GPU0 NIC0\n", r"line 1: it is no XML"),
-    "cut": (NCCL[:800], r"line \d+: it is no XML"),
+    "nothing": ("", r"line 1: it is not XML"),
+    "text": ("GPU0 NIC0\n", r"line 1: it is not XML"),
+    "cut": (NCCL[:800], r"line \d+: it is not XML"),
     "entities": (BOMB, r"line 3: it declares an entity, a"),
     "file from outside": (OUTSIDE, r"line 1: it declares an entity, passwords"),
     "unknown encoding": ('<?xml version="1.0" encoding="klingon"?><system/>', r"line 1: "),
@@ -33,7 +33,7 @@ BAD = {
     "no cpu": ("<system/>", r"line 1: it has no <cpu>"),
     "two hosts": ('<system><cpu numaid="0" host_hash="0x1"/><cpu numaid="0" host_hash="0x2"/></system>', r"2 hosts"),
     "numaid": (NCCL.replace('numaid="1"', 'numaid="one"'), r"line 19: numaid='one' of <cpu> is not a whole number"),
-    "busid": (NCCL.replace("0000:20:00.0", "slot 3"), r"line 14: busid='slot 3' is no PCI address"),
+    "busid": (NCCL.replace("0000:20:00.0", "slot 3"), r"line 14: busid='slot 3' is not a PCI address"),
     "speed": (NCCL.replace('speed="10000"', 'speed="fast"'), r"line 17: speed='fast' of <net>"),
     "long number": (NCCL.replace('speed="10000"', f'speed="{LONG}"'), r"line 17: speed='9{40}' of <net>"),
     "count": (NCCL.replace('count="4"', ""), r"line 5: count='' of <nvlink>"),

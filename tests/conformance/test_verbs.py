@@ -93,7 +93,7 @@ def test_a_small_device() -> None:
     assert found["rocev2_unreliable/messages_of_uc"].text == "the device has no queue pairs of UC"
     assert found["rocev2_atomics/fetch_and_add"].text == "the device has no atomics"
     assert found["rocev2_unreliable/datagrams"].outcome == suite.PASSED
-    with pytest.raises(InvalidSetting, match="services: 'XRC' is none"):
+    with pytest.raises(InvalidSetting, match="services: 'XRC' is unknown"):
         read('services = ["XRC"]')
 
 

@@ -6,7 +6,7 @@ from fanin_wire.fields import Opcode
 from tests.engine.rig import PARENT, NicRig, Sent, f32
 
 BOUND = Timing().detection
-FAR = 0x0A4D00FD  # of a switch that is no neighbour
+FAR = 0x0A4D00FD  # of a switch that is not a neighbour
 
 
 def told(sent: list[Sent], opcode: Opcode = Opcode.ABORT) -> set[tuple[int, int]]:

@@ -162,7 +162,7 @@ def test_answers_of_others_count_nothing(addresses: Iterator[str], ask: Callable
         stranger.sendto(encode(Message(Kind.ANSWER, LANE, question.token, 95)), to)
         peer.sendto(encode(Message(Kind.ANSWER, LANE, question.token, 17)), to)
         assert one.learnt(bool) == 17
-        peer.sendto(encode(Message(Kind.ANSWER, LANE, question.token, 96)), to)  # nothing is asked any more
+        peer.sendto(encode(Message(Kind.ANSWER, LANE, question.token, 96)), to)  # no question is open
         stranger.sendto(encode(Message(Kind.QUESTION, LANE, 5)), to)
         answer = decode(stranger.recv(100))  # behind the last one
         assert answer == Message(Kind.ANSWER, LANE, 5, 1)

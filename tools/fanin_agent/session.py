@@ -98,7 +98,7 @@ class Session:
             case Kill():
                 rank.kill()
                 return {}
-        raise AgentError("WRONG_REQUEST", f"{request} is none")
+        raise AgentError("WRONG_REQUEST", f"{request} is unknown here")
 
     def _do_verbs(self, request: Any) -> Answer:
         if isinstance(request, CreateQp | DestroyQp):
@@ -128,7 +128,7 @@ class Session:
                 return queue_pair.load(request)
             case QueryQp():
                 return queue_pair.state()
-        raise AgentError("WRONG_REQUEST", f"{request} is none")
+        raise AgentError("WRONG_REQUEST", f"{request} is unknown here")
 
     def _hello(self) -> Answer:
         with Context(self._socket) as context:

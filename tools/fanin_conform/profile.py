@@ -140,5 +140,5 @@ def read(text: str) -> Profile:
     lists = [("operations", profile.operations, NAMES), ("types", profile.types, TYPES)]
     for place, given, names in [*lists, ("services", profile.services, SERVICES)]:
         if unknown := sorted(set(given) - set(names)):
-            raise InvalidSetting(place, f"{unknown[0]!r} is none", f"name some of {', '.join(names)}")
+            raise InvalidSetting(place, f"{unknown[0]!r} is unknown", f"use some of {', '.join(names)}")
     return profile

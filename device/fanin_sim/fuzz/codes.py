@@ -36,7 +36,7 @@ class Violation(enum.IntEnum):
     WRONG_COMPLETION = 8  # I5: an additional completion, or one out of order
     STRAY_WRITE = 9  # I6: a write outside of the memory of the request
     OPERATION_HANGS = 10  # I7: a request has not ended within the bound
-    JOIN_REFUSED = 11  # a rank is told a status that the faults do not explain
+    JOIN_REFUSED = 11  # a rank gets a status that the faults do not explain
     WRONG_STATUS = 12  # a request ends with a status that the faults do not explain
     ACTION_OVERFLOW = 13  # the engine's table of actions was too small
     UNKNOWN_DESTINATION = codes.UNKNOWN_DESTINATION

@@ -23,7 +23,7 @@ from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.fields import TRANSPORT_SIZE
 from fanin_wire.operations import operation_by_name
 
-PACKETS = 2048  # on their way at one time
+PACKETS = 2048  # under way at one time
 MOST_SLOTS = 16  # of a job
 MAX_BUFFERS = 4  # children of a device in a reproducible workload
 TRACE_LINES = 1 << 16

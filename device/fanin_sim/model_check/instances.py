@@ -92,7 +92,7 @@ RING_BELOW, MIXED = Topology((NONE, 0), (1, 1), frozenset({1})), Topology((NONE,
 INSTANCES = {
     # A lost packet and a copy of any packet, in any order.
     "tree": Instance(TREE, SWITCH_OF_2, losses=1, copies=1),
-    # Probes that come too early, for packets on their way or lost.
+    # Probes that come too early, for packets under way or lost.
     "tree, early probes": Instance(TREE, SWITCH_OF_2, losses=1, early_timers=1),
     "tree, window 2": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), losses=1),
     "tree of 3": Instance(TREE, SWITCH_OF_3, messages=(2,), losses=1),
@@ -131,7 +131,7 @@ INSTANCES = {
     "forming a ring": Instance(RING, RING_OF_2, messages=(1,), losses=1, copies=1, from_join=True),
     "forming a ring of 3": Instance(RING, RING_OF_3, messages=(1,), losses=1, from_join=True),
     "forming a ring below a switch": Instance(TREE, RING_BELOW, messages=(1,), losses=1, from_join=True),
-    # Formed again under the same id, while packets of the previous incarnation are on their way.
+    # Formed again under the same id, while packets of the previous incarnation are under way.
     "formed again": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, incarnations=2),
     "formed again, two segments": Instance(TREE, SWITCH_OF_2, messages=(2,), from_join=True, incarnations=2),
     # A rank dies at any moment.

@@ -301,7 +301,7 @@ def _listener(path: Path, timeout: float) -> Iterator[socket.socket]:
     listener = socket.socket(socket.AF_UNIX)
     try:
         listener.bind(str(path))
-        path.chmod(0o600)  # nobody can connect before listen()
+        path.chmod(0o600)  # before listen(), when connections become possible
         listener.listen()
     except OSError as error:
         listener.close()

@@ -45,7 +45,7 @@ class Plan:
     granule: bytes that are not cut
     levels: the classes of nearness of first GPUs and of second GPUs to their NICs
     arrived: what second GPUs hold before this plan begins; owner is the GPU
-    failed: links that are not used any more
+    failed: links out of use
     """
 
     size: int

@@ -51,7 +51,7 @@ def objects(machine: Machine, classes: ServerClasses, node: str, driver: str) ->
     for what, name in (("node", node), ("driver", driver)):
         if not SUBDOMAIN.fullmatch(name) or len(name) > 63:
             raise PlacementInvalid(
-                f"the name {name!r} of the {what} is no DNS name", "write it as in node1.example.com"
+                f"the name {name!r} of the {what} is not a DNS name", "write it as in node1.example.com"
             )
     gpus = {gpu.name: gpu for gpu in machine.gpus}
     devices = [

@@ -102,7 +102,7 @@ class _Reader:
     def pci_function(self, element: Element) -> Component:
         address = normal_address(element.get("pci_busid"))
         if address is None:
-            raise self.invalid(element, f"{element.shown('pci_busid')} is no PCI address")
+            raise self.invalid(element, f"{element.shown('pci_busid')} is not a PCI address")
         said = TYPE.match(element.get("pci_type").lower())
         if said is None:
             raise self.invalid(element, f"{element.shown('pci_type')} has no class and vendor")
@@ -120,7 +120,7 @@ class _Reader:
     def bus_rate(self, element: Element) -> float:
         speed = element.get("pci_link_speed", "0")
         if not NUMBER.fullmatch(speed):
-            raise self.invalid(element, f"{element.shown('pci_link_speed')} is no number")
+            raise self.invalid(element, f"{element.shown('pci_link_speed')} is not a number")
         return float(speed) * GIGABYTES
 
     def device_types(self, element: Element) -> set[str]:

@@ -78,7 +78,7 @@ class _Reader:
     def function(self, element: Element, above: Component) -> None:
         address = normal_address(element.get("busid"))
         if address is None:
-            raise self.invalid(element, f"{element.shown('busid')} is no PCI address")
+            raise self.invalid(element, f"{element.shown('busid')} is not a PCI address")
         vendor = element.get("vendor").lower()
         component = above.add(
             Component(

@@ -76,7 +76,7 @@ class _Parser:
             self.expat.Parse(data, True)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
-            raise TopologyInvalid(f"{self.path}: line {error.lineno}: it is no XML: {reason}", REMEDY) from None
+            raise TopologyInvalid(f"{self.path}: line {error.lineno}: it is not XML: {reason}", REMEDY) from None
         except (UnicodeDecodeError, LookupError, ValueError) as error:  # an encoding that Python lacks or refuses
             raise TopologyInvalid(f"{self.path}: line 1: it can not be decoded: {error}", REMEDY) from None
         assert self.root is not None  # expat refuses a document without an element

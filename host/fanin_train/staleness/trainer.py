@@ -250,7 +250,7 @@ class BoundedStaleness:
             self._take_arrivals(self._slowest())
         self._obey(self.node.apply_up_to_now())
         assert self._leaders is not None
-        self._leaders.barrier()  # so that nobody has a gradient of a later step
+        self._leaders.barrier()  # so that no rank has a gradient of a later step
 
     def admit(self, communicator: fanin.Communicator) -> None:
         """Go on in a job with more ranks, from Communicator.grow. All ranks call it after the same step, and wait for

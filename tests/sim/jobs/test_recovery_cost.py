@@ -72,7 +72,7 @@ def test_rank_that_is_late_by_ten_seconds_costs_headers_and_no_payload(name: str
     intervals = LATENESS // Timing().keepalive
     neighbours = 2 * (len(simulation.vertices) + len(simulation.nics))  # each link, and a ring, in both directions
     asked = simulation.total(Opcode.PROBE)
-    assert asked <= len(simulation.vertices) * (intervals + 15)  # in a ring nobody asks: all is acknowledged
+    assert asked <= len(simulation.vertices) * (intervals + 15)  # no ring device asks: all is acknowledged
     assert simulation.total(Opcode.KEEPALIVE) <= neighbours * (intervals + 1)
     assert sum(device.engine.counters()["resent"] for device in simulation.vertices) == 0
     check_completions(job, 2)

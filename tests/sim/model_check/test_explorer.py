@@ -43,7 +43,7 @@ def test_crashes_and_restarts_are_explored_and_told(name: str, monkeypatch: pyte
         Explorer(instance._replace(crashes=crashes, restarts=restarts)).run().states for crashes, restarts in faults
     ]
     assert sizes[0] * 2 < sizes[1] < sizes[2]
-    monkeypatch.setattr(Explorer, "crashed", staticmethod(lambda _seen: 0))  # so nobody may be named
+    monkeypatch.setattr(Explorer, "crashed", staticmethod(lambda _seen: 0))  # so no device may be named
     with pytest.raises(Violation, match="is told that others are lost"):
         Explorer(instance).run()
 

@@ -77,7 +77,7 @@ class EngineAgent:
 
     @functools.singledispatchmethod
     def _do(self, request: Request) -> Any:
-        raise AgentError("WRONG_REQUEST", f"{request} is none")
+        raise AgentError("WRONG_REQUEST", f"{request} is unknown here")
 
     @_do.register
     def _(self, request: Hello) -> Answer:

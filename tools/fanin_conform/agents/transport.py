@@ -90,7 +90,7 @@ class TransportAgent:
 
     @functools.singledispatchmethod
     def _do(self, request: Request) -> Any:
-        raise AgentError("WRONG_REQUEST", f"{request} is none")
+        raise AgentError("WRONG_REQUEST", f"{request} is unknown here")
 
     @_do.register
     def _(self, request: CreateQp) -> Answer:

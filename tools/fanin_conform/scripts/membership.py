@@ -12,7 +12,7 @@ from fanin_wire.layers import CONFIG, HOP
 
 @script("10.1-10", "10.1-22", "10.1-21", "10.2-1", "4-15")
 def forming(tester: Tester) -> None:
-    """PENDING names the missing children. The last CONFIG makes the job active, and each child is told N and W."""
+    """PENDING names the missing children. The last CONFIG makes the job active, and each child gets N and W."""
     Job(tester, 3)
 
 
@@ -86,7 +86,7 @@ def another_incarnation_is_refused(tester: Tester) -> None:
 
 @script("10.1-16", "11-19", "10.1-24")
 def members_that_differ(tester: Tester) -> None:
-    """Another digest, chunk, route or mask ends the job with MEMBERS_MISMATCH, and all that have joined are told."""
+    """Another digest, chunk, route or mask ends the job with MEMBERS_MISMATCH, for all that have joined."""
     changes: tuple[dict[str, Any], ...] = ({"digest_low": 9}, {"digest_high": 9}, {"chunk": 512})
     # Flags come last: if the profile lacks them the rest of the script is left out.
     for change in (*changes, {"route": int(Route.RING)}, {"hop": {"mask": 0b111}}, {"flags": 2}):

@@ -32,7 +32,7 @@ def config(tester: Tester) -> None:
     for level, hop in enumerate(job.hops):
         seen = datagram.unpack(HOP_BODY, asked.payload[CONFIG_BODY.size + level * HOP_BODY.size :])
         assert (seen["bit"], seen["mask"]) == (hop.bit, hop.mask), f"entry {level} is {seen}"
-        assert seen["address"] >> 32 == 0xFFFF, f"entry {level} is no mapped address"
+        assert seen["address"] >> 32 == 0xFFFF, f"entry {level} is not a mapped address"
     job.grant()
     job.all_joined()
     job.complete()

@@ -109,7 +109,7 @@ def data_that_differ(tester: Tester) -> None:
 
 @script("7.1-20")
 def no_data_at_all(tester: Tester) -> None:
-    """Class ALL, and nobody brings data: OP_MISMATCH."""
+    """Class ALL without data: OP_MISMATCH."""
     job = Job(tester)
     for bit in range(2):
         job.contribute(bit, 0, None)

@@ -28,7 +28,7 @@ def draining(tester: Tester) -> None:
 
 @script("10.5-7", needs=("pause",))
 def a_device_that_stood_still(tester: Tester) -> None:
-    """For two detection times: nobody is lost, whether packets have come meanwhile or not."""
+    """For two detection times: no child is lost, whether its packets have come meanwhile or not."""
     job = Job(tester, 3)
     job.contribute(0, 0, f32(1))
     tester.spend(tester.profile.detection_s / 2, [(job, bit) for bit in range(3)])
