@@ -17,8 +17,7 @@ RECEIVED, TRANSMITTED = 0x08, 0x0A  # the bytes of the Ethernet addresses in fra
 
 class Conversation(NamedTuple):
     """sent: frames of the children in order. answers: what the switch must send, by destination, in any order. drops:
-    packets that it must drop, by demand.
-    """
+    packets that it must drop, by demand."""
 
     sent: list[bytes]
     answers: list[tuple[str, bytes]]
@@ -32,8 +31,7 @@ class Conversation(NamedTuple):
 
 def conversation(generator: np.random.Generator, positions: int = 12) -> Conversation:
     """Children join and contribute to so many positions, each in any order. One contribution to each position comes
-    twice, and one comes damaged first.
-    """
+    twice, and one comes damaged first."""
     addresses = [f"10.0.1.{1 + bit}" for bit in range(CHILDREN)]
     sent = [config(address, bit, (1 << CHILDREN) - 1) for bit, address in enumerate(addresses)]
     for position in range(positions):

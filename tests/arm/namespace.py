@@ -62,8 +62,7 @@ def command_in(root: Root, description: Path, command: Sequence[str], *, emulate
 
 def enter(root: str) -> None:
     """Let this process of the host in the namespace see the root: later programs are emulated. Its folder must be below
-    a shared one, and stays.
-    """
+    a shared one, and stays."""
     here = os.getcwd()
     os.chroot(root)
     os.chdir(here)

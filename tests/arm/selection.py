@@ -13,8 +13,7 @@ ALL = os.environ.get("FANIN_TEST_ARM") == "all"
 
 class Part(NamedTuple):
     """Tests of one folder. sample: run by default; whole: with FANIN_TEST_ARM=all. calls_device_code: beyond a device's
-    entries; that is compiled on this machine first.
-    """
+    entries; that is compiled on this machine first."""
 
     name: str
     sample: Sequence[str]

@@ -136,8 +136,7 @@ def demo(machine: Machine) -> str:
 
 def host_ranks(machine: Machine) -> str:
     """Ranks of this processor on devices for arm64, all processes of one kernel: they share sockets of the file system,
-    rings and the memory of ranks.
-    """
+    rings and the memory of ranks."""
     wanted = {"root": machine.root.folder, "environment": machine.environment(), "options": SHAPE, "demo": DEMO}
     command = [sys.executable, "-m", "tests.arm.programs.host_ranks", json.dumps(wanted)]
     ended = machine.run("host-ranks", command, SECONDS, emulated=False)

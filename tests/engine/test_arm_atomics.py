@@ -30,8 +30,7 @@ pytestmark = pytest.mark.unit
 
 def instructions(function: Callable, arguments: tuple[Any, ...], cpu: str) -> list[str]:
     """The ordered instructions of a function for an Arm core, without repetitions. Those for 64 bits end in `x`, a
-    fence in its kind.
-    """
+    fence in its kind."""
     compiled = njit(**OPTIONS, pipeline_class=EntryCompiler)(function)
     compiled.compile(arguments)
     text = compiled.inspect_llvm(compiled.signatures[0])

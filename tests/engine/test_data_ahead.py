@@ -260,8 +260,7 @@ def test_data_for_a_position_whose_child_has_left_end_the_job() -> None:
 
 def data_of_a_lap_later(first: int, *contributed: int) -> SwitchRig:
     """Data of position N come ahead to a device in between, after child 0's data of W and those of the children
-    `contributed`. It has the results of 0 to W - 1. first: the position that counts as 0.
-    """
+    `contributed`. It has the results of 0 to W - 1. first: the position that counts as 0."""
     rig = SwitchRig(2, above=ABOVE, first=first)
     places = [(first + offset) % 2**32 for offset in (*range(WINDOW), WINDOW, SLOTS)]
     for position in places[:WINDOW]:
@@ -279,8 +278,7 @@ def data_of_a_lap_later(first: int, *contributed: int) -> SwitchRig:
 @pytest.mark.parametrize("first", [0, 2**32 - WINDOW, 2**32 - SLOTS])
 def test_data_replace_a_result_that_all_below_hold_and_no_other(first: int) -> None:
     """Child 0 has brought the data of W, so the device above has its result, and others send N. Child 1 may still lack
-    the result of 0.
-    """
+    the result of 0."""
     rig = data_of_a_lap_later(first)
     assert (rig.count("drop_slot"), rig.slot(first % SLOTS)["position"]) == (1, first)
     rig.tick(REORDER)

@@ -230,8 +230,7 @@ def test_silent_neighbour_is_lost_and_no_path() -> None:
 
 def test_link_that_is_up_again_at_the_last_moment_is_no_path() -> None:
     """For nearly the detection time it has carried nothing: the neighbour is heard again before it counts as lost, and
-    the first later PROBE finds an older series.
-    """
+    the first later PROBE finds an older series."""
     rig = NicRig()
     rig.post(f32(1))
     while not rig.count("tx_PROBE"):

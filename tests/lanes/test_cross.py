@@ -1,6 +1,5 @@
 """Device code compiled on another machine: the list of entries is complete, the code is for that processor, and a
-processor without its features refuses it.
-"""
+processor without its features refuses it."""
 
 import json
 import os
@@ -190,8 +189,7 @@ print(len(compilations(lambda: load_acquire.compile((types.uint32,)))))
 @pytest.mark.parametrize("record", [True, False])
 def test_folder_that_is_only_read(tmp_path: Path, record: bool) -> None:
     """A device compiles only missing code, and keeps none. Code for an unnamed processor may be for another one: it is
-    not used, and there is no other folder.
-    """
+    not used, and there is no other folder."""
     folder = tmp_path / CACHE_FOLDER.name
     folder.mkdir()
     for inner in CACHE_FOLDER.iterdir():

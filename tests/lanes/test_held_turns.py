@@ -21,8 +21,7 @@ SEGMENTS = 6
 
 class HeldTurns:
     """A lane with work of both kinds: a message of the client, and a queue pair with work. This one is row 0 of the
-    table, not a real queue pair, so its turn has no other effect.
-    """
+    table, not a real queue pair, so its turn has no other effect."""
 
     def __init__(self, address: str) -> None:
         self.ordinary = OrdinaryHost(address, 9000)

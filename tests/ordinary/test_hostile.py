@@ -1,6 +1,5 @@
 """Hostile ordinary packets to the socket of a device, with a right ICRC: each is counted by its reason in the status,
-and other connections go on.
-"""
+and other connections go on."""
 
 from collections.abc import Callable
 from contextlib import closing

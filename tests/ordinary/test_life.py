@@ -145,8 +145,7 @@ def test_a_device_that_is_killed(bench: Bench) -> None:
 
 def test_rings_full_of_rubbish(running: Running, connected: Connected) -> None:
     """A client that overwrites its own rings harms only itself. Requests of random bits reach the transport, and likely
-    ones the queue pair that the victim is connected to.
-    """
+    ones the queue pair that the victim is connected to."""
     one, other = connected()
     target = Side(sockets(running)[1])
     known = control_regions()
@@ -190,8 +189,7 @@ def fill_ring(
     place: int, entry: np.dtype, depth: int, side: Side, rng: np.random.Generator, *, is_likely: bool
 ) -> None:
     """Random requests into a ring, with counters that count them, or with any. is_likely: opcodes and keys are often
-    right, so that requests pass more checks.
-    """
+    right, so that requests pass more checks."""
     entries = rng.integers(0, 256, depth * entry.itemsize, np.uint8).view(entry)
     head = np.zeros(1, abi.RING)
     head["producer"] = 200 if is_likely else rng.integers(0, 1 << 32)

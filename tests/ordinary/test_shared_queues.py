@@ -153,8 +153,7 @@ def test_queue_pair_that_ends_leaves_the_requests_to_the_others(running: Running
 
 def test_a_completion_queue_that_is_full_ends_the_queue_pairs_that_fill_it(running: Running, opened: ExitStack) -> None:
     """A shared queue has room for more requests than a completion queue for completions. The remaining requests are for
-    queue pairs with another completion queue.
-    """
+    queue pairs with another completion queue."""
     sharing, posted = Sharing(running, [IBV_QPT_RC], opened), CQ_DEPTH + 100
     for number in range(posted):
         sharing.srq.post_recv(RecvWR(number, sg=[sharing.two.piece(8)]))

@@ -123,8 +123,7 @@ def identity(rocev2: SimpleNamespace, stranger: socket.socket, port, covered: by
 @pytest.mark.parametrize("length", [0, 4, 1000, 8960])
 def test_a_packet_may_have_any_identification(open_port, rocev2, traffic, stranger, length):
     """A super-packet may come in parts, or joined with others, and other devices have their own numbers: then the place
-    of a packet is not its number.
-    """
+    of a packet is not its number."""
     port = open_port()
     source, source_port = stranger.getsockname()
     covered = packet(rocev2, length, 7)

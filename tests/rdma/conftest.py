@@ -59,8 +59,7 @@ def environment() -> dict[str, str]:
 @pytest.fixture(scope="package")
 def linked(guest_image: Image, environment: dict[str, str]) -> Iterator[Guest]:
     """A guest with the files of this machine and a link with an rxe device at each end (guest/link.sh), without loss:
-    `lossy` changes that.
-    """
+    `lossy` changes that."""
     with running(guest_image, with_files=True) as machine:
         programs.install_verbs(machine)
         machine.call("run", command=["busybox", "sh", "/link.sh"])

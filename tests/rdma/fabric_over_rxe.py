@@ -102,8 +102,7 @@ def open_port(*limit: str) -> str:
 
 def lose_port(running: Running, ranks: int) -> dict[str, Any]:
     """Take the interface of rxe1 down during a job, and up again. Returns the ends of the job's ranks, the error of a
-    port that opens meanwhile, nic1's status then and later, its log, and the end of a later job.
-    """
+    port that opens meanwhile, nic1's status then and later, its log, and the end of a later job."""
     command = command_of(running, ranks, ["-m", "tests.rdma.sums", "0"])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout is not None
@@ -123,8 +122,7 @@ def lose_port(running: Running, ranks: int) -> dict[str, Any]:
 def main() -> None:
     """Entry point. The result: calls and failures of the matrix, the counters of each device after it, what the switch
     sent to its group, the ends of the programs (a list of [ranks, program]), the outputs of ports with little and
-    enough lockable memory, and of a port that went down.
-    """
+    enough lockable memory, and of a port that went down."""
     wanted: dict[str, Any] = json.loads(sys.argv[1])
     setups = tuple(JobSetup(*setup) for setup in wanted["setups"])
     sample = list(pairwise_sample(DIMENSIONS | {"setup": setups}, is_valid, wanted["seed"]))

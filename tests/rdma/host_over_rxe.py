@@ -45,8 +45,7 @@ Objects = dict[str, dict[str, int]]  # of each verbs device: how many of each ki
 def describe(places: dict[str, tuple[str, str]], port: int, token: Path) -> Fabric:
     """NICs below a switch, all at one end of the link, which serve ranks by RDMA at their addresses and `port`. Their
     packets
-    use verbs devices too: rxe has the UDP port of RoCE.
-    """
+    use verbs devices too: rxe has the UDP port of RoCE."""
     fabric = over_rxe(places)
 
     def with_rdma(device: Device) -> Device:
@@ -92,8 +91,7 @@ def verified(running: Running, wanted: dict[str, Any]) -> dict[str, Any]:
 
 def kill_all(running: Running, wanted: dict[str, Any], folder: Path, before: Objects) -> list[str]:
     """Kill ranks and devices. Returns the victims: rank or device, and the route of its job. A kill that goes
-    unnoticed, or leaves objects behind, is an error.
-    """
+    unnoticed, or leaves objects behind, is an error."""
 
     def start(route: str) -> Ranks:
         ranks = Ranks(running, addresses_of(wanted), os.environ, folder, route, [wanted["working_rank"]])
@@ -130,8 +128,7 @@ def work(running: Running, wanted: dict[str, Any], folder: Path, before: Objects
 
 def main() -> None:
     """Entry point. `do`: `collectives` (see `verified`), `kills` of ranks of the program `working_rank` and of devices
-    (`kill_all`), or `mpi` (`run_mpi`).
-    """
+    (`kill_all`), or `mpi` (`run_mpi`)."""
     wanted: dict[str, Any] = json.loads(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="fanin-host-") as name:
         token = Path(name) / "token"

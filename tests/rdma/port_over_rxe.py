@@ -1,6 +1,5 @@
 """A program for the guest: opens a port, `python -m tests.rdma.port_over_rxe DEVICE ADDRESS`, and prints "open" or the
-error. With a further "little", this process may lock little memory.
-"""
+error. With a further "little", this process may lock little memory."""
 
 import contextlib
 import ctypes

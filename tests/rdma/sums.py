@@ -1,6 +1,5 @@
 """A rank, for the guest: verified allreduces. `python -m tests.rdma.sums COUNT`; with 0 until one fails, whose status
-it prints. It prints "begun" after the first.
-"""
+it prints. It prints "begun" after the first."""
 
 import itertools
 import sys

@@ -61,8 +61,7 @@ class LosesWrites:
 @pytest.mark.parametrize("operation", [READ, FETCH_ADD], ids=lambda operation: operation.name)
 def test_an_acknowledgement_completes_what_only_a_response_may(connect, wire, operation):
     """rxe takes an ACKNOWLEDGE with the PSN of a READ or an atomic for its response: it completes the request with
-    success, and the memory is unchanged.
-    """
+    success, and the memory is unchanged."""
     fanin, rxe = connect()
     silent = Silent(fanin)
     wire.attach(silent)
@@ -82,8 +81,7 @@ def test_an_acknowledgement_completes_what_only_a_response_may(connect, wire, op
 @pytest.mark.parametrize("fenced", [False, True], ids=["no fence", "fence"])
 def test_a_fence_stops_a_repetition_for_good(connect, wire, fenced):
     """rxe sends a fenced WRITE and a READ, and the WRITE is lost. To repeat the WRITE, rxe waits for the READ, which
-    has the place of one under way, but follows the WRITE: neither is sent, and no time-out ends that.
-    """
+    has the place of one under way, but follows the WRITE: neither is sent, and no time-out ends that."""
     fanin, rxe = connect()
     loses = LosesWrites(fanin)
     wire.attach(loses)

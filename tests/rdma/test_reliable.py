@@ -1,6 +1,5 @@
 """A reliable connection: every operation in both directions, with every fault: right data, one right completion for
-each request, and a queue pair that goes on.
-"""
+each request, and a queue pair that goes on."""
 
 import random
 

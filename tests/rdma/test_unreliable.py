@@ -54,8 +54,7 @@ def arrivals(two: End) -> list[Completion]:
 
 def send_many(wire, one: End, two: End, faults: str, lengths: list[int], before: int) -> list[tuple[int, int, bool]]:
     """Send messages of these lengths with faults, and one without. Of each arrival: number, bytes, and whether its data
-    are right. before: bytes in front of the data.
-    """
+    are right. before: bytes in front of the data."""
     numbers = random.Random(3)
     data = [numbers.randbytes(length) for length in lengths]
     for place in range(MESSAGES):

@@ -137,8 +137,7 @@ class _Direction:
 
 class Wire:
     """The network of a guest. `log`: all packets before faults, while `logging` is set. counts: by name, for a
-    failure's message.
-    """
+    failure's message."""
 
     def __init__(self, guest: Guest, seed: int) -> None:
         self.guest = guest

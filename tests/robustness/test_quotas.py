@@ -134,8 +134,7 @@ def test_shares_of_ordinary_traffic(what: str) -> None:
 def test_five_greedy_clients_of_ordinary_traffic(what: str) -> None:
     """Each takes its limit: three quarters of the rest, so that the fifth finds nothing. The first can not retake all
         that it
-    gives back: the others, who have less, find their shares of it.
-    """
+    gives back: the others, who have less, find their shares of it."""
     limits = Limits(queue_pairs=64, shared_queues=64, regions=64, send_depth=32, receive_depth=32, actions=128)
     host = OrdinaryHost("127.0.0.1", 1500, limits)
 

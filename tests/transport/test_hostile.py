@@ -23,8 +23,7 @@ ACCESS = syndrome(Acknowledge.NAK, Nak.REMOTE_ACCESS)
 
 def packet_of(pair: Pair, name: str, payload: bytes = b"", **values) -> Packet:
     """A packet that the second endpoint's queue pair expects. RETH and AtomicETH name good memory, `offset` bytes
-    further on, unless `values` say otherwise.
-    """
+    further on, unless `values` say otherwise."""
     for header in values.keys() & {"RETH", "AtomicETH"}:
         given = dict(values[header])
         memory = {"va": pair.two.start + TARGET + given.pop("offset", 0), "rkey": pair.two.key}

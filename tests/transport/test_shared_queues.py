@@ -1,6 +1,5 @@
 """Shared receive queues: queue pairs take their receive requests from one queue, in the order of arrival. None is lost,
-none ends twice.
-"""
+none ends twice."""
 
 import pytest
 

@@ -59,8 +59,7 @@ def _rows(name: str, values: dict) -> list[str]:
 
 def _header_lines(headers: dict[str, dict | Sequence[dict]]) -> list[str]:
     """TOML of the fields of all headers, in order: a line for each header or entry of a list. From the first one that
-    does not fit into a line they are tables, which TOML has last.
-    """
+    does not fit into a line they are tables, which TOML has last."""
     lines: list[str] = []
     is_table = False
     for name, values in headers.items():

@@ -16,8 +16,7 @@ Change = Callable[[bytearray], "bytearray | None"]  # of BTH to the last byte be
 
 class Fault(NamedTuple):
     """clause: the broken demand. inward, outward: changes of packets to and from the device. host: of the answers of
-    the agent of a NIC.
-    """
+    the agent of a NIC."""
 
     name: str
     clause: str

@@ -21,8 +21,7 @@ Play = TypeVar("Play", Callable[["Tester"], None], Callable[["VerbsTester"], Non
 class Script(NamedTuple):
     """name: "group/function". needs: names of `controls`, or "port" if the target must have its own port (ICRC, UDP).
     role: of the device; "nic" for both routes. Scripts for "rocev2" get a VerbsTester.
-    waits: it takes a second or more in real time, as it waits for times of the device.
-    """
+    waits: it takes a second or more in real time, as it waits for times of the device."""
 
     name: str
     clauses: tuple[str, ...]

@@ -14,8 +14,7 @@ Outgoing = tuple[str, int, bytes]  # destination, lane, datagram
 
 class Device:
     """address: IPv4. lanes: their number. buffer: bytes that may wait at the port. group: multicast address of all
-    children; "": none. drops: packets by demand.
-    """
+    children; "": none. drops: packets by demand."""
 
     def __init__(self, address: str, lanes: int = 1, buffer: int = 1 << 20, group: str = "") -> None:
         self.address, self.lanes, self.buffer, self.group = address, lanes, buffer, group

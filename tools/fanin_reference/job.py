@@ -44,8 +44,7 @@ class Child:
 @dataclass
 class Slot:
     """position: None before the first one. hears: whether all contributions came from children that hear the group.
-    data: of the children, with their bits, in the order of arrival.
-    """
+    data: of the children, with their bits, in the order of arrival."""
 
     position: int | None = None
     missing: int = 0

@@ -99,8 +99,7 @@ def may_children_be_reported(w, scope, named):
 @internal
 def is_report_correct(w, rank, kind, named):
     """Whether a rank may hear that these members are missing. An affected device may report anything outside. Within a
-    node only ranks can be missing, and the device knows which.
-    """
+    node only ranks can be missing, and the device knows which."""
     vertex = vertex_row(w.vertices, rank.vertex)
     if vertex.scope_count > 0 and may_be_reported(w, rank.vertex):
         return True

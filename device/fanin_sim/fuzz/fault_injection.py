@@ -76,7 +76,7 @@ def fault_value(w, kind, source, target, opcode, ordinal):
 
 @internal
 def removal_value(w, kind, source, target, opcode, ordinal):
-    """As `fault_value`, for a fault that removes a packet: at most `most_in_a_row` of a row."""
+    """As `fault_value`, for a fault that removes a packet: at most `most_in_a_row` times in a row."""
     value = fault_value(w, kind, source, target, opcode, ordinal)
     place = w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode))
     if value == NO_VALUE:

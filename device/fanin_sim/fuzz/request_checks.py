@@ -205,8 +205,7 @@ def arrive(w, vertex, action):
 @internal
 def write(w, vertex, action):
     """A DMA_WRITE or TARGET action, which must lie within the result of an open request (I6). Copies the data of a
-    DMA_WRITE; REDUCE writes those of a TARGET. Returns False if the write is not allowed.
-    """
+    DMA_WRITE; REDUCE writes those of a TARGET. Returns False if the write is not allowed."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.mid)
     if number < 0:

@@ -113,7 +113,7 @@ class Device:
     def post_send(
         self, queue: Queue, opcode: RequestOpcode, region: Region, offset: int, length: int, **members: int
     ) -> None:
-        """Post a request to send one piece of a region, completed by name."""
+        """Post a request to send one piece of a region. members: of the WQE."""
         wqe = np.zeros(1, SEND_WQE)
         wqe["wr_id"], wqe["opcode"], wqe["flags"], wqe["sge_count"] = self._new(), opcode, SendFlag.SIGNALED, 1
         wqe["sge"][0, 0] = (region.address + offset, length, region.key)
@@ -210,8 +210,7 @@ class Device:
     def _explain(self, completions: list[tuple[int, int]], exhausted: set[int]) -> None:
         """Check completions that no packet has caused: sent requests of UC and UD, time-outs, and flushed ones, in
         order.
-        exhausted: rows of queue pairs that had no retries left.
-        """
+        exhausted: rows of queue pairs that had no retries left."""
         for wr_id, status in completions:
             queue = next((q for q in self.queues.values() if wr_id in (_first(q.sends), _first(q.receives))), None)
             if queue is None:

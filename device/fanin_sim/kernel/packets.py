@@ -15,8 +15,7 @@ SOURCE_PORT = 0xC000
 @internal
 def clear(w, outcome, size, counters):
     """Zeroes the outcome (`size` bytes of WORLD from byte `outcome` on), the queue and the packets. counters: of
-    packets sent, and of those removed in a row.
-    """
+    packets sent, and of those removed in a row."""
     fill_zero(address_of(w) + outcome, size)
     w.order = 0
     w.queue_size = 0

@@ -35,8 +35,7 @@ class Tables:
 
     def _make_kernel_room(self, packets: int, stride: int, sent: int, removed: int, lines: int) -> None:
         """Makes the tables of the kernel: for packets of at most `stride` bytes, counters of packets sent and of
-        packets removed in a row, and lines of a trace.
-        """
+        packets removed in a row, and lines of a trace."""
         record = self.record
         record["queue_room"], record["packet_room"], record["packet_stride"] = 4 * packets, packets, stride
         self._table("queue", EVENT, 4 * packets + 1)

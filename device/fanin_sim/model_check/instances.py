@@ -74,8 +74,7 @@ class Instance(NamedTuple):
     @property
     def failures_of_requests(self) -> frozenset[int]:
         """The statuses other than SUCCESS with which a request may end: PEER_LOST alone if only devices crash. A
-        refused incarnation never forms, so JID_IN_USE is a status of a JOIN only.
-        """
+        refused incarnation never forms, so JID_IN_USE is a status of a JOIN only."""
         only_crashes = self.crashes and self.incarnations == 1 and not self.deaths
         if only_crashes:
             return frozenset({abi.Status.PEER_LOST})

@@ -27,8 +27,7 @@ class Timeouts:
     def _ageing_jobs(self, seen: list[DeviceSummary]) -> list[tuple[int, int]]:
         """A job may age where no other device sends packets of its incarnation: on a switch, on a NIC that waits for
         others to leave, and as a tombstone that has nothing more to send. Where requests must end with PEER_LOST, a
-        tombstone ages only after all ranks have read their status.
-        """
+        tombstone ages only after all ranks have read their status."""
         if not self._instance.ages:
             return []
         speakers = [n for n, model in enumerate(self._models) if model.is_nic and seen[n].job[0] != FREE]
@@ -45,8 +44,7 @@ class Timeouts:
     def _silent_neighbours(self, seen: list[DeviceSummary]) -> list[tuple[int, int]]:
         """A neighbour is silent if it has crashed. It also is if it has restarted or reached another incarnation while
         this device runs the job, as after a late CONFIG. Live neighbours are never silent: their packets are not timed
-        here.
-        """
+        here."""
         if not self._instance.may_fall_silent:
             return []
         silent = []

@@ -103,8 +103,7 @@ def complete_send(w, side, row, number, action, status):
 @internal
 def end_silent(w, side):
     """The queue pair of a side has ended. Its last requests may lack a completion as they were not signalled, and have
-    succeeded. Returns the number of one that must have a completion; -1 if none must.
-    """
+    succeeded. Returns the number of one that lacks its completion; -1 if none does."""
     row = side_row(w.sides, side)
     for number in range(row.ended, row.posted):
         if request_of(w, side, row.generation, number).flags & SIGNALED:
@@ -234,8 +233,7 @@ def receive_message(w, side, row, receive, action):
 @internal
 def next_message(w, side, row, action):
     """The number of the request that sent a message; -1 if none fits. RC: the next one. UC and UD: any, by its
-    immediate data, since a network that repeats packets repeats messages of these services.
-    """
+    immediate data, since a network that repeats packets repeats messages of these services."""
     if row.kind != RC:
         found = int64(action.immediate) - ((side ^ 1) * ROWS + row.generation * REQUESTS)
         return found if 0 <= found < side_row(w.sides, side ^ 1).posted else -1

@@ -53,16 +53,14 @@ def fault_value(w, kind, place, ordinal):
 @internal
 def is_response(packet):
     """Whether a packet answers a request, as READs, atomics and acknowledgements do. It has the PSN of its request,
-    which a request in the other direction may have as well.
-    """
+    which a request in the other direction may have as well."""
     return READ_RESPONSE <= packet.opcode <= ATOMIC_ACKNOWLEDGE
 
 
 @internal
 def place_of_removals(w, packet):
     """Address of the counter of a packet's failures in a row. A packet that is sent again has the same PSN; a repeated
-    acknowledgement may have another one.
-    """
+    acknowledgement may have another one."""
     psn = 0 if packet.opcode == ACKNOWLEDGE else 1 + int64(packet.psn)
     key = int64(packet.qpn) * 74 + 2 * psn + (1 if is_response(packet) else 0)
     link = link_of(w, int64(packet.source), int64(packet.target))
@@ -72,8 +70,7 @@ def place_of_removals(w, packet):
 @internal
 def removal_value(w, kind, packet, link, ordinal):
     """As `fault_value`, for a fault that delays or loses a packet. A request arrives at the latest at the third time,
-    its answer at the second, so seven retries suffice.
-    """
+    its answer at the second, so seven retries suffice."""
     place = place_of_removals(w, packet)
     limit = 1 if is_response(packet) else w.most_in_a_row
     if int64(load_u32(place)) >= limit:

@@ -27,8 +27,7 @@ class ScenarioFailed(Exception):
 
 class CompletionTimes:
     """The completion times of several jobs. `times`: ns by job id. `shares`: of each job in the payload bytes on all
-    links until the first job was complete.
-    """
+    links until the first job was complete."""
 
     def __init__(self, jobs: list[Job]) -> None:
         self.simulation = jobs[0].simulation

@@ -23,8 +23,7 @@ class Sample(NamedTuple):
 
 class Occupancy:
     """Samples at regular intervals. When there are too many, every second one is dropped and the interval doubled, so
-    that they cover the whole run, whatever its duration.
-    """
+    that they cover the whole run, whatever its duration."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.groups = device_groups(simulation)

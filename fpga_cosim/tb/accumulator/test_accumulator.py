@@ -23,8 +23,7 @@ TYPES = {0: DType["I32"], 1: DType["F16"], 2: DType["I32"]}  # of the slots
 
 class Command(NamedTuple):
     """kind: sum, copy, keep (the slot's value), store (into a buffer), or none (give back the payload). ranks: the
-    divisor; 1: none. buffer: stored, or recalled; None: the data are the payload.
-    """
+    divisor; 1: none. buffer: stored, or recalled; None: the data are the payload."""
 
     kind: str
     slot: int
@@ -71,8 +70,7 @@ class Slots:
 
 def test_commands(generator: np.random.Generator) -> None:
     """Memory and ring answer one clock after the address. Sums, copies, means of i32 and f16, payloads given back, and
-    buffers that an earlier command than the last one has stored.
-    """
+    buffers that an earlier command than the last one has stored."""
     module = Module("accumulator")
     ring = generator.integers(0, 256, (1 << RING, BYTES), np.uint8)
     memory, model, expected_head = Slots(), Slots(), 0

@@ -42,7 +42,7 @@ def outcomes() -> dict[tuple[str, ...], tuple[int, State]]:
 
 
 def misplaced(job: Job) -> dict[Reading, tuple[int, int]]:
-    """For each reading: the states where a class holds the job but the winner does not, and all that hold it.
+    """For each reading: the states where a class holds the job but the winner does not, and those where one does.
 
     A tie counts as misplaced if any of the winners does not hold the job.
     """

@@ -34,7 +34,7 @@ LOST = (PeerLost, Timeout, Aborted)
 TASK = "task"
 KEPT_TIMES = 16  # steps whose times are remembered
 SPARE_PATIENCE = 86400.0  # s that a spare waits for the workers after another spare was lost
-REVOKE = 0.5  # s before workers tell spares, whose pool lost nobody, to agree anew
+REVOKE = 0.5  # s for telling the spares, whose pool has lost no process, to agree anew
 FINISHED, AGREE_ANEW = 1, 2
 
 
@@ -371,8 +371,7 @@ class Training:
 
     def _leave(self, has_ended: bool) -> None:
         """Close the pools and the group that were made here, but not the program's `pool`. Without `has_ended`, the
-        others shall miss this process.
-        """
+        others shall miss this process."""
         for made in (*([self.group] if self.group is not None else []), *self._own):
             if has_ended:
                 with contextlib.suppress(FaninError):  # all steps are done: failures no longer matter

@@ -58,7 +58,7 @@ class State:
         transfer.send(group, {name: _get(part) for name, part in self.parts.items()}, timeout)
 
     def receive(self, group: Communicator, root: int, timeout: float, load: bool = True) -> None:
-        """Receive the parts of `root`. load: False if this rank has them already."""
+        """Receive the parts of `root`. load: False if this rank has them already, to drop them."""
         blocks = transfer.receive(group, root, timeout)
         if load:
             self.put_back(unpack(blocks))

@@ -86,8 +86,7 @@ class Join(NamedTuple):
 
 class Welcome(NamedTuple):
     """Not in the document. To a node that joins: the sender's finished order, its global order, its parameters, and its
-    latest gradients, which the parameters of others may lack.
-    """
+    latest gradients, which the parameters of others may lack."""
 
     finished: int
     global_order: int
@@ -97,8 +96,7 @@ class Welcome(NamedTuple):
 
 class Done(NamedTuple):
     """Not in the document. To all: the sender computes no more, but counts in the mean. Nobody waits for it once all
-    its gradients have arrived.
-    """
+    its gradients have arrived."""
 
     last: int  # number of its last gradient
 

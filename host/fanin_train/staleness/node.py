@@ -134,8 +134,7 @@ class Node:
 
     def apply_up_to_now(self) -> list[Action]:
         """Put all gradients up to this node's order into the parameters, though early for fixed steps. All nodes do so
-        at the same order, for a checkpoint.
-        """
+        at the same order, for a checkpoint."""
         first = self.order - self.rules.stale_max + 1 if self.rules.apply is Apply.FIXED else self.order
         for number in range(first, self.order + 1):
             self._step(number)

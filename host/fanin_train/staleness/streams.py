@@ -73,8 +73,7 @@ class Stream:
 
     def accept(self) -> None:
         """Post requests up to the bound, as far as there is memory. Without a bound half of the memory suffices: all
-        ranks step equally often, and the other half holds what waits to be applied.
-        """
+        ranks step equally often, and the other half holds what waits to be applied."""
         depth = len(self.slots)
         end = self.ended + depth // 2 if self.bound is None else min(self.bound, self.ended + depth)
         while self.posted < end and not self.is_done:
@@ -141,8 +140,7 @@ class Streams:
 
     def accept(self, finished: int | None) -> None:
         """Allow the messages that the bound allows to a node that has finished this order; None: all, since it computes
-        no more.
-        """
+        no more."""
         for stream in self._others:
             stream.bound = None if finished is None else finished + self.window
             stream.accept()

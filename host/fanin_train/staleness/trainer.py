@@ -38,8 +38,7 @@ log = logging.getLogger("fanin")
 
 class Traffic(NamedTuple):
     """Bytes of data of one node in one step. `sent`: one copy, which switches multiply; `without_switch`: copies for
-    all other nodes; `ring`: sent, and received, by an allreduce in a ring.
-    """
+    all other nodes; `ring`: sent, and received, by an allreduce in a ring."""
 
     sent: int
     received: int
@@ -86,8 +85,7 @@ class BoundedStaleness:
 
     def _begin(self, communicator: fanin.Communicator, joins: bool) -> None:
         """Take part in a job. Its old ranks have done equally many steps; new ones get the order, the parameters and
-        the optimiser of the first old one.
-        """
+        the optimiser of the first old one."""
         own = [-1 if joins else self.order, self.rules.stale_max, list(Apply).index(self.rules.apply)]
         said = communicator.allgather(np.array(own, np.int64))
         for rank, (_, stale_max, apply) in enumerate(said.tolist()):
@@ -145,8 +143,7 @@ class BoundedStaleness:
 
     def step(self, gradient: np.ndarray) -> None:
         """Contribute this rank's gradient of shape (count,), the mean over its batch. Returns when the next one may be
-        computed, from the parameters as they then are.
-        """
+        computed, from the parameters as they then are."""
         if gradient.shape != self.replica.parameters.shape:
             raise TrainingError(
                 f"the gradient has shape {gradient.shape}, the parameters {self.replica.parameters.shape}",
@@ -234,8 +231,7 @@ class BoundedStaleness:
 
     def checkpoint(self) -> Checkpoint | None:
         """The checkpoint on every leader. All ranks call it after the same step; it waits for gradients up to this
-        step. All are equal but for rounding, with fixed steps to the last bit.
-        """
+        step. All are equal but for rounding, with fixed steps to the last bit."""
         made = None
         if self._leaders is not None:
             self._surviving(self._come_together)
@@ -254,8 +250,7 @@ class BoundedStaleness:
 
     def admit(self, communicator: fanin.Communicator) -> None:
         """Go on in a job with more ranks, from Communicator.grow. All ranks call it after the same step, and wait for
-        each other; the new ones make a BoundedStaleness that joins. From then on the mean is over all nodes.
-        """
+        each other; the new ones make a BoundedStaleness that joins. From then on the mean is over all nodes."""
         self.checkpoint()
         self._total = None
         assert self._group is not None

@@ -163,8 +163,7 @@ class Calls:
     ):
         """Post a request. pieces: (address, length, lkey); rdma: (rkey, address); atomic: (rkey, address, compare or
         add, swap);
-        datagram: (address, QPN, Q_Key).
-        """
+        datagram: (address, QPN, Q_Key)."""
         request = SendWR(
             wr_id=wr_id,
             opcode=getattr(e, f"IBV_WR_{opcode}"),

@@ -31,8 +31,7 @@ SOURCES = [Path(packages.__file__), Path(initramfs.__file__), Path(__file__)]
 
 class Processor(NamedTuple):
     """The configuration of a virtual machine. package, program: of the emulator; options: of the emulator; console:
-    arguments of the kernel.
-    """
+    arguments of the kernel."""
 
     package: str
     program: str

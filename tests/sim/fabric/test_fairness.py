@@ -41,8 +41,7 @@ def carried(simulation: Simulation) -> dict[int, int]:
 
 def shares(jobs: list[Job], window: int) -> list[float]:
     """Each job's share of the payload bytes of the next `window` ns, in which no job may end. Jobs take turns of up to
-    a window of segments each (here 32, 0.3 ms), so `window` must be much longer.
-    """
+    a window of segments each (here 32, 0.3 ms), so `window` must be much longer."""
     simulation = jobs[0].simulation
     before = carried(simulation)
     simulation.run_for(window)

@@ -1,6 +1,5 @@
 """Campaigns of hostile packets make every attack, meet every reason to drop a packet, and are repeatable by seed; the
-judge finds forbidden actions.
-"""
+judge finds forbidden actions."""
 
 import json
 import subprocess

@@ -120,8 +120,7 @@ def delay(name: str, lost: int, others: int) -> int:
 @pytest.mark.parametrize("percent", [0, 20, 40, 60, 80])
 def test_first_lost_packet_delays_a_message_by_the_reorder_time(name: str, percent: int) -> None:
     """A later packet overtakes the lost one, so the loss is noticed. After that, a tree does not use a quarter of its
-    window, one position of four here, and needs more round trips for the rest.
-    """
+    window, one position of four here, and needs more round trips for the rest."""
     assert delay(name, percent, 0) <= Timing().reorder + (6 + 10) * ROUND_TRIP
 
 

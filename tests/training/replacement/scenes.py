@@ -90,8 +90,7 @@ def run(
     limit: float = PATIENT_S,
 ) -> Scene:
     """Run a training to its end. A member that stops itself continues when the others have ended; then a cut link is
-    mended, too. limit: seconds after which a member that stands still counts as lost.
-    """
+    mended, too. limit: seconds after which a member that stands still counts as lost."""
     job, sockets = across(running, range(MEMBERS), route)
     path = folder / "job"
     path.write_text(msgspec.structs.replace(job, reproducible="run", slots=64).to_text())

@@ -86,8 +86,7 @@ def taken(streams: Streams, source: int) -> Iterator[int]:
 
 def test_a_receiver_that_is_far_behind_in_a_stream_gets_all_of_it() -> None:
     """After a loss a source repeats from the position of the slowest receiver. A node that has more may be so far that
-    the bound alone would allow more than fits its memory.
-    """
+    the bound alone would allow more than fits its memory."""
     receiver, source, other = Devices().streams(window=2, base=(6, 3, 6))
     for each in (receiver, source, other):
         each.accept(9)

@@ -65,8 +65,7 @@ def every_lane_joins(tester: Tester) -> None:
 @tree_script("6.1-13", "6.1-14", "6.1-15", "6.1-16", "6.1-4")
 def how_messages_are_cut(tester: Tester) -> None:
     """Around the lengths from which a message takes another lane. Each lane counts its positions; sid and mid are the
-    message's.
-    """
+    message's."""
     job = LanedTree(tester, slots=128)
     first = [0] * job.lanes
     lengths = (1, 2 * LEAST_RUN - 1, 2 * LEAST_RUN, 2 * LEAST_RUN + 1, LEAST_RUN, job.lanes * LEAST_RUN + 3)

@@ -80,8 +80,7 @@ def is_nic(name: str) -> bool:
 
 def opens_several(name: str, local: str, agent: str = "") -> bool:
     """Whether a device can be opened several times: with implicit addresses, and an agent that is a command, since an
-    agent at a port serves one suite after the other.
-    """
+    agent at a port serves one suite after the other."""
     if local or not name.startswith((PREFIX, NIC_PREFIX)) or ENDPOINT.fullmatch(agent):
         return False
     try:

@@ -62,8 +62,7 @@ class Comparison:
 
     def synchronous(self) -> Outcome:
         """Each step waits for an allreduce by a switch, which passes one gradient over each link. `bytes` are those of
-        an allreduce in a ring.
-        """
+        an allreduce in a ring."""
         network = self.scenario.network
         allreduce = replace(network, transfer=network.transfer / max(1, self._others()))
         scenario = replace(self.scenario, network=allreduce)
