@@ -1,4 +1,4 @@
-"""Campaigns of a schedule fuzzer: many seeds in several processes, for a time or for a number of them."""
+"""Campaigns of a schedule fuzzer: many seeds in several processes, for a time or a number of schedules."""
 
 import multiprocessing
 import time
@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from fanin_sim.findings import Finding, Tally
 
 MAX_FINDINGS = 5  # of a process, which then stops
-TELL_SECONDS = 1.0  # between two calls of `tell`
+TELL_SECONDS = 1.0
 TAIL = 40  # lines of a trace that a finding shows
 
 AnyTally = TypeVar("AnyTally", bound=Tally)
@@ -18,14 +18,11 @@ Tell = Callable[[float], None]
 
 
 def nobody(seconds: float) -> None:
-    """Tell nobody how long a campaign runs."""
+    """The default of `tell`."""
 
 
 class Replay(NamedTuple):
-    """One schedule, event by event.
-
-    heading: a line about its plan. lines: one for each event. violation: what it has violated, in words; "" if nothing.
-    """
+    """One schedule, event by event. `violation`: what was violated, in words; "" if nothing."""
 
     heading: str
     lines: Iterator[str]
@@ -54,17 +51,16 @@ def run_campaign(
     schedules: int | None,
     tell: Tell = nobody,
 ) -> AnyTally:
-    """Runs schedules in several processes. The caller has compiled the code before, so that all of them share it.
+    """Runs schedules in several processes, which share the code that the caller has compiled.
 
-    Process number i of n runs the seeds `seed` + i, `seed` + i + n, ... A process that dies is a finding of the seed
-    that it was running.
+    Process i of n runs the seeds `seed` + i, `seed` + i + n, ... The death of a process is a finding of its seed.
 
     Args:
         seconds: duration; no process starts another schedule after it.
         seed: the first seed.
         processes: number of processes. With 1, this process runs all schedules.
         schedules: number of seeds; without it only `seconds` ends the campaign.
-        tell: called now and then, when all processes run, with the seconds that have passed.
+        tell: called at times, when all processes run, with the seconds that have passed.
     """
     end = seed + (2**62 if schedules is None else schedules)
     seeds = [range(seed + number, end, processes) for number in range(processes)]
@@ -117,7 +113,7 @@ def _work(
 def _run_seeds(
     campaign: Campaign[AnyTally], seconds: float, seeds: range, current: Any, number: int, tell: Tell = nobody
 ) -> AnyTally:
-    """Runs the seeds of one process. Stores the current seed in `current`, where it survives the process."""
+    """Runs the seeds of one process. The current seed is in shared memory, `current`, for the case that it dies."""
     tally, begun, told = campaign.new_tally(), time.monotonic(), 0.0
     for seed in seeds:
         passed = time.monotonic() - begun

@@ -1,8 +1,7 @@
-"""The command of a schedule fuzzer: `python -m MODULE [--seed S] [--schedules N | --seconds T] [--processes P]
-[--trace]`.
+"""Command of a schedule fuzzer: `python -m MODULE [--seed S] [--schedules N | --seconds T] [--processes P] [--trace]`.
 
-Prints the tally as JSON. The exit code is 1 if anything was violated. Tests of defective devices use these commands;
-`fanin sim` prints tables for people.
+Prints the tally as JSON. The exit code is 1 after a violation. Tests of defective devices use these commands; `fanin
+sim` prints tables for people.
 """
 
 import json
@@ -39,7 +38,7 @@ def main(
 
 
 def _teller() -> Tell:
-    """Prints a line now and then on the error output."""
+    """Prints a line at times on the error output."""
     due = LINE_SECONDS
 
     def tell(seconds: float) -> None:

@@ -1,7 +1,7 @@
 """The results of a test tool: what it has counted, and the defects that it has found.
 
-The schedule fuzzer, the fuzzer of hostile input, the rounds of real faults and `fanin soak` use these classes, so that
-their results can be added up and printed in one way.
+The fuzzers, the rounds of real faults and `fanin soak` use these classes, so that their results are added up and
+printed in one way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Finding:
     """A defect.
 
     category: the kind of defect.
-    description: one line that says what has happened, and where.
+    description: one line: what has happened, and where.
     replay: the command that shows it again.
     seed: the seed of the schedule or round.
     details: further lines, such as the faults and the last events.
@@ -69,29 +69,23 @@ class Tally:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no defect was found."""
         return not self.findings
 
     def number_of(self, category: Category) -> int:
-        """How many findings are of a category."""
         return sum(finding.category == category for finding in self.findings)
 
     def by_category(self) -> dict[str, int]:
-        """Number of findings by the name of their category; all categories are there."""
+        """Number of findings by the name of every category."""
         return {category.value: self.number_of(category) for category in Category}
 
     def merge(self, other: Tally) -> None:
-        """Adds the counts, faults and findings of another tally.
-
-        The two are assumed to have run at the same time: the longer wall time is kept.
-        """
+        """Adds the results of another tally. Both ran at the same time: the longer wall time is kept."""
         self.counts.update(other.counts)
         self.faults.update(other.faults)
         self.findings += other.findings
         self.seconds = max(self.seconds, other.seconds)
 
     def merge_all(self, others: Iterable[Tally]) -> None:
-        """Adds several tallies."""
         for other in others:
             self.merge(other)
 

@@ -1,8 +1,7 @@
 """Decorators of the simulator's compiled functions, and the cache of their machine code.
 
-The device's cache does not depend on the simulator. A change of the simulator therefore compiles no device code. numba
-notices a change of a function's own file only, so the name of the simulator's cache folder contains a digest of all
-files that are compiled.
+The device's cache is apart, so a change of the simulator compiles no device code. numba notices only changes of a
+function's own file, so the name of the simulator's cache folder has a digest of all files that are compiled.
 """
 
 import re
@@ -22,7 +21,7 @@ add_package(PACKAGE)
 
 
 def compiled_sources() -> list[Path]:
-    """The files of the simulator that contain compiled functions, or values that those functions use.
+    """The files of the simulator with compiled functions, or with values that those use.
 
     Each of them contains the word `numba` or the word `jit`.
     """
@@ -35,7 +34,7 @@ FOLDER = native.CACHE_FOLDER / f"sim-{source_digest(compiled_sources())}"
 
 @contextmanager
 def _simulator_cache() -> Iterator[None]:
-    """Makes numba use the simulator's folder. numba reads the setting when it decorates a function."""
+    """Makes numba use the simulator's folder: it reads the setting when it decorates a function."""
     config.CACHE_DIR = str(FOLDER)
     try:
         yield

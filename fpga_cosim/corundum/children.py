@@ -1,7 +1,7 @@
-"""Children of a switch that shares its port with corundum, inside of corundum's testbench: cocotb runs this module.
+"""Children of a switch that shares its port with corundum, in corundum's testbench: cocotb runs this module.
 
-Frames come and go at a model of a MAC. The host is corundum's model of its driver, which also writes and reads the
-registers of the switch, through PCIe and the application's AXI-Lite.
+A model of a MAC has the frames. Corundum's model of its driver is the host, which also reads and writes the registers
+of the switch, through PCIe and the application's AXI-Lite.
 """
 
 import cocotb
@@ -18,14 +18,14 @@ POLLS, POLL_NS = 400, 500
 
 
 class Port:
-    """The first port: what its MAC is given, and what it sends; the host behind it."""
+    """The first port: the MAC's frames in both directions, and the host behind it."""
 
     def __init__(self, dut) -> None:
         self.bench = TB(dut, msix_count=2 ** len(dut.core_pcie_inst.irq_index))
         self.sent: list[bytes] = []  # by the MAC
 
     async def begin(self) -> None:
-        """Bring the NIC up, as corundum's own test does."""
+        """Bring the NIC up, as in corundum's own test."""
         await self.bench.init()
         await self.bench.driver.init_pcie_dev(self.bench.rc.find_device(self.bench.dev.functions[0].pcie_id))
         self.host = self.bench.driver.interfaces[0]
@@ -43,29 +43,25 @@ class Port:
             self.sent.append(bytes((await self.bench.port_mac[0].tx.recv()).data))
 
     async def receive(self, every: list[bytes]) -> None:
-        """Let the MAC receive frames, one behind the other."""
+        """Let the MAC receive frames without gaps."""
         for frame in every:
             await self.bench.port_mac[0].rx.send(frame)
 
     async def delivered(self, count: int) -> list:
-        """So many packets that the host has received."""
+        """Wait until the host has received so many packets."""
         return [await self.host.recv() for _ in range(count)]
 
     async def transmit(self, every: list[bytes]) -> None:
-        """Let the host send frames."""
         for frame in every:
             await self.host.start_xmit(frame, 0)
 
     async def read(self, name: str) -> int:
-        """A register of the switch."""
         return await self.registers.read_dword(REGISTERS[name])
 
     async def write(self, name: str, value: int) -> None:
-        """Write a register of the switch."""
         await self.registers.write_dword(REGISTERS[name], value)
 
     async def until(self, name: str, value: int) -> None:
-        """Wait for a value of a register."""
         for _ in range(POLLS):
             if await self.read(name) == value:
                 return
@@ -75,7 +71,7 @@ class Port:
 
 @cocotb.test()
 async def children_beside_a_nic(dut) -> None:
-    """Off, on, off: children get the bits of the switch in plain Python, and the NIC's frames pass with time stamps."""
+    """Off, on, off: children get the bits of the switch in plain Python; the NIC's frames pass with time stamps."""
     numbers = np.random.default_rng(SEED)
     talk = conversation(numbers)
     received, sent = (others(numbers, way, OTHERS) for way in (RECEIVED, TRANSMITTED))

@@ -1,5 +1,5 @@
-// The switch in corundum, in the place of the application: the first port is the switch's too (switch_port.v), and
-// everything else goes to where corundum's template of an application lets it go.
+// The switch as corundum's application: it shares the first port (switch_port.v); all other signals pass as in
+// corundum's template of an application.
 //
 // Parameters and ports are those of corundum's mqnic_app_block, and so are their names (see NOTICE). The application's
 // AXI-Lite has the switch's registers: register_map.vh. Statistics, DMA and memories are not used. The tag of the

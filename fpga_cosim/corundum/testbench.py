@@ -1,10 +1,10 @@
-"""The switch in corundum, in the place of its application, in corundum's own testbench of its core.
+"""The switch as corundum's application, in corundum's own testbench of its core.
 
     python -m fpga_cosim.corundum.testbench FOLDER [CASE ...]
 
-FOLDER is a clone of corundum. The case `template` is corundum's test with its own application, through which everything
-passes: it says whether the tools run it. `nic` is the same test with the switch. `children` is children.py. Without a
-name: both with the switch. Simulated by Icarus Verilog, with corundum's parameters for a port of 100 Gbit/s.
+FOLDER is a clone of corundum. The case `template` is corundum's test with its own application, which passes everything:
+it shows whether the tools work. `nic` is the same test with the switch. `children` is children.py. Default: both with
+the switch. Icarus Verilog simulates, with corundum's parameters for a port of 100 Gbit/s.
 """
 
 import importlib.util
@@ -31,7 +31,7 @@ ONE_PORT_OF_512_BITS = (1, 1, 512, 512, 512, 1)  # interfaces, ports, widths of 
 
 
 class Case(NamedTuple):
-    """module: whose cocotb tests run. has_switch: in the place of corundum's template."""
+    """module: of the cocotb tests. has_switch: instead of corundum's template."""
 
     module: str
     has_switch: bool
@@ -41,7 +41,7 @@ CASES = {"template": Case(TEST, False), "nic": Case(TEST, True), "children": Cas
 
 
 def described(folder: Path) -> dict[str, Any]:
-    """What corundum's own test tells the simulator: sources, parameters, environment."""
+    """Corundum's arguments for the simulator: sources, parameters, environment."""
     place = folder / BENCH
     sys.path.insert(0, str(place))
     found = importlib.util.spec_from_file_location(TEST, place / f"{TEST}.py")
@@ -55,7 +55,6 @@ def described(folder: Path) -> dict[str, Any]:
 
 
 def with_switch(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with the switch as the application."""
     others = [path for path in given["verilog_sources"] if Path(path).name != BLOCK]
     assert len(others) + 1 == len(given["verilog_sources"]), f"corundum's list of sources has no {BLOCK}"
     parameters = dict(given["parameters"]) | {"APP_ID": APPLICATION}
@@ -68,7 +67,7 @@ def with_switch(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run(folder: Path, name: str) -> bool:
-    """Simulate a case, with what it prints in a file. Returns whether all its tests passed."""
+    """Simulate a case, with its output in a file. Returns whether all its tests passed."""
     case, given = CASES[name], described(folder)
     if case.has_switch:
         given = with_switch(given)

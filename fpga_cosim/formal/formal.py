@@ -4,10 +4,10 @@
 
 The rules are in `slot_properties.vh`. yosys makes a formula of the engine, and yosys-smtbmc has Bitwuzla solve it:
 
-- proof, the default: by induction. If all holds in two clocks, one behind the other, it holds in the next one.
-- covers: each rule is put to the test. The solver finds runs in which that happens.
+- proof, the default: by induction. If all holds in two consecutive clocks, it holds in the next one.
+- covers: the solver finds runs that put each rule to the test.
 - faults: the engine is broken in one place at a time (`faults.toml`). The rule named there must fail, in a run that
-  begins between two packets. What else holds within a packet's turn is not asked for then.
+  begins between two packets. Properties within a packet's turn are not checked then.
 """
 
 import os
@@ -28,13 +28,13 @@ from fpga_cosim.tb.tools import OWN_BUILD, ROOT, ToolFailed, ToolMissing, run
 FOLDER = Path(__file__).parent
 RTL = ROOT / "fpga_cosim/rtl"
 BUILD = OWN_BUILD.parent / "formal"
-# The engine, what it is made of, and the modules in those
+# The engine and its modules
 MODULES = (
     *("engine", "dispatch", "segment", "membership", "job_end", "scan", "command_writer"),
     *("job_table", "child_table", "slot_table", "config_reader", "contribution_rule", "slot_rule", "group_rule"),
     *("computed_operation", "drop_counters", "bit_count", "lowest_bit", "ram"),
 )
-# Conditions that the rules do not need
+# Unneeded conditions
 FREE = (
     *("key_is_right", "dispatch_inst.is_strange", "dispatch_inst.is_unknown", "segment_inst.differs"),
     *("segment_inst.rule.is_computed", "dispatch_inst.nak_is_recent", "had_loss", "segment_inst.was_just_sent"),
@@ -49,7 +49,7 @@ FAULT = 12
 
 
 class Fault(NamedTuple):
-    """name: what is wrong. module: the file, in which `right` is replaced by `wrong`. rule: the one that must fail."""
+    """name: the error. module: the file, in which `right` becomes `wrong`. rule: the one that must fail."""
 
     name: str
     module: str
@@ -66,7 +66,7 @@ FAULTS = tuple(
 
 
 def formula(label: str, fault: Fault | None = None) -> Path:
-    """The engine and its properties as a formula, with a fault in it. Raises ToolMissing, ToolFailed."""
+    """The engine and its properties, maybe with a fault, as a formula. Raises ToolMissing, ToolFailed."""
     folder = BUILD / label
     folder.mkdir(parents=True, exist_ok=True)
     for name in MODULES:
@@ -82,12 +82,12 @@ def formula(label: str, fault: Fault | None = None) -> Path:
         "chparam -set JOBS 1 -set LEASE 2 engine",
         "hierarchy -check -top engine",
         "proc; flatten; opt_clean",
-        # One job alone, without silence. Other conditions may hold or not, in every clock.
+        # One job alone, without silence. Other conditions are free in every clock.
         "cd engine; connect -set job 1'0; connect -set at_job 1'0; connect -set scan_is_due 1'0",
         f"cutpoint {' '.join(f'w:{each}' for each in FREE)}; cd",
-        "delete -output engine/w:*; opt -purge",  # only what the properties need is left
+        "delete -output engine/w:*; opt -purge",  # removes all that the properties do not need
         "memory -nordff -nomap",
-        # What is kept of children may be anything; slot_properties.vh has the memory of slots.
+        # The records of children are free; slot_properties.vh has the memory of slots.
         *(f"delete engine/c:{each}.memory" for each in MEMORIES),
         "setundef -undriven -anyseq; memory_map; opt -purge; async2sync; dffunmap; opt_clean",
         f"write_smt2 -wires {relative(made)}",
@@ -97,7 +97,7 @@ def formula(label: str, fault: Fault | None = None) -> Path:
 
 
 def search(made: Path, *options: str) -> tuple[bool, str]:
-    """Whether yosys-smtbmc says PASSED of a formula, and what it printed. Raises ToolMissing, ToolFailed."""
+    """Whether yosys-smtbmc reports PASSED, and its output. Raises ToolMissing, ToolFailed."""
     if find_spec("bitwuzla") is None:
         raise ToolMissing("bitwuzla is not installed: make formal, which installs it; or pip install -e '.[synthesis]'")
     trace = relative(made.with_suffix(".vcd"))
@@ -105,7 +105,7 @@ def search(made: Path, *options: str) -> tuple[bool, str]:
     path = os.pathsep.join([str(FOLDER), str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, text=True)
     if "Status: PASSED" not in done.stdout and "Status: FAILED" not in done.stdout:
-        raise ToolFailed(f"yosys-smtbmc came to no end:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise ToolFailed(f"yosys-smtbmc has no result:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return "Status: PASSED" in done.stdout, done.stdout
 
 
@@ -115,7 +115,6 @@ def failed_rules(printed: str) -> list[str]:
 
 
 def prove() -> bool:
-    """Whether all rules hold, for ever."""
     begun = time.monotonic()
     made = formula("sound")
     for options in (("-t", str(INDUCTION)), ("-i", "-t", str(INDUCTION))):
@@ -129,7 +128,6 @@ def prove() -> bool:
 
 
 def check_covers() -> bool:
-    """Whether each rule is put to the test."""
     begun = time.monotonic()
     reached, printed = search(formula("sound"), "-c", "-t", str(COVERS))
     lines = re.findall(r"((?:Reached|Unreached) cover statement.*slot_properties\.vh:\d+)\.", printed)
@@ -139,14 +137,14 @@ def check_covers() -> bool:
 
 
 def chosen(names: Sequence[str]) -> list[Fault]:
-    """The faults of these names; all if there is none. Raises ValueError for a name that nothing has."""
+    """The faults of these names; without names all. Raises ValueError for an unknown name."""
     if unknown := set(names) - {fault.name for fault in FAULTS}:
-        raise ValueError(f"{min(unknown)!r} is no fault: see {relative(FOLDER / 'faults.toml')}")
+        raise ValueError(f"{min(unknown)!r} is not a fault: see {relative(FOLDER / 'faults.toml')}")
     return [fault for fault in FAULTS if not names or fault.name in names]
 
 
 def check_faults(faults: Sequence[Fault]) -> bool:
-    """Whether each broken engine fails the rule that it must fail."""
+    """Whether each broken engine fails its rule."""
     missed = []
     for fault in faults:
         begun = time.monotonic()
@@ -161,7 +159,7 @@ def check_faults(faults: Sequence[Fault]) -> bool:
 
 
 def main() -> int:
-    """Run. Returns the exit code: 1 if a rule fails, a fault is not found, or a tool is missing or fails."""
+    """Exit code 1: a rule fails, a fault is not found, or a tool is missing or fails."""
     parser = Parser(prog="python -m fpga_cosim.formal.formal", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("proof", "covers", "faults"), default="proof")
     parser.add_argument("names", nargs="*", help="of faults; default: all")

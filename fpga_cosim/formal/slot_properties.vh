@@ -139,7 +139,7 @@ wire f_is_disordered = in_order && (
 wire f_is_partial = f_result && f_early != 64'd0;
 // What a packet finds recorded of the slot is what has happened to it: a duplicate leaves all as it was.
 wire f_is_changed = f_meets && !f_record_is_right;
-// A job begins with slots that have served no position, and that nobody reads.
+// A job begins with slots that have served no position, and have no reader.
 wire f_is_used = activates && f_own && f_exists && !(f_fresh && f_ahead == 16'd0);
 
 wire [RULES-1:0] f_broken = {f_is_premature, f_is_empty, f_is_overwritten, f_is_mixed, f_is_repeated, f_is_unrecorded,

@@ -1,14 +1,12 @@
-// Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, and writes the result back. The
-// payload is given back to the ring when it was read. A command without `computes` only gives it back; operation 0
-// copies. The value as it is sent goes to a memory of its own (see vector_unit). With `divides` that is the mean (see
-// mean_unit); and without `adds` there is no payload to compute. With `stores` the payload goes into a buffer,
-// unchanged; with `recalls` a buffer is computed in the place of a payload. What is stored can be recalled two clocks
-// later.
+// Computes the payload of a contribution into its slot (SPEC.md, 7.1-8): reads both, writes the result back, and gives
+// the payload back to the ring. A command without `computes` only gives it back; operation 0 copies. The value as it is
+// sent goes to a memory of its own (see vector_unit); with `divides` it is the mean (see mean_unit). Without `adds`
+// there is no payload to compute. With `stores` the payload goes into a buffer, unchanged; with `recalls` a buffer
+// takes the place of a payload, two clocks after it was stored or later.
 //
-// One beat a clock; a command follows another one without a gap. A beat that was read can be read again LATENCY = 9
-// clocks later. So the first beats of two commands about one slot are at least 9 clocks apart; then all their beats
-// are. In the memory of what is sent a beat can be read SENT + 1 = 17 clocks after it was read here, divided or not:
-// so beats come there in order.
+// One beat a clock, commands without gaps. A beat can be read again LATENCY = 9 clocks after it was read, so the first
+// beats of two commands about one slot are at least 9 clocks apart; then all their beats are. In the memory of what is
+// sent a beat can be read SENT + 1 = 17 clocks after it was read here, divided or not: beats come there in order.
 //
 // Record 0106 (docs/decisions): small floats, contributions before their turn, and where MEAN is divided.
 `resetall
@@ -72,7 +70,7 @@ reg  [ADDRESS-CHUNK-1:0] own_slot, own_buffer;
 reg  [RING:0]     left, remainder, beat;
 reg  [RING-1:0]   head; // of the ring
 
-// Beats on their way, the youngest first. The ring is read one clock before the slot: its data are made ready meanwhile.
+// Beats under way, the youngest first. The ring is read one clock before the slot, to prepare its data meanwhile.
 reg  [SENT:0]      flying;
 reg  [LATENCY-1:0] divided; // which of them go through the division
 reg  [LATENCY-3:0] firsts;  // which of them are the first of a command
@@ -95,7 +93,7 @@ generate
     end
 endgenerate
 
-// Two clocks pass before a command that is taken now reads the place that the youngest beat on its way was read from.
+// Two clocks pass before a command that is taken now reads the place of the youngest beat under way.
 wire works = runs && !own_stores; // on the slot
 reg  collides;
 always @* begin

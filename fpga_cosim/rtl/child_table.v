@@ -1,6 +1,6 @@
-// What is known of each child, by job and bit: its address, boot and buffer, when it was last heard, and when it was
-// last sent a packet. Block RAM: what is read comes one clock after its place. One walk at a time goes through children:
-// `looks` reads the next one, which then is `own_bit`; `skips` takes it off.
+// The records of children, by job and bit: address, boot and buffer, and when the child was last heard and last sent a
+// packet. Block RAM: a record comes one clock after its place. One walk at a time goes through children: `looks` reads
+// the next one, which then is `own_bit`; `skips` removes it.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

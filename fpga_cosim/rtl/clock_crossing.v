@@ -1,10 +1,8 @@
-// A value of one clock, seen in another: `m_value` is what `s_value` was some clocks before, and never a mixture of
-// two.
+// A value of one clock, seen in another: `m_value` is an earlier `s_value`, never a mixture of two.
 //
-// The source holds a value and turns its request. When the request has come, the destination takes the value and turns
-// its acknowledgement, which lets the source take the next: a value for about three clocks of each side. What does not
-// stay so long may never be seen. A reset of one side alone repeats a value; it must last six clocks of the slower
-// side.
+// The source holds a value and turns its request. Then the destination takes the value and turns its acknowledgement,
+// which lets the source take the next: one value for about three clocks of each side. Shorter values may never be seen.
+// A reset of one side alone repeats a value; it must last six clocks of the slower side.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,7 +1,6 @@
-// Writes the commands for packets: one to the sender of the packet under way, or one to each child of a walk, or one to
-// the group. What a packet says follows from its opcode, the job, and the packet that it answers.
-//
-// `opcode` asks for packets in one clock; `is_written` is the clock in which the last command of them is given.
+// Writes the commands for packets: one to the sender of the packet under way, to each child of a walk, or to the group.
+// The fields follow from the opcode, the job, and the packet that is answered. `opcode` asks for packets in one clock;
+// `is_written` is the clock of the last command.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,8 +1,6 @@
-// What a packet about a position is to its slot, and what a CONTRIBUTION makes of it (SPEC.md, item 10 of section 5 and
-// 7.1). Combinational. slot_rule says whether the slot may serve the position.
-//
-// In a job in the order of the bits data are too early while a child with a lower bit is missing (12-8). A position of
-// one contributor has no order.
+// The verdict on a packet about a position, and the slot after a CONTRIBUTION (SPEC.md, item 10 of section 5, and 7.1).
+// Combinational. slot_rule says whether the slot may serve the position. In a job in the order of the bits data are too
+// early while a child with a lower bit is missing (12-8). A position of one contributor has no order.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,4 +1,4 @@
-// What went in CLOCKS clocks with `advance` ago. It is not reset.
+// The input of CLOCKS clocks with `advance` ago. It is not reset.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -96,7 +96,7 @@ assign is_heard = of_known && key_is_right && (job_state != `JOB_TOMBSTONE || is
 // ---- Who has the turn
 
 assign is_idle = state == `TURN_IDLE;
-assign scans = is_idle && scan_is_due; // before any packet: else whoever sends without a pause stops the time
+assign scans = is_idle && scan_is_due; // before any packet: else a sender without pauses stops the time
 assign is_positional = is_heard && of_position;
 assign joins = is_config && p_version == `FANIN_WIRE_VERSION;
 assign leaves = is_heard && is_leave;

@@ -1,5 +1,5 @@
 // The switch's decisions, packet by packet: jobs, children, slots (SPEC.md, sections 5 to 8, 10 and 11). Headers come
-// in, the accumulator is told what to compute, and commands for packets go out. The switch is the top of its tree.
+// in, commands for the accumulator and for packets go out. The switch is the top of its tree.
 //
 //   dispatch        whose turn it is: a scan, or a packet and the machine that works on it
 //   segment         packets about positions, with contribution_rule, slot_rule and group_rule
@@ -12,13 +12,13 @@
 // One machine works at a time (engine_states.vh). What a machine asks of command_writer, job_end and the tables is 0
 // when it does not work, so requests are joined by OR.
 //
-// A job has one entry of 2**JOBS, with a lease of 2**LEASE slots of its own and 2**CHUNK beats in a slot. What is
-// known of its children and slots lies in block RAM. A contribution that does not complete its position takes 2
-// clocks, one that does 7, and 2 for each child; a mean waits for the reciprocal of its divisor in addition. In a
-// reproducible job what comes before its turn is stored. Where data wait, a contribution takes 3 clocks more, and 2
-// for each data that are recalled. Data follow while the next headers are looked at: a command for a result goes
-// out before its data are there, and the queue behind it holds it back (switch_core.v). Membership takes what it
-// takes: some 10 to 100 clocks. Time is `now_us`, microseconds from any beginning.
+// A job has one entry of 2**JOBS, with its own lease of 2**LEASE slots and 2**CHUNK beats in a slot. The records of its
+// children and slots lie in block RAM. A contribution that does not complete its position takes 2 clocks, one that does
+// 7, and 2 for each child; a mean also waits for the reciprocal of its divisor. In a reproducible job early data are
+// stored. Where data wait, a contribution takes 3 clocks more, and 2 for each data that are recalled. Data follow while
+// the next headers are looked at: a command for a result goes out before its data are there, and the queue behind it
+// holds it back (switch_core.v). Membership takes some 10 to 100 clocks. Time is `now_us`, microseconds from any
+// beginning.
 //
 // Record 0106 (docs/decisions) says why packets are decided upon one by one.
 `resetall
@@ -119,7 +119,7 @@ module engine #(
     output wire          c_from_slot,
     output wire [JOBS+LEASE+CHUNK-1:0] c_slot_beat,
     output wire [63:0]   c_body,
-    // what has become of the packets: one counter of 32 bits for each reason
+    // dropped packets: one counter of 32 bits for each reason
     output wire [32*`DROP_REASONS-1:0] drops,
     output wire          is_idle
 );

@@ -1,5 +1,6 @@
-// A queue of 2**ADDRESS entries. `first` is the oldest entry as long as `is_empty` is 0; `pop` takes it out. A push while
-// `is_full` is lost, and so is a pop of nothing: the neighbours look first. An entry can be seen one clock after its push.
+// A queue of 2**ADDRESS entries. `first` is the oldest entry as long as `is_empty` is 0; `pop` removes it. A push while
+// `is_full`, or a pop while `is_empty`, is lost: the neighbours check first. An entry is visible one clock after its
+// push.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,13 +1,11 @@
 // A queue of frames from one clock to another, in 2**ADDRESS beats. A frame comes out when all of it is in, without a
-// gap.
+// gap. A frame with `s_bad` in its last beat is dropped. DROPS: 1: without room the stream never waits, and the whole
+// frame is dropped, as after a MAC. 0: the stream waits; a frame must fit. `s_overflow` and `s_bad_frame`: a frame was
+// dropped, for lack of room or as a bad one.
 //
-// A frame with `s_bad` in its last beat is dropped. What happens without room depends on DROPS: 1: the stream never
-// waits, and the whole frame is dropped, as behind a MAC. 0: the stream waits; a frame must fit. `s_overflow` and
-// `s_bad_frame`: a frame has been dropped, for want of room or as a bad one.
-//
-// A reset of one side empties the queue, on both sides. What has begun to come out ends with the next beat, so that
-// those behind see a frame, if a wrong one; of what has begun to go in, nothing remains. It must last eight clocks of
-// the slower side.
+// A reset of one side empties the queue, on both sides. A frame that has begun to come out ends with the next beat, so
+// that a frame follows, if a wrong one; of a frame that has begun to go in, nothing remains. A reset must last eight
+// clocks of the slower side.
 //
 // Record 0106 (docs/decisions) says why whole frames, and why no Gray code.
 `resetall

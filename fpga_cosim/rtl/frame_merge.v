@@ -1,5 +1,5 @@
-// Puts the frames of NIC and switch behind each other, for a MAC to send: in turns, if both wait. Combinational: there
-// is no clock between. The `tuser` of the NIC's frames stays with them; that of the switch's is 0.
+// Joins the frames of NIC and switch for a MAC to send: in turns, if both wait. Combinational: no clock between. The
+// NIC's frames keep their `tuser`; that of the switch's is 0.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

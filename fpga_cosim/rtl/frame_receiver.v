@@ -1,12 +1,12 @@
-// Takes frames from an AXI-Stream, stores their payloads, and hands on their headers (SPEC.md, section 2).
+// Takes frames from an AXI-Stream, stores their payloads, and passes on their headers (SPEC.md, section 2).
 //
-// A header is the first two beats of a frame, with zeros behind its end; it is there when the ICRC of the whole frame has
-// been looked at. Payloads lie in a ring of 2**RING beats, one behind the other, each from the beginning of a beat: 64
-// bytes from byte 110 of the frame on, and so on. Padding and ICRC may follow in the last beat. Of a payload at most
-// MOST beats are stored; `header_beats` says how many are. The reader gives beats back by `release_beats`, in order.
+// A header is the first two beats of a frame, with zeros behind its end; it comes after the ICRC of the whole frame was
+// checked. Payloads lie in a ring of 2**RING beats, each from the start of a beat: 64 bytes from byte 110 of the frame
+// on, and so on. Padding and ICRC may follow in the last beat. At most MOST beats of a payload are stored;
+// `header_beats` is their number. The reader gives beats back by `release_beats`, in order.
 //
-// One beat a clock, also of frames one behind the other; one clock more where the last beat of the payload lies wholly
-// within one beat of the frame. A header comes 11 clocks after the last beat. Without room the stream stands still.
+// One beat a clock, also of frames without gaps; one clock more where the last beat of the payload lies wholly within
+// one beat of the frame. A header comes 11 clocks after the last beat. Without room the stream stands still.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

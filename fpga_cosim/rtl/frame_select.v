@@ -1,7 +1,7 @@
-// Parts the frames that a MAC has received: those for the switch, and all others, with what their `tuser` says.
+// Separates the frames for the switch from all others that a MAC has received, each with its `tuser`.
 //
 // For the switch are UDP datagrams in whole IPv4 packets without options to its addresses and port, if it `is_on`. The
-// decision falls with the first beat of a frame and holds for all of it. Combinational: there is no clock between.
+// first beat decides for the whole frame. Combinational: no clock between.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

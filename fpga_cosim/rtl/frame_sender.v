@@ -1,11 +1,11 @@
 // Makes frames of commands: Ethernet, IPv4, UDP, BTH, CETH, payload, padding and ICRC (SPEC.md, sections 2 and 3).
 //
-// A command holds the fields of one packet, as the CETH has them. Its payload is `length` bytes: of the slot
-// memory from beat `slot_beat` on, or of `body`, first byte lowest. A sender takes a command when it begins its frame;
-// `slot_done` says for one clock that the frame of a command with `from_slot` needs the slot memory no more.
+// A command has the CETH's fields of one packet. Its payload is `length` bytes: of the slot memory from beat
+// `slot_beat` on, or of `body`, first byte lowest. A sender takes a command when it begins its frame; `slot_done` says
+// for one clock that the frame of a command with `from_slot` no longer needs the slot memory.
 //
-// One beat a clock in and out, frames one behind the other; one clock more where the ICRC lies across two beats. The
-// first beat comes 10 clocks after its command.
+// One beat a clock in and out, frames without gaps; one clock more where the ICRC lies across two beats. The first beat
+// comes 10 clocks after its command.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -125,7 +125,7 @@ end
 reg          first_0, last_0, tail_0;
 reg  [6:0]   bytes_0;
 reg  [511:0] data_0;
-reg  [ICRC_CLOCKS:0] valid; // beats on their way, the youngest first
+reg  [ICRC_CLOCKS:0] valid; // beats under way, the youngest first
 wire         last_9, tail_9;
 wire [6:0]   bytes_9;
 wire [511:0] data_9;

@@ -1,4 +1,4 @@
-// The end of a job (SPEC.md, section 11): it becomes a tombstone, its children are told, and it is free when all have
+// The end of a job (SPEC.md, section 11): it becomes a tombstone, its children get ABORT, and it is free when all have
 // left or when it is too old.
 `resetall
 `timescale 1ns / 1ps
@@ -11,7 +11,7 @@ module job_end (
     input  wire        rst,
     input  wire        aborts,   // the job: its reason is in the job table
     input  wire        empties,  // all children but those that have ended have left, or the job is too old:
-    input  wire        is_aged,  // then it is free, whoever has not left
+    input  wire        is_aged,  // then it is free, even if some have not left
     input  wire [63:0] mask,
     input  wire [63:0] joined,
     input  wire [63:0] left,

@@ -1,7 +1,6 @@
-// The jobs of the switch: which one a packet belongs to, what is known of it, and what happens to it (SPEC.md, 10.3).
-//
-// The jobs lie in registers, since all are compared with the packet at once. `job` is the one whose turn it is: that of
-// the packet that is looked up, or the next one of a scan. What happens to it comes as one bit for each kind of event.
+// The jobs of the switch, their state, and the events that change it (SPEC.md, 10.3). They lie in registers, since all
+// are compared with the packet at once. `job` has the turn: that of the packet that is looked up, or the next one of a
+// scan. Its events come as one bit for each kind.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,4 +1,4 @@
-// The lowest bit of a bitmap that is set, as a number, and what is left without it. Combinational.
+// The number of the lowest set bit of a bitmap, and the bitmap without it. Combinational.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,4 +1,4 @@
-// Children join a job and leave it (SPEC.md, 10.1, 10.2 and 10.4). When config_reader has read a CONFIG, its sender is
+// Children join a job and leave it (SPEC.md, 10.1, 10.2 and 10.4). After config_reader has read a CONFIG, its sender is
 // added or refused. When the last child has joined, the slots are opened and the job is active.
 `resetall
 `timescale 1ns / 1ps
@@ -85,7 +85,7 @@ module membership #(
     output wire [63:0]  end_bits,
     output wire [15:0]  end_above,
     output wire [63:0]  end_lost,
-    // what is told
+    // packets to send
     input  wire         may_invite,
     input  wire         is_written,
     output wire         answers,
@@ -130,7 +130,7 @@ assign config_lease = lease_of(config_in_order, counted);
 wire chunk_fits = config_chunk <= LARGEST_CHUNK;
 wire has_lease = config_lease >= SMALLEST_LEASE;
 
-// What is wrong with the first CONFIG of a job, with one of a job that is known, and with one that comes again
+// The error of the first CONFIG of a job, of one of a known job, and of a repeated one
 always @* begin
     refusal = 8'd0;
     if (state == `MEMBER_JOIN && !config_is_wrong) begin
@@ -197,7 +197,7 @@ assign end_above = from_packet && has_members ? p_seg : 16'd0;
 assign end_lost = is_reborn ? {32'd0, p_address} : from_packet && p_status == `FANIN_STATUS_PEER_LOST ? p_rank_bitmap
     : 64'd0;
 
-// ---- What is told. One that may not join is told that the job ends for it, before the others are.
+// ---- The packets. A sender that may not join hears first that the job ends for it.
 
 assign invites = state == `MEMBER_INVITE;
 assign answers = is_refused || is_answered || (mismatches && !source_joined);

@@ -1,8 +1,7 @@
-// MINLOC or MAXLOC of two pairs of 8 bytes: a value of 32 bits, or of 16 with padding, and an index of 32 bits (SPEC.md,
-// 12-29 to 12-32). A NaN is beyond every number, for both. Of equal values that with the lower index is taken; at the same
-// index MINLOC keeps -0 and MAXLOC +0.
-//
-// One extreme a clock; it comes LATENCY = 2 clocks with `advance` after its operands.
+// MINLOC or MAXLOC of two pairs of 8 bytes: a value of 32 bits, or of 16 with padding, and an index of 32 bits
+// (SPEC.md, 12-29 to 12-32). A NaN is beyond every number, for both. Of equal values that with the lower index wins; at
+// the same index MINLOC keeps -0 and MAXLOC +0. One extreme a clock; it comes LATENCY = 2 clocks with `advance` after
+// its operands.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -30,7 +29,7 @@ endfunction
 
 wire [31:0] a_place = place(a[31:0], is_float, is_short), b_place = place(b[31:0], is_float, is_short);
 
-// Stage 1: what there is to know of the two
+// Stage 1: comparisons
 reg        maximum_1, short_1, a_nan_1, b_nan_1, zeros_1, less_1, equal_1, index_less_1, index_equal_1;
 reg [63:0] a_1, b_1;
 

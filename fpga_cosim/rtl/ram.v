@@ -1,4 +1,4 @@
-// A memory with one port that writes and one that reads: block RAM. What is read comes one clock after its address, with
+// A memory with one write port and one read port: block RAM. Data come one clock after their address, with
 // `read_enable`; a read beside a write of the same place gives the old value.
 `resetall
 `timescale 1ns / 1ps

@@ -1,11 +1,11 @@
 // The reciprocal of a number of ranks: MEAN multiplies by it, and gets the quotients of a division (SPEC.md, 12-25).
 //
 // With 2**(shift-1) <= d < 2**shift, 2**64 + `reciprocal` is (2**(64+shift) - 1) / d, rounded down. Its upper bits are
-// (2**(N+shift) - 1) / d, rounded down, for each N below 64, too; and one more is 2**(N+shift) / d, rounded up. For floats,
-// d is `divisor` as f32.
+// (2**(N+shift) - 1) / d, rounded down, for each N below 64, too; and one more is 2**(N+shift) / d, rounded up. For
+// floats, d is `divisor` as f32.
 //
-// `valid` stays high, with the same divisor of 2 or more, until `ready`, and falls before the next one. A divisor that
-// came before is ready 3 clocks later, another one 37: the reciprocals of 2**ENTRIES divisors are kept, by their low bits.
+// `valid` stays high, with the same divisor of 2 or more, until `ready`, and falls before the next one. The reciprocals
+// of 2**ENTRIES divisors are kept, by their low bits: a kept divisor is ready 3 clocks later, another one 37.
 //
 // Record 0106 (docs/decisions) says why MEAN multiplies, and by how many bits.
 `resetall

@@ -1,8 +1,6 @@
-// What happens because time passes (SPEC.md, 10.5): each SCAN_US the jobs are gone through, one by one. One that is too
-// old is freed, one with a silent child ends, and children to which nothing was sent get a KEEPALIVE, or an invitation
-// to the group. What would be due before the next scan is sent now.
-//
-// Silence and age are measured by `lived_us`: microseconds without those for which the engine could look at no packet
+// The passing of time (SPEC.md, 10.5): each SCAN_US all jobs are checked. One that is too old is freed, one with a
+// silent child ends, and children to which nothing was sent get a KEEPALIVE, or an invitation to the group: also if due
+// before the next scan. Silence and age count `lived_us`: microseconds in which the engine could look at packets
 // (10.5-7).
 `resetall
 `timescale 1ns / 1ps
@@ -43,7 +41,7 @@ module scan #(
     output wire [63:0]     end_bits,
     output wire [63:0]     end_lost,
     input  wire            job_has_ended,
-    // the walk through its children, and what is told them
+    // the walk through its children, and packets for them
     output wire            loads,
     output wire [63:0]     bits,
     output wire            looks,

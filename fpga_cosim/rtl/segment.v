@@ -1,9 +1,8 @@
-// The turn of a packet about a position: a CONTRIBUTION is taken into its slot, data that waited are computed when
-// their turn comes, and RESULT, NEED or WAIT is told (SPEC.md, 7.1, 8 and 12). contribution_rule has the rules.
+// The turn of a packet about a position: a CONTRIBUTION is taken into its slot, early data are computed in their turn,
+// and RESULT, NEED or WAIT is sent (SPEC.md, 7.1, 8 and 12). contribution_rule has the rules.
 //
-// A contribution that does not complete its position is taken in the clock in which the packet comes (`goes_on`). One
-// that can not be taken yet waits there (`waits`): the accumulator is not ready, or the slot's last result is still to
-// be sent.
+// A contribution that does not complete its position is taken in the clock in which the packet comes (`goes_on`). It
+// `waits` while the accumulator is not ready, or the slot's last result is still to be sent.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -38,7 +37,7 @@ module segment #(
     input  wire [7:0]      p_status,
     input  wire [31:0]     p_contributions,
     input  wire [5:0]      child_buffer,
-    // what becomes of its turn
+    // the end of its turn
     output wire [4:0]      drop,
     output wire            waits,
     output wire            goes_on,
@@ -69,7 +68,7 @@ module segment #(
     output wire [64:0]     turns,
     output wire            s_final,
     output wire [63:0]     s_missing,
-    // the walk through children: those that wait or are missing, or those that are told
+    // the walk through children: waiting or missing ones, or receivers
     output wire            loads,
     output wire [63:0]     bits,
     output wire            looks,
@@ -94,7 +93,7 @@ module segment #(
     output wire [JOBS+LEASE-1:0] compute_buffer,
     output wire [7:0]      compute_op,
     output wire [RING:0]   compute_beats,
-    // what is told, and the position that it is about
+    // the packet to send, and its position
     input  wire [15:0]     issued, // commands that read a slot; those that need it no more
     input  wire [15:0]     done,
     input  wire            result_to_group,
@@ -165,7 +164,7 @@ wire probes = meets && p_opcode == `FANIN_OPCODE_PROBE;
 wire contributes = meets && p_opcode == `FANIN_OPCODE_CONTRIBUTION && is_missing && !differs;
 wire repeats = meets && p_opcode == `FANIN_OPCODE_CONTRIBUTION && !is_missing; // 7.1-2
 wire contradicts = meets && p_opcode == `FANIN_OPCODE_CONTRIBUTION && is_missing && differs;
-// The result of the position before may still be on its way out of the slot.
+// The result of the position before may still be under way out of the slot.
 wire [15:0] age = issued - s_ticket, outstanding = issued - done;
 wire is_still_sent = replaces && !s_fresh && age < outstanding;
 wire has_work = adds || divides;
@@ -180,9 +179,9 @@ assign gives = taken && has_work;
 
 // ---- The accumulator
 
-// Which buffer of a slot has the data of a child before its turn: the number of the children before it, but one. The
-// first needs none, since it is never too early. A job of N slots has 2**LEASE / N buffers in each: in the place of a
-// buffer the slot takes the lower bits, and that number, reversed, the upper ones.
+// The buffer of a slot for early data of a child: the number of the children before it, minus one. The first child is
+// never early. A job of N slots has 2**LEASE / N buffers in each: in the place of a buffer the slot takes the lower
+// bits, and that number, reversed, the upper ones.
 wire [LEASE+5:0] long_buffer = {{LEASE{1'b0}}, child_buffer};
 wire [LEASE-1:0] buffer_place;
 genvar i;
@@ -206,13 +205,13 @@ assign compute_buffer = {job, p_seg[LEASE-1:0] | buffer_place};
 wire [15:0] beats_of_data = ((folds ? length : length_then) + 16'd63) >> 6;
 assign compute_beats = beats_of_data[RING:0];
 
-// ---- What is told: RESULT, NEED or WAIT
+// ---- The answer: RESULT, NEED or WAIT
 
 reg  [39:0] finished, oldest_age;
 reg         was_just_sent, is_first;
 wire is_empty = contributor_class != `FANIN_CLASS_NONE && !has_data && status == 8'd0; // 7.1-20
 wire completes = state == `SEGMENT_COMPLETE && !is_empty;
-wire resends = state == `SEGMENT_RESEND && (had_loss || !was_just_sent); // else it may still be on its way: 8-18
+wire resends = state == `SEGMENT_RESEND && (had_loss || !was_just_sent); // else it may still be under way: 8-18
 wire needs = probes && is_missing;
 wire tells_wait = state == `SEGMENT_OLDEST && todo == 64'd0;
 wire tells_result = (repeats && s_final) || completes || resends;

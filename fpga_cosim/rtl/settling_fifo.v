@@ -1,6 +1,6 @@
-// A queue of 2**ADDRESS entries whose oldest one can be seen, by `is_settled`, SETTLE + 1 clocks after its push. So it
-// stays behind data that are still on their way, and whoever pushes need not wait for them. It is otherwise as `fifo`; a
-// pop without `is_settled` is lost.
+// A queue of 2**ADDRESS entries whose oldest one is visible, by `is_settled`, SETTLE + 1 clocks after its push: it
+// stays behind data under way, and the pusher need not wait for them. Otherwise as `fifo`; a pop without `is_settled`
+// is lost.
 //
 // Record 0106 (docs/decisions) says why results wait here, and not the engine.
 `resetall

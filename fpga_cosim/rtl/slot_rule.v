@@ -1,7 +1,6 @@
-// What a packet about a position may do with the slot that it meets (SPEC.md, 6-31 to 6-37), and whether a CONTRIBUTION
-// agrees with those before it (7.1-6, 7.1-8, 7.1-9). Combinational.
-//
-// A slot that has served no position yet (`is_fresh`) is FINAL with position s - N; nobody may ask for that one (6-31).
+// What a packet about a position may do with its slot (SPEC.md, 6-31 to 6-37), and whether a CONTRIBUTION agrees with
+// those before it (7.1-6, 7.1-8, 7.1-9). Combinational. A slot that has served no position yet (`is_fresh`) is FINAL
+// with position s - N; no child may ask for that one (6-31).
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -41,7 +40,7 @@ module slot_rule (
 wire is_behind = $signed(position - slot_position) < 32'sd0;
 wire is_current = position == slot_position && !slot_is_fresh;
 
-// Whether slot_position + slots is position, without an adder: the carries that position needs are those that there are.
+// Whether slot_position + slots is position, without an adder: the needed carries must equal the actual ones.
 wire [30:0] carries = (slot_position[30:0] & slots[30:0]) | ((slot_position[30:0] | slots[30:0]) & ~position[30:0]);
 assign replaces = (slot_position ^ slots ^ position) == {carries, 1'b0};
 

@@ -1,6 +1,6 @@
-// The records of the slots of all jobs, in block RAM: what is read comes one clock after its place. segment.v has the
-// fields of a record. A job begins with slots that have served no position (SPEC.md, 10.2): `opens` writes the record
-// of one, at `walk`.
+// The records of the slots of all jobs, in block RAM: a record comes one clock after its place. segment.v has the
+// fields. A job begins with slots that have served no position (SPEC.md, 10.2): `opens` writes the record of one, at
+// `walk`.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -1,7 +1,5 @@
 // A switch that aggregates: Ethernet frames in, Ethernet frames out (docs/fpga.md has a diagram). It is the top of its
-// trees, and has one lane. `group_address` is its multicast group, and `group_size` how many devices listen there: see
-// engine.v.
-//
+// trees, and has one lane. `group_address` is its multicast group, `group_size` the number of listeners: see engine.v.
 // Addresses are those of the device; `now_us` counts microseconds from any beginning. `is_idle`: nothing is under way.
 `resetall
 `timescale 1ns / 1ps
@@ -39,7 +37,7 @@ module switch_core #(
 
 localparam ADDRESS = JOBS + LEASE + CHUNK;
 localparam COMMANDS = 4; // 2**COMMANDS packets wait at most to be sent
-localparam SETTLE = 14; // until the first beat of a result can be read, when its command comes; the others follow behind it
+localparam SETTLE = 14; // from a result's command until its first beat can be read; the others follow
 
 wire          header_valid, header_pop, icrc_is_right, receiver_is_idle;
 wire [1023:0] header;

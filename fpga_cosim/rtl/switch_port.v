@@ -1,15 +1,15 @@
-// The switch beside a NIC, between its MAC and it: both share the port. Frames for the switch leave the stream that the
-// MAC receives, what the switch sends joins the stream that the MAC sends, and everything else passes.
+// The switch between a NIC and its MAC: both share the port. Frames for the switch leave the stream that the MAC
+// receives, frames of the switch join the stream that the MAC sends, and everything else passes.
 //
 //   MAC ==> frame_select =======================================================> NIC      rx_clk
 //                `==> frame_fifo ==> switch_core ==> frame_fifo ==.                         clk, in between
 //   MAC <=======================================================  frame_merge <== NIC      tx_clk
 //
-// A MAC does not wait, so frames for the switch are dropped where their queue is full: the protocol recovers them. What
-// the switch sends waits for its turn. Bit 0 of the MAC's `rx_tuser` marks a bad frame in its last beat.
+// A MAC does not wait, so frames for the switch are dropped when their queue is full: the protocol recovers them.
+// Frames of the switch wait for their turn. Bit 0 of the MAC's `rx_tuser` marks a bad frame in its last beat.
 //
-// Turned off (switch_registers.v), the switch is given no more frames, does what is under way, and goes into reset.
-// PERIOD_NUM / PERIOD_DENOM are the nanoseconds of `clk`.
+// Turned off (switch_registers.v), the switch gets no more frames, finishes its work, and goes into reset. PERIOD_NUM /
+// PERIOD_DENOM are the nanoseconds of `clk`.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none

@@ -2,10 +2,9 @@
 
     python -m fpga_cosim.syn.synthesis [--write] [PART_OF_A_NAME ...]
 
-A design is a module with parameters on a family of FPGAs. yosys maps it to the cells of the family as a whole; where
-its row says `whole`, only that module in it is mapped as a whole, and each of the others alone. For a row with `mhz`
-nextpnr places and routes it. A figure that is more than 10 % worse than the table's is an error. --write puts what
-was found into the table.
+A design is a module with parameters on a family of FPGAs. yosys maps it to the cells of the family, flattened; where
+its row says `whole`, it flattens only that module and maps each other one alone. nextpnr places and routes a row with
+`mhz`. A figure that is more than 10 % worse than the table's is an error. --write puts the new figures into the table.
 """
 
 import json
@@ -24,7 +23,7 @@ TABLE = Path(__file__).with_name("designs.toml")
 BUILD = OWN_BUILD.parent / "synthesis"
 GROWTH = 1.1
 REMEDY = "make synthesis, which installs them; or pip install -e '.[synthesis]'"
-# What is counted, by the names of cells
+# What is counted: names of cells
 CELLS = {
     "xcup": {
         "lut": r"LUT[1-6]|INV",
@@ -47,7 +46,7 @@ SYNTHESIS = {
     "xcup": "synth_xilinx -family xcup -flatten -noiopad -noclkbuf -top {module}",
     "ecp5": "synth_ecp5 -top {module} -json {netlist}",
 }
-# What ends a path
+# The ends of paths
 ENDS = {"xcup": "t:FD* t:RAM* t:SRL* t:DSP*", "ecp5": "t:TRELLIS_FF t:DP16KD t:TRELLIS_DPR16X4"}
 ROUTE = ("--85k", "--package", "CABGA756", "--speed", "6", "--seed", "1", "--timing-allow-fail")
 GIVEN = ("module", "family", "parameters", "whole")
@@ -55,7 +54,7 @@ FIGURES = (*CELLS["xcup"], "levels", "mhz")
 
 
 def tool(name: str) -> str:
-    """A program of the system, or that of YoWASP on PyPI. Raises ToolMissing."""
+    """A program of the system, or YoWASP's from PyPI. Raises ToolMissing."""
     beside = Path(sys.executable).with_name(f"yowasp-{name}")
     for found in (str(beside) if beside.exists() else None, shutil.which(f"yowasp-{name}"), shutil.which(name)):
         if found:
@@ -64,12 +63,11 @@ def tool(name: str) -> str:
 
 
 def relative(path: Path) -> str:
-    """A path from the root of the checkout, which YoWASP's programs need."""
+    """A path from the root of the checkout, as YoWASP's programs need it."""
     return str(path.relative_to(ROOT))
 
 
 def synthesise(design: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of a design."""
     family, module = design["family"], design["module"]
     BUILD.mkdir(parents=True, exist_ok=True)
     counts, netlist = BUILD / f"{module}.{family}.json", BUILD / f"{module}.{family}.netlist.json"
@@ -97,7 +95,6 @@ def synthesise(design: Mapping[str, Any]) -> dict[str, float]:
 
 
 def count(statistics: Mapping[str, Any], family: str) -> dict[str, float]:
-    """Cells of each kind in what yosys counts."""
     cells = statistics["design"]["num_cells_by_type"]
     return {
         kind: sum(number for name, number in cells.items() if re.fullmatch(pattern, name))
@@ -106,7 +103,7 @@ def count(statistics: Mapping[str, Any], family: str) -> dict[str, float]:
 
 
 def route(netlist: Path) -> float:
-    """The clock in MHz that a routed netlist reaches on an ECP5 of 85k."""
+    """The clock in MHz of a routed netlist on an ECP5 of 85k."""
     report = netlist.with_suffix(".route.json")
     files = ("--json", relative(netlist), "--report", relative(report))
     run(tool("nextpnr-ecp5"), *ROUTE, *files, cwd=ROOT)
@@ -114,7 +111,7 @@ def route(netlist: Path) -> float:
 
 
 def worse(design: Mapping[str, Any], found: Mapping[str, float]) -> list[str]:
-    """The figures that are more than 10 % worse than those of the table."""
+    """The figures that are more than 10 % worse than the table's."""
     return [
         f"{name} {found[name]:g}, and it was {design[name]:g}"
         for name in FIGURES
@@ -130,12 +127,10 @@ def name_of(design: Mapping[str, Any]) -> str:
 
 
 def table() -> list[dict[str, Any]]:
-    """The designs, each with its figures."""
     return [design | design.pop("figures") for design in tomllib.loads(TABLE.read_text())["design"]]
 
 
 def render(designs: list[dict[str, Any]]) -> str:
-    """The table, with the comment above it."""
     head = TABLE.read_text().partition("\n[[design]]")[0]
     rows = []
     for design in designs:
@@ -149,10 +144,10 @@ def render(designs: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Run. Returns the exit code: 1 if a figure has become worse, or a tool is missing or fails."""
+    """Exit code 1: a figure has become worse, or a tool is missing or fails."""
     parser = Parser(prog="python -m fpga_cosim.syn.synthesis", description=__doc__)
     parser.add_argument("parts", nargs="*", help="parts of the names of designs; default: all")
-    parser.add_argument("--write", action="store_true", help="put what is found into the table")
+    parser.add_argument("--write", action="store_true", help="put the new figures into the table")
     asked = parser.parse_args()
     designs = table()
     chosen = [each for each in designs if all(part in name_of(each) for part in asked.parts)]

@@ -6,15 +6,14 @@ import numpy as np
 
 OKAY, SLVERR = 0, 2
 MOST_CLOCKS = 2000
-ANSWERS = {"b": ("s_axil_bresp",), "r": ("s_axil_rdata", "s_axil_rresp")}  # what a channel says
+ANSWERS = {"b": ("s_axil_bresp",), "r": ("s_axil_rdata", "s_axil_rresp")}  # the values of a channel
 
 
 class Host:
-    """Of a module with the ports `s_axil_...`."""
+    """The host of a module with the ports `s_axil_...`."""
 
     def __init__(self, inputs: np.ndarray, clock: Callable[[], np.void], generator: np.random.Generator) -> None:
-        """inputs: the record of all inputs. clock: goes through a clock with them and returns the outputs before its
-        edge."""
+        """inputs: the record of all inputs. clock: runs a clock with them and returns the outputs before its edge."""
         self._inputs, self._clock, self._generator = inputs, clock, generator
 
     def write(self, address: int, value: int, strobe: int = 0xF) -> int:
@@ -31,7 +30,7 @@ class Host:
         return int(output["s_axil_rdata"])
 
     def _transfer(self, asks: tuple[str, ...], answers: str) -> np.void:
-        """Offer on some channels until each is taken; take the answer, which must stay as it is until then."""
+        """Offer on some channels until each is taken; take the answer, which must be stable until then."""
         waiting, ready, before = set(asks), f"s_axil_{answers}ready", None
         for _ in range(MOST_CLOCKS):
             for name in waiting:
@@ -43,13 +42,13 @@ class Host:
                     waiting.remove(name)
                     self._inputs[f"s_axil_{name}valid"] = 0
             if not output[f"s_axil_{answers}valid"]:
-                assert before is None, "an answer goes away"
+                assert before is None, "an answer disappears"
                 continue
             now = [int(output[name]) for name in ANSWERS[answers]]
             assert before in (None, now), "an answer changes"
             before = now
             if self._inputs[ready][0]:
                 self._inputs[ready] = 0
-                assert not waiting, "an answer comes before it is asked for"
+                assert not waiting, "an answer comes before its request"
                 return output
         raise AssertionError("no answer")

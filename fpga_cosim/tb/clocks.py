@@ -34,7 +34,7 @@ class Clocks:
         return rising, changed - rising
 
     def reset(self, *ports: str) -> list[np.void]:
-        """A reset by these ports, and as long again without. Returns the outputs after each step."""
+        """Reset by these ports, then as many steps without. Returns the outputs after each step."""
         seen = []
         for level in (1, 0):
             for port in ports:
@@ -50,7 +50,7 @@ HALVES = ((2, 3), (3, 2), (2, 2), (2, 9), (9, 2))
 
 
 class TwoClocks(Clocks):
-    """Of a module with the clocks `s_clk` and `m_clk`, each with its reset."""
+    """A module with the clocks `s_clk` and `m_clk`, each with its reset."""
 
     def __init__(self, module: Module, halves: tuple[int, int]) -> None:
         super().__init__(module, dict(zip((S, M), halves, strict=True)))

@@ -7,7 +7,7 @@ from fpga_cosim.tb.target import build
 from fpga_cosim.tb.tools import missing
 from fpga_cosim.tb.verilated import Module
 
-CHUNK = 4  # of switch_core, if nothing else is said
+CHUNK = 4  # of switch_core, by default
 SIZES = (256, 1024, 4096)  # bytes
 
 
@@ -26,7 +26,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects the long tests, unless they are asked for."""
     if not config.getoption("--long"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
         items[:] = [item for item in items if not item.get_closest_marker("long")]
@@ -41,37 +40,32 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.fixture
 def vectors(request: pytest.FixtureRequest) -> int:
-    """Random vectors of a test."""
     return request.config.getoption("--vectors")
 
 
 @pytest.fixture
 def packets(request: pytest.FixtureRequest) -> int:
-    """Packets of the differential test."""
     return request.config.getoption("--packets")
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Of everything random."""
     return request.config.getoption("--seed")
 
 
 @pytest.fixture
 def generator(seed: int) -> np.random.Generator:
-    """The same random numbers in each run with one seed."""
     return np.random.default_rng(seed)
 
 
 @pytest.fixture(scope="session")
 def module(request: pytest.FixtureRequest) -> Module:
-    """The whole switch, built once."""
     chunk = request.config.getoption("--chunk")
     return build(None if chunk == CHUNK else {"CHUNK": chunk})
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Sizes of payloads: those that a slot can hold."""
+    """Sizes of payloads that fit a slot."""
     if "size" in metafunc.fixturenames:
         largest = 64 << metafunc.config.getoption("--chunk")
         metafunc.parametrize("size", [size for size in SIZES if size <= largest])

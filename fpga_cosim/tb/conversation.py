@@ -1,4 +1,4 @@
-"""A conversation of children with a switch, and what the switch must answer, which the one in plain Python says."""
+"""A conversation of children with a switch, and the answers, which the switch in plain Python gives."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -16,8 +16,8 @@ RECEIVED, TRANSMITTED = 0x08, 0x0A  # the bytes of the Ethernet addresses in fra
 
 
 class Conversation(NamedTuple):
-    """sent: frames of the children in their order. answers: what the switch must send, by destination, in any order.
-    drops: packets that it must drop, by demand."""
+    """sent: frames of the children in order. answers: what the switch must send, by destination, in any order. drops:
+    packets that it must drop, by demand."""
 
     sent: list[bytes]
     answers: list[tuple[str, bytes]]
@@ -30,8 +30,8 @@ class Conversation(NamedTuple):
 
 
 def conversation(generator: np.random.Generator, positions: int = 12) -> Conversation:
-    """Children join and contribute to so many positions, in any order for each. One contribution to each position comes
-    twice, and one comes damaged before it comes."""
+    """Children join and contribute to so many positions, each in any order. One contribution to each position comes
+    twice, and one comes damaged first."""
     addresses = [f"10.0.1.{1 + bit}" for bit in range(CHILDREN)]
     sent = [config(address, bit, (1 << CHILDREN) - 1) for bit, address in enumerate(addresses)]
     for position in range(positions):
@@ -53,17 +53,16 @@ def conversation(generator: np.random.Generator, positions: int = 12) -> Convers
 
 
 def others(generator: np.random.Generator, way: int, count: int) -> list[bytes]:
-    """Frames of a NIC, RECEIVED or TRANSMITTED, that have nothing to do with the switch."""
+    """Frames of a NIC, RECEIVED or TRANSMITTED, that do not concern the switch."""
     return [bytes([way] * 12) + generator.bytes(int(size)) for size in generator.integers(48, 1500, count)]
 
 
 def parted(came: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """What a MAC sends: the frames of the NIC, and those of the switch."""
+    """The frames that a MAC sends: of the NIC, and of the switch."""
     nic = [frame for frame in came if frame[0] == TRANSMITTED]
     return nic, [frame for frame in came if frame[0] != TRANSMITTED]
 
 
 def _data(generator: np.random.Generator, kind: str, words: int) -> np.ndarray:
-    """So many words of 8 bytes."""
     data = np.frombuffer(generator.bytes(8 * words), kind)
     return generator.normal(size=len(data)).astype(kind) if kind == "<f4" else data

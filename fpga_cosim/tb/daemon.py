@@ -1,7 +1,7 @@
 """The switch in Verilog as a device of a fabric: a process that simulates it behind a UDP port and a control socket.
 
-Each datagram becomes an Ethernet frame, and goes in as beats. The simulation runs until it has nothing more to do. What
-comes out is sent. The switch's microseconds are those since the start of the process.
+Each datagram goes in as the beats of an Ethernet frame. The simulation runs until it is idle; its frames are sent. The
+switch's time is in microseconds since the start of the process.
 """
 
 import json
@@ -25,19 +25,17 @@ from fanin_wire.settings import DeviceSettings
 from fpga_cosim.tb import frames
 from fpga_cosim.tb.target import RtlTarget
 
-SOURCE_PORT = 0xC000  # of all that the switch sends
+SOURCE_PORT = 0xC000
 SEGMENT_INDEX = BTH.size + 30  # also the identification of its IPv4 packet ([3-9])
 BATCH = 32  # datagrams that go in together
 ROOM = 1 << 17  # beats that may come out of it
-TICK_S = 0.05  # the switch looks for silence as often
+TICK_S = 0.05  # as often as the switch looks for silence
 WRAP_US = 1 << 40
 JOB_STATES = {1: "joining", 2: "active", 3: "aborted", 4: "aborted"}  # of engine_states.vh; 0 is free
 REMEMBERED = 4
 
 
 class Traffic(NamedTuple):
-    """Packets and bytes of one neighbour."""
-
     tx_packets: int = 0
     tx_bytes: int = 0
     rx_packets: int = 0
@@ -45,7 +43,7 @@ class Traffic(NamedTuple):
 
 
 class Daemon:
-    """The switch with these settings. Raises OSError if an address or the socket can not be had."""
+    """The switch with these settings. Raises OSError if an address or the socket is unavailable."""
 
     def __init__(self, given: DeviceSettings) -> None:
         self._given, self._begun = given, time.monotonic()
@@ -63,7 +61,7 @@ class Daemon:
         self._selector.register(self._control, selectors.EVENT_READ, self._accept)
 
     def run(self) -> None:
-        """Until the process is told to end."""
+        """Run until SIGTERM or SIGINT."""
         tick = time.monotonic()
         while True:
             for key, _ in self._selector.select(max(0.0, tick - time.monotonic())):
@@ -73,7 +71,6 @@ class Daemon:
                 tick = time.monotonic() + TICK_S
 
     def close(self) -> None:
-        """Remove the control socket."""
         Path(self._given.socket).unlink(missing_ok=True)
 
     def _receive(self) -> None:
@@ -94,7 +91,7 @@ class Daemon:
             self._count("tx", answer.destination, answer.data)
             try:
                 self._outbox.sendto(answer.data, (answer.destination, UDP_PORT))
-            except OSError:  # what the kernel does not take is lost
+            except OSError:  # the kernel may lose some
                 self._counters["tx_errors"] += 1
 
     def _count(self, way: str, address: str, data: bytes) -> None:
@@ -111,7 +108,7 @@ class Daemon:
         self._selector.register(connection, selectors.EVENT_READ, lambda: self._serve(connection))
 
     def _serve(self, connection: socket.socket) -> None:
-        """Answer a STATUS; refuse all else."""
+        """Answer a STATUS; refuse other messages."""
         try:
             data = connection.recv(1 << 16)
             if not data:
@@ -127,7 +124,7 @@ class Daemon:
             connection.close()
 
     def status(self) -> dict[str, Any]:
-        """As every device says it (docs/command-line.md). The simulation does not say how many slots are in use."""
+        """The status of a device (docs/command-line.md). The simulation does not know how many slots are in use."""
         jobs = self._jobs()
         total = 1 << (4 + 5)  # JOBS and LEASE of switch_core
         slots = {"total": total, "leased": sum(job["slots"] for job in jobs), "used": None, "high_water": None}
@@ -156,7 +153,7 @@ class Daemon:
 
 
 def _job(row: dict[str, int]) -> dict[str, Any]:
-    """Status of a job, from its registers. Of one that is only remembered, nothing is held."""
+    """Status of a job, from its registers. A remembered one holds nothing."""
     holds = row["state"] != REMEMBERED
     held = {name: row[name] * holds for name in ("slots", "window", "chunk")}
     missing = (row["mask"] & ~row["joined"]) * holds
@@ -165,7 +162,7 @@ def _job(row: dict[str, int]) -> dict[str, Any]:
 
 
 def serve(given: DeviceSettings) -> int:
-    """Run the switch until SIGTERM or SIGINT. Returns the exit code: 1 if it could not start."""
+    """Run the switch until SIGTERM or SIGINT. Returns the exit code: 1 if it did not start."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     try:

@@ -17,7 +17,7 @@ def as_f32(divisor: int) -> int:
 
 
 def divisors(generator: np.random.Generator, count: int) -> list[int]:
-    """All of 2 to 300, those about each power of two and each tie of its f32, and so many random ones of any length."""
+    """All of 2 to 300, those near each power of two and each tie of its f32, and random ones of any length."""
     powers = [(1 << places) + offset for places in range(2, 33) for offset in range(-3, 4)]
     ties = [(1 << places) + odd * (1 << places - 24) for places in range(24, 32) for odd in (1, 3, 2**24 - 1)]
     any_length = generator.integers(2, 1 << 32, count) >> generator.integers(0, 31, count)

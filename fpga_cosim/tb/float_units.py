@@ -1,4 +1,4 @@
-"""What the units for floats compute of arrays of bits: each in one call, with the clocks that it takes."""
+"""Results of the float units for arrays of bits, each in one call, after the unit's clocks."""
 
 from typing import Any
 
@@ -8,11 +8,10 @@ from fpga_cosim.tb.divisors import as_f32, reciprocal_of
 from fpga_cosim.tb.verilated import Module, pipelined
 
 ADD, MULTIPLY, DIVIDE, NARROW = 7, 7, 6, 2  # clocks
-DROPPED = 14  # bits of a reciprocal that the divider does not look at
+DROPPED = 14  # bits of a reciprocal that the divider ignores
 
 
 def _of(module: Module, count: int, **ports: Any) -> np.ndarray:
-    """So many records of inputs."""
     inputs = np.zeros(count, module.inputs)
     for name, values in ports.items():
         inputs[name] = values
@@ -20,19 +19,17 @@ def _of(module: Module, count: int, **ports: Any) -> np.ndarray:
 
 
 def sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of f32."""
     module = Module("float32_add")
     return pipelined(module, _of(module, len(a), advance=1, a=a, b=b), ADD)["sum"]
 
 
 def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of f32."""
     module = Module("float32_multiply")
     return pipelined(module, _of(module, len(a), advance=1, a=a, b=b), MULTIPLY)["product"]
 
 
 def quotients(a: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Of f32 by whole numbers."""
+    """Quotients of f32 by whole numbers."""
     module = Module("float32_divide")
     table = {divisor: reciprocal_of(as_f32(divisor)) for divisor in set(by.tolist())}
     reciprocals = np.array([table[each][0] >> DROPPED for each in by.tolist()], np.uint64)
@@ -43,12 +40,11 @@ def quotients(a: np.ndarray, by: np.ndarray) -> np.ndarray:
 
 
 def narrowed(wide: np.ndarray, name: str) -> np.ndarray:
-    """f32, rounded to the type of this name: f16 or bf16."""
+    """f32, rounded to f16 or bf16."""
     module = Module("float16_narrow")
     return pipelined(module, _of(module, len(wide), advance=1, is_bf16=name == "bf16", wide=wide), NARROW)["narrow"]
 
 
 def widened(narrow: np.ndarray, name: str) -> np.ndarray:
-    """Numbers of the type of this name as f32."""
     module = Module("float16_widen")
     return module.run(_of(module, len(narrow), is_bf16=name == "bf16", narrow=narrow))["wide"]

@@ -40,13 +40,12 @@ def operands(generator: np.random.Generator, count: int, exponent: int = 8, frac
 
 
 def halves(wide: np.ndarray, beats: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values of f16 or bf16, f32, in two beats of bytes: of each four the first two in one, two in the other."""
+    """f32 values of f16 or bf16 in two beats of bytes: of each four the first two in one, two in the other."""
     lanes = wide.reshape(beats, BYTES // 8, 4)
     low, high = np.ascontiguousarray(lanes[..., :2]), np.ascontiguousarray(lanes[..., 2:])
     return low.view(np.uint8).reshape(beats, BYTES), high.view(np.uint8).reshape(beats, BYTES)
 
 
 def joined_halves(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The f32 numbers of such beats."""
     lanes = [half.view(np.float32).reshape(-1, 2) for half in (np.ascontiguousarray(low), np.ascontiguousarray(high))]
     return np.concatenate(lanes, 1).reshape(-1)

@@ -15,7 +15,6 @@ TYPE_IPV4 = b"\x08\x00"
 
 
 def mac_of(address: str) -> bytes:
-    """The Ethernet address of a device in these tests, or of a multicast group (RFC 1112)."""
     ip = ipaddress.IPv4Address(address)
     if ip.is_multicast:
         return b"\x01\x00\x5e" + (int(ip) & 0x7FFFFF).to_bytes(3)
@@ -37,7 +36,7 @@ BEATS = np.dtype([("s_axis_tdata", "u1", BEAT), ("s_axis_tkeep", "u8"), ("s_axis
 
 
 def to_beats(frames: Iterable[bytes], dtype: np.dtype = BEATS) -> np.ndarray:
-    """Frames one behind the other, as records of an AXI-Stream; what is behind the end of a frame is any bytes."""
+    """Frames without gaps, as records of an AXI-Stream, with random bytes after the end of each."""
     every = []
     for each in frames:
         count = -(-len(each) // BEAT)
@@ -52,7 +51,7 @@ def to_beats(frames: Iterable[bytes], dtype: np.dtype = BEATS) -> np.ndarray:
 
 
 def from_beats(beats: np.ndarray, stream: str = "m_axis") -> Sequence[bytes]:
-    """The frames of an AXI-Stream of this name. tkeep must be full in all beats but the last, and have no gap there."""
+    """The frames of an AXI-Stream. tkeep must be full in all beats but the last, and have no gap there."""
     frames, begin = [], 0
     is_last, keeps, data = (beats[f"{stream}_{field}"] for field in ("tlast", "tkeep", "tdata"))
     is_last = is_last != 0

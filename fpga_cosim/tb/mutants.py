@@ -2,8 +2,9 @@
 
     python -m fpga_cosim.tb.mutants [NAME_OR_MODULE ...]
 
-A mutant is a copy of the RTL with one text replaced. The tests named beside it run against the copy. A mutant must be
-Verilog that Verilator takes without a warning: an error of a tool says nothing about the tests.
+A mutant is a copy of the RTL with one text replaced, against which the tests named beside it run. Verilator must take
+it
+without a warning: an error of a tool proves nothing about the tests.
 """
 
 import os
@@ -19,7 +20,7 @@ from fpga_cosim.tb.tools import BUILD, ROOT, RTL, missing
 
 
 class Mutant(NamedTuple):
-    """name: what is wrong. module: the file. test: the folder or file of tests that must fail."""
+    """name: the error. module: the file. test: the folder or file of tests that must fail."""
 
     name: str
     module: str
@@ -42,12 +43,10 @@ CAUGHT, ALIVE, INVALID = "caught", "ALIVE", "INVALID"
 
 
 def folder_of(mutant: Mutant) -> Path:
-    """Where a mutant is made."""
     return BUILD / "mutants" / mutant.name.replace(" ", "_")
 
 
 def make(mutant: Mutant) -> Path:
-    """The RTL with the mutant in it."""
     folder = folder_of(mutant) / "rtl"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(RTL, folder)
@@ -57,7 +56,7 @@ def make(mutant: Mutant) -> Path:
 
 
 def outcome(mutant: Mutant) -> tuple[str, str]:
-    """What the tests say to a mutant: CAUGHT, ALIVE or INVALID, and for the last what they printed."""
+    """The verdict of the tests: CAUGHT, ALIVE or INVALID, the last with their output."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--packets=20000"]
     command += [str(ROOT / "fpga_cosim/tb" / (mutant.test or mutant.module))]
     environment = {**os.environ, "FANIN_RTL": str(make(mutant))}
@@ -68,15 +67,15 @@ def outcome(mutant: Mutant) -> tuple[str, str]:
 
 
 def chosen(names: Sequence[str]) -> list[Mutant]:
-    """The mutants of these names or modules; all if there is none. Raises ValueError for a name that nothing has."""
+    """The mutants of these names or modules; without names all. Raises ValueError for an unknown name."""
     known = {each.name for each in MUTANTS} | {each.module for each in MUTANTS}
     if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"{unknown[0]!r} is no mutant and no module with one: see {SOURCE.relative_to(ROOT)}")
+        raise ValueError(f"{unknown[0]!r} is neither a mutant nor a module with one: see {SOURCE.relative_to(ROOT)}")
     return [each for each in MUTANTS if not names or each.name in names or each.module in names]
 
 
 def main() -> int:
-    """Try the mutants whose names or modules are given; 1 if one is not caught."""
+    """Try the mutants of the given names or modules. Exit code 1 if one is not caught."""
     for tool, remedy in missing().items():
         print(f"fanin: NOT_SUPPORTED: {tool} is missing: {remedy}")
     if missing():

@@ -1,4 +1,4 @@
-"""One job in the switch, and frames of its children that come without a gap."""
+"""One job in the switch, and frames of its children without gaps."""
 
 import numpy as np
 
@@ -17,8 +17,8 @@ def joined(
 ) -> tuple[RtlTarget, dict[str, int], list[str]]:
     """A switch with a job of so many children, the fields that name it, and the addresses of the children.
 
-    group, group_size: see RtlTarget. flags: of CONFIG; a reproducible job of more than 5 children has
-    fewer slots than these.
+    group, group_size: see RtlTarget. flags: of CONFIG; a reproducible job of more than 5 children has fewer slots than
+        these.
     """
     target = RtlTarget(children, module, group=group, group_size=group_size)
     for bit, address in enumerate(target.addresses):
@@ -28,7 +28,7 @@ def joined(
 
 
 def config(address: str, bit: int, mask: int, chunk: int = 1024, flags: int = 0, slots: int = SLOTS) -> bytes:
-    """The frame with which a child joins. mask: the bits of all children."""
+    """The CONFIG frame of a child. mask: the bits of all children."""
     body = {"boot_id": 1, "slots": slots, "window": slots // 2, "chunk": chunk, "route": 1, "hops": 1, "flags": flags}
     mapped = 0xFFFF << 32 | int.from_bytes(bytes(map(int, ADDRESS.split("."))))
     hop = {"address": mapped, "mask": mask, "bit": bit}
@@ -37,14 +37,14 @@ def config(address: str, bit: int, mask: int, chunk: int = 1024, flags: int = 0,
 
 
 def contribution(job: dict[str, int], address: str, bit: int, position: int, data: np.ndarray, **other: int) -> bytes:
-    """The frame of a child with its data to a position: SUM of i32, unless `other` fields say otherwise."""
+    """The frame of a child with its data for a position: SUM of i32, unless `other` fields say otherwise."""
     place = {"position": position, "seg": position % SLOTS, "op": 1, "dtype": 3, "flags": DATA_AND_WANTS}
     packet = packets.build("CONTRIBUTION", address, ADDRESS, data.tobytes(), **job, **(place | other), source=bit)
     return frames.frame(address, ADDRESS, traffic.PORT, packet)
 
 
 def contributions(job: dict[str, int], addresses: list[str], positions: int, size: int, **other: int) -> list[bytes]:
-    """Frames of all children to so many positions, one position after the other, with `size` bytes of data each."""
+    """Frames of all children to so many positions, in their order, with `size` bytes of data each."""
     return [
         contribution(job, address, bit, position, np.full(size // 4, 100 * bit + position, "<i4"), **other)
         for position in range(positions)
@@ -53,9 +53,9 @@ def contributions(job: dict[str, int], addresses: list[str], positions: int, siz
 
 
 def streamed(target: RtlTarget, sent: list[bytes], take: np.ndarray) -> tuple[list[bytes], np.ndarray]:
-    """Frames without a gap into the switch, which may send in the clocks that `take` says.
+    """Frames without a gap into the switch, which may send in the clocks of `take`.
 
-    Returns what comes, and the clock of each of its beats.
+    Returns the output, and the clock of each of its beats.
     """
     beats = target.beats_of(sent)
     out, when = target.module.stream(beats, np.ones(len(take), np.uint8), take, room=4 * len(beats) + 64)

@@ -1,4 +1,4 @@
-"""The registers of the switch on AXI-Lite, by the header that the Verilog has of them."""
+"""The registers of the switch on AXI-Lite, from the Verilog's header."""
 
 import ipaddress
 import re
@@ -20,10 +20,10 @@ def settings(mac: bytes, address: int, group: int = 0, group_size: int = 0) -> d
 
 
 def own_settings() -> dict[str, int]:
-    """Those of the switch of the tests, which has no group."""
+    """The settings of the test switch, which has no group."""
     return settings(frames.mac_of(ADDRESS), int(ipaddress.IPv4Address(ADDRESS)))
 
 
 def drop_counters() -> dict[str, int]:
-    """The address of the counter of each demand by which packets are dropped."""
+    """The counter's address for each demand by which packets are dropped."""
     return {clause: REGISTERS["DROPS"] + 4 * number for number, clause in reasons().items()}

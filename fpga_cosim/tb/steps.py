@@ -1,4 +1,4 @@
-"""A module clock by clock, and the numbers that the Verilog has for opcodes, statuses and states."""
+"""A module clock by clock, and the Verilog's numbers of opcodes, statuses and states."""
 
 import re
 from typing import Any
@@ -24,15 +24,12 @@ CLASS, JOB, DROP = (
 
 
 def number(port: Any) -> int:
-    """The value of a port, whatever its width is."""
+    """The value of a port of any width."""
     return int.from_bytes(port.tobytes(), "little")
 
 
 class Steps:
-    """A module after its reset, one clock after the other.
-
-    inputs: what all ports have that a step does not name.
-    """
+    """A module after its reset, clock by clock. inputs: the values of ports that a step does not name."""
 
     def __init__(self, module: Module, **inputs: int) -> None:
         module.reset()
@@ -40,7 +37,7 @@ class Steps:
         self.keep(**inputs)
 
     def keep(self, **inputs: int) -> None:
-        """From now on ports have these values."""
+        """Set values of ports for later steps."""
         for name, value in inputs.items():
             _put(self.inputs, name, value)
 

@@ -1,7 +1,7 @@
 """The switch in Verilog as a target of the conformance suite: in this process, in virtual time.
 
-Each datagram goes in as the beats of an Ethernet frame. What comes out is taken apart again, and its Ethernet and IPv4
-headers are checked here, since the suite does not see them.
+Each datagram goes in as the beats of an Ethernet frame. The Ethernet and IPv4 headers of the output are checked here,
+since the suite does not see them.
 """
 
 import ipaddress
@@ -29,12 +29,12 @@ TABLES = {f"engine_inst.job_table_inst.job_{name}": kind for name, kind in REGIS
 
 
 def build(parameters: Mapping[str, int] | None = None, wave: Path | None = None) -> Module:
-    """The simulation of the whole switch, compiled if it is not."""
+    """The simulation of the whole switch, compiled if necessary."""
     return Module("switch_core", parameters, wave=wave, tables=TABLES)
 
 
 def reasons() -> dict[int, str]:
-    """The demand of SPEC.md that each counter of dropped packets stands for; "not" for those without one."""
+    """The demand of SPEC.md for each counter of dropped packets; "not" for those without one."""
     return {int(code): clause for _, code, clause in _REASON.findall((RTL / "drop_reasons.vh").read_text())}
 
 
@@ -50,11 +50,11 @@ def taken_apart(frame: bytes) -> Frame:
 class RtlTarget(Uncontrolled):
     """See `fanin_conform.targets.target.Target`.
 
-    module: the switch, if it is built already; it is reset.
+    module: a built switch, which is reset.
     address: of the switch.
-    group: its multicast group; "": it has none. group_size: devices that listen there; 0: not known.
+    group: its multicast group; "": none. group_size: devices that listen there; 0: unknown.
     wave: a file for the waveform, of a switch that is built here.
-    room: beats that may come out for what goes in together.
+    room: beats of output for the input of one call.
     """
 
     name, has_port, is_virtual = "rtl", True, True
@@ -83,21 +83,20 @@ class RtlTarget(Uncontrolled):
         self._waiting: deque[Frame] = deque()
         self._spend()
         self.module.reset()
-        self._waiting.clear()  # of what it did before
+        self._waiting.clear()
 
     def _spend(self, beats: np.ndarray | None = None) -> None:
-        """Let the module work until it has nothing more to do."""
+        """Run the module until it is idle."""
         self._rest["now_us"] = round(self._now * 1e6)
         beats = np.repeat(self._rest, 0) if beats is None else beats
         out = self.module.exchange(beats, self._rest, self._room)
         self._waiting.extend(taken_apart(frame) for frame in frames.from_beats(out))
 
     def send(self, source: str, data: bytes) -> None:
-        """At once."""
         self.send_together([(source, data)])
 
     def send_together(self, datagrams: Sequence[tuple[str, bytes]], port: int = TESTER_PORT) -> None:
-        """Several, by source, from one source port, whose frames follow each other without a gap."""
+        """Send several by source, from one source port, without gaps between frames."""
         sent = [frames.frame(source, self.address, port, data) for source, data in datagrams]
         self._rest["now_us"] = round(self._now * 1e6)
         self._spend(self.beats_of(sent))
@@ -110,13 +109,13 @@ class RtlTarget(Uncontrolled):
         return beats
 
     def exchange_at(self, now_us: int, datagrams: Sequence[tuple[str, bytes]], port: int) -> list[Frame]:
-        """Send several at a time, in microseconds; what has come until the device has nothing more to do."""
+        """Send several at a time, in microseconds. Returns the output until the device is idle."""
         return self.exchange_frames(
             now_us, [frames.frame(source, self.address, port, data) for source, data in datagrams]
         )
 
     def exchange_frames(self, now_us: int, sent: Sequence[bytes]) -> list[Frame]:
-        """The same of whole frames."""
+        """As `exchange_at`, of whole frames."""
         self._now = now_us / 1e6
         self._rest["now_us"] = now_us
         self._spend(self.beats_of(sent))
@@ -125,7 +124,7 @@ class RtlTarget(Uncontrolled):
         return came
 
     def receive(self, seconds: float) -> Frame | None:
-        """What waits; else time passes, at most so much."""
+        """The next packet; time passes, at most so much."""
         end = self._now + seconds
         while not self._waiting and self._now < end:
             self._now = min(end, self._now + TICK_S)
@@ -141,7 +140,7 @@ class RtlTarget(Uncontrolled):
         return self._now
 
     def close(self) -> None:
-        """Complete the waveform, if there is one."""
+        """Complete the waveform, if any."""
         self.module.close()
 
     def jobs(self) -> list[dict[str, int]]:
@@ -151,7 +150,7 @@ class RtlTarget(Uncontrolled):
 
     @property
     def drops(self) -> Counter[str]:
-        """Packets that were dropped, by demand; "not": frames that are not for this device."""
+        """Dropped packets, by demand; "not": frames for other devices."""
         self._rest["s_axis_tlast"] = 0
         counters = self.module.run(self._rest)["drops"][0].view("<u4")
         return Counter({name: int(counters[code]) for code, name in reasons().items() if counters[code]})

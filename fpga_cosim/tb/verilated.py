@@ -1,8 +1,8 @@
 """A module of the RTL as a library: Verilator makes C++ of it, and numpy arrays are its ports.
 
-Registers and memories begin with random bits, so nothing may rely on what a reset leaves alone. A record array has one
-record for each clock, or for each beat of a stream, and a field for each port. A whole array goes through the module in
-one call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the lowest first. On request a
+Registers and memories begin with random bits, so nothing may rely on uninitialised state. A record array has one record
+for each clock, or for each beat of a stream, and a field for each port. A whole array goes through the module in one
+call, millions of clocks a second. Ports of more than 64 bits are arrays of bytes, the lowest first. On request a
 library writes each clock to a waveform (VCD), and shows tables of the module's registers.
 """
 
@@ -106,7 +106,7 @@ static void prepare_wave() {}
 static void show(Dut *) {}
 extern "C" { bool dut_wave(void *, const char *) { return false; } void dut_wave_end(void) {} }
 """
-# The state before an edge is shown with the clock low, what the edge makes of it with the clock high.
+# The state before an edge is shown with the clock low, its effects with the clock high.
 WAVE = """
 #include "verilated_vcd_c.h"
 static VerilatedVcdC *wave = nullptr;
@@ -184,7 +184,7 @@ def _is_stream(ports: set[str]) -> bool:
 
 
 def _digest(*words: str) -> str:
-    """What a library is made of: this file, all sources of the RTL, and words that say how it is built."""
+    """The inputs of a library: this file, all sources of the RTL, and the words of its build."""
     made_of = [path.read_bytes() for path in (Path(__file__), *sorted(RTL.glob("*.v*")), *sorted(FORMAL.glob("*.vh")))]
     return hashlib.sha256(b"".join([*made_of, *(word.encode() for word in words)])).hexdigest()
 
@@ -197,7 +197,7 @@ def _runtime(include: Path, has_wave: bool) -> tuple[Path, ...]:
     for name in ("verilated", "verilated_threads", *(("verilated_vcd_c",) if has_wave else ())):
         target = OWN_BUILD / f"{name}.o"
         if not target.exists() or target.stat().st_mtime < (include / f"{name}.cpp").stat().st_mtime:
-            made = target.with_suffix(f".{os.getpid()}")  # two processes of pytest may make it at once
+            made = target.with_suffix(f".{os.getpid()}")  # two processes of pytest may build it at once
             run("c++", "-O1", "-fPIC", "-std=c++20", f"-I{include}", "-c", include / f"{name}.cpp", "-o", made)
             made.replace(target)
         objects.append(target)
@@ -218,12 +218,11 @@ class Module:
     Args:
         name: of the module and its file.
         parameters: of the module.
-        wave: a file that gets the waveform of all signals, from the first reset on; None: there is none.
+        wave: a file for the waveform of all signals, from the first reset on.
         tables: places of registers or arrays of them, as "instance.name", and the numpy type of an element.
-        properties: whether it looks at the properties of fpga_cosim/formal.
+        properties: whether it checks the properties of fpga_cosim/formal.
 
-    Raises:
-        OSError: the file of the waveform can not be written.
+    Raises OSError if the file of the waveform can not be written.
     """
 
     def __init__(
@@ -246,7 +245,7 @@ class Module:
         generics = [f"-G{key}={value}" for key, value in values.items()]
         generics += ["-DPROPERTIES", f"-I{FORMAL}"] if properties else []
         with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes that want the same module one builds it
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one of several processes builds the module
             library = self._build(name, generics, folder, _digest(label, *self._tables))
         self._ffi = cffi.FFI()
         self._ffi.cdef(DECLARATIONS)
@@ -257,7 +256,7 @@ class Module:
         self.reset()
 
     def _build(self, name: str, generics: list[str], folder: Path, state: str) -> Path:
-        """The library in a folder, made anew if it is not of these sources; sets the types of the ports."""
+        """The library in a folder, rebuilt if its sources differ; sets the types of the ports."""
         is_current = (folder / "state").exists() and (folder / "state").read_text() == state
         if not is_current:
             for path in (folder / "state", *folder.glob("Vdut*")):  # older sources may have had more files
@@ -288,7 +287,7 @@ class Module:
         return library
 
     def _compile(self, folder: Path, library: Path, names: set[str]) -> None:
-        """The library of what Verilator has made in a folder, of a module with these ports."""
+        """Compile Verilator's sources of a module with these ports into a library."""
         is_stream = _is_stream(names)
         sizes = {"in_size": self.inputs.itemsize, "out_size": self.outputs.itemsize}
         code = WRAPPER.format(
@@ -331,7 +330,7 @@ class Module:
         )
 
     def _member(self, place: str) -> str:
-        """The name of a register in what Verilator makes."""
+        """The name of a register in Verilator's sources."""
         *instances, name = [self._top, *place.split(".")]  # each instance is an object, since none is inlined
         return "".join(f"__PVT__{instance}->" for instance in instances) + name
 
@@ -342,7 +341,7 @@ class Module:
         return np.frombuffer(bytes(self._ffi.buffer(found, size[0])), self._tables[place])
 
     def close(self) -> None:
-        """Complete the waveform. The module may be used on, without one."""
+        """Complete the waveform. The module remains usable."""
         self._library.dut_wave_end()
 
     def _bytes(self, array: np.ndarray) -> Any:
@@ -353,7 +352,7 @@ class Module:
         self._library.dut_reset(self._dut)
 
     def run(self, inputs: np.ndarray) -> np.ndarray:
-        """The outputs in each clock, before its edge, of inputs of dtype `inputs`, one record a clock."""
+        """The outputs before the edge of each clock, for inputs of dtype `inputs`, one record a clock."""
         inputs = np.ascontiguousarray(inputs, self.inputs)
         outputs = np.zeros(len(inputs), self.outputs)
         self._library.dut_run(self._dut, len(inputs), self._bytes(inputs), self._bytes(outputs))
@@ -364,7 +363,7 @@ class Module:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Beats through an AXI-Stream; `offer` and `take` say for each clock whether the ends are valid and ready.
 
-        Returns the beats that came out, at most `room` (by default twice as many as went in), and the clock of each.
+        Returns the output beats, at most `room` (by default twice as many as went in), and the clock of each.
         """
         beats = np.ascontiguousarray(beats, self.inputs)
         offer, take = np.ascontiguousarray(offer, np.uint8), np.ascontiguousarray(take, np.uint8)
@@ -383,9 +382,9 @@ class Module:
         return out[:came], when[:came]
 
     def exchange(self, beats: np.ndarray, rest: np.ndarray, room: int, cycles: int = 1_000_000) -> np.ndarray:
-        """Beats through a module that says when it `is_idle`, until it is, with one record `rest` of the other inputs.
+        """Beats through a module until it `is_idle`, with one record `rest` of the other inputs.
 
-        Returns the beats that came out, at most `room`. Raises AssertionError if more came, or the module did not end.
+        Returns the output beats, at most `room`. Raises AssertionError if more came, or the module did not become idle.
         """
         beats, rest = np.ascontiguousarray(beats, self.inputs), np.ascontiguousarray(rest, self.inputs)
         out = np.zeros(room, self.outputs)
@@ -396,6 +395,6 @@ class Module:
 
 
 def pipelined(module: Module, inputs: np.ndarray, latency: int) -> np.ndarray:
-    """The results of a module that takes and gives one record a clock, and has no handshake."""
+    """The results of a module with one record a clock, without handshake."""
     padded = np.concatenate([inputs, np.repeat(inputs[-1:], latency)])
     return module.run(padded)[latency:]

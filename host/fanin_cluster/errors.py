@@ -2,7 +2,7 @@
 
 
 class ClusterError(Exception):
-    """Something that can not be done. `cause` says why, `remedy` what to do."""
+    """An action that is impossible. `cause` says why, `remedy` what to do."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(f"{cause}; {remedy}")

@@ -1,1 +1,1 @@
-"""Training over a fabric: that does not wait for stragglers, and that survives the loss of a node."""
+"""Training over a fabric that does not wait for stragglers and survives the loss of a node."""

@@ -1,7 +1,6 @@
 """The state of a training as blocks of bytes, and back: arrays of numpy and tensors of torch go without a copy.
 
-The processes of a job trust each other, but a state names no other types than those of numbers, containers, numpy and
-torch: everything else is refused, also by the receiver.
+A state names only types of numbers, containers, numpy and torch; sender and receiver refuse all others.
 """
 
 import io
@@ -57,7 +56,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def pack(state: Any) -> list[np.ndarray]:
-    """Writable blocks of bytes: the first tells what the others are. WrongState if it can not be sent."""
+    """Writable blocks of bytes, the first of which describes the others. WrongState for other types."""
     buffers: list[pickle.PickleBuffer] = []
     text = io.BytesIO()
     try:
@@ -70,6 +69,5 @@ def pack(state: Any) -> list[np.ndarray]:
 
 
 def unpack(blocks: Sequence[np.ndarray]) -> Any:
-    """What was packed."""
     text, *buffers = blocks
     return _Unpickler(io.BytesIO(text.tobytes()), buffers=buffers).load()

@@ -20,7 +20,7 @@ def send(group: Communicator, state: Any, timeout: float | None = None) -> None:
 
 
 def receive(group: Communicator, root: int, timeout: float | None = None) -> list[np.ndarray]:
-    """What `root` sends; `unpack` makes the state of it."""
+    """The blocks that `root` sends, for `unpack`."""
     (count,) = group.broadcast(np.zeros(1, np.int64), root=root, timeout=timeout)
     sizes = group.broadcast(np.zeros(count, np.int64), root=root, timeout=timeout)
     blocks = [np.zeros(size, np.uint8) for size in sizes]
@@ -31,7 +31,7 @@ def receive(group: Communicator, root: int, timeout: float | None = None) -> lis
 
 
 def share(group: Communicator, root: int, state: Any, timeout: float | None = None) -> Any:
-    """The state of `root`, on all ranks of the group; what the others bring is of no account."""
+    """The state of `root`, on all ranks of the group; that of the others is ignored."""
     if group.rank == root:
         send(group, state, timeout)
         return state

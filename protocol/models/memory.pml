@@ -29,7 +29,7 @@ byte read_at[DATA * THREADS];
 /* Variables of a thread. Both are 0 between two accesses. */
 #define TEMPORARY byte k, t
 
-#define NEW_PART view[me].at[WORDS + me]++ /* what a thread does from here on, nobody knows yet */
+#define NEW_PART view[me].at[WORDS + me]++ /* the thread's later actions are unknown to others */
 
 inline join(to, from, count) {
     k = 0;

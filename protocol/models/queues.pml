@@ -5,7 +5,7 @@
 
    (none)     a rank posts requests with data, the device puts results in their place and completes them; the device
               sleeps until its doorbell rings, the rank on a futex
-   ARRIVALS   the device fills a ring that nobody asked it to fill, and goes on when the rank has emptied it
+   ARRIVALS   the device fills a ring unasked, and goes on when the rank has emptied it
    LANES      lane 0 gives the rank's requests to lane 1, and its completions back; both lanes sleep
    RESOLVER   a flag and an eventfd: the loop of a verbs port wakes the resolver only if it was not woken yet
 

@@ -1,1 +1,1 @@
-"""Everything that can be tried of Arm on an x86 machine: `make arm`."""
+"""All tests of Arm that an x86 machine can run: `make arm`."""

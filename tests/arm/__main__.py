@@ -1,4 +1,4 @@
-"""`python -m tests.arm`: what `make arm` does. Ends with 1 if a step fails, with 2 where it can not run."""
+"""`python -m tests.arm`: the work of `make arm`. Exit code 1 if a step fails, 2 if it can not run."""
 
 import argparse
 import sys
@@ -16,12 +16,10 @@ FAILED, NOT_POSSIBLE = 1, 2
 
 
 def say(text: str) -> None:
-    """A line for the user."""
     print(f"== {text}", flush=True)
 
 
 def run(names: list[str], work: Path) -> int:
-    """Run steps. Returns the exit code."""
     begin, failed = time.monotonic(), []
     machine = Machine(image(say), work)
     (work / "run").mkdir(mode=0o700)
@@ -43,7 +41,6 @@ def run(names: list[str], work: Path) -> int:
 
 
 def main() -> int:
-    """Entry point of the module."""
     known = [step.name for step in STEPS]
     parser = argparse.ArgumentParser(prog="python -m tests.arm", description="Fanin on emulated Arm.")
     parser.add_argument("--steps", default=",".join(known), help=f"some of {','.join(known)}")

@@ -1,4 +1,4 @@
-"""What an emulated arm64 machine is started from: as tests/rdma/machine/image.py, with Debian's packages for arm64.
+"""The image of an emulated arm64 machine: as tests/rdma/machine/image.py, with Debian's packages for arm64.
 
 Kernel and user land are of the release whose Python runs the agent in the guest (tests/rdma/guest/agent.py).
 """
@@ -29,7 +29,7 @@ USER_LAND = Selection("bookworm", "arm64", packages_of_guests.GUEST)
 
 
 def image(say: Say) -> Image:
-    """The image; made if there is none. Raises NotPossible."""
+    """The image, made if necessary. Raises NotPossible."""
     home = cache_root()
     if home is None:
         raise NotPossible("a home for the packages of the emulated machine (set FANIN_CACHE_DIR)")
@@ -46,7 +46,7 @@ def image(say: Say) -> Image:
 
 
 def _make(folder: Path, say: Say) -> None:
-    """Make the image beside `folder`, and give it its name when it is complete."""
+    """Make the image beside `folder`, and rename it when complete."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="arm64-machine-") as temporary:
         work, made = Path(temporary), Path(temporary) / "made"
         made.mkdir()

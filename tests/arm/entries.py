@@ -1,7 +1,7 @@
-"""What tests compile: the entries of device code, and of the simulator, that they call beyond those of a device.
+"""The compiled code of tests: entries of device code, and of the simulator, beyond those of a device.
 
-They are found by running the tests on this machine, and compiled here: an emulated compiler takes ten times as long.
-As a plugin of pytest (`-p tests.arm.entries`) this module writes them to the file that FANIN_TEST_ARM_ENTRIES names.
+Running the tests on this machine finds them, and they are compiled here: an emulated compiler takes ten times as long.
+As a plugin of pytest (`-p tests.arm.entries`) this module writes them to the file in FANIN_TEST_ARM_ENTRIES.
 """
 
 import os
@@ -37,7 +37,7 @@ def _entries() -> Iterator[Entry]:
 
 
 def of_tests(options: Sequence[str], file: Path) -> list[Entry]:
-    """The entries that tests call. options: of pytest; file: to be written. Raises StepFailed: they fail here, too."""
+    """The entries that tests call. options: of pytest; file: output. Raises StepFailed if the tests fail here, too."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.arm.entries", *options]
     done = subprocess.run(command, env=os.environ | {VARIABLE: str(file)}, capture_output=True, text=True)
     if done.returncode:
@@ -46,8 +46,7 @@ def of_tests(options: Sequence[str], file: Path) -> list[Entry]:
 
 
 def compile_for_tests(target: str, options: Sequence[str], code: Path, file: Path) -> int:
-    """Compile what tests call for a target, into the folder for caches `code`. Returns how many entries there are.
-    Raises StepFailed."""
+    """Compile these entries for a target into the cache folder `code`. Returns their number. Raises StepFailed."""
     found = of_tests(options, file)
     try:
         compile_for(target, code, found)

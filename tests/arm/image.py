@@ -1,7 +1,8 @@
-"""What arm64 programs need on this machine: emulator, root file system, cross compiler, Python packages, Fanin itself.
+"""The parts for arm64 programs on this machine: emulator, root file system, cross compiler, Python packages, Fanin
+itself.
 
-All is below the folder for caches, in a folder that is named after what it is made of. It is made once; whoever wants
-newer packages of Debian removes it. Fanin's own part is made in each run.
+All are in the folder for caches, in a folder named by its content, and made once. To get newer packages of Debian,
+remove it. Each run makes Fanin's own part.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from fanin_image.packages import NotPossible, Selection
 from fanin_image.wheels import GLIBC, python_name, suite
 from fanin_nic.native.cache import cache_root
 
-# 10.0: it tells programs of the processor's features; Debian 12's 7.2 does not.
+# 10.0: it reports the processor's features; Debian 12's 7.2 does not.
 EMULATOR = Selection("trixie", "amd64", ("qemu-user",))
 ROOT = ("bash", "dash", "coreutils", "iproute2", "libstdc++6")  # and Python
 WHEELS = ("cffi", "hypothesis", "ml_dtypes", "msgspec", "numba", "numpy", "pytest", "rich", "scapy", "typer")
@@ -40,7 +41,7 @@ class Image(NamedTuple):
 
 
 def image(say: Say) -> Image:
-    """The image; made if there is none. Raises NotPossible."""
+    """The image, made if necessary. Raises NotPossible."""
     if platform.machine() != "x86_64":
         raise NotPossible(f"an x86-64 processor (this one is {platform.machine()}; on Arm, `make test` does it all)")
     home = cache_root()
@@ -59,7 +60,7 @@ def image(say: Say) -> Image:
 
 
 def _make(folder: Path, constraints: str, say: Say) -> None:
-    """Make all beside `folder`, and give it its name when it is complete."""
+    """Make all beside `folder`, and rename it when complete."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="arm64-") as temporary:
         made = Path(temporary) / "made"
         work = Path(temporary) / "work"
@@ -92,7 +93,7 @@ def _make(folder: Path, constraints: str, say: Say) -> None:
 
 
 def _write_commands(made: Path, folder: Path) -> None:
-    """The commands of Fanin, and the loader of the compiler's tools. folder: where all will lie."""
+    """The commands of Fanin, and the loader of the compiler's tools. folder: the final place."""
     programs = made / "root/usr/bin"
     for name, (module, function) in COMMANDS.items():
         program = f"from {module} import {function}; {function}()"

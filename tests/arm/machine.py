@@ -26,7 +26,7 @@ class StepFailed(Exception):
 
 
 class Ended(NamedTuple):
-    """A program that has ended well: what it printed, and how long it ran, in seconds."""
+    """A successful program: its output, and its run time in seconds."""
 
     output: str
     seconds: float
@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 @dataclass
 class Machine:
-    """work: a folder that programs on both sides see. processes: those that were started."""
+    """work: a folder that programs on both sides see. processes: started ones."""
 
     image: Image
     work: Path
@@ -47,33 +47,30 @@ class Machine:
 
     @property
     def code(self) -> Path:
-        """The folder for caches of programs for arm64: what another machine would be given, and nothing else."""
+        """The cache folder of programs for arm64: only what another machine would get."""
         return self.image.folder / "code"
 
     @property
     def code_of_tests(self) -> Path:
-        """The same with what tests compile beyond: functions that no device calls by themselves."""
+        """The same with the further code of tests: functions that no device calls directly."""
         return self.image.folder / "code-of-tests"
 
     def log(self, name: str) -> Path:
-        """The file for the output of a program, which stays until the next run."""
+        """The output file of a program, kept until the next run."""
         folder = self.image.folder / "logs"
         folder.mkdir(exist_ok=True)
         return folder / f"{name}.log"
 
     @property
     def python(self) -> str:
-        """The interpreter for arm64."""
         return f"/usr/bin/{python_name()}"
 
     @property
     def root(self) -> namespace.Root:
-        """What the namespace is made of."""
         shared = [str(path) for path in (self.image.folder, self.work, CHECKOUT)]
         return namespace.Root(str(self.image.root), str(self.image.emulator), shared)
 
     def environment(self) -> dict[str, str]:
-        """Of programs for arm64."""
         return {
             "FANIN_CACHE_DIR": str(self.code),
             "HOME": "/root",
@@ -93,10 +90,10 @@ class Machine:
         emulated: bool = True,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> subprocess.Popen[bytes]:
-        """Start a program in a namespace of its own, which ends with it.
+        """Start a program in its own namespace, which ends with it.
 
         Args:
-            emulated: it is one for arm64; else it is one of this machine, with this machine's environment.
+            emulated: for arm64; else a program of this machine, with this machine's environment.
             variables: of its environment, beside or instead of the usual ones.
         """
         description = self.work / f"root-{len(self.processes)}.json"
@@ -109,12 +106,9 @@ class Machine:
         return process
 
     def run(self, name: str, command: Sequence[str], seconds: float, **options: Any) -> Ended:
-        """Run a program to its end. Its output goes to `log(name)`, too.
-        options: of `start`.
+        """Run a program to its end. Its output also goes to `log(name)`. options: of `start`.
 
-        Raises:
-            StepFailed: it has failed, or not ended within so many seconds.
-            NotPossible: there can be no namespace.
+        Raises StepFailed if it fails, or does not end within so many seconds; NotPossible without a namespace.
         """
         log, begin = self.log(name), time.monotonic()
         with log.open("wb") as output:
@@ -131,21 +125,19 @@ class Machine:
         return Ended(log.read_text(errors="replace"), time.monotonic() - begin)
 
     def close(self) -> None:
-        """End what still runs."""
         for process in self.processes:
             stop(process)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a namespace with all that is in it."""
+    """End a namespace with its processes."""
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)
         process.wait()
 
 
 def processor_seconds(process: subprocess.Popen[bytes]) -> float:
-    """What a process that runs, and those that it has started, have had of processors: time that others do not make
-    longer."""
+    """Processor time of a running process and its children, which other load does not lengthen."""
     left, ticks = [process.pid], 0
     while left:
         folder = Path(f"/proc/{left.pop()}")
@@ -157,13 +149,13 @@ def processor_seconds(process: subprocess.Popen[bytes]) -> float:
 
 
 def last_lines(log: Path) -> str:
-    """The end of a log, and where it is."""
+    """The end of a log, and its path."""
     lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
     return "\n".join([f"{log} ends with:", *lines])
 
 
 def check_namespaces(work: Path) -> None:
-    """Raises NotPossible where this kernel, or its settings, give no namespace that emulates."""
+    """Raises NotPossible if this kernel, or its settings, give no namespace that emulates."""
     empty = work / "empty"
     (empty / "tmp").mkdir(parents=True)
     root = namespace.Root(str(empty), sys.executable, [])  # any program: nothing is emulated

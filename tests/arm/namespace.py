@@ -1,7 +1,7 @@
 """Programs for arm64 on another processor: private namespaces of users, mounts, PIDs and networks, and qemu-user.
 
-The kernel takes an interpreter for a kind of program from the file system binfmt_misc. Each user namespace can have its
-own (Linux 6.7), so nothing of the host changes, and all ends with the first process.
+The file system binfmt_misc gives the kernel an interpreter for a kind of program. Each user namespace can have its own
+(Linux 6.7), so nothing of the host changes, and all ends with the first process.
 
 `python -m tests.arm.namespace ROOT.json COMMAND...` is that process: see `command_in`.
 """
@@ -23,8 +23,8 @@ MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x4_0000  # linux/mount.h
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
 BINFMT = "/proc/sys/fs/binfmt_misc"
-# The start of a 64-bit little-endian ELF file for AArch64, and the bits of it that count: not the ABI, and both kinds
-# of executable.
+# The start of a 64-bit little-endian ELF file for AArch64, and its significant bits: not the ABI, and both kinds of
+# executable.
 MAGIC = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00"
 MASK = b"\xff" * 7 + b"\x00" + b"\xff" * 8 + b"\xfe\xff\xff\xff"
 MODULE = "tests.arm.namespace"
@@ -35,8 +35,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Root(NamedTuple):
-    """A root file system for arm64, the emulator (linked statically), and folders of the host that are seen in the root
-    under the same path."""
+    """A root file system for arm64, the emulator (linked statically), and folders of the host, at the same paths."""
 
     folder: str
     emulator: str
@@ -44,8 +43,7 @@ class Root(NamedTuple):
 
 
 def registration(emulator: str) -> bytes:
-    """The line for binfmt_misc. P hands on the program's own name; F opens the emulator now, so that it is there behind
-    another root as well."""
+    """The line for binfmt_misc. P passes the program's own name; F opens the emulator now, for other roots as well."""
     magic, mask = (b"".join(b"\\x%02x" % byte for byte in text) for text in (MAGIC, MASK))
     return b":qemu-aarch64:M::" + magic + b":" + mask + b":" + os.fsencode(emulator) + b":PF"
 
@@ -63,8 +61,8 @@ def command_in(root: Root, description: Path, command: Sequence[str], *, emulate
 
 
 def enter(root: str) -> None:
-    """Let this process, one of the host in the namespace, see the root: what it executes then is emulated. Its folder
-    must be below one that is shared, and stays."""
+    """Let this process of the host in the namespace see the root: later programs are emulated. Its folder must be below
+    a shared one, and stays."""
     here = os.getcwd()
     os.chroot(root)
     os.chdir(here)
@@ -89,7 +87,6 @@ def _loopback_up() -> None:
 
 
 def _furnish(root: Root) -> None:
-    """The mounts and the network of the namespace."""
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     _mount("proc", "/proc", "proc")
     _mount("none", BINFMT, "binfmt_misc")
@@ -103,7 +100,7 @@ def _furnish(root: Root) -> None:
 
 
 def _map_identities(process: int) -> None:
-    """All identities of the host where this is root; else only its own."""
+    """All identities of the host for root; else only its own."""
     if os.getuid() == 0:
         users = groups = "0 0 65536"
     else:
@@ -114,7 +111,6 @@ def _map_identities(process: int) -> None:
 
 
 def _first_process(root: Root, where: str, command: Sequence[str]) -> None:
-    """Runs the command. The namespace ends with it."""
     _check(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL), "prctl")
     _furnish(root)
     if where == "emulated":
@@ -123,7 +119,6 @@ def _first_process(root: Root, where: str, command: Sequence[str]) -> None:
 
 
 def main() -> int:
-    """Entry point of the module."""
     description, where, *command = sys.argv[1:]
     root = Root(**json.loads(Path(description).read_text()))
     unshared, mapped = os.pipe(), os.pipe()

@@ -1,7 +1,7 @@
 """The whole scene: a virtual x86-64 machine as host, an emulated arm64 machine as DPU, each with rxe, and a link.
 
-Ranks run on the host, their devices on the DPU, and RDMA is all that is between them. The device code is that which
-this machine has compiled for arm64.
+Ranks run on the host, their devices on the DPU, connected only by RDMA. This machine has compiled the device code for
+arm64.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ TOKEN = "/run/token"
 PLACES = {"nic1": ("10.0.0.2", "rxe0"), "nic2": ("10.0.0.3", "rxe0"), "leaf": ("10.0.0.4", "rxe0")}
 ROUTES = {"local": [3], "tree": [2, 2], "ring": [2, 2]}  # and the ranks on each node
 SIZES = [0, 1, 3_001, 65_536]  # elements
-DETECTION = 60.0  # s: processes of an emulator may wait for their processor as long as others take for dead
+DETECTION = 60.0  # s: an emulated process may wait for a processor so long that others take it for dead
 PING_PONG = ["/usr/bin/ibv_rc_pingpong", "-d", VERBS_DEVICE, "-g", "1", "-n", "100"]  # 1: the GID of the first address
 PING_PONG_PORT, PING_PONG_SECONDS = 18515, 300
 ROOT_SCRIPT = Path(__file__).parent / "guest/root.sh"
@@ -48,18 +48,17 @@ class Side:
     python: str
 
     def shell(self, script: str, *arguments: str) -> str:
-        """What a script of the guest's own shell prints."""
+        """The output of a script of the guest's own shell."""
         return str(self.guest.call("run", command=["busybox", "sh", "-c", script, "script", *arguments]))
 
     def run(self, module: str, *arguments: str) -> dict[str, Any]:
-        """The JSON that a module prints last."""
+        """The last JSON that a module prints."""
         where = {"root": self.root, "python": self.python}
         printed = programs.run_module(self.guest, self.environment, module, arguments, SECONDS, **where)
         return dict(json.loads(printed.splitlines()[-1]))
 
 
 def host_side(guest: Guest) -> Side:
-    """With the programs of this machine."""
     variables = programs.environment() | {"FANIN_TOKEN_FILE": TOKEN}
     return Side(guest, variables, programs.FILES, sys.executable)
 
@@ -92,7 +91,7 @@ def sides(machine: Machine, say: Say) -> Iterator[tuple[Side, Side]]:
 
 
 def ping_pong(host: Side, dpu: Side) -> None:
-    """Messages of a program of rdma-core, which knows nothing of Fanin."""
+    """Messages of a program of rdma-core, independent of Fanin."""
     server = host.guest.call("start", command=PING_PONG, port=PING_PONG_PORT, within=PING_PONG_SECONDS)
     dpu.guest.call("run", command=[*PING_PONG, host.guest.address], seconds=PING_PONG_SECONDS, within=SECONDS)
     ended = host.guest.call("finish", program=server, seconds=PING_PONG_SECONDS, within=SECONDS)
@@ -115,7 +114,7 @@ def collectives(host: Side, dpu: Side) -> str:
 
 
 def judged(begun: dict[str, Any], found: dict[str, dict[str, Any]], ended: dict[str, Any]) -> str:
-    """What has been shown. begun, ended: what `devices` said; found: what `far_ranks` said, by route."""
+    """The verdict. begun, ended: output of `devices`; found: output of `far_ranks`, by route."""
     if wrong := [each for said in found.values() for each in said["wrong"]]:
         raise StepFailed("\n".join(wrong))
     if compiled := sorted(set(ended["files"]) - set(begun["files"])):
@@ -128,7 +127,6 @@ def judged(begun: dict[str, Any], found: dict[str, dict[str, Any]], ended: dict[
 
 
 def scene(machine: Machine, say: Say = print) -> str:
-    """The step of `make arm`."""
     try:
         with sides(machine, say) as (host, dpu):
             ping_pong(host, dpu)

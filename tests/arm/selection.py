@@ -1,7 +1,7 @@
-"""Which tests run on emulated Arm, and which can not.
+"""The tests that run on emulated Arm, and those that can not.
 
-An emulated Python is ten times slower, and device code that only tests call has to be compiled there. So `make arm`
-runs a sample of each folder; with FANIN_TEST_ARM=all, the folders as a whole.
+An emulated Python is ten times slower, and device code of tests alone must be compiled there. So `make arm` runs a
+sample of each folder; with FANIN_TEST_ARM=all, whole folders.
 """
 
 import os
@@ -12,9 +12,8 @@ ALL = os.environ.get("FANIN_TEST_ARM") == "all"
 
 
 class Part(NamedTuple):
-    """Tests of one folder. sample: what is run by default; whole: with FANIN_TEST_ARM=all. calls_device_code: more
-    than a device has as entries; that is compiled on this machine first.
-    """
+    """Tests of one folder. sample: run by default; whole: with FANIN_TEST_ARM=all. calls_device_code: beyond a device's
+    entries; that is compiled on this machine first."""
 
     name: str
     sample: Sequence[str]
@@ -23,7 +22,6 @@ class Part(NamedTuple):
 
     @property
     def chosen(self) -> Sequence[str]:
-        """The files of this run."""
         return self.whole if ALL else self.sample
 
 
@@ -49,7 +47,7 @@ PARTS = (
     Part("lanes", ("tests/lanes/test_split.py", "tests/lanes/test_merge.py"), ("tests/lanes",)),
 )
 
-# What an emulated program in a namespace can not do
+# Limits of an emulated program in a namespace
 NO_STEERING = "qemu-user has no SO_ATTACH_REUSEPORT_CBPF, by which packets come to their lane"
 NO_GROUPS = "qemu-user has no IP_MULTICAST_ALL, by which a socket hears its own groups only"
 NO_DROPS = "qemu-user gives 4 bytes of SO_MEMINFO, without the count of dropped packets"

@@ -1,4 +1,4 @@
-"""The steps of `make arm`. Each says in a few words what it found, or raises StepFailed."""
+"""The steps of `make arm`. Each reports its result in a few words, or raises StepFailed."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def library(machine: Machine) -> str:
 
 
 def device_code(machine: Machine) -> str:
-    """The device code, by the module that an owner of cards would use."""
+    """The device code, by the module for owners of cards."""
     command = [sys.executable, "-m", "fanin_nic.daemon.cross", "--target", TARGET, str(machine.code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     if done.returncode:
@@ -48,12 +48,11 @@ def device_code(machine: Machine) -> str:
 
 
 def files_of_code(machine: Machine) -> list[Path]:
-    """All files of the device code for arm64."""
     return sorted(path for path in machine.code.rglob("*") if path.is_file())
 
 
 def shown_in(output: str, beginning: str) -> dict[str, Any]:
-    """The JSON that begins so in the output of a program."""
+    """The JSON with this start in the output of a program."""
     at = output.find(beginning)
     try:
         return json.JSONDecoder().raw_decode(output, max(at, 0))[0] if at >= 0 else {}
@@ -62,14 +61,14 @@ def shown_in(output: str, beginning: str) -> dict[str, Any]:
 
 
 def member(shown: dict[str, Any], name: str) -> Any:
-    """Something that a program has shown."""
+    """A member of a program's JSON."""
     if name not in shown:
         raise StepFailed(f"the program has shown no {name}: {json.dumps(shown)[:200]}")
     return shown[name]
 
 
 def nothing_compiled(machine: Machine) -> str:
-    """What a device compiles when it loads its code: nothing, and that is counted."""
+    """A device compiles nothing when it loads its code, and that is counted."""
     ended = machine.run("loaded", [machine.python, "-m", "tests.arm.programs.loaded"], SECONDS)
     shown = shown_in(ended.output, "{")
     compiled, counted, cpu = (member(shown, name) for name in ("compiled", "counted", "cpu"))
@@ -79,7 +78,7 @@ def nothing_compiled(machine: Machine) -> str:
 
 
 def ready(machine: Machine) -> str:
-    """From the start of a device to the moment at which it says that it is ready, emulated and on this processor."""
+    """From the start of a device until it reports that it is ready, emulated and on this processor."""
     emulated = _until_ready(machine, "ready", emulated=True)
     _until_ready(machine, "ready-first", emulated=False)  # writes the bytecode, and the device code if that is missing
     return (
@@ -88,7 +87,7 @@ def ready(machine: Machine) -> str:
 
 
 def _until_ready(machine: Machine, name: str, *, emulated: bool) -> str:
-    """A device is started and ended. Returns how long it took to be ready."""
+    """Start and end a device. Returns the time until it was ready."""
     notices, control = (machine.work / f"{name}{ending}" for ending in (".notify", ".socket"))
     log = machine.log(name)
     folder = Path("/usr/bin") if emulated else Path(sys.executable).parent
@@ -102,7 +101,7 @@ def _until_ready(machine: Machine, name: str, *, emulated: bool) -> str:
             manager.wait_for("READY=1")
             return f"{time.monotonic() - begin:.1f} s ({processor_seconds(device):.1f} s of processor)"
         except TimeoutError:
-            raise StepFailed(f"the device does not get ready; {last_lines(log)}") from None
+            raise StepFailed(f"the device is not ready; {last_lines(log)}") from None
         finally:
             stop(device)
 
@@ -128,7 +127,7 @@ def tests_of(part: selection.Part) -> Callable[[Machine], str]:
 
 def demo(machine: Machine) -> str:
     """`fanin demo`, wholly on arm64: devices, ranks, the driver and numpy."""
-    # Not leased: qemu-user shows a process another start of itself than others see, and the lease would look orphaned.
+    # Not leased: qemu-user shows a process a start time that others do not see, so the lease would look orphaned.
     shape = " ".join(("--name", "demo", *SHAPE))
     script = f"fanin fabric up {shape} && fanin demo --json {shape} {' '.join(DEMO)} >&2"
     ended = machine.run("demo", ["/bin/bash", "-c", script], SECONDS)
@@ -136,8 +135,8 @@ def demo(machine: Machine) -> str:
 
 
 def host_ranks(machine: Machine) -> str:
-    """Ranks of this processor on devices for arm64. All are processes of one kernel: sockets of the file system, rings
-    and the memory of ranks are shared between them."""
+    """Ranks of this processor on devices for arm64, all processes of one kernel: they share sockets of the file system,
+    rings and the memory of ranks."""
     wanted = {"root": machine.root.folder, "environment": machine.environment(), "options": SHAPE, "demo": DEMO}
     command = [sys.executable, "-m", "tests.arm.programs.host_ranks", json.dumps(wanted)]
     ended = machine.run("host-ranks", command, SECONDS, emulated=False)
@@ -149,7 +148,7 @@ def host_ranks(machine: Machine) -> str:
 
 
 def _judged(shown: dict[str, Any]) -> str:
-    """What a demonstration has verified."""
+    """The verdict of a demonstration."""
     if not member(shown, "verified"):
         raise StepFailed(f"not verified: {json.dumps(shown)}")
     routes, rows = member(shown, "routes"), member(shown, "collectives")
@@ -159,7 +158,7 @@ def _judged(shown: dict[str, Any]) -> str:
 
 
 def on_shipped_code(step: Callable[[Machine], str]) -> Callable[[Machine], str]:
-    """A step whose programs compile nothing: the folder of the device code stays as it is."""
+    """A step whose programs compile nothing: the folder of the device code stays unchanged."""
 
     def run(machine: Machine) -> str:
         before = files_of_code(machine)

@@ -1,4 +1,4 @@
-"""The pieces of `make arm` that need neither packages nor an emulator. The whole is a target of its own."""
+"""The pieces of `make arm` that need neither packages nor an emulator."""
 
 import ast
 import subprocess
@@ -26,7 +26,7 @@ def test_selected_files_are_there(part: selection.Part) -> None:
 
 @pytest.mark.parametrize("name", selection.LEFT_OUT)
 def test_tests_that_are_left_out_are_there(name: str) -> None:
-    """A test that is renamed would else fail on Arm only."""
+    """Otherwise a renamed test would fail only on Arm."""
     file, _, test = name.partition("::")
     functions = {node.name for node in ast.parse((ROOT / file).read_text()).body if isinstance(node, ast.FunctionDef)}
     assert not test or test in functions
@@ -84,7 +84,7 @@ def test_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("alone", [False, True])
 def test_archive_that_is_not_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, alone: bool) -> None:
-    """No network: apt's own reason, and nothing is taken for fetched."""
+    """No network: apt's own reason, and nothing counts as fetched."""
     try:
         packages.check_tools()
     except NotPossible as missing:
@@ -97,7 +97,7 @@ def test_archive_that_is_not_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 @pytest.mark.process
 def test_no_emulator_of_machines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The step `scene` says what it lacks, and leaves nothing half made."""
+    """The step `scene` names the missing part, and leaves nothing half made."""
     try:
         packages.check_tools()
     except NotPossible as missing:
@@ -111,7 +111,7 @@ def test_no_emulator_of_machines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.mark.process
 def test_scene_without_a_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A step that lacks something, in the midst of others, names it."""
+    """A step without its means, among others, is named."""
 
     def missing() -> None:
         raise PackagesMissing("a home for nothing")
@@ -123,7 +123,7 @@ def test_scene_without_a_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_calls_of_the_scene_that_are_wrong() -> None:
-    """Wrong results, compiled code, and programs on another processor than they should be are failures."""
+    """Wrong results, compiled code, and programs on a wrong processor are failures."""
 
     ranks = {"machine": "x86_64", "calls": 7, "wrong": []}
     devices = {"machine": "aarch64", "files": ["a"]}
@@ -140,7 +140,7 @@ def test_calls_of_the_scene_that_are_wrong() -> None:
 
 @pytest.mark.process
 def test_no_namespaces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine that gives none: its own error is the reason."""
+    """Without namespaces: the system's own error is the reason."""
     monkeypatch.setattr(machine.namespace, "MODULE", "tests.arm.no_namespaces")
     with pytest.raises(NotPossible, match="no_namespaces"):
         machine.check_namespaces(tmp_path)

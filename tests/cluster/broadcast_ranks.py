@@ -31,8 +31,6 @@ from tests.cluster.sending_node import GPUS, data_of, plan_of
 
 
 class Killing(Streams):
-    """Kills a process, or runs a command, when a chunk has arrived over link 0."""
-
     victim = 0
     cut: Sequence[str] = ()
 
@@ -51,7 +49,7 @@ class Killing(Streams):
 
 
 def handed_on(stage: Stage, side: str, gpu: bool) -> list[Any]:
-    """Messages of a program with two stages, as lists. gpu: the second message is there, and its array a tensor."""
+    """Send, or receive as lists, messages of a program with two stages. gpu: the second is a tensor on a GPU."""
     if side == "first":
         stage.send([np.arange(6, dtype=np.int16).reshape(2, 3), np.array(0.5), np.zeros((0, 4), "f4")])
         if gpu:
@@ -70,14 +68,13 @@ def handed_on(stage: Stage, side: str, gpu: bool) -> list[Any]:
 
 
 def kind_of(received: Any) -> str:
-    """The type of an array as numpy writes it, or of a tensor."""
     return received.dtype.str if isinstance(received, np.ndarray) else str(received.dtype)
 
 
 def carry(told: dict[str, Any], data: Mapping[int, Any], **place: Any) -> dict[str, Any]:
-    """All transfers of a process. place: its GPUs. data: by size. Ids of jobs are new each time: devices remember jobs.
+    """All transfers of a process. place: its GPUs. data: by size. Jobs get new ids each time: devices remember jobs.
 
-    It says when each transfer has begun, which all processes do together, and ended: seconds of the machine's clock.
+    Each transfer reports its start, which all processes share, and its end: seconds of the machine's clock.
     """
     plan = plan_of(0, len(told["first"]))
     addresses = [{f"{side}{i}": each[1] for i, each in enumerate(told[side])} for side in ("first", "second")]

@@ -1,7 +1,7 @@
-"""A dozen public topologies of differing kinds, read from their XML by hand: which NIC is near which GPU.
+"""A dozen public topologies of different kinds, read from their XML by hand: which NIC is near which GPU.
 
-`python -m tests.cluster.survey FOLDER` holds the code to it. Addresses are those of the files, without ":00.0" at their
-end and "0000:" at their beginning.
+`python -m tests.cluster.survey FOLDER` compares the code with it. Addresses are those of the files, without ":00.0" at
+the end and "0000:" at the start.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ SWITCH, BRIDGE, NUMA, OTHER = Nearness
 
 
 class Near(NamedTuple):
-    """GPUs, and the NICs with RDMA that are the nearest of each of them, all equally near."""
+    """GPUs, and their nearest NICs with RDMA, all equally near."""
 
     level: Nearness
     gpus: str
@@ -96,7 +96,7 @@ BY_HAND: dict[str, tuple[int, list[Near]]] = {  # file -> links of a hand-off, n
 
 
 def differences(folder: Path) -> list[str]:
-    """The files about which the code says something else."""
+    """The files on which the code differs."""
     return [
         f"{name}: {found} and not {wanted}"
         for name, wanted in BY_HAND.items()
@@ -105,7 +105,7 @@ def differences(folder: Path) -> list[str]:
 
 
 def said(machine: Machine) -> tuple[int, dict[str, tuple[Nearness, list[str]]]]:
-    """What the code finds: the links of a hand-off, and for each GPU its class and the nearest NICs."""
+    """The code's result: the links of a hand-off, and for each GPU its class and the nearest NICs."""
     try:
         links = len(plan_handoff(1, machine, machine).links)
     except HandoffInvalid:
@@ -119,7 +119,6 @@ def near(machine: Machine, gpu: Component) -> tuple[Nearness, list[str]]:
 
 
 def in_full(rows: list[Near]) -> dict[str, tuple[Nearness, list[str]]]:
-    """The rows with whole addresses."""
     return {
         address(gpu): (row.level, sorted(map(address, row.nics.split()))) for row in rows for gpu in row.gpus.split()
     }

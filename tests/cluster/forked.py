@@ -1,4 +1,4 @@
-"""Processes that each say one thing: forked, so that they have the data of their parent."""
+"""Processes that each report one result: forked, so that they have the data of their parent."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from fanin_tools.fabric.processes import end_with_caller
 
 
 def start_each(parts: Iterable[Callable[[], dict[str, Any]]]) -> list[int]:
-    """Run each part in a process, which prints what it returns as a line of JSON. Returns their ids.
+    """Run each part in a process, which prints its result as a line of JSON. Returns their ids.
 
     They end with their parent, also if it is killed.
     """
@@ -29,6 +29,5 @@ def start_each(parts: Iterable[Callable[[], dict[str, Any]]]) -> list[int]:
 
 
 def wait_for(children: Iterable[int]) -> None:
-    """Wait until all have ended."""
     for child in children:
         os.waitpid(child, 0)

@@ -32,7 +32,7 @@ NCCL = """<system version="2">
 </system>
 """
 
-# As Azure ships them: neither gpu nor nic, the class alone says what is what. Each function has a domain of its own.
+# As Azure ships them: neither gpu nor nic, only the class tells the kind. Each function has its own domain.
 NCCL_BY_CLASS = """<system version="1">
   <cpu numaid="0">
     <pci busid="0001:00:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"/>
@@ -85,14 +85,13 @@ HWLOC_3 = HWLOC.format(version="3.0", network=16, openfabrics=32)
 
 
 def machine_of(text: str, folder: Path, name: str = "machine.xml") -> Machine:
-    """The machine that a text in XML describes."""
     path = folder / name
     path.write_text(text)
     return read_machine(path)
 
 
 def write_function(root: Path, place: str, **files: str) -> Path:
-    """Make a PCI function as sysfs shows it: its folder below devices, its files, its link below bus/pci/devices."""
+    """Make a PCI function as in sysfs: its folder below devices, its files, its link below bus/pci/devices."""
     folder = root / "devices" / place
     folder.mkdir(parents=True)
     for name, text in files.items():

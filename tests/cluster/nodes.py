@@ -1,4 +1,4 @@
-"""The node of founding document 002 as Linux shows it: 8 GPUs and two NICs, in a sysfs and a proc in folders."""
+"""The node of founding document 002 as Linux shows it: 8 GPUs and two NICs, in folders for sysfs and proc."""
 
 import shutil
 from pathlib import Path
@@ -11,12 +11,11 @@ UP, DOWN = "4: ACTIVE", "1: DOWN"
 
 
 def gpu_address(gpu: int) -> str:
-    """The PCI address of a GPU."""
     return f"0000:{gpu % 4 + 1 + 0x40 * (gpu // 4):02x}:00.0"
 
 
 def pair_id(gpu: int) -> str:
-    """The id of the pair of a GPU for the kubelet."""
+    """The kubelet's id for the pair of a GPU."""
     return f"{gpu_address(gpu)}_{vf_address(gpu // 4, gpu % 4)}"
 
 
@@ -64,12 +63,11 @@ def remove_vfs(root: Path, nic: int) -> None:
 
 
 def vf_address(nic: int, number: int) -> str:
-    """The PCI address of a VF."""
     return f"0000:{('5e', 'be')[nic]}:00.{number + 1}"
 
 
 def write_driver_of_the_document(root: Path) -> None:
-    """What NVIDIA's driver says below /proc: the ids of the GPUs."""
+    """NVIDIA's driver below /proc: the ids of the GPUs."""
     for gpu, uuid in enumerate(UUIDS):
         folder = root / "driver/nvidia/gpus" / gpu_address(gpu)
         folder.mkdir(parents=True)
@@ -77,7 +75,6 @@ def write_driver_of_the_document(root: Path) -> None:
 
 
 def set_port(root: Path, nic: int, state: str) -> None:
-    """Let the link of a NIC go up or down."""
     address = ("0000:5e:00.0", "0000:be:00.0")[nic]
     path = root / "bus/pci/devices" / address / f"infiniband/mlx5_{nic}/ports/1/state"
     path.write_text(f"{state}\n")

@@ -1,7 +1,7 @@
 """Node 1 of a hand-off: `sending_node.py PORT SIZE DEVICE... [chunks=COUNT] [kill=PID]`.
 
-It prints the links that have failed. A line on its standard input lets it begin, and `READY` on its output says that it
-waits for that. With `kill` it kills a device when the first chunk has arrived over link 0.
+It prints the failed links. It prints `READY` and begins after a line on its standard input. With `kill` it kills a
+device when the first chunk has arrived over link 0.
 """
 
 import os
@@ -23,7 +23,7 @@ RATE = 1e9
 
 
 def plan_of(size: int, links: int, holder: int | None = None) -> Plan:
-    """8 GPUs on both sides; link i joins GPU i, through a NIC of its own on each side."""
+    """8 GPUs on both sides; link i joins GPU i through its own NIC on each side."""
     joined = [Link(each, each, f"first{each}", f"second{each}", RATE) for each in range(links)]
     groups = [[gpu for gpu in range(GPUS) if gpu % links == each] for each in range(links)]
     names = [f"gpu{each}" for each in range(GPUS)]
@@ -31,12 +31,12 @@ def plan_of(size: int, links: int, holder: int | None = None) -> Plan:
 
 
 def data_of(size: int) -> Any:
-    """The data, which both nodes know."""
+    """The data, known to both nodes."""
     return np.random.default_rng(size).integers(0, 256, size, np.uint8)
 
 
 def kill_after_a_chunk(pid: int) -> None:
-    """Let the link that carries the first byte kill a process after its first chunk."""
+    """Let the link of the first byte kill a process after its first chunk."""
     write = End.write
 
     def and_kill(self: End, ranges: list[tuple[int, int]], peer: Any) -> tuple[bool, list[tuple[int, int]]]:

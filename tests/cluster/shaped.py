@@ -1,8 +1,8 @@
-"""Hand-offs over shaped links between namespaces, as a table: `shaped.py [RATE] [SIZE]`, as root, for a quiet machine.
+"""Hand-offs over shaped links between namespaces, as a table: `shaped.py [RATE] [SIZE]`, as root, on an idle machine.
 
-Every link is a cable of its own between two NICs in namespaces. The data go to 8 processes of node 2 by broadcasts.
+Every link is a cable between two NICs in namespaces. The data go to 8 processes of node 2 by broadcasts.
 
-| row | what is carried |
+| row | carries |
 | --- | --- |
 | k links | the data, once, in k stripes; the fastest of five |
 | a copy for each GPU | the data eight times, as sends to each GPU would carry them |
@@ -41,7 +41,7 @@ def described(rate: str) -> Fabric:
 
 
 def carried(running: Running, links: int, sizes: list[int], **options: Any) -> tuple[list[float], int, list[Any]]:
-    """Transfers over the first links. Returns the seconds of each, the bytes of all, and the links that have failed."""
+    """Transfers over the first links. Returns the seconds of each, the bytes of all, and the failed links."""
     ends = list(zip(sockets(running), (nic.address for nic in running.fabric.nics), strict=True))
     told = {"first": ends[:links], "second": ends[LINKS : LINKS + links], "sizes": sizes}
     told |= {"kill": 0, "senders": 1, "tensors": 0, **options}

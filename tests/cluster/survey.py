@@ -1,7 +1,7 @@
 """Public topologies: their table, and its summary in docs/topology.md.
 
-`python -m tests.cluster.survey FOLDER` says what has changed; with `--write` both are written anew. The folder has the
-files of `.ci/fetch-topologies`.
+`python -m tests.cluster.survey FOLDER` reports changes; with `--write` it updates both. The folder has the files of
+`.ci/fetch-topologies`.
 """
 
 import sys
@@ -30,13 +30,12 @@ COLUMNS = (
 
 
 def row(name: str, machine: Machine) -> tuple[str, ...]:
-    """The cells of a machine."""
     counts = len(machine.gpus), len(machine.nics), len(machine.rdma_nics), *class_counts(machine).values()
     return (name, *map(str, counts), links_of(machine), classes_of(machine))
 
 
 def links_of(machine: Machine) -> str:
-    """The links of a hand-off between two such machines, which is carried out on arrays."""
+    """The links of a hand-off between two such machines, which is rehearsed on arrays."""
     try:
         plan = plan_handoff(SIZE, machine, machine)
     except HandoffInvalid:
@@ -50,25 +49,22 @@ def links_of(machine: Machine) -> str:
 
 
 def classes_of(machine: Machine) -> str:
-    """The number of pairs in each resource class."""
     return " + ".join(str(len(each.pairs)) for each in server_classes(machine).classes) or "-"
 
 
 def machines_in(folder: Path) -> dict[str, Machine]:
-    """By the names of their files."""
     paths = sorted(folder.glob("*/*.xml"))
     return {f"{path.parent.name}/{path.stem}": read_machine(path) for path in paths}
 
 
 def table(machines: dict[str, Machine]) -> str:
-    """The table in Markdown, and below it what the files have in common."""
+    """The table in Markdown, and the summary."""
     shown = {name: machine for name, machine in machines.items() if machine.gpus}
     lines = [COLUMNS, tuple("---" for _ in COLUMNS), *(row(name, machine) for name, machine in shown.items())]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + f"\n{summary(machines)}\n"
 
 
 def summary(machines: dict[str, Machine]) -> str:
-    """How many files are in which case."""
     both = [machine for machine in machines.values() if machine.gpus and machine.rdma_nics]
     near = [class_counts(machine)[0] for machine in both]
     every = sum(count == len(machine.gpus) for count, machine in zip(near, both, strict=True))
@@ -85,7 +81,7 @@ def summary(machines: dict[str, Machine]) -> str:
 
 
 def main() -> int:
-    """Exit code 1 where the page, or what was read by hand, differs from what the code finds in the files."""
+    """Exit code 1 if the page, or a topology read by hand, differs from the code's result."""
     folder, *options = sys.argv[1:]
     wrong = differences(Path(folder))
     if wrong:
@@ -100,7 +96,7 @@ def main() -> int:
         if "--write" in options:
             path.write_text(text)
         elif path.read_text() != text:
-            print(f"{path.name} is not as the files are: python -m tests.cluster.survey {folder} --write")
+            print(f"{path.name} differs from the files: python -m tests.cluster.survey {folder} --write")
             return 1
     print(wanted[TABLE])
     return 0

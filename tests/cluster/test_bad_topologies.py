@@ -1,4 +1,4 @@
-"""A file that describes no machine ends with a named error, and with the line of what is wrong. Nothing grows."""
+"""An invalid file ends with a named error and the wrong line. Nothing grows."""
 
 from pathlib import Path
 
@@ -22,9 +22,9 @@ BOMB = """<?xml version="1.0"?>
 LONG = "9" * 5000  # more digits than Python converts
 OUTSIDE = '<!DOCTYPE system [<!ENTITY passwords SYSTEM "/etc/passwd">]><system>&passwords;</system>'
 BAD = {
-    "nothing": ("", r"line 1: it is no XML"),
-    "text": ("GPU0 NIC0\n", r"line 1: it is no XML"),
-    "cut": (NCCL[:800], r"line \d+: it is no XML"),
+    "nothing": ("", r"line 1: it is not XML"),
+    "text": ("GPU0 NIC0\n", r"line 1: it is not XML"),
+    "cut": (NCCL[:800], r"line \d+: it is not XML"),
     "entities": (BOMB, r"line 3: it declares an entity, a"),
     "file from outside": (OUTSIDE, r"line 1: it declares an entity, passwords"),
     "unknown encoding": ('<?xml version="1.0" encoding="klingon"?><system/>', r"line 1: "),
@@ -32,14 +32,14 @@ BAD = {
     "another root": ("<graphs/>", r"line 1: the file begins with <graphs>"),
     "no cpu": ("<system/>", r"line 1: it has no <cpu>"),
     "two hosts": ('<system><cpu numaid="0" host_hash="0x1"/><cpu numaid="0" host_hash="0x2"/></system>', r"2 hosts"),
-    "numaid": (NCCL.replace('numaid="1"', 'numaid="one"'), r"line 19: numaid='one' of <cpu> is no whole number"),
-    "busid": (NCCL.replace("0000:20:00.0", "slot 3"), r"line 14: busid='slot 3' is no PCI address"),
+    "numaid": (NCCL.replace('numaid="1"', 'numaid="one"'), r"line 19: numaid='one' of <cpu> is not a whole number"),
+    "busid": (NCCL.replace("0000:20:00.0", "slot 3"), r"line 14: busid='slot 3' is not a PCI address"),
     "speed": (NCCL.replace('speed="10000"', 'speed="fast"'), r"line 17: speed='fast' of <net>"),
     "long number": (NCCL.replace('speed="10000"', f'speed="{LONG}"'), r"line 17: speed='9{40}' of <net>"),
     "count": (NCCL.replace('count="4"', ""), r"line 5: count='' of <nvlink>"),
     "hwloc 1": ("<topology><object type='Machine'/></topology>", r"line 1: it is of hwloc 1"),
     "no machine": ('<topology version="2.0"/>', r"line 1: it has no object of type Machine"),
-    "nodeset": (HWLOC_2.replace('nodeset="0x00000002"', 'nodeset="all"'), r"nodeset='all' is no list"),
+    "nodeset": (HWLOC_2.replace('nodeset="0x00000002"', 'nodeset="all"'), r"nodeset='all' is not a list"),
     "os_index": (HWLOC_2.replace('type="NUMANode" os_index="1"', 'type="NUMANode"'), r"line 25: os_index=''"),
     "long os_index": (
         HWLOC_2.replace('type="NUMANode" os_index="1"', f'type="NUMANode" os_index="{LONG}"'),
@@ -62,7 +62,7 @@ def test_file_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_long_numbers_that_do_not_matter(tmp_path: Path) -> None:
-    """They are unknown, as what is no number."""
+    """They count as unknown, like other text."""
     machine = machine_of(NCCL.replace('link_width="16"', f'link_width="{LONG}"'), tmp_path)
     assert machine.gpus[0].bus_rate == 0
     machine = machine_of(HWLOC_2.replace('osdev_type="3"', f'osdev_type="{LONG}"'), tmp_path)
@@ -90,7 +90,7 @@ def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damage_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """A file with a piece replaced or taken out is read, or ends with the named error; nothing else is raised."""
+    """A file with a piece replaced or removed is read, or ends with the named error; nothing else is raised."""
     text = data.draw(st.sampled_from([NCCL, HWLOC_2]))
     first = data.draw(st.integers(0, len(text)))
     last = data.draw(st.integers(first, min(len(text), first + 40)))

@@ -1,4 +1,4 @@
-"""A hand-off by broadcasts: 8 processes of node 2 have the data, one copy crosses the network, links may die."""
+"""A hand-off by broadcasts: 8 processes of node 2 have the data, one copy crosses the network, links may fail."""
 
 import json
 import os
@@ -40,12 +40,11 @@ AGREEMENTS = 2048  # bytes at most, on a link, beside the CONFIGs, which are ful
 
 @pytest.fixture(scope="module")
 def running(bench: Bench) -> Running:
-    """Four NICs, two for each node."""
     return bench.up(Shape(2 * LINKS, GPUS, direct=True, detection=DETECTION_S))
 
 
 def carried(running: Running, sizes: list[int], second: tuple[int, ...] = (2, 3), **options: int) -> list[Any]:
-    """What the processes say after transfers of these sizes. second: the NICs of node 2."""
+    """The output of the processes after transfers of these sizes. second: the NICs of node 2."""
     ends = list(zip(sockets(running), (nic.address for nic in running.fabric.nics), strict=True))
     told = {"first": ends[:LINKS], "second": [ends[each] for each in second], "sizes": sizes}
     command = [sys.executable, "-m", "tests.cluster.broadcast_ranks", json.dumps({**told, **DEFAULTS, **options})]
@@ -83,8 +82,8 @@ def test_one_copy_for_all_processes(running: Running) -> None:
 def test_a_nic_dies_on_the_way(victim: int, second: tuple[int, ...], senders: int, running: Running) -> None:
     """When a chunk of link 0 has arrived: the rest goes over link 1, and so do the next data. Nothing is lost.
 
-    First the NIC of link 0 in node 2, then that in node 1; by then both links have one NIC in node 2. If each link has
-    a sending process of its own, that of link 0 can not know whether the others have sent the rest.
+    First the NIC of link 0 in node 2, then that in node 1; by then both links have one NIC in node 2. With a sending
+    process for each link, that of link 0 can not know whether the others have sent the rest.
     """
     pid = running.state.processes()[running.fabric.nics[victim].name].pid
     said = carried(running, [SIZE, 4099], second, kill=pid, senders=senders)
@@ -122,7 +121,7 @@ def test_wrong_arguments(running: Running) -> None:
 
 
 def test_random_plans() -> None:
-    """Every GPU has the data and each byte crosses the network once, whatever each GPU has seen of a failing link."""
+    """Every GPU has the data and each byte crosses the network once, whatever each received over a failing link."""
     chance = random.Random(1)
     for number in range(PLANS):
         plan = random_plan(chance)

@@ -1,4 +1,4 @@
-"""What a container gets with its pairs, which pairs those are, and when a pair can not be used (002, [39] to [46])."""
+"""A container's grant, its pairs, and unusable pairs (002, [39] to [46])."""
 
 import itertools
 import shutil
@@ -52,7 +52,7 @@ def test_a_container_of_the_document(paths: NodePaths) -> None:
 
 
 def test_the_socket_of_a_device(paths: NodePaths) -> None:
-    """Its folder is mounted: a device that is started again makes a new socket in it."""
+    """Its folder is mounted: a restarted device makes a new socket there."""
     found = grant(pairs_of(paths)[0][:1], CONF, Path("/run/fanin/nic0/control.sock"), "10.1.0.17/24")
     assert found.environment["FANIN_SOCKET"] == "/run/fanin/control.sock"
     assert (found.mounts[1].container, found.mounts[1].host) == ("/run/fanin", "/run/fanin/nic0")
@@ -122,7 +122,7 @@ def test_faults(paths: NodePaths) -> None:
 
 
 def test_preferred_pairs(paths: NodePaths) -> None:
-    """Of one NIC where that is possible; and of the NIC that is left with the fewest."""
+    """Of one NIC if possible; and of the NIC that is left with the fewest."""
     machine = read_sysfs(paths.sysfs)
     pairs = [each.pair for each in pairs_of(paths)[0]]
     assert prefer(machine, pairs[2:7], [], 3) == pairs[4:7]

@@ -1,4 +1,4 @@
-"""The example of docs/hand-off.md, as a user starts it."""
+"""The example of docs/hand-off.md, as a user runs it."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ DATA = 8 * 524_288  # bytes of all micro-batches
 
 
 def test_pipeline() -> None:
-    """Its results are those of one server, and its data cross the network once: beside them, headers of messages."""
+    """Its results are those of one server; its data cross the network once, besides headers of messages."""
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
         running = Bench("pipeline").up(Shape(4, direct=True))
         command = [sys.executable, "examples/handoff/pipeline.py", running.fabric.name]

@@ -1,4 +1,4 @@
-"""Founding document 000: its examples, and random plans carried out on arrays: every GPU has the data, in one copy."""
+"""Founding document 000: its examples, and random plans on arrays: every GPU has the data, in one copy."""
 
 import itertools
 import os
@@ -101,7 +101,7 @@ def test_second_gpus_that_are_not_the_first_numbers(tmp_path: Path) -> None:
 
 
 def test_a_gpu_joins_the_nearest_group(tmp_path: Path) -> None:
-    """Of those with room; a link between GPUs is nearer than any switch."""
+    """It needs room there; a link between GPUs is nearer than any switch."""
     machine = node(tmp_path, [3, 3], 6)
     assert plan_handoff(D, machine, machine, most_links=2).groups == ((0, 1, 2), (3, 4, 5))
     machine.links.append(GpuLink("nvlink", ("gpu1", "gpu3"), 4))
@@ -214,7 +214,7 @@ def test_missing_ranges(arrived: list[tuple[int, int]]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), max_size=6))
 def test_joined_ranges(ranges: list[tuple[int, int]]) -> None:
-    """The same bytes, and a gap between any two."""
+    """The same bytes, with a gap between any two."""
     once = joined(ranges)
     here = {each for start, count in ranges for each in range(start, start + count)}
     assert sorted(here) == [each for start, count in once for each in range(start, start + count)]
@@ -222,7 +222,7 @@ def test_joined_ranges(ranges: list[tuple[int, int]]) -> None:
 
 
 def random_plan(chance: random.Random) -> Plan:
-    """Any numbers of GPUs and links, any rates, any size, any groups of the right sizes."""
+    """Any numbers of GPUs and links, rates, size, and groups of the right sizes."""
     first, second = chance.randint(1, 16), chance.randint(1, 16)
     count = chance.randint(1, min(first, second))
     senders, receivers = chance.sample(range(first), count), chance.sample(range(second), count)
@@ -248,7 +248,7 @@ def random_plan(chance: random.Random) -> Plan:
 
 
 def random_failures(chance: random.Random, plan: Plan) -> list[list[int]]:
-    """Links that fail in one round after another, one or several at once; a link is left."""
+    """Links that fail in successive rounds, one or several at once; one remains."""
     left = chance.sample(range(len(plan.links)), chance.randint(0, len(plan.links) - 1))
     rounds = []
     while left:
@@ -259,7 +259,7 @@ def random_failures(chance: random.Random, plan: Plan) -> list[list[int]]:
 
 
 def test_random_plans_in_chunks() -> None:
-    """The chunks of a plan carry the data once, also over links that are left when others have failed before."""
+    """The chunks of a plan carry the data once, also over the links that are left after earlier failures."""
     chance = random.Random(2)
     for number in range(PLANS):
         plan = random_plan(chance)
@@ -284,7 +284,7 @@ def test_random_plans_in_chunks() -> None:
 
 
 def test_random_plans() -> None:
-    """Every GPU of node 2 has the data and each byte crosses the network once, also where links fail on the way."""
+    """Every GPU of node 2 has the data and each byte crosses the network once, also after failures."""
     chance = random.Random(0)
     for number in range(PLANS):
         plan = random_plan(chance)

@@ -1,4 +1,4 @@
-"""The processes of a server in a hand-off: all of them hear of an end, by name, and nothing stays open."""
+"""The processes of a server in a hand-off: all hear of an end, by name, and nothing stays open."""
 
 import gc
 import os
@@ -42,7 +42,7 @@ def met(path: Path, processes: int) -> Iterator[list[SharedNode]]:
 
 @pytest.mark.parametrize("processes", [0, 1, 2])
 def test_other_server_hears_of_the_end(processes: int, tmp_path: Path) -> None:
-    """When a node has been left and its connection is closed, though the program still has both. 0: a WholeNode."""
+    """After the node was left and its connection closed, though the program holds both. 0: a WholeNode."""
     here, there = socket.socketpair()
     there.settimeout(BOUND_S)
     with here, there, Lines(there) as other, ThreadPoolExecutor() as threads, ExitStack() as followers:
@@ -68,7 +68,7 @@ def fails() -> Any:
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_cause_comes_to_all_that_are_left(first: int, tmp_path: Path) -> None:
-    """One has gone before: the leading process still tells the others, and its own error is its own."""
+    """One has gone before: the leading process still tells the others, and raises its own error."""
     with ThreadPoolExecutor() as threads, met(tmp_path / "node", 3) as (leader, *followers):
         followers[first].__exit__()
         heard = threads.submit(followers[1 - first].share, fails)
@@ -80,7 +80,7 @@ def test_cause_comes_to_all_that_are_left(first: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_loss_comes_to_all_that_are_left(first: int, tmp_path: Path) -> None:
-    """A process has gone where the leading one has something to say: the others hear of it, now or the next time."""
+    """A process is gone when the leading one sends: the others hear of it, now or the next time."""
     with ThreadPoolExecutor() as threads, met(tmp_path / "node", 3) as (leader, *followers):
         followers[first].__exit__()
         heard = threads.submit(lambda: [followers[1 - first].share(fails) for _ in range(2)])
@@ -99,7 +99,7 @@ def test_process_that_has_gone_gets_no_memory() -> None:
 
 
 def test_plans_of_one_server_differ(tmp_path: Path) -> None:
-    """All its processes say so, also the one that misses links which the others do not have."""
+    """All its processes say so, also one without the extra links."""
     with ThreadPoolExecutor() as threads, met(tmp_path / "node", 2) as nodes:
         said = [threads.submit(agree, plan_of(SIZE, 1 + number), {}, each, 1) for number, each in enumerate(nodes)]
         for each in said:
@@ -108,7 +108,7 @@ def test_plans_of_one_server_differ(tmp_path: Path) -> None:
 
 
 def shared_descriptors() -> int:
-    """How many descriptors of shared memory this process has. A mapping has one of its own until its last view ends."""
+    """The number of this process's descriptors of shared memory. A mapping keeps one until its last view ends."""
     gc.collect()
     return sum("memfd:fanin-shared" in target for target in map(target_of, os.listdir("/proc/self/fd")))
 
@@ -138,7 +138,7 @@ def test_wrong_descriptor_leaves_none_open(tmp_path: Path) -> None:
 
 
 def test_memory_that_fails_leaves_none_open(tmp_path: Path) -> None:
-    """For want of descriptors: the memory of the first GPUs is given back."""
+    """Without descriptors: the memory of the first GPUs is given back."""
     before = shared_descriptors()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     here, there = socket.socketpair()

@@ -1,4 +1,4 @@
-"""Founding document 002: its own examples come out as it says; the readings; what it leaves open."""
+"""Founding document 002: its examples; the readings; its gaps."""
 
 import itertools
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_classes_of_the_document(node: Machine) -> None:
 
 
 def test_a_container_gets_one_vf(node: Machine) -> None:
-    """[45], [46]: two GPUs, and of their VFs the one with the PCI address that the document gives."""
+    """[45], [46]: two GPUs, and of their VFs the one with the document's PCI address."""
     pairs = server_classes(node).classes[ROCE1].pairs[:2]
     assert vf_of_container(pairs) == "mlx5_4"
     assert pairs[0].address == "0000:5e:00.1"
@@ -47,7 +47,7 @@ def test_a_container_gets_one_vf(node: Machine) -> None:
 
 
 def test_classes_are_named_by_subnet(node: Machine) -> None:
-    """So that a class is one subnet on every node, in whatever order a node finds its NICs."""
+    """A class is one subnet on every node, in any order of NICs."""
     first, second = server_classes(node, SUBNETS).classes
     assert (first.name, first.subnet) == ("gpu-roce-10-1-0-0-24", "10.1.0.0/24")
     assert second.name == "gpu-roce-10-2-0-0-24"
@@ -144,7 +144,7 @@ def test_wrong_choices(state: list[tuple[int, ...]], job: Job) -> None:
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 4), st.booleans())
 def test_workers_fit(free: list[int], workers: int, gpus: int, spread: bool) -> None:
-    """A fit is found exactly if one exists, and takes no pair that is not free."""
+    """A fit is found exactly if one exists, and takes only free pairs."""
     job = Job(workers, gpus, spread)
     rooms = [range((min(1, each // gpus) if spread else each // gpus) + 1) for each in free]
     possible = any(sum(each) == workers for each in itertools.product(*rooms))

@@ -21,7 +21,6 @@ def file(tmp_path: Path) -> str:
 
 
 def said(*arguments: str, code: int = 0) -> Any:
-    """What a command prints with --json."""
     result = CliRunner().invoke(app, [*arguments, "--json"])
     assert result.exit_code == code, result.output
     return json.loads(result.stdout)

@@ -1,4 +1,4 @@
-"""A literal hand-off with a process for each GPU: same result and same bytes as with one process for each server."""
+"""A literal hand-off with a process for each GPU: same result and bytes as with one process for each server."""
 
 import contextlib
 import json
@@ -38,12 +38,11 @@ DEFAULTS = {"size": SIZE, "chunks": 1, "holder": None, "kill": 0, "ends": None}
 
 @pytest.fixture(scope="module")
 def running(bench: Bench) -> Running:
-    """Four NICs, two for each node."""
     return bench.up(Shape(2 * LINKS, 1, direct=True))
 
 
 def carried(running: Running, folder: Path, second: tuple[int, ...] = (2, 3), **options: Any) -> list[dict[str, Any]]:
-    """What all processes say. second: the NICs of node 2."""
+    """The output of all processes. second: the NICs of node 2."""
     devices = sockets(running)
     told = {"first": devices[:LINKS], "second": [devices[each] for each in second], "folder": str(folder)}
     command = [sys.executable, "-m", "tests.cluster.transfer_ranks", json.dumps({**told, **DEFAULTS, **options})]
@@ -53,7 +52,7 @@ def carried(running: Running, folder: Path, second: tuple[int, ...] = (2, 3), **
 
 @pytest.mark.parametrize(("chunks", "holder"), [(1, None), (3, None), (1, 5)])
 def test_one_copy_for_all_processes(chunks: int, holder: int | None, running: Running, tmp_path: Path) -> None:
-    """The devices count the packets of one copy. The stages in turn, and in chunks; all GPUs hold the data, and one."""
+    """The devices count the packets of one copy. Stages in sequence, and in chunks; all GPUs hold the data, or one."""
     before = sent(running)
     said = carried(running, tmp_path, chunks=chunks, holder=holder)
     assert [each["error"] for each in said if "error" in each] == []
@@ -103,7 +102,7 @@ def test_processes_that_do_not_fit_together(tmp_path: Path) -> None:
 
 
 def test_processes_end_with_their_parent() -> None:
-    """Also if it is killed, as a test that takes too long kills it."""
+    """Also if it is killed, as a test that takes too long is."""
     parent = subprocess.Popen([sys.executable, "-c", FORKS], stdout=subprocess.PIPE, text=True)
     with parent:
         assert parent.stdout is not None

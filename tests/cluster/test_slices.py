@@ -1,4 +1,4 @@
-"""The pairs of a node as ResourceSlices and DeviceClasses: Kubernetes' schemas allow them."""
+"""The pairs of a node as ResourceSlices and DeviceClasses that Kubernetes' schemas allow."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def test_many_pairs_are_several_slices(tmp_path: Path) -> None:
 
 def test_wrong_names(tmp_path: Path) -> None:
     machine = machine_of(NCCL, tmp_path)
-    with pytest.raises(PlacementInvalid, match="of the node is no DNS name"):
+    with pytest.raises(PlacementInvalid, match="of the node is not a DNS name"):
         slices.objects(machine, server_classes(machine), "Node_1", DRIVER)
     same = [Pair("gpu0", "mlx5_4", "mlx5_0"), Pair("gpu0", "mlx5-4", "mlx5_0")]
     with pytest.raises(PlacementInvalid, match="two pairs would be called gpu0-mlx5-4"):

@@ -1,4 +1,4 @@
-"""Headers of messages of tensors, which the other node has written."""
+"""Headers of messages of tensors from the other node."""
 
 import json
 from typing import Any
@@ -57,7 +57,7 @@ def test_tensors_that_are_not_in_the_message(wrong: bytes) -> None:
 
 
 def test_tensors_of_torch() -> None:
-    """Also of types that numpy has not, and without a copy where the tensor is contiguous."""
+    """Also of types that numpy lacks, and without a copy if the tensor is contiguous."""
     torch = pytest.importorskip("torch", reason="torch is missing: make .venv/.with-torch")
     for dtype in (torch.bfloat16, torch.float32, torch.int64, torch.bool):
         tensor = torch.arange(6).reshape(2, 3).to(dtype)

@@ -98,7 +98,7 @@ def test_sysfs(tmp_path: Path) -> None:
 
 
 def test_a_single_numa_node_has_all(tmp_path: Path) -> None:
-    """A kernel says -1 on machines with one node."""
+    """A kernel reports -1 on machines with one node."""
     (tmp_path / "devices/system/node").mkdir(parents=True)
     (tmp_path / "devices/system/node/online").write_text("0\n")
     write_function(tmp_path, "pci0000:00/0000:00:01.0", **{"class": "0x030200", "vendor": "0x10de", "numa_node": "-1"})

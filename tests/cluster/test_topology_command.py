@@ -1,4 +1,4 @@
-"""`fanin topology`: tree, matrix, table, JSON, errors; names in a file are text and nothing else."""
+"""`fanin topology`: tree, matrix, table, JSON, errors; names in a file are only text."""
 
 import json
 from pathlib import Path
@@ -64,4 +64,4 @@ def test_wrong_file(file: Path) -> None:
     file.write_text(NCCL.replace("0000:20:00.0", "slot 3"))
     said = json.loads(shown(str(file), "--json", code=2))
     assert said["error"]["name"] == "INVALID_REQUEST"
-    assert said["error"]["cause"] == f"{file}: line 14: busid='slot 3' is no PCI address"
+    assert said["error"]["cause"] == f"{file}: line 14: busid='slot 3' is not a PCI address"

@@ -1,4 +1,4 @@
-"""Jobs on the nodes of a trace: what each policy keeps, on small nodes; files that are no trace."""
+"""Jobs on the nodes of a trace: the guarantees of each policy, on small nodes; files that are not traces."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def test_pairs_are_aligned_and_of_one_subnet() -> None:
 
 
 def test_a_worker_of_eight() -> None:
-    """It is larger than a class of four: alone of the policies of pairs, `PAIRS_LARGE` gives it a node."""
+    """It is larger than a class of four: of the policies of pairs only `PAIRS_LARGE` gives it a node."""
     eight = [Job(2, 8)]
     assert place(NODES, eight, Policy.PAIRS).jobs == 0
     large = place(NODES, eight, Policy.PAIRS_LARGE)
@@ -66,7 +66,7 @@ def test_a_worker_of_eight() -> None:
 
 
 def test_a_job_is_placed_whole_or_not_at_all() -> None:
-    """Also where the kubelet has placed its first workers already."""
+    """Also if the kubelet has already placed its first workers."""
     for policy in Policy:
         found = place([4], [Job(3, 2), Job(1, 1)], policy)
         assert (found.jobs, found.gpus, found.free) == (1, 1, 3), policy

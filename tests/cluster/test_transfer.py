@@ -1,4 +1,4 @@
-"""A hand-off over devices: every GPU of node 2 has the data, one copy crosses the network, links may die on the way."""
+"""A hand-off over devices: every GPU of node 2 has the data, one copy crosses the network, links may fail."""
 
 from __future__ import annotations
 
@@ -30,13 +30,10 @@ PACKET = 1024  # bytes of data: the path MTU of a queue pair unless it is set
 
 @pytest.fixture(scope="module")
 def running(bench: Bench) -> Running:
-    """Four NICs, two for each node."""
     return bench.up(Shape(2 * LINKS, 1, direct=True))
 
 
 class SendingNode:
-    """Node 1 as a process, and the connection to it."""
-
     def __init__(self, devices: list[str], size: int = SIZE) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(BOUND_S)
@@ -61,14 +58,14 @@ class SendingNode:
         self.process.communicate()
 
     def ends_with(self) -> str:
-        """The line that it has printed."""
+        """Its last line."""
         output, _ = self.process.communicate(timeout=BOUND_S)
         return output.strip()
 
 
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_one_copy_for_all_gpus(chunks: int, running: Running) -> None:
-    """The devices count the packets: they carry D, and not 8 D. The stages in turn, and in chunks."""
+    """The devices count the packets: D and not 8 D. Stages in sequence, and in chunks."""
     first, second = sockets(running)[:LINKS], sockets(running)[LINKS:]
     before = sent(running)
     memory = np.zeros((GPUS, SIZE), np.uint8)
@@ -88,7 +85,7 @@ def by_name(devices: Sequence[str]) -> dict[str, str]:
 
 
 def sent(running: Running) -> int:
-    """Packets of ordinary traffic that the NICs of node 1 have sent, those that were sent again not counted."""
+    """Packets of ordinary traffic that the NICs of node 1 have sent, without repetitions."""
     counters = [statuses(running)[nic.name]["counters"] for nic in running.fabric.nics[:LINKS]]
     return sum(each["ordinary_tx_packets"] - each["ordinary_resent"] for each in counters)
 
@@ -170,7 +167,7 @@ def test_nics_die_on_the_way(running: Running) -> None:
     """After a chunk has arrived over its link: the rest goes over the other one. Nothing is lost.
 
     First the NIC of link 0 in node 2, then that in node 1; by then both links have one NIC in node 2. The second time
-    the stages are in chunks; those behind the failure use the other link from the start.
+    the stages are in chunks; those after the failure use the other link from the start.
     """
     first, second = sockets(running)[:LINKS], sockets(running)[LINKS:]
     for victim, devices, chunks in ((LINKS, second, 1), (0, [second[1]] * LINKS, 2)):

@@ -41,7 +41,7 @@ class Ending(SharedNode):
 
 
 def run(told: dict[str, Any], side: str, gpu: int, gpus: list[int], channels: Channels) -> dict[str, Any]:
-    """What one process does and says. gpus: those of all processes of its node, that of the leading one first."""
+    """The work and output of one process. gpus: of all processes of its node, the leading one first."""
     plan = plan_of(told["size"], len(told["first"]), told["holder"])
     devices = {f"{side}{number}": each for number, each in enumerate(told[side])}
     said: dict[str, Any] = {"side": side, "gpu": gpu}
@@ -73,7 +73,7 @@ def main() -> None:
     nodes = {"first": sorted({*links} | {told["holder"] or 0}), "second": list(range(GPUS))}
     channels: Channels = dict(zip(nodes, socket.socketpair(), strict=True))
     children = start_each(partial(run, told, side, gpu, gpus, channels) for side, gpus in nodes.items() for gpu in gpus)
-    for channel in channels.values():  # else a leading process would not see that the other has ended
+    for channel in channels.values():  # else a leading process would not see the end of the other
         channel.close()
     wait_for(children)
 

@@ -1,1 +1,1 @@
-"""Tests of the conformance suite: it passes what is right, and fails what is wrong."""
+"""Tests of the conformance suite: it passes right devices, and fails wrong ones."""

@@ -25,7 +25,6 @@ SCRIPTS = ["nic_segments/several", "nic_segments/results", "nic_failure/a_rank",
 
 @pytest.fixture(scope="module")
 def socket() -> Iterator[Path]:
-    """The control socket of a NIC that runs."""
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
         running = Bench("agent").up(Shape(nodes=1, direct=True, lanes=1))
         yield running.state.socket(running.fabric.nics[0].name)
@@ -33,7 +32,6 @@ def socket() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def agent(socket: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Fanin's agent, until the end of the block."""
     command = [sys.executable, "-m", "fanin_agent", str(socket), *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -52,7 +50,7 @@ def test_scripts_over_udp() -> None:
 
 
 def test_bad_lines_are_named(socket: Path) -> None:
-    """Each is answered with a named error, and the agent goes on; one that is too long ends it."""
+    """Each gets a named error, and the agent goes on; one that is too long ends it."""
     lines: dict[bytes, str] = {
         b"?": "WRONG_REQUEST",
         b"[]": "WRONG_REQUEST",
@@ -84,7 +82,7 @@ def test_bad_lines_are_named(socket: Path) -> None:
 
 
 def test_a_rank_by_hand(socket: Path) -> None:
-    """A job of one rank, as the page shows it; what can not be posted is refused by name, and changes nothing."""
+    """A job of one rank, as in the page; impossible requests are refused by name, and change nothing."""
 
     def ask(**request: Any) -> dict[str, Any]:
         assert process.stdin
@@ -112,7 +110,7 @@ def test_a_rank_by_hand(socket: Path) -> None:
 
 
 def test_a_region_beyond_the_memory_is_refused(socket: Path) -> None:
-    """It would be memory of the agent itself, for the other side to write."""
+    """The other side could write memory of the agent."""
     lines = (
         {"do": "create_qp", "qp": 3, "memory": 64},
         {"do": "reg_mr", "qp": 3, "place": 32, "length": 33},
@@ -126,7 +124,7 @@ def test_a_region_beyond_the_memory_is_refused(socket: Path) -> None:
 
 
 def test_by_tcp_one_suite_after_the_other(socket: Path) -> None:
-    """What one leaves open is gone for the next; nobody there is AGENT_LOST."""
+    """State of the first suite is gone for the next; without a server: AGENT_LOST."""
     with agent(socket, "--listen", "127.0.0.1:0") as process:
         assert process.stdout
         place = process.stdout.readline().decode().split()[-1]

@@ -17,7 +17,7 @@ SCRIPTS = ["segments/the_sum_of_three", "recovery/need"]
 
 @pytest.fixture(params=["engine", "reference"])
 def capture(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[dict[str, object]]]:
-    """A capture of a target in virtual time, or over UDP, and what the command says of the scripts."""
+    """A capture of a target in virtual time, or over UDP, and the command's report of the scripts."""
     file = tmp_path / "packets.pcapng"
     done = CliRunner().invoke(app, ["conform", "--target", request.param, "--pcap", str(file), "--json", *SCRIPTS])
     assert done.exit_code == 0, done.output
@@ -26,7 +26,7 @@ def capture(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[
 
 @pytest.mark.process
 def test_wireshark_reads_it(capture: tuple[Path, list[dict[str, object]]]) -> None:
-    """Each packet has the name of its script. Sums and ICRCs are right; the answer comes after what it answers."""
+    """Each packet has the name of its script. Sums and ICRCs are right; answers follow their questions."""
     file, _ = capture
     rows = tshark.rows(file, "frame.comment", "fanin.icrc.status", "frame.time_delta")
     assert {row[0] for row in rows} == set(SCRIPTS)

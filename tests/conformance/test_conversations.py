@@ -1,4 +1,4 @@
-"""Random conversations: the engine and the switch in plain Python say the same; a faulty one is found and shrunk."""
+"""Random conversations: the engine and the switch in plain Python agree; a faulty one is found and shrunk."""
 
 import os
 
@@ -24,7 +24,7 @@ def test_engine_and_reference_say_the_same() -> None:
 
 
 def test_conversations_have_all_kinds_of_packets() -> None:
-    """A conversation that leaves all its steps out would agree with anything."""
+    """A conversation without steps would agree with anything."""
     log = []
     for seed in range(4):
         device, reference = ReferenceTarget(suite.ADDRESSES), ReferenceTarget(suite.ADDRESSES)

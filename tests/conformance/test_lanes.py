@@ -37,7 +37,6 @@ FAULTS = (
 
 @pytest.fixture(scope="module")
 def nic() -> Iterator[Target]:
-    """A NIC that runs, and its agent."""
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
         running = Bench("laned").up(Shape(nodes=1, direct=True, lanes=2))
         (device,) = running.fabric.nics

@@ -1,4 +1,4 @@
-"""The suite passes the engine of a NIC, and fails each faulty NIC in the demand that it breaks."""
+"""The suite passes the engine of a NIC, and fails each faulty NIC in the broken demand."""
 
 import pytest
 

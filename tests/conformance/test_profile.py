@@ -1,4 +1,4 @@
-"""What a device does not implement, by its profile, is not run, and is named."""
+"""Features missing in a device's profile are not run, but named."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def test_a_small_device() -> None:
 
 
 def test_types_that_are_left_out_take_no_positions() -> None:
-    """Slots are served in turn: a position that nobody uses would hold up the next lease."""
+    """Slots are served in turn: an unused position would hold up the next lease."""
     types = ["f32", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"]
     found = verdicts(f"types = {json.dumps(types)}\nlanes = 1\nmiddle = false\nahead = false")
     assert "f64" in found["arithmetic/the_only_data"].left_out
@@ -89,7 +89,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_shipped_profile_fits_a_switch_that_one_starts(tmp_path: Path) -> None:
-    """By the two commands that `python -m fanin_reference` and the page give: no script fails for what it lacks."""
+    """By the two commands of `python -m fanin_reference` and the page: no script fails for a missing feature."""
     address = f"{loopback_block()}.100"
     with subprocess.Popen([sys.executable, "-m", "fanin_reference", address], stdout=subprocess.PIPE) as switch:
         try:

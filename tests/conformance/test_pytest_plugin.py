@@ -1,4 +1,4 @@
-"""The scripts as tests of pytest, in a project of somebody else."""
+"""The scripts as tests of pytest, in another project."""
 
 import contextlib
 import socket
@@ -51,12 +51,12 @@ def test_a_device_by_its_name(tmp_path: Path) -> None:
     assert "6 passed, 1 skipped" in done.stdout
     assert "the target has no port of its own" in done.stdout
     wrong = run(tmp_path, "--fanin-target", "nonsense", "-k", "recovery")
-    assert "is no target; use engine, engine-nic, rtl, or udp://" in wrong.stdout
+    assert "is not a target; use engine, engine-nic, rtl, or udp://" in wrong.stdout
     assert wrong.returncode != 0
 
 
 def test_an_address_at_which_nothing_answers_is_asked_once(tmp_path: Path) -> None:
-    """All scripts fail, by that name. Each would wait for seconds, and ask as a job of its own."""
+    """All scripts fail, by that name. Each would wait for seconds in its own job."""
     address = f"{loopback_block()}.200"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind((address, UDP_PORT))
@@ -73,7 +73,7 @@ def test_an_address_at_which_nothing_answers_is_asked_once(tmp_path: Path) -> No
 
 
 def test_a_nic_by_its_name(tmp_path: Path) -> None:
-    """Its scripts, by the role of its profile; an agent that is none is named, and so is a bad profile."""
+    """Its scripts, by the role of its profile; an invalid agent is named, and so is an invalid profile."""
     (tmp_path / "rocev2.toml").write_text('role = "rocev2"\natomics = false\n')
     profile = ["--fanin-profile", "rocev2.toml"]
     done = run(tmp_path, "--fanin-target", "engine-nic", *profile, "-k", "fetch or every_padding or nic_segments")

@@ -47,7 +47,7 @@ def test_it_passes_over_udp() -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda entry: entry.name)
 @pytest.mark.parametrize("datatype", DATATYPES, ids=lambda entry: entry.name)
 def test_it_computes_what_the_oracle_does(operation: Operation, datatype: DataType) -> None:
-    """Bit for bit. Both are written from the same text, apart from each other."""
+    """Bit for bit. Both are written from the same text, independently."""
     assert arithmetic.is_computed(operation.code, datatype.code) == operation.takes(datatype)
     if not operation.takes(datatype):
         return
@@ -62,7 +62,7 @@ def test_it_computes_what_the_oracle_does(operation: Operation, datatype: DataTy
 
 
 def test_the_text_has_the_layouts() -> None:
-    """What the reference reads in SPEC.md are the fields that all others have from the definitions."""
+    """The reference reads the same fields from SPEC.md as the definitions have."""
     for name, header in (("BTH", fields.BTH), ("CETH", fields.CETH)):
         read = spec.header(name)
         assert read.size == header.size

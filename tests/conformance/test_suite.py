@@ -1,4 +1,4 @@
-"""The suite passes the software switch, fails each faulty device in the demand that it breaks, and says what it saw."""
+"""The suite passes the software switch, fails each faulty device in the broken demand, and says why."""
 
 import json
 import shlex
@@ -111,7 +111,7 @@ def test_the_command_names_the_scripts_that_fail(monkeypatch: pytest.MonkeyPatch
 def test_the_command_to_run_again_has_all_options(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: type[Target], fault: Fault, more: list[str], name: str
 ) -> None:
-    """But those that would write over the results of this run. It gives the same failure."""
+    """Except those that would overwrite the results of this run. It gives the same failure."""
     opened: list[tuple[object, ...]] = []
 
     def open_faulty(*place: object, **_: object) -> Target:
@@ -151,7 +151,7 @@ def test_a_failure_while_the_tester_stood_still_is_repeated(
 
 
 def test_scripts_that_wait_run_beside_the_others() -> None:
-    """At targets of their own. What fails there passes alone: that is its verdict."""
+    """At separate targets. A failure there that passes alone counts as passed."""
     fault = Fault("nothing ends", "11-15", outward=losing(Opcode.ABORT))
     opened: list[int] = []
 
@@ -168,7 +168,7 @@ def test_scripts_that_wait_run_beside_the_others() -> None:
 
 
 def test_an_echo_server_is_no_device() -> None:
-    """And one is told so at once, by name."""
+    """And its user hears so at once, by name."""
     block = loopback_block()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind((f"{block}.200", UDP_PORT))
@@ -204,7 +204,7 @@ def test_the_command() -> None:
 @pytest.mark.parametrize(
     ("name", "group", "cause", "remedy"),
     [
-        ("tcp://127.0.0.1", "", "no target", "udp://"),
+        ("tcp://127.0.0.1", "", "not a target", "udp://"),
         ("udp://127.0.0", "", "4 octets", "192.0.2.1"),
         ("udp://192.0.2.1", "", "not on this host", "--local"),
         ("udp://127.0.0.1", "10.0.0.1", "not a multicast address", "--group"),
@@ -218,12 +218,12 @@ def test_a_target_that_can_not_be_opened(name: str, group: str, cause: str, reme
 
 def test_the_switch_in_verilog_is_where_the_checkout_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(rtl, "FOLDER", tmp_path)
-    with pytest.raises(opening.TargetInvalid, match="is not here") as raised:
+    with pytest.raises(opening.TargetInvalid, match="is missing") as raised:
         opening.open_target("rtl", "", suite.ADDRESSES)
     assert "checkout" in raised.value.remedy
     done = CliRunner().invoke(app, ["conform", "--target", "rtl"])
     assert done.exit_code == 2
-    assert "is not here" in done.output
+    assert "is missing" in done.output
 
 
 def test_a_script_names_demands_that_there_are() -> None:
@@ -232,7 +232,7 @@ def test_a_script_names_demands_that_there_are() -> None:
 
 
 def test_every_demand_has_a_script_or_a_reason() -> None:
-    """A reason is of a demand that there is and that no script names."""
+    """A reason belongs to an existing demand without a script."""
     rows = coverage.checked()
     assert [number for number in coverage.CAN_NOT if rows[number]] == []
     assert {number for number, names in rows.items() if not names and coverage.reason(number) == NO_SCRIPT} == set()

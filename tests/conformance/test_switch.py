@@ -1,4 +1,4 @@
-"""A switch as a process passes the whole suite over UDP: the port's scripts, too."""
+"""A switch as a process passes the whole suite over UDP, with the port's scripts."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Codes of packets have names, and payloads are shown as the elements that they are."""
+"""Codes of packets have names, and payloads are shown as their elements."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ ALL = int(ContributorClass.ALL) << CLASS_SHIFT
 
 
 def shown(code: Opcode, body: bytes = b"", **ceth: int) -> str:
-    """A packet as a script that failed shows it."""
     packet = layers.offload(code, length=len(body), **ceth)
     found = dissect(build(packet / body if body else packet, "192.0.2.1", "192.0.2.2"))
     assert found
@@ -43,7 +42,7 @@ def test_bodies_have_fields() -> None:
         (DType.BF16, Flag.WIDE, np.array([1.5], "<f4").tobytes(), "[1.5] 1 f32"),
         (DType.I16_I32, 0, bytes.fromhex("0500000007000000"), "[(5, 7)] 1 i16_i32"),
         (DType.U8, 0, bytes(range(9)), "[0, 1, 2, 3, 4, 5, 6, 7, ...] 9 u8"),
-        (DType.F64, 0, b"seven b", "736576656e2062"),  # no whole number of elements
+        (DType.F64, 0, b"seven b", "736576656e2062"),  # a partial element
         (DType.NONE, 0, bytes(33), f"{'00' * 32}... 33 bytes"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Any flipped bit of a golden packet is noticed: on the way by a checksum, in what a device sends by the tester."""
+"""Any flipped bit of a golden packet is noticed: under way by a checksum, in a device's output by the tester."""
 
 import pytest
 
@@ -18,7 +18,6 @@ OFFLOAD = [golden for golden in vectors() if golden.value("BTH", "opcode") >= FI
 
 
 def flipped(data: bytes, bit: int) -> bytes:
-    """`data` with one bit changed."""
     changed = bytearray(data)
     changed[bit // 8] ^= 1 << bit % 8
     return bytes(changed)
@@ -30,7 +29,7 @@ def ip_checksum(packet: bytes) -> int:
 
 
 def unnoticed_on_the_way(packet: bytes) -> bool:
-    """Whether a receiver takes a packet for undamaged. UDP's checksum is 0 in the vectors; it is 0 or right [2-7]."""
+    """Whether a receiver accepts a packet. UDP's checksum is 0 in the vectors; it is 0 or right [2-7]."""
     try:
         right = icrc.verify(packet)
     except icrc.NotRoCE:
@@ -46,7 +45,7 @@ def test_every_bit_that_flips_on_the_way(golden: Vector) -> None:
 
 
 def noticed(by: tester.Tester, golden: Vector, data: bytes, port: int) -> bool:
-    """Whether the tester, which expects a golden packet, notices that a device has sent another one."""
+    """Whether the tester, which expects a golden packet, notices another one."""
     source, destination = golden.headers["IP"]["source"], golden.headers["IP"]["destination"]
     right = datagram.dissect(golden.datagram)
     assert right is not None
@@ -60,7 +59,7 @@ def noticed(by: tester.Tester, golden: Vector, data: bytes, port: int) -> bool:
 
 @pytest.mark.parametrize("golden", OFFLOAD, ids=lambda golden: golden.name)
 def test_every_wrong_bit_that_a_device_sends(golden: Vector) -> None:
-    """Its ICRC is right, where it is not the ICRC that is wrong. The PSN alone may be any."""
+    """Its ICRC is right, unless the ICRC is the fault. Only the PSN is free."""
     by = tester.Tester(ReferenceTarget(1), 1)
     source, destination = golden.headers["IP"]["source"], golden.headers["IP"]["destination"]
     port = int.from_bytes(golden.packet[IP_SIZE : IP_SIZE + 2])

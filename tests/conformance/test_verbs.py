@@ -1,4 +1,4 @@
-"""Ordinary traffic: the suite passes a sound transport, and fails each faulty one in the demand that it breaks."""
+"""Ordinary traffic: the suite passes a sound transport, and fails each faulty one in the broken demand."""
 
 import json
 
@@ -32,7 +32,7 @@ def ignore(verdict: suite.Verdict) -> None:
 
 
 class Listening(EngineNicTarget):
-    """Keeps the opcodes of what it is sent."""
+    """Keeps the opcodes of its input."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
@@ -44,7 +44,7 @@ class Listening(EngineNicTarget):
 
 
 def test_the_transport_passes() -> None:
-    """It is sent no packet of the offload: a NIC of another maker can have this role."""
+    """It gets no packet of the offload: a NIC of another maker can have this role."""
     target = Listening(suite.ADDRESSES)
     verdicts = suite.run(target, SCRIPTS, 1, ignore, PROFILE)
     assert [(each.script.name, each.text) for each in verdicts if each.outcome == suite.FAILED] == []
@@ -56,7 +56,6 @@ def test_the_transport_passes() -> None:
 
 
 def failed_clauses(target: Target, clause: str) -> set[str]:
-    """The demands that a device fails in the scripts that name one of them."""
     naming = [each for each in SCRIPTS if clause in each.clauses and not each.needs]
     assert naming
     found: set[str] = set()
@@ -85,7 +84,7 @@ def test_roles_choose_scripts() -> None:
 
 
 def test_a_small_device() -> None:
-    """Without UC and atomics, as its profile says."""
+    """Without UC and atomics, as in its profile."""
     profile = read('role = "rocev2"\nservices = ["RC", "UD"]\natomics = false\n')
     chosen = suite.chosen(["rocev2_unreliable/", "rocev2_atomics/fetch", "rocev2_refusals/operations"], ROCEV2)
     verdicts = suite.run(EngineNicTarget(suite.ADDRESSES), chosen, 1, ignore, profile)
@@ -94,13 +93,13 @@ def test_a_small_device() -> None:
     assert found["rocev2_unreliable/messages_of_uc"].text == "the device has no queue pairs of UC"
     assert found["rocev2_atomics/fetch_and_add"].text == "the device has no atomics"
     assert found["rocev2_unreliable/datagrams"].outcome == suite.PASSED
-    with pytest.raises(InvalidSetting, match="services: 'XRC' is none"):
+    with pytest.raises(InvalidSetting, match="services: 'XRC' is unknown"):
         read('services = ["XRC"]')
 
 
 @pytest.mark.parametrize("golden", ORDINARY, ids=lambda golden: golden.name)
 def test_the_icrc_of_golden_packets(golden: Vector) -> None:
-    """A flipped bit is noticed, but in the byte that the network may change."""
+    """A flipped bit is noticed, except in the byte that the network may change."""
     source, destination = golden.headers["IP"]["source"], golden.headers["IP"]["destination"]
     port = int.from_bytes(golden.packet[20:22])
     assert packets.icrc_is_right(source, destination, port, golden.datagram)
@@ -120,7 +119,7 @@ def test_scripts_over_udp() -> None:
 
 
 def test_an_agent_without_queue_pairs() -> None:
-    """What it can not do is not run, and is named."""
+    """Scripts beyond it are not run, but named."""
 
     class Lacking(EngineNicTarget):
         def __init__(self, count: int) -> None:

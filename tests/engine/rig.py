@@ -1,4 +1,4 @@
-"""One engine under test. The test plays all others: it gives packets, and reads packets, completions, notices."""
+"""One engine under test. The test plays its neighbours: it sends packets, and reads packets, completions, notices."""
 
 import ipaddress
 from typing import NamedTuple
@@ -21,7 +21,6 @@ LIMITS = Limits(
 
 
 def ip(text: str) -> int:
-    """An IPv4 address as the engine has it."""
     return int(ipaddress.IPv4Address(text))
 
 
@@ -30,12 +29,10 @@ NEXT, PREVIOUS = ip("10.0.2.1"), ip("10.0.2.2")
 
 
 def child_address(bit: int) -> int:
-    """IPv4 address of the child with a bit."""
     return ip("10.0.1.1") + bit
 
 
 def pack(header: fields.Header, **values: int) -> bytes:
-    """A header from its field table."""
     unknown = values.keys() - {field.name for field in header.fields}
     assert not unknown, unknown
     number = 0
@@ -45,13 +42,12 @@ def pack(header: fields.Header, **values: int) -> bytes:
 
 
 def unpack(header: fields.Header, data: bytes) -> dict[str, int]:
-    """The fields of a header."""
     number, size = int.from_bytes(data[: header.size], "big"), header.size * 8
     return {f.name: (number >> (size - f.offset - f.bits)) & ((1 << f.bits) - 1) for f in header.fields}
 
 
 class Sent(NamedTuple):
-    """A packet that the device has sent: its opcode, to whom, the fields of its CETH, and its payload."""
+    """A packet of the device: its opcode, destination, the fields of its CETH, and its payload."""
 
     opcode: Opcode
     destination: int
@@ -60,7 +56,7 @@ class Sent(NamedTuple):
 
 
 class Rig:
-    """A device and the time. `last` holds the packets sent by the last event."""
+    """A device and the time. `last` holds the packets of the last event."""
 
     def __init__(self, *, is_switch: bool, limits: Limits = LIMITS, timing: Timing | None = None) -> None:
         self.device = Device("10.0.0.1", is_switch=is_switch, limits=limits, timing=timing or Timing())
@@ -71,7 +67,7 @@ class Rig:
     # Events
 
     def receive(self, opcode: int, source: int, payload: bytes = b"", /, **ceth: int) -> list[Sent]:
-        """A packet arrives; fields of the CETH by name. Returns what the device sends."""
+        """A packet arrives; fields of the CETH by name. Returns the device's packets."""
         values = {"version": fields.WIRE_VERSION, "jid": JID, "key": KEY, "length": len(payload)}
         if opcode == Opcode.CONFIG_ACK:
             values["token"] = int(self.engine.header["boot_id"]) & 0xFFFFFFFF
@@ -81,20 +77,19 @@ class Rig:
         return self.receive_bytes(bth + pack(CETH, **values) + payload + bytes(padding), source)
 
     def receive_bytes(self, data: bytes, source: int) -> list[Sent]:
-        """A packet from the BTH to before the ICRC arrives, as a batch of its own."""
+        """A packet from the BTH to before the ICRC arrives, as its own batch."""
         packets = self.device.receive(Packet(source, DEVICE, Opcode.ACK, 0, data), self.now)
         self.engine.batch_end(self.now)
         return self._settle(packets)
 
     def tick(self, elapsed: int, late: int = 0) -> list[Sent]:
-        """`elapsed` ns pass; the timers run so late."""
+        """`elapsed` ns pass; the timers run `late` ns after their time."""
         self.now += elapsed
         self.engine.header["next_deadline"] = self.now - late
         self.engine.tick(self.now)
         return self._settle([])
 
     def settle(self) -> list[Sent]:
-        """The device serves its ranks."""
         return self._settle([])
 
     def _settle(self, packets: list[Packet]) -> list[Sent]:
@@ -105,15 +100,13 @@ class Rig:
         self.last = [_sent(packet) for packet in packets]
         return self.last
 
-    # What one looks at
+    # Observations
 
     def count(self, name: str) -> int:
-        """A counter."""
         return self.engine.counters()[name]
 
     @property
     def job(self) -> np.void:
-        """The record of the first job."""
         return self.engine.tables["jobs"][0]
 
     def slot(self, position: int) -> np.void:
@@ -128,7 +121,7 @@ def _sent(packet: Packet) -> Sent:
 
 
 def config(bit: int, children: int, *, device: int = DEVICE, above: tuple = (), **changes: int) -> bytes:
-    """Body of a CONFIG. `above`: (address, bit, mask) of the devices above; `changes` replace fields of the body."""
+    """Body of a CONFIG. `above`: (address, bit, mask) of the devices above; `changes` replace fields."""
     way = [(device, bit, (1 << children) - 1), *above]
     values = {
         "boot_id": 100 + bit,
@@ -143,7 +136,7 @@ def config(bit: int, children: int, *, device: int = DEVICE, above: tuple = (), 
 
 
 class SwitchRig(Rig):
-    """A switch with one job of `children` children, which have all joined; with `above`, also the devices above."""
+    """A switch with a job of `children` joined children; with `above`, also devices above."""
 
     def __init__(self, children: int = 2, *, above: tuple = (), first: int = 0, join: bool = True, **changes) -> None:
         super().__init__(is_switch=True, **changes)
@@ -155,7 +148,6 @@ class SwitchRig(Rig):
             self.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))
 
     def join(self, bit: int, *, source: int | None = None, above: tuple = (), ceth: dict | None = None, **changes):
-        """CONFIG of a child."""
         body = config(bit, self.children, above=above, **changes)
         source = child_address(bit) if source is None else source
         return self.receive(Opcode.CONFIG, source, body, source=bit, **(ceth or {}))
@@ -175,7 +167,6 @@ class SwitchRig(Rig):
         return self.receive(Opcode.CONTRIBUTION, child_address(bit), payload, **(values | changes))
 
     def probe(self, bit: int, position: int, **changes) -> list[Sent]:
-        """PROBE of a child."""
         values = place(position) | {"source": bit, "token": 77}
         return self.receive(Opcode.PROBE, child_address(bit), **(values | changes))
 
@@ -185,17 +176,16 @@ ONE = abi.ContributorClass.ONE << fields.CLASS_SHIFT
 
 
 def place(position: int, slots: int = SLOTS) -> dict[str, int]:
-    """The fields of a packet about a position, as for a message with one segment per position."""
+    """The fields of a packet about a position of a message with one segment per position."""
     return {"position": position, "seg": position % slots, "mid": 3, "sid": position % 2**16}
 
 
 def f32(*values: float) -> np.ndarray:
-    """Elements."""
     return np.array(values, "<f4")
 
 
 class NicRig(Rig):
-    """A NIC with ranks that have joined a job; the device above, or both neighbours of the ring, are the test."""
+    """A NIC whose ranks have joined a job; the test is the device above, or both neighbours of the ring."""
 
     def __init__(
         self, route: abi.Route = abi.Route.TREE, ranks: int = 1, *, first: int = 0, join: bool = True, **changes
@@ -236,7 +226,7 @@ class NicRig(Rig):
         self.settle()
 
     def request(self, source: np.ndarray, result: np.ndarray, rank: int = 0, **changes) -> np.ndarray:
-        """The WQE of an allreduce of registered arrays; `changes` replace fields of it."""
+        """The WQE of an allreduce of registered arrays; `changes` replace fields."""
         wqe = np.zeros(1, abi.WQE)
         wqe["opcode"], wqe["flags"], wqe["address_count"] = abi.WqeOpcode.COLLECTIVE, abi.WqeFlag.SIGNALED, 1
         wqe["op"], wqe["dtype"], wqe["contributors"] = (
@@ -258,19 +248,18 @@ class NicRig(Rig):
         return wqe
 
     def register(self, rank: int, memory: np.ndarray, access: int = READ_WRITE) -> int:
-        """Make an array known to the device; its lkey."""
+        """Register an array; returns its lkey."""
         self._lkey += 1
         self.device.register(rank, memory, self._lkey, access)
         return self._lkey
 
     def post(self, source: np.ndarray, result: np.ndarray | None = None, rank: int = 0, **changes) -> list[Sent]:
-        """Post an allreduce; what the device sends."""
+        """Post an allreduce. Returns the device's packets."""
         result = np.zeros_like(source) if result is None else result
         self.engine.post(rank, self.request(source, result, rank, **changes), self.now)
         return self.settle()
 
     def statuses(self) -> list[abi.Status]:
-        """Status of each completion, in order."""
         return [abi.Status(int(completion["status"])) for completion in self.device.completions]
 
     def answer(self, number: int = -1) -> tuple[abi.Status, np.void]:
@@ -279,7 +268,6 @@ class NicRig(Rig):
         return abi.Status(int(notice["status"])), notice
 
     def from_parent(self, opcode: Opcode, position: int, payload: bytes = b"", **changes) -> list[Sent]:
-        """A packet about a position from the device above."""
         values = place(position) | {"op": abi.Op.SUM, "flags": ALL | (Flag.HAS_DATA if payload else 0)}
         values |= {"node_bitmap": 1} if opcode == Opcode.RESULT else {}
         return self.receive(opcode, PARENT, payload, **(values | changes))

@@ -11,7 +11,7 @@ from tests.engine.vector_unit import COMBINATIONS, anything, name_of
 
 
 def reduce(operation: Operation, data: np.ndarray, datatype: DataType, ranks: int = 1) -> bytes:
-    """What a switch makes of one contribution for each row of `data`, in this order, each the data of `ranks` ranks."""
+    """A switch's result for one contribution per row of `data`, in this order, each the data of `ranks` ranks."""
     rig = SwitchRig(len(data))
     for bit, row in enumerate(data):
         sent = rig.contribute(bit, 0, row, op=operation.code, dtype=datatype.code, contributions=ranks)

@@ -1,7 +1,7 @@
 """Shared words on Arm: the compiled code of rings and doorbells has the instructions that its orderings need.
 
-No Arm machine is needed: LLVM compiles for both. A run on x86, or emulated there, would prove nothing, since x86 has
-most of these orders anyway.
+LLVM compiles for Arm on any machine. A run on x86, or emulated there, would prove nothing, since x86 has most of these
+orders anyway.
 """
 
 import re
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.unit
 
 
 def instructions(function: Callable, arguments: tuple[Any, ...], cpu: str) -> list[str]:
-    """The ordered instructions of a function for an Arm core, in their order; one that is repeated counts once. Those
-    that load or store 64 bits end in `x`, a fence in its kind."""
+    """The ordered instructions of a function for an Arm core, without repetitions. Those for 64 bits end in `x`, a
+    fence in its kind."""
     compiled = njit(**OPTIONS, pipeline_class=EntryCompiler)(function)
     compiled.compile(arguments)
     text = compiled.inspect_llvm(compiled.signatures[0])
@@ -43,7 +43,7 @@ def instructions(function: Callable, arguments: tuple[Any, ...], cpu: str) -> li
     module.triple, module.data_layout = TRIPLE, str(machine.target_data)
     assembly = machine.emit_assembly(module)
     start = re.search(rf"^_Z\w*{function.__name__}\w*:", assembly, re.MULTILINE)
-    assert start, "the function is not there"
+    assert start, "the function is missing"
     body = assembly[start.end() : assembly.index(".cfi_endproc", start.end())]
     found = [
         name + (f" {rest.strip()}" if name == "dmb" else ".x" if rest.lstrip().startswith("x") else "")

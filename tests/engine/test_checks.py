@@ -1,4 +1,4 @@
-"""A packet that belongs to no job, or not to its position, is dropped and counted by reason. It changes nothing."""
+"""A packet of no job, or not for its position, is dropped and counted by reason. It changes nothing."""
 
 import pytest
 
@@ -26,7 +26,6 @@ DATA = f32(1, 2).tobytes()
 
 
 def snapshot(rig: SwitchRig) -> bytes:
-    """What the device knows of its jobs."""
     tables = rig.engine.tables
     return tables["jobs"][:-1].tobytes() + tables["slots"].tobytes() + tables["payload"].tobytes()
 
@@ -163,7 +162,7 @@ def test_result_with_an_unknown_status() -> None:
 @pytest.mark.parametrize("position", [2**31, 2**31 + 5, 2**31 - 1, 2**31 - SLOTS, 2**30])
 @pytest.mark.parametrize("opcode", [Opcode.CONTRIBUTION, Opcode.RESULT])
 def test_position_half_a_stream_away_is_not_acknowledged(opcode: Opcode, position: int) -> None:
-    """Nor are all between it and the positions in flight."""
+    """Nor are the positions between it and those in flight."""
     rig = NicRig(Route.RING)
     rig.post(f32(1))
     assert rig.receive(opcode, PREVIOUS, source=2, **place(position), flags=ALL) == []

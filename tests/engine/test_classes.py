@@ -1,4 +1,4 @@
-"""Contributor classes, blocks, and the flags of packets decide which ranks bring data and which receive it."""
+"""Contributor classes, blocks, and flags of packets decide which ranks bring data and which receive it."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ ABOVE = ((PARENT, 5, 0xFF),)
 
 
 def one_of(opcode: Opcode, sent: list[Sent]) -> Sent:
-    """The only packet of an opcode."""
     (packet,) = [packet for packet in sent if packet.opcode == opcode]
     return packet
 
@@ -64,7 +63,7 @@ def test_need_repeats_early_contributions() -> None:
 @pytest.mark.parametrize("dtype", [0, 1, 40, 255])
 @pytest.mark.parametrize("op", [Op.SUM, Op.MEAN])
 def test_headers_alone_where_all_bring_data_are_a_mismatch(op: abi.Op, dtype: int) -> None:
-    """And nothing is computed, whatever operation and type they name."""
+    """Nothing is computed, for any operation and type."""
     rig = SwitchRig(2)
     for bit in range(2):
         sent = rig.contribute(bit, 0, None, op=op, dtype=dtype, contributions=2)

@@ -1,4 +1,4 @@
-"""Contributions that an engine must refuse, and statuses that poison a position and no other."""
+"""Contributions that an engine must refuse, and statuses that poison a single position."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_poison_ends_the_position_not_the_stream() -> None:
 
 
 def test_poison_does_not_stay_in_the_slot() -> None:
-    """The slot serves a later position after it; that one is sound."""
+    """A later position of the slot is sound."""
     rig = SwitchRig()
     for bit in range(2):
         rig.contribute(bit, 0, status=Status.LOCAL_PROTECTION_ERROR)

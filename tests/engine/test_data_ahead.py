@@ -39,13 +39,11 @@ ABOVE = ((PARENT, 5, 0xFF),)
 
 
 def early(rig, position: int, data: np.ndarray = NINE, source: int = PARENT, **changes) -> list[Sent]:
-    """The device above sends data ahead of their result."""
     values = {**place(position), **BYTES, "sid": 0, "flags": ONE | DATA | EARLY, "node_bitmap": 0xFF}
     return rig.receive(Opcode.RESULT, source, data.tobytes(), **(values | changes))
 
 
 def result(rig, position: int, data: bytes = b"", **changes) -> list[Sent]:
-    """The device above sends a result."""
     values = {**place(position), **BYTES, "sid": 0, "flags": ONE | (DATA if data else 0), "node_bitmap": 0xFF}
     return rig.receive(Opcode.RESULT, PARENT, data, **(values | changes))
 
@@ -57,17 +55,16 @@ def bring(rig: SwitchRig, bit: int, position: int = 0, flags: int = EARLY, **cha
 
 
 def want(rig: SwitchRig, bit: int, position: int = 0, flags: int = WANTS_RESULT, **changes) -> list[Sent]:
-    """A child brings nothing; it wants the data unless `flags` say otherwise."""
+    """A child brings no data; it wants them unless `flags` say otherwise."""
     return rig.contribute(bit, position, **({**BYTES, "sid": 0, "flags": ONE | flags} | changes))
 
 
 def opcodes(sent: list[Sent]) -> list[Opcode]:
-    """The opcodes of packets."""
     return [packet.opcode for packet in sent]
 
 
 def down(sent: list[Sent]) -> dict[int, tuple[bool, bytes]]:
-    """To whom RESULTs go: whether they are EARLY, and their data."""
+    """Receivers of RESULTs: whether they are EARLY, and their data."""
     results = [packet for packet in sent if packet.opcode == Opcode.RESULT]
     return {packet.destination: (bool(packet.ceth["flags"] & EARLY), packet.payload) for packet in results}
 
@@ -81,7 +78,6 @@ def contribution_of(rig: NicRig, data: np.ndarray, **changes) -> Sent:
 
 
 def test_message_of_one_segment_is_to_go_ahead() -> None:
-    """As a copy."""
     rig = NicRig()
     assert contribution_of(rig, NINE, **BRINGS).ceth["flags"] & (EARLY | DATA) == EARLY | DATA
     assert rig.slot(0)["zero_copy_address"] == 0
@@ -119,7 +115,7 @@ def test_slot_forgets_what_went_ahead() -> None:
 
 
 def listening(children: int = 3) -> SwitchRig:
-    """A switch with a group, at which all children hear it at position 0, a barrier."""
+    """A switch with a group that all children hear at position 0, a barrier."""
     rig = SwitchRig(children)
     rig.engine.header["group"] = ip(GROUP)
     for bit in range(children):
@@ -156,7 +152,7 @@ def test_who_has_lost_the_data_gets_them_with_the_result_at_once() -> None:
     want(rig, 2, flags=0)
     (answer,) = rig.probe(0, 0)
     assert (answer.opcode, answer.payload, answer.ceth["flags"] & EARLY) == (Opcode.RESULT, NINE.tobytes(), 0)
-    (answer,) = rig.probe(2, 0)  # which has them
+    (answer,) = rig.probe(2, 0)
     assert (answer.opcode, answer.payload) == (Opcode.RESULT, b"")
 
 
@@ -204,7 +200,7 @@ def test_data_may_come_when_all_below_have_contributed() -> None:
 
 
 def lacking() -> SwitchRig:
-    """A device in between that has a RESULT and lacks its data."""
+    """A device in between that has a RESULT without its data."""
     rig = SwitchRig(2, above=ABOVE)
     want(rig, 0)
     want(rig, 1, flags=0)
@@ -234,7 +230,7 @@ def test_answer_without_data_is_not_asked_for_again() -> None:
 
 
 def test_status_of_a_child_before_the_data_from_above() -> None:
-    """The device above decides: it has sent them ahead of the status, or has had the status first."""
+    """The device above decides: it has sent them ahead of the status, or has received the status first."""
     for status in (Status.SUCCESS, Status.LOCAL_PROTECTION_ERROR):
         rig = SwitchRig(2, above=ABOVE)
         want(rig, 0, status=Status.LOCAL_PROTECTION_ERROR)
@@ -263,8 +259,8 @@ def test_data_for_a_position_whose_child_has_left_end_the_job() -> None:
 
 
 def data_of_a_lap_later(first: int, *contributed: int) -> SwitchRig:
-    """Data of position N come ahead to a device in between, with child 0's data of W sent up and the children
-    `contributed`, too. It has the results of 0 to W - 1. first: the position that counts as 0."""
+    """Data of position N come ahead to a device in between, after child 0's data of W and those of the children
+    `contributed`. It has the results of 0 to W - 1. first: the position that counts as 0."""
     rig = SwitchRig(2, above=ABOVE, first=first)
     places = [(first + offset) % 2**32 for offset in (*range(WINDOW), WINDOW, SLOTS)]
     for position in places[:WINDOW]:
@@ -281,8 +277,8 @@ def data_of_a_lap_later(first: int, *contributed: int) -> SwitchRig:
 
 @pytest.mark.parametrize("first", [0, 2**32 - WINDOW, 2**32 - SLOTS])
 def test_data_replace_a_result_that_all_below_hold_and_no_other(first: int) -> None:
-    """Child 0 has brought the data of W, so that the device above has its result, and others send N. Child 1 may still
-    lack that of 0."""
+    """Child 0 has brought the data of W, so the device above has its result, and others send N. Child 1 may still lack
+    the result of 0."""
     rig = data_of_a_lap_later(first)
     assert (rig.count("drop_slot"), rig.slot(first % SLOTS)["position"]) == (1, first)
     rig.tick(REORDER)
@@ -331,7 +327,7 @@ def test_ranks_of_a_node_get_them_each_in_its_way() -> None:
 
 
 def lacks(**changes) -> tuple[NicRig, np.ndarray]:
-    """A NIC that has the RESULT and lacks the data, and the memory of its rank."""
+    """A NIC with the RESULT but without the data, and the memory of its rank."""
     rig, memory = NicRig(**changes), f32(0)
     rig.post(NINE, memory, **WANTS)
     result(rig, 0)

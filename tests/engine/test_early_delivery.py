@@ -1,4 +1,4 @@
-"""The data of a ONE position reach the ranks of their own device without waiting for any other member."""
+"""The data of a ONE position reach the ranks of their own device without waiting for other members."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ NOTHING = {"source_blocks": 0, "destination_blocks": 0, **ONE_CLASS}
 
 
 def ended(rig: NicRig) -> dict[int, Status]:
-    """The status of each rank that has a completion."""
+    """The status of each rank with a completion."""
     return {int(completion["queue"]): Status(int(completion["status"])) for completion in rig.device.completions}
 
 
@@ -131,7 +131,7 @@ def test_nothing_arrives_for_a_request_that_is_posted_and_not_begun() -> None:
 
 
 class LongRig(NicRig):
-    """A job whose segments are as long as those of a real one. Its requests bring or want a message of one segment."""
+    """A job with segments as long as real ones. Its requests bring or want a message of one segment."""
 
     slots = 128
 
@@ -148,7 +148,6 @@ class LongRig(NicRig):
             self.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=self.slots, window=self.slots // 2))
 
     def post_segment(self, data: np.ndarray, rank: int, number: int, **changes: int) -> list[Sent]:
-        """Rank `rank` posts message `number`."""
         return self.post(data, rank=rank, mid=number, chunk=self.chunk, segments=1, seg=number, **changes)
 
 

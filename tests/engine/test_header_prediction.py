@@ -1,4 +1,4 @@
-"""Header prediction ends in the same state as the ordinary way of a packet."""
+"""Header prediction ends in the same state as the ordinary path of a packet."""
 
 import random
 from typing import NamedTuple
@@ -39,21 +39,21 @@ OWN = [name for name in CHILD.names or () if not name.startswith("predicted_")]
 
 
 class Usual(SwitchRig):
-    """A switch that has seen nothing like what comes."""
+    """A switch without predictions."""
 
     def receive_bytes(self, data: bytes, source: int) -> list[Sent]:
-        """Each packet goes the way of all packets."""
+        """Each packet takes the ordinary path."""
         self.engine.tables["children"]["predicted_length"] = 0
         return super().receive_bytes(data, source)
 
 
 class Short(SwitchRig):
-    """A switch as it is. `short`: packets that went the shorter way: nobody has taken their headers apart."""
+    """A real switch. `short`: packets that took the short path, without parsing of their headers."""
 
     short = 0
 
     def receive_bytes(self, data: bytes, source: int) -> list[Sent]:
-        """Notes which way a packet goes."""
+        """Count the packets of the short path."""
         spare = self.engine.tables["headers"][-1:]
         spare["psn"] = NOT_SEEN
         sent = super().receive_bytes(data, source)
@@ -78,7 +78,6 @@ def state(rig: SwitchRig) -> dict[str, object]:
 
 
 def both(**changes) -> tuple[Short, Usual]:
-    """The same switch twice."""
     return Short(CHILDREN, **changes), Usual(CHILDREN, **changes)
 
 
@@ -101,7 +100,7 @@ def test_another_message_is_no_reason_for_the_longer_way() -> None:
     assert rig.short == 3 * CHILDREN
 
 
-# What differs from the one before, and how often it may be chosen.
+# Differences to the packet before, and how often each may be chosen.
 UNUSUAL = (
     {"status": 5},
     {"op": Op.MAX},
@@ -131,7 +130,7 @@ UNUSUAL = (
 
 
 class FaultKind(NamedTuple):
-    """What a story is about: op, type, and the bytes of the segments at most positions and at every seventh."""
+    """The topic of a story: op, type, and the bytes of the segments at most positions and at every seventh."""
 
     op: Op
     dtype: DType
@@ -145,7 +144,7 @@ F32_MEAN = FaultKind(Op.MEAN, DType.F32, (8, 8))
 
 
 def story(seed: int, kind: FaultKind, steps: int = 300) -> list[tuple]:
-    """Packets of children in step: most as they should be, some late, early, double, or unusual."""
+    """Packets of children in step: most are regular, some late, early, double, or unusual."""
     chance, at, packets = random.Random(seed), [0] * CHILDREN, []
     for _ in range(steps):
         bit = chance.randrange(CHILDREN)
@@ -159,7 +158,7 @@ def story(seed: int, kind: FaultKind, steps: int = 300) -> list[tuple]:
             source = chance.choice([STRANGER, PARENT, child_address((bit + 1) % CHILDREN)])
         elif event < 0.145:
             opcode = chance.choice([Opcode.LEAVE, Opcode.PROBE, Opcode.KEEPALIVE])
-        elif at[bit] < min(at) + SLOTS // 2:  # what a child does: never more than a window ahead
+        elif at[bit] < min(at) + SLOTS // 2:  # as a child: never more than a window ahead
             at[bit] += 1
         length = kind.lengths[(position % 7 == 0) != (chance.random() < 0.005)]
         data = np.full(CHUNK, chance.choice([0.5, -0.0, np.nan, 3]), "<f4").tobytes()[:length]
@@ -185,7 +184,7 @@ def test_both_ways_end_at_the_same_place(first: int, kind: FaultKind, flags: int
 
 
 def tell(seed: int, first: int, kind: FaultKind, flags: int) -> int:
-    """A story to a switch that has the shorter way and to one that has not; how often the one took it."""
+    """Tell a story to switches with and without the short path. Returns how many packets took it."""
     room = SLOTS * CHILDREN  # buffers for what comes before its turn
     short, usual = rigs = both(first=first, join=False, limits=LIMITS._replace(slots=room, max_lease=room))
     for rig in rigs:
@@ -220,7 +219,6 @@ def test_packets_of_a_table_wait_where_it_says_so() -> None:
 
 
 def contribution(bit: int, position: int) -> np.ndarray:
-    """A packet from the BTH to before the ICRC."""
     values = place(position) | {"version": fields.WIRE_VERSION, "jid": JID, "key": KEY, "length": 8, "source": bit}
     values |= {"op": Op.SUM, "dtype": DType.F32, "contributions": 1, "flags": ALL | Flag.HAS_DATA | Flag.WANTS_RESULT}
     bth = pack(BTH, opcode=Opcode.CONTRIBUTION, pkey=fields.DEFAULT_PKEY, dqpn=fields.COLLECTIVE_QPN)
@@ -250,7 +248,7 @@ def test_a_duplicate_is_not_added_again() -> None:
 
 
 def test_nothing_is_known_of_the_children_of_another_job() -> None:
-    """A job takes the record of one that has ended; somebody still sends for that one."""
+    """A job takes the record of an ended one, for which somebody still sends."""
     rig = Short(CHILDREN)
     for bit in range(CHILDREN):
         rig.contribute(bit, 0, f32(1, 2))

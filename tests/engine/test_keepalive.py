@@ -29,17 +29,17 @@ FREE = JobState.FREE
 
 
 def addressed(sent: list[Sent], opcode: Opcode = Opcode.KEEPALIVE) -> set[int]:
-    """Where packets of an opcode went."""
+    """Destinations of packets of an opcode."""
     return {packet.destination for packet in sent if packet.opcode == opcode}
 
 
 def named(sent: list[Sent]) -> set[tuple[int, int, int]]:
-    """What ABORTs say: status, kind, bits."""
+    """The content of ABORTs: status, kind, bits."""
     return {(p.ceth["status"], p.ceth["seg"], p.ceth["node_bitmap"]) for p in sent if p.opcode == Opcode.ABORT}
 
 
 def listen(rig: Rig, seconds: int, *sources: tuple[int, int]) -> list[Sent]:
-    """Time passes while only these (address, source) say that they live; all that is sent."""
+    """Let time pass while only these (address, source) send KEEPALIVE. Returns all packets."""
     sent = []
     for _ in range(seconds * SECOND // INTERVAL):
         for address, source in sources:
@@ -93,7 +93,7 @@ def test_ring_node_speaks_to_both_neighbours_until_the_previous_has_left() -> No
 def test_all_the_silent_are_named_at_once() -> None:
     rig = SwitchRig(3)
     assert named(rig.tick(BOUND + 1)) == {(Status.PEER_LOST, 1, 0b111)}
-    assert rig.job["state"] == FREE  # nobody is left who would leave
+    assert rig.job["state"] == FREE  # no member remains that would leave
 
 
 def test_nic_without_anything_under_way_notices_that_the_device_above_is_lost() -> None:
@@ -116,7 +116,7 @@ def test_both_sides_of_a_ring_of_two_are_heard_by_any_packet() -> None:
 
 
 def test_forming_job_without_keepalives_frees_its_slots() -> None:
-    """A CONFIG that comes late, when its job has ended, forms the job anew; so does one whose sender has died."""
+    """A late CONFIG of an ended job forms it anew; so does one whose sender has died."""
     rig = SwitchRig(join=False)
     rig.join(0)
     rig.tick(BOUND)
@@ -171,7 +171,7 @@ def test_keepalives_follow_the_detection_time(seconds: float) -> None:
 
 
 def test_ring_node_sends_keepalives_while_the_job_forms() -> None:
-    """In a large ring the answer comes back to the first nodes last; the others run already, and listen."""
+    """In a large ring the answer reaches the first nodes last; the others run already, and listen."""
     rig = NicRig(Route.RING, join=False)
     rig.join(0)
     for _ in range(3):
@@ -179,7 +179,7 @@ def test_ring_node_sends_keepalives_while_the_job_forms() -> None:
 
 
 def test_a_late_rank_is_not_taken_for_a_device_that_stood_still() -> None:
-    """Nothing is overdue when the stream goes on: a dead neighbour of another job would be forgiven its silence."""
+    """Nothing is overdue when the stream goes on: a dead neighbour of another job would be excused."""
     rig = NicRig()
     rig.post(np.arange(64, dtype="f4"))  # four segments
     for _ in range(20):

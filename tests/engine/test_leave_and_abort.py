@@ -1,4 +1,4 @@
-"""A job ends by leaving, or by an abort with a reason that all members learn. Nothing is left afterwards."""
+"""A job ends by leaving, or by an abort with a reason that all members learn. Nothing remains."""
 
 import pytest
 
@@ -11,7 +11,6 @@ ANY_UPWARD = [Opcode.CONTRIBUTION, Opcode.PROBE, Opcode.KEEPALIVE, Opcode.RESULT
 
 
 def leave(rig: SwitchRig, bit: int, **ceth) -> list:
-    """LEAVE of a child."""
     return rig.receive(Opcode.LEAVE, child_address(bit), source=bit, **ceth)
 
 
@@ -54,7 +53,7 @@ def test_leave_of_a_child_that_has_not_joined_is_acknowledged() -> None:
 def test_record_of_a_silent_job_ages_out() -> None:
     rig = SwitchRig(join=False)
     rig.join(0)
-    rig.tick(6 * SECOND)  # the one that has come is lost; those to come are told so for a while
+    rig.tick(6 * SECOND)  # the joined one is lost; later ones hear it for a while
     rig.tick(60 * SECOND)
     assert not is_empty(rig)
     rig.tick(1)
@@ -72,7 +71,7 @@ def test_tombstone_answers_with_the_reason(opcode: Opcode) -> None:
 
 @pytest.mark.parametrize("opcode", [Opcode.RESULT, Opcode.KEEPALIVE])
 def test_tombstone_of_a_nic_names_itself_to_the_device_above(opcode: Opcode) -> None:
-    """Its ranks mean nothing there: their bits would be taken for those of other nodes."""
+    """Its ranks mean nothing there: their bits would count as those of other nodes."""
     rig = NicRig(ranks=2)
     rig.engine.lose(1, rig.now)
     rig.settle()
@@ -82,7 +81,7 @@ def test_tombstone_of_a_nic_names_itself_to_the_device_above(opcode: Opcode) -> 
 
 
 def test_ended_ring_tells_the_previous_node_why_until_that_has_left() -> None:
-    """Its ABORT may be lost, and an empty device would be taken for one that was restarted."""
+    """Its ABORT may be lost, and an empty device would count as restarted."""
     rig = NicRig(route=Route.RING, ranks=1)
     rig.receive(Opcode.ABORT, NEXT, status=Status.PEER_LOST, source=1, seg=1, node_bitmap=0b10)
     rig.engine.leave(0, 9, rig.now)
@@ -109,8 +108,9 @@ def test_ended_ring_waits_for_a_previous_node_that_is_late_but_not_for_a_lost_on
 
 @pytest.mark.parametrize("opcode", ANY_UPWARD)
 def test_switch_that_was_restarted_does_not_answer_for_a_job_that_it_only_heard_of(opcode: Opcode) -> None:
-    """A NIC leaves it after the restart and says why. Whoever comes next may as well be the device above, to which the
-    bits of that NIC mean others: it gets what an empty device answers."""
+    """A NIC leaves it after the restart with a reason. The next sender may be the device above, to which the NIC's bits
+    mean
+    others: it gets the answer of an empty device."""
     rig = SwitchRig(join=False)
     leave(rig, 0, status=Status.PEER_LOST, node_bitmap=0b11)
     answers = rig.receive(opcode, PARENT, **place(0), source=1)
@@ -121,7 +121,7 @@ def test_switch_that_was_restarted_does_not_answer_for_a_job_that_it_only_heard_
 
 
 def test_time_out_that_names_this_node_names_its_missing_rank() -> None:
-    """The others can name the node only; of its ranks one is here and waits as they do."""
+    """The others can name only the node, which knows its missing rank."""
     rig = NicRig(ranks=2)
     rig.post(f32(1), rank=0)
     rig.receive(Opcode.ABORT, PARENT, status=Status.TIMEOUT, seg=1, node_bitmap=0b01)

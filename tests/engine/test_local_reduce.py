@@ -13,17 +13,17 @@ LONG = CHUNK // 4 * 11 + 3  # elements: three windows of segments
 
 
 def numbers(rank: int, count: int = LONG) -> np.ndarray:
-    """What a rank brings; whole numbers, whose sums are exact."""
+    """A rank's data: whole numbers, whose sums are exact."""
     return (np.arange(count) * (rank + 1) % 251).astype("<f4")
 
 
 def kinds(rig: NicRig) -> list[ActionKind]:
-    """What the device would have its driver do now."""
+    """The actions for the driver."""
     return [ActionKind(int(kind)) for kind in rig.engine.tables["actions"]["kind"][: rig.engine.header["action_count"]]]
 
 
 def posted(rig: NicRig, data: list[np.ndarray], **changes) -> list[np.ndarray]:
-    """All ranks post before the device looks; where they want their results."""
+    """All ranks post before the device looks. Returns their results."""
     results = [np.zeros_like(each) for each in data]
     for rank, (source, result) in enumerate(zip(data, results, strict=True)):
         rig.engine.post(rank, rig.request(source, result, rank, **changes), rig.now)
@@ -72,7 +72,7 @@ def test_one_open_position_shows_who_is_missing(order: tuple[int, ...]) -> None:
 
 
 def test_messages_behind_each_other_stay_in_step() -> None:
-    """One rank is several messages ahead; each has results of its own."""
+    """One rank is several messages ahead; each message has its own results."""
     rig = NicRig(Route.LOCAL, ranks=2)
     places = [(rank, mid) for rank in range(2) for mid in range(3)]
     data = {(rank, mid): numbers(rank + mid, LONG // 3) for rank, mid in places}
@@ -87,7 +87,7 @@ def test_messages_behind_each_other_stay_in_step() -> None:
 
 @pytest.mark.parametrize("changes", [{"op": Op.MAX}, {"mid": 4}, {"length": 4 * LONG - 4, "segments": 12}], ids=str)
 def test_mismatching_rank_is_named(changes: dict) -> None:
-    """The second rank is named. With lengths that differ in the last segment only, either rank may be."""
+    """The second rank is named; either rank, if lengths differ in the last segment only."""
     rig = NicRig(Route.LOCAL, ranks=2)
     data = [numbers(0), numbers(1)]
     rig.post(data[0], rank=0)
@@ -126,14 +126,14 @@ def test_a_rank_may_have_its_result_where_its_data_are() -> None:
 
 
 def reductions(rig: NicRig) -> list[bool]:
-    """Of each REDUCE that the device would have its driver do now: whether its results go past the caches."""
+    """Whether the results of each REDUCE bypass the caches."""
     actions = rig.engine.tables["actions"][: rig.engine.header["action_count"]]
     return [bool(action["is_long"]) for action in actions if action["kind"] == ActionKind.REDUCE]
 
 
 @pytest.mark.parametrize(("in_place", "past"), [((), True), ((0, 1), False), ((0,), True)])
 def test_a_long_result_goes_past_the_caches_but_where_its_data_were(in_place: tuple[int, ...], past: bool) -> None:
-    """These have just been read."""
+    """In-place data have just been read."""
     rig = NicRig(Route.LOCAL, ranks=2)
     data = [numbers(rank) for rank in range(2)]
     for rank, source in enumerate(data):
@@ -144,7 +144,7 @@ def test_a_long_result_goes_past_the_caches_but_where_its_data_were(in_place: tu
 
 
 def test_a_block_of_ones_own_is_where_its_data_were() -> None:
-    """An allgather of 2 blocks of one segment, of which each rank has its own where the results come."""
+    """An allgather of 2 blocks of one segment; each rank's own block lies in its result."""
     rig, count = NicRig(Route.LOCAL, ranks=2), CHUNK // 4
     wholes = [numbers(rank, 2 * count) for rank in range(2)]
     one = {"contributors": ContributorClass.ONE, "flags": WqeFlag.SIGNALED | WqeFlag.LONG}
@@ -216,7 +216,7 @@ def test_positions_wrap() -> None:
 
 
 def test_waiting_rank_times_out() -> None:
-    """Also what is behind the open position has ended then, and who is missing is named."""
+    """Requests after the open position have ended then, too, and the missing rank is named."""
     rig, data = NicRig(Route.LOCAL, ranks=2), numbers(0)
     results = [np.zeros_like(data) for _ in range(2)]
     for mid in range(2):

@@ -1,4 +1,4 @@
-"""The logs of a device: jobs that have ended before their time, and packets that could not be sent."""
+"""The logs of a device: prematurely ended jobs, and packets that could not be sent."""
 
 import errno
 import logging
@@ -26,7 +26,7 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 def test_only_the_end_of_a_job_that_was_there_is_told(
     before: int, key: int, lines: int, said: pytest.LogCaptureFixture
 ) -> None:
-    """A record may get the tombstone of another incarnation, or of a job that was refused."""
+    """A record may get the tombstone of another incarnation, or of a refused job."""
     jobs = np.zeros(1, JOB)
     jobs["jid"], jobs["key"], jobs["state"] = 7, 1, before
     log = JobLog(jobs)

@@ -1,4 +1,4 @@
-"""The address of the device whose loss ends a job: found, passed on, and told to the ranks."""
+"""The address of the device whose loss ends a job: found, passed on, and given to the ranks."""
 
 from fanin_nic.engine.engine import Timing
 from fanin_wire.abi import Status
@@ -6,11 +6,11 @@ from fanin_wire.fields import Opcode
 from tests.engine.rig import PARENT, NicRig, Sent, f32
 
 BOUND = Timing().detection
-FAR = 0x0A4D00FD  # of a switch that is no neighbour
+FAR = 0x0A4D00FD  # of a switch that is not a neighbour
 
 
 def told(sent: list[Sent], opcode: Opcode = Opcode.ABORT) -> set[tuple[int, int]]:
-    """Where packets of an opcode went, and which lost device they name."""
+    """Destinations of packets of an opcode, and the lost device that they name."""
     return {(packet.destination, packet.ceth["rank_bitmap"]) for packet in sent if packet.opcode == opcode}
 
 

@@ -25,7 +25,6 @@ from tests.engine.rig import (
 
 
 def granted(packet: Sent) -> tuple[int, int]:
-    """Slots and window in a CONFIG_ACK."""
     body = unpack(CONFIG_ACK_BODY, packet.payload)
     return body["slots"], body["window"]
 
@@ -45,7 +44,7 @@ def test_window_fits_the_receive_buffer() -> None:
 
 
 def test_answer_to_the_life_before_a_restart_is_dropped() -> None:
-    """Taken, it would let the device into a job of which its ranks know nothing: old results could reach them."""
+    """It would let the device into a job that is unknown to its ranks: old results could reach them."""
     rig = NicRig(join=False)
     rig.join(0)
     body = pack(CONFIG_ACK_BODY, slots=SLOTS, window=2)
@@ -68,7 +67,7 @@ def test_other_boot_id_is_a_restart() -> None:
 
 @pytest.mark.parametrize(("bit", "change"), [(0, {}), (1, {"digest_low": 5}), (5, {}), (0, {"boot_id": 9})])
 def test_outsider_with_the_key_of_a_running_job_gets_jid_in_use(bit: int, change: dict) -> None:
-    """Not even that the key is right."""
+    """It does not even learn that the key is right."""
     rig = SwitchRig()
     rig.children = 6 if bit == 5 else 2
     before = rig.job.copy()
@@ -89,7 +88,7 @@ def test_bit_of_another_in_a_job_that_forms() -> None:
 
 
 def test_refused_incarnation_never_forms() -> None:
-    """Its refused member has gone. An old copy of its CONFIG must not bring it in when the job in the way has left."""
+    """Its refused member has gone. An old copy of its CONFIG must not bring it in when the other job has ended."""
     rig = SwitchRig()
     rig.join(0, ceth={"key": KEY + 1})
     for bit in range(2):
@@ -219,7 +218,7 @@ def test_join_that_makes_no_sense(change: dict, status: abi.Status) -> None:
 
 
 def test_rank_of_a_refused_incarnation_is_refused_on_a_node() -> None:
-    """Else it would wait for the refused one, which has gone."""
+    """Else it would wait for the refused rank, which has gone."""
     rig = NicRig(Route.LOCAL)
     for queue in (1, 2):
         rig.device.open_queue(queue, client=queue)
@@ -253,7 +252,7 @@ def test_switch_forms_no_job_for_a_ring() -> None:
 
 
 def test_answer_to_a_closed_client_is_dropped() -> None:
-    """The next client may have got its queue, and wait for an answer with the same tag."""
+    """The next client may have its queue, and wait for an answer with the same tag."""
     rig = NicRig(ranks=2, join=False)
     rig.join(0)
     rig.engine.lose(0, rig.now)

@@ -15,7 +15,6 @@ KEEPALIVE_INTERVAL = Timing().keepalive
 
 
 def switch(children: int = 3, **changes) -> SwitchRig:
-    """A switch that has a group."""
     rig = SwitchRig(children, join=False, **changes)
     rig.engine.header["group"] = ip(GROUP)
     for bit in range(children):
@@ -24,12 +23,11 @@ def switch(children: int = 3, **changes) -> SwitchRig:
 
 
 def results(sent: list[Sent]) -> dict[int, Sent]:
-    """The RESULTs among packets, by destination."""
     return {packet.destination: packet for packet in sent if packet.opcode == Opcode.RESULT}
 
 
 def contribute(rig: SwitchRig, hears: int, wants: int = 0b111, position: int = 0) -> dict[int, Sent]:
-    """All children bring 1.0, those of the bitmap `hears` hear the group, those of `wants` want the sum."""
+    """All children bring 1.0; those of the bitmap `hears` hear the group, those of `wants` want the sum."""
     sent: list[Sent] = []
     for bit in range(rig.children):
         flags = ALL | DATA | (HEARS if hears >> bit & 1 else 0) | (WANTS if wants >> bit & 1 else 0)
@@ -47,7 +45,7 @@ def test_children_are_invited_when_the_job_begins_and_once_an_interval() -> None
     for bit in range(3):
         rig.receive(Opcode.KEEPALIVE, child_address(bit), source=bit)
     assert ip(GROUP) not in {packet.destination for packet in rig.tick(KEEPALIVE_INTERVAL // 2)}
-    contribute(rig, hears=0)  # all below have just been sent something
+    contribute(rig, hears=0)
     assert ip(GROUP) in {packet.destination for packet in rig.tick(KEEPALIVE_INTERVAL // 2)}
 
 
@@ -96,12 +94,11 @@ def test_result_for_few_receivers_is_not_multicast(listeners: int, packets: int)
 
 
 def invited(rig: NicRig, bitmap: int = 0b11) -> None:
-    """The device above speaks to its group."""
     assert rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=bitmap) == []
 
 
 def hears(rig: NicRig, position: int, by: int = 0b1) -> bool:
-    """Whether the next CONTRIBUTION of a NIC says so; the position is completed by a RESULT for the devices `by`."""
+    """Whether the next CONTRIBUTION of a NIC has HEARS_GROUP; a RESULT for the devices `by` completes it."""
     (packet,) = rig.post(f32(1), mid=position)
     rig.from_parent(Opcode.RESULT, position, f32(2).tobytes(), mid=position, sid=0, node_bitmap=by)
     return bool(packet.ceth["flags"] & HEARS)
@@ -125,7 +122,7 @@ def test_a_result_for_others_is_not_taken() -> None:
 
 
 def lose_results(rig: NicRig, position: int, number: int = MAX_CONSECUTIVE_LOSSES) -> int:
-    """RESULTs by the group are lost, one after the other: each comes when the NIC asks for it. The next position."""
+    """Lose RESULTs by the group one by one: each comes when the NIC asks. Returns the next position."""
     for lost in range(position, position + number):
         rig.post(f32(1), mid=lost)
         (probe,) = rig.tick(KEEPALIVE_INTERVAL // 10)
@@ -182,7 +179,7 @@ def test_losses_of_results_that_came_by_themselves_are_not_the_groups() -> None:
 
 
 def test_switch_leaves_the_group_after_lost_results() -> None:
-    """It asks when a child of its own asks, and keeps no time."""
+    """It asks when a child asks, and keeps no time."""
     rig = SwitchRig(2, above=((PARENT, 5, 0xFF),))
     rig.receive(Opcode.KEEPALIVE, PARENT, node_bitmap=0xFF, source=0)
     for position in range(MAX_CONSECUTIVE_LOSSES + 1):
@@ -197,7 +194,7 @@ def test_switch_leaves_the_group_after_lost_results() -> None:
         assert len(results(rig.receive(Opcode.RESULT, PARENT, f32(9).tobytes(), **answer))) == 2
 
 
-# Whom it does not concern
+# Devices outside of the group
 
 
 @pytest.mark.parametrize("is_switch", [False, True])

@@ -35,14 +35,13 @@ UP = (PARENT, 0, 0b1)
 
 
 def asking(route: Route = Route.TREE) -> tuple[NicRig, list[Sent]]:
-    """A NIC that has begun to ask, and what it has sent."""
+    """A NIC that has begun to ask, and its packets."""
     rig = NicRig(route, join=False)
     rig.join(0, chunk=CHUNK)
     return rig, rig.last
 
 
 def repeats(rig: Rig, number: int) -> list[int]:
-    """The bytes of the bodies of the next CONFIGs."""
     lengths: list[int] = []
     while len(lengths) < number:
         lengths += [len(sent.payload) for sent in rig.tick(MILLISECOND) if sent.opcode == Opcode.CONFIG]
@@ -128,7 +127,7 @@ def test_path_that_loses_packets_of_any_length_is_no_path() -> None:
 
 
 def test_device_above_that_comes_late_is_no_path() -> None:
-    """Its first answer, just before the time is over, is to a short CONFIG."""
+    """Its first answer, just before the time-out, is to a short CONFIG."""
     rig, _ = asking()
     end = rig.now + BOUND - 2 * INTERVAL
     sent: list[Sent] = []
@@ -161,7 +160,7 @@ def test_result_that_never_arrives() -> None:
 
 @pytest.mark.parametrize("acknowledges", [True, False])
 def test_partial_that_never_arrives(acknowledges: bool) -> None:
-    """In a ring, at a next node that says so; and at one that is heard, but may not have a job yet."""
+    """In a ring, whose next node acknowledges, or lives but may not have a job yet."""
     rig = NicRig(Route.RING)
     rig.post(np.ones(3 * 16, "<f4"))  # three segments: the last one begins at this node
     while rig.job["state"] == JobState.ACTIVE and rig.now < 4 * BOUND:
@@ -175,7 +174,7 @@ def test_partial_that_never_arrives(acknowledges: bool) -> None:
 
 
 def test_partial_that_has_arrived_at_last_is_no_path() -> None:
-    """In a ring, where its acknowledgements were lost: a result that comes round says so."""
+    """In a ring whose acknowledgements were lost: a result that comes round shows it."""
     rig = NicRig(Route.RING)
     rig.post(np.ones(3 * 16, "<f4"))
 
@@ -206,7 +205,7 @@ def test_partial_that_has_arrived_at_last_is_no_path() -> None:
 
 
 def test_few_questions_blame_no_path() -> None:
-    """With a detection time that is shorter than the time between two of them."""
+    """With a detection time below the time between two questions."""
     rig = NicRig(timing=Timing.of_detection(0.3))
     rig.post(f32(1))
     asked = 0
@@ -231,7 +230,7 @@ def test_silent_neighbour_is_lost_and_no_path() -> None:
 
 def test_link_that_is_up_again_at_the_last_moment_is_no_path() -> None:
     """For nearly the detection time it has carried nothing: the neighbour is heard again before it counts as lost, and
-    the first PROBE behind that finds a series which is older."""
+    the first later PROBE finds an older series."""
     rig = NicRig()
     rig.post(f32(1))
     while not rig.count("tx_PROBE"):
@@ -247,7 +246,7 @@ def test_link_that_is_up_again_at_the_last_moment_is_no_path() -> None:
 
 
 def test_late_ranks_are_no_path() -> None:
-    """WAIT says that the contribution is there."""
+    """WAIT says that the contribution has arrived."""
     rig = NicRig()
     rig.post(f32(1))
     body = pack(WAIT_BODY, oldest_age_us=1, oldest_child=1, kind=1)
@@ -299,7 +298,7 @@ def test_device_that_stood_still_blames_no_path() -> None:
 
 
 def test_switch_notices_when_its_child_asks() -> None:
-    """Its own parent lacks the partial, for ever."""
+    """Its own parent never gets the partial."""
     rig = SwitchRig(1, above=(UP,))
     rig.contribute(0, 0, np.ones(1, "<f4"))
     status = 0

@@ -46,7 +46,7 @@ def test_bad_request(change: dict, status: abi.Status) -> None:
 
 @pytest.mark.parametrize("opcode", [0, 9, 255])
 def test_what_is_no_collective_is_refused_by_itself(opcode: int) -> None:
-    """Also in the middle of others, whose job and whose positions it does not touch."""
+    """Also among others, whose job and positions are untouched."""
     rig = NicRig(Route.LOCAL, ranks=2)
     first, second = f32(0), f32(0)
     rig.post(f32(1), first, rank=0)
@@ -147,7 +147,7 @@ def test_leader_posts_for_several_ranks_by_an_address_list() -> None:
 
 @pytest.mark.parametrize("process", [False, True], ids=["registered", "process"])
 def test_an_address_list_holds_all_ranks_of_a_node(process: bool) -> None:
-    """Each has its own data and its own result, also when the places of a queue's requests are used again."""
+    """Each has its own data and result, also when places of a queue's requests are reused."""
     ranks, uses = abi.MAX_CHILDREN, 2 * LIMITS.requests
     limits = LIMITS._replace(queues=ranks, regions=64)
     rig = NicRig(Route.LOCAL, ranks=ranks, join=False, limits=limits)

@@ -17,19 +17,17 @@ SEGMENT = 16  # elements of f32
 
 
 def posted(positions: int = WINDOW, **changes) -> NicRig:
-    """A NIC that has sent so many positions at once."""
     rig = NicRig()
     rig.post(np.zeros(positions * SEGMENT, "<f4"), **changes)
     return rig
 
 
 def result(rig: NicRig, position: int, token: int = 0) -> list:
-    """The result of a position comes: of itself, or as the answer to the PROBE with that token."""
+    """The result of a position comes: unasked, or as the answer to the PROBE with that token."""
     return rig.from_parent(Opcode.RESULT, position, bytes(4 * SEGMENT), token=token)
 
 
 def asked(rig: NicRig, elapsed: int) -> list[int]:
-    """Positions that are asked for after `elapsed` ns."""
     return [packet.ceth["position"] for packet in rig.tick(elapsed) if packet.opcode == Opcode.PROBE]
 
 
@@ -110,7 +108,7 @@ def test_positions_as_silent_as_a_lost_one_are_probed_at_once() -> None:
 
 
 def test_answers_put_off_the_time_out_of_those_that_wait() -> None:
-    """Nothing overtakes the highest positions; while others are answered they need not be asked for."""
+    """No position overtakes the highest ones; while others are answered they need no question."""
     rig = posted()
     for position in range(3):
         assert asked(rig, RTO - 1) == []
@@ -120,7 +118,7 @@ def test_answers_put_off_the_time_out_of_those_that_wait() -> None:
 
 
 def test_wait_for_an_overtaken_position_proves_no_loss() -> None:
-    """Others bring their headers of a ONE position when they come to it; its data may be here before."""
+    """Others bring their headers of a ONE position when they reach it; its data may be here before."""
     rig = posted(contributors=ContributorClass.ONE)
     overtaken_and_lost(rig, Opcode.WAIT)
     assert rig.job["lost_at"] == 0
@@ -177,7 +175,7 @@ def test_reading_of_process_memory_keeps_that_part_free_too(lost: bool, length: 
 
 
 def starting() -> tuple[NicRig, list]:
-    """A node that has sent the partials of two positions, one a millisecond after the other."""
+    """A node that has sent the partials of two positions, a millisecond apart."""
     rig, sent = NicRig(Route.RING), []
     for sid in (2, 5):
         sent += rig.post(np.ones(6 * SEGMENT, "<f4"), sid=sid, segments=1)

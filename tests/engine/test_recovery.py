@@ -1,4 +1,4 @@
-"""Loss recovery: a NIC asks with a header, the device above always answers, and only missing payload is sent again."""
+"""Loss recovery: a NIC asks with a header, the device above always answers, and only missing payload is repeated."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,6 @@ RTO, KEEPALIVE = 20 * MILLISECOND, 500 * MILLISECOND
 
 
 def opcodes(sent: list) -> list[Opcode]:
-    """Just the opcodes."""
     return [packet.opcode for packet in sent]
 
 
@@ -36,7 +35,7 @@ def opcodes(sent: list) -> list[Opcode]:
 
 def test_need_when_the_contribution_is_missing() -> None:
     rig = SwitchRig()
-    for _ in range(2):  # first the slot has never heard of the position, then the other child's data is there
+    for _ in range(2):  # first the position is new to the slot, then the other child's data are here
         (need,) = rig.probe(0, 0)
         assert (need.opcode, need.destination, need.ceth["token"]) == (Opcode.NEED, child_address(0), 77)
         rig.contribute(1, 0, f32(1))
@@ -44,7 +43,7 @@ def test_need_when_the_contribution_is_missing() -> None:
 
 
 def test_wait_blames_no_child_for_the_time_that_the_device_itself_stood_still() -> None:
-    """It takes what has come meanwhile before its timers run."""
+    """It handles waiting packets before its timers run."""
     rig = SwitchRig()
     rig.contribute(0, 0, f32(1))
     rig.engine.header["next_deadline"] = rig.now + SECOND
@@ -117,7 +116,7 @@ def test_wait_with_an_old_age_names_the_lost_peer() -> None:
 
 
 def test_a_late_result_teaches_nothing_about_the_round_trip() -> None:
-    """It contains the slowest rank. Only an answer to a PROBE teaches, by its token."""
+    """It contains the slowest rank. Only an answer to a PROBE, with its token, teaches."""
     rig = NicRig()
     rig.post(f32(1))
     before = {name: int(rig.job[name]) for name in ("srtt", "rttvar", "rto")}
@@ -152,14 +151,12 @@ def test_somebody_answers_though_others_are_late() -> None:
 
 
 def partial(rig: NicRig, position: int, nodes: int, *values: float) -> list:
-    """CONTRIBUTION from node 2 to node 0."""
     ceth = place(position) | {"op": 1, "dtype": 1, "flags": ALL | 1, "contributions": 1, "node_bitmap": nodes}
     ceth |= {"rank_bitmap": 0b110}  # the others want the result
     return rig.receive(Opcode.CONTRIBUTION, PREVIOUS, f32(*values).tobytes(), **(ceth | {"sid": position, "source": 2}))
 
 
 def acknowledge(rig: NicRig, base: int, contributions: int, results: int, **changes) -> list:
-    """ACK from node 1 to node 0."""
     ceth = {"position": base, "seg": base % 8, "source": 1, "node_bitmap": contributions, "rank_bitmap": results}
     return rig.receive(Opcode.ACK, NEXT, **(ceth | changes))
 
@@ -183,7 +180,7 @@ def test_ring_has_no_use_for_answers_of_a_tree(opcode: Opcode) -> None:
 
 
 def test_result_that_was_asked_for_teaches_the_reorder_time_and_the_round_trip() -> None:
-    """It proves that the first one was lost: one that was only late would have come before it."""
+    """It proves a loss: a late result would have come before it."""
     for token, reorder in ((0, 20 * MILLISECOND), (1, 2 * MILLISECOND)):  # two round trips
         rig = NicRig()
         rig.post(f32(1))

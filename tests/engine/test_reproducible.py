@@ -50,7 +50,7 @@ MEMORY = pytest.mark.parametrize("memory", [{}, {"source_lkey": abi.LKEY_PROCESS
 
 
 class ReadingRig(NicRig):
-    """Memory of processes is read at once."""
+    """A NIC that reads memory of processes at once."""
 
     def settle(self) -> list[Sent]:
         sent = super().settle()
@@ -65,7 +65,6 @@ class ReadingRig(NicRig):
 
 
 def turns(ranks: int) -> NicRig:
-    """A job of one node, whose ranks take turns."""
     rig = ReadingRig(Route.LOCAL, ranks=ranks, join=False)
     for rank in range(ranks):
         rig.device.register_process(rank)
@@ -77,7 +76,7 @@ def turns(ranks: int) -> NicRig:
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 @pytest.mark.parametrize("length", LENGTHS.values(), ids=LENGTHS)
 def test_node_folds_its_ranks_in_order(memory: dict, order: tuple[int, ...], length: int) -> None:
-    """Each is a message ahead of the next that comes."""
+    """Each is a message ahead of the next rank."""
     rig = turns(3)
     data = [[(mid + 1) * np.resize(value, length) for value in VALUES] for mid in range(2)]
     results = {(rank, mid): np.zeros(length, "<f4") for rank in range(3) for mid in range(2)}
@@ -147,7 +146,7 @@ def test_ring_that_has_no_bit_left_for_its_previous_node_is_refused() -> None:
 
 
 def used_switch(children: int, flags: int) -> SwitchRig:
-    """A switch of a job whose first slot, with all its buffers, has been used for position 0; AGAIN is the next one."""
+    """A switch of a job whose first slot, with all its buffers, was used for position 0; AGAIN is the next one."""
     rig = SwitchRig(children, join=False)
     for bit in range(children):
         rig.join(bit, flags=flags, slots=AGAIN, window=2)

@@ -1,4 +1,4 @@
-"""The last node of a ring below a switch: to its neighbours a node of a ring, to the switch a child."""
+"""The last node of a ring below a switch: a node of the ring to its neighbours, a child to the switch."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ LAST, NODES = 2, 3
 
 
 class LastNode(NicRig):
-    """Node 2 of a ring of 3 below a switch, at which it is bit 0 of 2. It has joined, as have the others."""
+    """Node 2 of a ring of 3 below a switch, where it is bit 0 of 2. All have joined."""
 
     def __init__(self, ranks: int = 1, *, formed: bool = True) -> None:
         super().__init__(Route.RING, ranks, join=False)
@@ -38,17 +38,15 @@ class LastNode(NicRig):
             self.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))
 
     def config_of_previous(self) -> bytes:
-        """CONFIG of node 1."""
         return self.ring_config(1)
 
     def partial(self, position: int, *values: float, nodes: int = 0b100) -> list[Sent]:
-        """CONTRIBUTION of nodes 0 and 1, both of which want the result."""
+        """CONTRIBUTION of nodes 0 and 1, which want the result."""
         ceth = place(position) | {"op": Op.SUM, "dtype": DType.F32, "flags": ALL | DATA, "contributions": 2}
         ceth |= {"node_bitmap": nodes, "rank_bitmap": 0b011, "source": 1}
         return self.receive(Opcode.CONTRIBUTION, PREVIOUS, f32(*values).tobytes(), **ceth)
 
     def acknowledge(self, position: int, results: int) -> list[Sent]:
-        """ACK of node 0."""
         ceth = {"position": position, "seg": position % SLOTS, "rank_bitmap": results, "source": 0}
         return self.receive(Opcode.ACK, NEXT, **ceth)
 

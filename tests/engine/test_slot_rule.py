@@ -11,12 +11,10 @@ FIRSTS = pytest.mark.parametrize("first", [0, 1000, 2**31 - 3, 2**32 - 1, 2**32 
 
 
 def at(first: int, offset: int) -> int:
-    """A position, modulo 2^32."""
     return (first + offset) % 2**32
 
 
 def complete(rig: SwitchRig, position: int, *values: float) -> list:
-    """Both children contribute."""
     rig.contribute(0, position, f32(*values))
     return rig.contribute(1, position, f32(*values))
 

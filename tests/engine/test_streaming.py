@@ -1,4 +1,4 @@
-"""Copies past the caches."""
+"""Copies that bypass the caches."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_exactly_the_bytes_asked_for_are_copied_wherever_they_lie(length: int) -
 @pytest.mark.parametrize("past_caches", [False, True])
 @pytest.mark.parametrize("count", range(10))
 def test_a_copy_for_everybody(count: int, past_caches: bool) -> None:
-    """One of the places is not where a line begins, or all are."""
+    """One of the places, or all, do not start a line."""
     source, offset = np.random.default_rng(1).integers(0, 256, MOST, "u1"), 2 * LINE
     for length in (0, 1, LINE, 3 * LINE + 17):
         for start in (0, 4):

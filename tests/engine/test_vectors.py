@@ -1,4 +1,4 @@
-"""The golden packets, fed to the engine as they are."""
+"""The golden packets as input of the engine."""
 
 import ipaddress
 
@@ -14,24 +14,22 @@ LARGE = LIMITS._replace(max_chunk=CHUNK, slots=1024, max_lease=1024)
 
 
 def of(*opcodes: Opcode) -> list[Vector]:
-    """The golden packets with one of some opcodes."""
     return [golden for golden in vectors() if golden.value("BTH", "opcode") in opcodes]
 
 
 def feed(rig: SwitchRig, golden: Vector, source: int | None = None) -> list:
-    """Give a golden packet to a device."""
     sender = ip(golden.headers["IP"]["source"]) if source is None else source
     return rig.receive_bytes(golden.datagram[:-ICRC_SIZE], sender)
 
 
 def lease_of(golden: Vector) -> int:
-    """A lease in which the packet's position is served by the slot that it names."""
+    """A lease whose slot in the packet serves its position."""
     position, seg = golden.value("CETH", "position"), golden.value("CETH", "seg")
     return next(size for size in (8, 16, 32, 64, 128, 256, 512, 1024) if position % size == seg)
 
 
 def switch_of(golden: Vector) -> SwitchRig:
-    """A switch that waits for exactly this packet: the sender is the last of its children, the position is due."""
+    """A switch that waits for exactly this packet: from the last of its children, for the due position."""
     children = golden.value("CETH", "source") + 1
     rig = SwitchRig(children, join=False, limits=LARGE)
     rig.engine.header["first_position"] = golden.value("CETH", "position")

@@ -1,4 +1,4 @@
-"""The data of the only rank of a NIC are sent from the rank's own memory; others' are copied first."""
+"""The data of the only rank of a NIC are sent from the rank's own memory; those of several ranks are copied first."""
 
 from collections.abc import Callable
 
@@ -16,19 +16,19 @@ ONE, NONE = ContributorClass.ONE, ContributorClass.NONE
 
 
 def message(dtype: str = "<f4") -> np.ndarray:
-    """Three segments, no two of them alike."""
+    """Three different segments."""
     return np.arange(1, SEGMENTS * CHUNK // np.dtype(dtype).itemsize + 1).astype(dtype)
 
 
 def again(rig: NicRig, position: int) -> Sent:
-    """The packets of the device after its parent has asked for a position."""
+    """The packets after the parent has asked for a position."""
     rig.tick(RTO)
     (sent,) = rig.receive(Opcode.NEED, PARENT, **place(position))
     return sent
 
 
 def post(rig: NicRig, data: np.ndarray, room: np.ndarray, source: int, **changes) -> list[Sent]:
-    """Post a request whose address of the data is `source`; what the device sends."""
+    """Post a request whose data are at address `source`. Returns the device's packets."""
     wqe = rig.request(data, room, **changes)
     wqe["address"]["source"] = source
     rig.engine.post(0, wqe, rig.now)
@@ -36,7 +36,7 @@ def post(rig: NicRig, data: np.ndarray, room: np.ndarray, source: int, **changes
 
 
 def result(rig: NicRig, position: int, value: float) -> None:
-    """A result comes, of elements that are all alike."""
+    """A result of equal elements comes."""
     rig.from_parent(Opcode.RESULT, position, np.full(ELEMENTS, value, "<f4").tobytes())
 
 
@@ -50,7 +50,7 @@ def test_data_stay_where_they_are() -> None:
 
 
 def test_repeated_data_are_copied_and_stay_the_same() -> None:
-    """Else a program that changes its data all the time, as none should, could keep all packets from arriving."""
+    """A program that wrongly changes its data all the time could otherwise block all packets."""
     rig, data = NicRig(), message()
     sent = rig.post(data)
     data[ELEMENTS] += 1
@@ -97,7 +97,7 @@ def test_block_of_an_allgather_in_place_stays() -> None:
 
 @pytest.mark.parametrize("block", [1, 2])
 def test_result_never_overwrites_data_that_may_be_resent(block: int) -> None:
-    """The own block of a reduce-scatter in place is written over the data of the first."""
+    """The own block of a reduce-scatter in place overwrites the data of the first."""
     rig, data = NicRig(), message()
     first = rig.post(data, data, block=CHUNK, source_blocks=SEGMENTS, destination_first=block)[0]
     result(rig, block, 7)
@@ -106,7 +106,7 @@ def test_result_never_overwrites_data_that_may_be_resent(block: int) -> None:
 
 
 def test_memory_registered_twice_counts_as_one() -> None:
-    """As the process's, which the device reaches by another address."""
+    """The device reaches the process's memory by another address."""
     rig, data = NicRig(), message()
     rig.device.register_process(0)
     ranges = {"block": CHUNK, "source_blocks": SEGMENTS, "destination_first": 1, "destination_lkey": LKEY_PROCESS}
@@ -125,7 +125,7 @@ def test_result_at_the_place_of_the_data() -> None:
 
 
 def test_nothing_is_read_any_more_when_the_job_has_ended() -> None:
-    """Then the memory may be gone."""
+    """The memory may be gone then."""
     rig = NicRig()
     rig.post(message())
     rig.engine.fail(0, Status["LOCAL_PROTECTION_ERROR"], rig.now)
@@ -138,7 +138,6 @@ def test_nothing_is_read_any_more_when_the_job_has_ended() -> None:
 
 
 def in_job(flags: int) -> NicRig:
-    """A NIC whose only rank has joined a job with flags."""
     rig = NicRig(join=False)
     rig.join(0, flags=flags)
     rig.receive(Opcode.CONFIG_ACK, PARENT, pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2))

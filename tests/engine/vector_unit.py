@@ -1,4 +1,4 @@
-"""The kernels called as a device calls them, in guarded memory; and data at which implementations differ."""
+"""The kernels called as a device calls them, in guarded memory; and data on which implementations differ."""
 
 import ctypes
 import functools
@@ -10,7 +10,7 @@ from fanin_wire import arithmetic
 from fanin_wire.datatypes import DATATYPES, DataType, Family
 from fanin_wire.operations import OPERATIONS, Operation
 
-GUARD = 64  # bytes on both sides, which no kernel may touch
+GUARD = 64  # bytes on both sides that no kernel may touch
 GUARD_BYTE = 0xA5
 COMBINATIONS = [
     (operation, datatype) for operation in OPERATIONS for datatype in DATATYPES if operation.takes(datatype)
@@ -19,20 +19,18 @@ C_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
 
 
 def name_of(value: object) -> str:
-    """Name of an operation or type, for the ids of tests."""
     return str(getattr(value, "name", value))
 
 
 @functools.cache
 def kernel(row: int, datatype: DataType):
-    """The C function of a place in the table."""
     address = int(kernel_table()[row, datatype.code])
     assert address, f"no kernel for row {row} of {datatype.name}"
     return C_KERNEL(address)
 
 
 class Memory:
-    """Bytes that begin `offset` bytes after an aligned address, with a guard before and behind."""
+    """Bytes that begin `offset` bytes after an aligned address, with a guard on both sides."""
 
     def __init__(self, content: np.ndarray, offset: int = 0, room: int = 0) -> None:
         self.nbytes = max(content.nbytes, room)
@@ -44,7 +42,7 @@ class Memory:
         self.address = int(self.bytes.ctypes.data) if self.nbytes else int(whole.ctypes.data) + self._start
 
     def check(self) -> None:
-        """Nothing was written outside."""
+        """No byte outside was written."""
         assert (self._whole[: self._start] == GUARD_BYTE).all()
         assert (self._whole[self._start + self.nbytes :] == GUARD_BYTE).all()
 
@@ -52,7 +50,7 @@ class Memory:
 def compute(
     operation: Operation, contributions: np.ndarray, datatype: DataType, offset: int = 0, divided_by: int = 0
 ) -> bytes:
-    """What a device makes of the rows of `contributions`: the steps of the engine, in its order.
+    """A device's result for the rows of `contributions`: the steps of the engine, in its order.
 
     The accumulator is aligned, the data lie `offset` bytes further. MEAN is divided by `divided_by`, or by the rows.
     """
@@ -76,7 +74,7 @@ def compute(
 
 
 def edges(datatype: DataType) -> np.ndarray:
-    """Values at which implementations differ, in the storage of the type."""
+    """Values on which implementations differ, in the storage of the type."""
     if datatype.family in (Family.FLOAT, Family.SMALL_FLOAT):
         return _float_edges(datatype).view(datatype.numpy)
     if datatype.family == Family.INTEGER:
@@ -97,7 +95,7 @@ def _bits(datatype: DataType) -> int:
 
 
 def digits_of(datatype: DataType) -> int:
-    """Digits behind the point of a float from 1 to 2, or of one part of a complex number."""
+    """Digits after the point of a float from 1 to 2, or of one part of a complex number."""
     ends = np.array([1, 2], f"<f{max(4, _bits(datatype) // 8)}")
     if datatype.family == Family.SMALL_FLOAT:
         ends = arithmetic.narrow(ends, datatype)

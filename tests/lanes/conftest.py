@@ -13,7 +13,7 @@ from tests.lanes.stepped_lanes import LANES, SteppedLanes
 
 @pytest.fixture
 def make_rig() -> Iterator[Callable[..., Rig]]:
-    """Function: a rig with these arguments, closed after the test."""
+    """A function that makes rigs, closed after the test."""
     rigs: list[Rig] = []
 
     def make(*arguments) -> Rig:
@@ -27,13 +27,12 @@ def make_rig() -> Iterator[Callable[..., Rig]]:
 
 @pytest.fixture
 def free_address() -> str:
-    """A loopback address that no other test run on this machine uses."""
     high, low = divmod(os.getpid(), 250)
     return f"127.{200 + high % 50}.{low}.1"
 
 
 @pytest.fixture
 def lanes(free_address: str) -> Iterator[SteppedLanes]:
-    """Lanes with one client, which run when the test says so."""
+    """Lanes with one client, run by the test."""
     with contextlib.closing(SteppedLanes(open_udp_ports(free_address, 9000, LANES))) as standing:
         yield standing

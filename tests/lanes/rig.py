@@ -21,25 +21,23 @@ CHUNK = 1024
 
 
 def segments_of(length: int) -> int:
-    """Segments of a message of one block."""
     return -(-length // CHUNK)
 
 
 def bytes_of(part: np.void) -> int:
-    """Bytes of a part of a message of one block."""
     first, end = int(part["sid"]), int(part["sid"]) + int(part["segments"])
     return min(int(part["length"]), end * CHUNK) - min(int(part["length"]), first * CHUNK)
 
 
 def aligned(size: int) -> np.ndarray:
-    """Zeroed bytes that begin a cache line."""
+    """Zeroed bytes at the start of a cache line."""
     memory = np.zeros(size + 64, np.uint8)
     start = -memory.ctypes.data % 64
     return memory[start : start + size]
 
 
 class Rig:
-    """One queue pair at a splitter for `lanes` lanes; joined to a job unless `slots` is empty."""
+    """A queue pair at a splitter for `lanes` lanes; joined to a job unless `slots` is empty."""
 
     def __init__(self, lanes: int, slots: list[int] | None = None) -> None:
         self.doorbells = np.zeros(lanes, abi.DOORBELL)
@@ -56,12 +54,11 @@ class Rig:
         self.position = 0
 
     def close(self) -> None:
-        """Give the eventfds back."""
         for descriptor in self.eventfds:
             os.close(descriptor)
 
     def post(self, length: int, **members: Any) -> int:
-        """Post a request as the client would, cut it; the number of requests that were cut."""
+        """Post a request as the client, and cut it. Returns the number of cut requests."""
         wqe = np.zeros(1, abi.WQE)
         wqe["opcode"], wqe["contributors"] = WqeOpcode["COLLECTIVE"], ContributorClass["ALL"]
         wqe["length"], wqe["block"], wqe["chunk"], wqe["flags"] = length, length, CHUNK, WqeFlag["SIGNALED"]
@@ -73,7 +70,7 @@ class Rig:
         return self._submit(wqe)
 
     def query(self, mid: int, **members: Any) -> int:
-        """Post a query; the number of requests that were cut."""
+        """Post a query. Returns the number of cut requests."""
         wqe = np.zeros(1, abi.WQE)
         wqe["opcode"], wqe["mid"] = WqeOpcode["QUERY"], mid
         for name, value in members.items():
@@ -85,15 +82,15 @@ class Rig:
         return self.split()
 
     def split(self) -> int:
-        """Cut what the client has posted; the number of requests."""
+        """Cut the client's posts. Returns the number of requests."""
         return int(split(np.uint64(self.splitter.state)))
 
     def is_waiting(self) -> bool:
-        """Whether lane 0 would stay awake for what the client has posted."""
+        """Whether lane 0 would stay awake for the client's posts."""
         return bool(requests_wait(np.uint64(self.splitter.state)))
 
     def parts(self, lane: int) -> np.ndarray:
-        """What a lane has got since the last call, records of WQE."""
+        """A lane's input since the last call, records of WQE."""
         found = np.zeros(abi.SQ_DEPTH, abi.WQE)
         count = 0
         while fetch(np.uint64(self.rings[lane].send), np.uint64(found[count:].ctypes.data)):
@@ -112,7 +109,7 @@ class Rig:
         merge(np.uint64(self.splitter.state))
 
     def completions(self) -> np.ndarray:
-        """What the client has got since the last call, records of CQE."""
+        """The client's completions since the last call, records of CQE."""
         found = np.zeros(abi.CQ_DEPTH, abi.CQE)
         count = 0
         while take(np.uint64(self._completion.ctypes.data), np.uint64(found[count:].ctypes.data)):

@@ -1,4 +1,4 @@
-"""Lanes without threads: the test runs each step of the parts that a device has."""
+"""Lanes without threads: the test runs each step."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,8 +27,7 @@ JOIN = int(MessageType["JOIN"])
 
 
 class SteppedLanes:
-    """A splitter and its lanes on `ports`, with one client that has one queue pair. ordinary: the ordinary traffic of
-    lane 0."""
+    """A splitter and its lanes on `ports`, with one client of one queue pair. ordinary: the traffic of lane 0."""
 
     def __init__(self, ports: Sequence[UdpPort], ordinary: OrdinaryHost | None = None) -> None:
         lanes = len(ports)
@@ -57,7 +56,7 @@ class SteppedLanes:
         self.host.join(self.queue, request[0])
 
     def turn(self, lane: int) -> Reason:
-        """Let a lane run until it has nothing more to do; why it came back."""
+        """Let a lane run until it is idle. Returns why it came back."""
         core = self.cores[lane]
         core.interrupt()
         reason = core.run()
@@ -65,7 +64,7 @@ class SteppedLanes:
         return reason
 
     def answers(self) -> Iterator[tuple[int, Status]]:
-        """Let all lanes run; what the client is told, as tag and status."""
+        """Let all lanes run. Yields the answers to the client, as tag and status."""
         for core in self.cores:
             self.turn(core.number)
             for notice in core.take_notices():
@@ -74,17 +73,16 @@ class SteppedLanes:
                     yield int(answer["wr_id"]), Status(int(answer["status"]))
 
     def joined(self) -> None:
-        """A job of this rank alone."""
         self.join(tag=1)
         assert list(self.answers()) == [(1, Status["SUCCESS"])]
 
     def left(self) -> None:
-        """No job any more, whatever has become of it."""
+        """No job remains, whatever happened to it."""
         self.host.leave(self.queue, 2)
         assert list(self.answers()) == [(2, Status["SUCCESS"])]
 
     def post(self, **members: Any) -> None:
-        """A request of the rank: zero bytes, which complete by themselves, if `members` of the WQE do not differ."""
+        """A request of the rank: zero bytes, which complete at once, unless `members` of the WQE differ."""
         wqe = np.zeros(1, abi.WQE)
         wqe["opcode"], wqe["op"], wqe["dtype"] = WqeOpcode["COLLECTIVE"], Op["SUM"], DType["F32"]
         wqe["contributors"], wqe["flags"], wqe["route"] = ContributorClass["ALL"], WqeFlag["SIGNALED"], Route["LOCAL"]
@@ -95,32 +93,30 @@ class SteppedLanes:
         self.post_record(wqe)
 
     def post_record(self, wqe: np.ndarray) -> None:
-        """A WQE as it is."""
         submit(np.uint64(self._send.ctypes.data), np.uint64(wqe.ctypes.data))
 
     @property
     def ring(self) -> np.ndarray:
-        """Head of the client's send ring, which the client may scribble on."""
+        """Head of the client's send ring, which the client may overwrite."""
         return self._send[: abi.RING.itemsize].view(abi.RING)
 
     def register(self, memory: np.ndarray) -> None:
-        """Memory of the client, under the key LKEY, to read and to write."""
+        """Register memory of the client, under the key LKEY, to read and to write."""
         address = memory.ctypes.data
         self.host.register(0, LKEY, address, memory.nbytes, int(abi.Access.READ | abi.Access.WRITE), address)
 
     def completions(self) -> list[np.void]:
-        """What the client has got since the last call."""
+        """The client's completions since the last call."""
         cqe, found = np.zeros(1, abi.CQE), []
         while take(np.uint64(self._completion.ctypes.data), np.uint64(cqe.ctypes.data)):
             found.append(cqe[0].copy())
         return found
 
     def ends(self) -> list[Status | None]:
-        """Why the job has ended, by lane; None where it has not."""
+        """Why the job has ended, by lane; None if it has not."""
         ends = (core.host.end_of_job(self.queue) for core in self.cores)
         return [end and Status(end.status) for end in ends]
 
     def close(self) -> None:
-        """Give the sockets back."""
         for core in self.cores:
             core.close()

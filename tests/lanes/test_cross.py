@@ -1,5 +1,5 @@
-"""Device code that another machine has compiled: the list of entries is all that a device loads, the code is that
-processor's, and a processor that lacks something does not take it."""
+"""Device code compiled on another machine: the list of entries is complete, the code is for that processor, and a
+processor without its features refuses it."""
 
 import json
 import os
@@ -29,8 +29,8 @@ ROOT = Path(__file__).parents[2]
 ELF, MACHINE, AARCH64 = b"\x7fELF", slice(18, 20), 183  # elf.h: EM_AARCH64
 SOME = Entry("fanin_nic.native.shared_words", "load_acquire", (numba_types.int64,))
 C_FUNCTIONS = {f"{function_addresses.__name__}.{name}" for name in ("_abort", "_proceed")}
-# Loads the code, and fails if something was made that only compiling needs: the modules of numba's compiler, those of
-# functions that were inlined, numba's runtime, types of records.
+# Loads the code, and fails if compiling needed more: modules of numba's compiler, those of inlined functions, numba's
+# runtime, types of records.
 WITHOUT_COMPILER = """
 import sys
 from numba.core.runtime import rtsys
@@ -44,20 +44,19 @@ sys.exit(", ".join(name for name, is_there in found.items() if is_there) or 0)
 
 
 def files_of(name: str) -> list[Path]:
-    """The files of a function in the cache of this machine: module and name give folder and start."""
+    """Files of a function in this machine's cache: module and name give folder and start."""
     module, _, function = name.rpartition(".")
     package, _, file = module.rpartition(".")
     return list((CACHE_FOLDER / package).glob(f"{file}.{function}-*"))
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Every file, not the folders: numba makes these for functions that it does not compile, too."""
+    """Every file. numba makes the folders also for functions that it does not compile."""
     return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
 def test_the_entries_are_all_that_a_device_loads(tmp_path: Path) -> None:
-    """With their files alone a device compiles nothing more: no file is added, and nothing is made ready for the
-    compiler."""
+    """With their files a device compiles nothing more: no file is added, and the compiler stays unloaded."""
     names = {f"{entry.module}.{entry.name}" for entry in entries()} | C_FUNCTIONS
     folder = tmp_path / CACHE_FOLDER.name
     for file in [file for name in names for file in files_of(name)]:
@@ -86,7 +85,7 @@ def next_number(number):
 
 
 def test_entry_has_its_own_environment_alone_and_names_for_its_callers() -> None:
-    """Internal functions have none, so a device need not load their modules to make them."""
+    """Internal functions have none, so a device can make them without loading their modules."""
     entry = njit(**OPTIONS, pipeline_class=EntryCompiler)(lambda number: next_number(next_number(number)))
     entry.compile((numba_types.int64,))
     (compiled,) = entry.overloads.values()
@@ -115,7 +114,6 @@ def test_folder_that_can_not_be_written(tmp_path: Path) -> None:
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An Arm processor without instructions for CRC."""
     monkeypatch.setattr(config, "CPU_NAME", None)
     monkeypatch.setattr(config, "CPU_FEATURES", None)
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
@@ -149,7 +147,7 @@ def test_file_that_is_no_record(tmp_path: Path, caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("field", target.Target._fields)
 @pytest.mark.parametrize("value", [None, 7, ["+neon"], {}])
 def test_field_of_another_type(tmp_path: Path, caplog: pytest.LogCaptureFixture, field: str, value: object) -> None:
-    """It is no record: what would be done with the field later would fail."""
+    """Not a record: a later use of the field would fail."""
     written = target.TARGETS["arm64-base"]._asdict() | {field: value}
     (tmp_path / target.CPU_FILE).write_text(json.dumps(written))
     assert not target.take_recorded(tmp_path)
@@ -175,7 +173,7 @@ def test_another_machine_does_not_take_it(
     assert "the machine aarch64" in caplog.text
 
 
-# No file can be written, as in an image of a container. Then: what a device compiles, and one that no folder has.
+# No file can be written, as in a container image. Prints what a device compiles, then one function without a folder.
 READ_ONLY = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -190,15 +188,15 @@ print(len(compilations(lambda: load_acquire.compile((types.uint32,)))))
 
 @pytest.mark.parametrize("record", [True, False])
 def test_folder_that_is_only_read(tmp_path: Path, record: bool) -> None:
-    """Nothing is compiled by a device, what is missing is, and is not kept. Code for a processor that is not named may
-    be for another one: it is not taken, and there is no other folder here."""
+    """A device compiles only missing code, and keeps none. Code for an unnamed processor may be for another one: it is
+    not used, and there is no other folder."""
     folder = tmp_path / CACHE_FOLDER.name
     folder.mkdir()
     for inner in CACHE_FOLDER.iterdir():
         (folder / inner.name).symlink_to(inner)
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
     (folder / "complete").unlink()
-    (folder / "complete").touch()  # as an earlier release left it: without the processor
+    (folder / "complete").touch()  # as of an earlier release: without the processor
     if record:
         target.record(target.Target(platform.machine(), triple, cpu, features), folder)
     environment = os.environ | {"FANIN_CACHE_DIR": str(tmp_path)}

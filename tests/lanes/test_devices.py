@@ -1,4 +1,4 @@
-"""Devices of two lanes, over every route: results, order, failures, and what is left afterwards."""
+"""Devices of two lanes, over every route: results, order, failures, and clean-up."""
 
 import json
 import os
@@ -31,14 +31,14 @@ IDLE_SHARE = 0.05  # of a core
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    """One fabric for all tests of this file, in a state folder of its own."""
+    """One fabric for all tests of this file, in its own state folder."""
     with pytest.MonkeyPatch.context() as patch, own_state_folder(patch):
         yield lifecycle.up(Plan("lanes", Shape(NODES, RANKS_PER_NODE, lanes=LANES)), ignore)
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(running: Running) -> Iterator[None]:
-    """After each test no lane of any device has a job or a slot of it."""
+    """After each test no lane of any device has a job or slot of it."""
     yield
     assert_released(running)
     for status in statuses(running).values():
@@ -46,7 +46,7 @@ def nothing_is_left(running: Running) -> Iterator[None]:
 
 
 def joined(running: Running, route: str) -> AbstractContextManager[list[Communicator]]:
-    """The communicators of a new job of as many ranks as there are on the way."""
+    """The communicators of a new job with all ranks of the route."""
     return job(running, RANKS[route], route, slots=SLOTS)
 
 
@@ -117,7 +117,7 @@ def test_both_lanes_take_part(running: Running) -> None:
     "counts", [(LONG, LONG + 1024), (LONG, 8), (8, LONG), (LONG, 33 * 1024)], ids=lambda pair: f"{pair[0]}-{pair[1]}"
 )
 def test_mismatch_ends_the_job_in_all_lanes(running: Running, route: str, counts: tuple[int, int]) -> None:
-    """Also where only one of the two is long enough for both lanes."""
+    """Also if only one of the two is long enough for both lanes."""
     with joined(running, route) as members:
 
         def act(rank: int) -> None:
@@ -136,7 +136,7 @@ def test_deadline_names_the_missing(running: Running, route: str, count: int) ->
 
         def act(rank: int) -> None:
             if rank != last:
-                members[rank].allreduce(np.ones(count, np.float32), timeout=2.0)  # all others have come by then
+                members[rank].allreduce(np.ones(count, np.float32), timeout=2.0)  # all others have joined by then
 
         *outcomes, _ = run_ranks(len(members), act)
         assert all(isinstance(outcome, errors.Timeout) for outcome in outcomes)

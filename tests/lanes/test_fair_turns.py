@@ -18,19 +18,19 @@ from fanin_nic.transport.records.tables import TRANSPORT
 pytestmark = pytest.mark.unit
 
 TURNS = 2000
-MOST = 1 << 20  # bytes that a kind moves in one turn
+MOST = 1 << 20  # bytes of a kind in one turn
 
 
 @compiled
 def share_port(address, now):
-    """What the loop does in a turn. Returns 1 if collectives are held, plus 2 if ordinary traffic is."""
+    """The loop's part in a turn. Returns 1 if collectives are held, plus 2 if ordinary traffic is."""
     lane = lane_at(U64(address))
     fair_turns.share_port(lane, U64(now))
     return int64(fair_turns.collectives_held(lane)) + 2 * int64(fair_turns.ordinary_held(lane))
 
 
 class Lane:
-    """The records that the rule looks at. Both kinds have work, unless a test says otherwise."""
+    """The records of the rule. Both kinds have work, unless a test says otherwise."""
 
     def __init__(self) -> None:
         self.record, self.port = np.zeros(1, LANE), np.zeros(1, PORT)
@@ -42,12 +42,12 @@ class Lane:
         self.now = 1 << 40
 
     def held(self) -> tuple[bool, bool]:
-        """Begin a turn: whether collectives are held, and ordinary traffic."""
+        """Begin a turn. Returns whether collectives are held, and ordinary traffic."""
         both = share_port(int(self.record.ctypes.data), self.now)
         return bool(both & 1), bool(both & 2)
 
     def move(self, collective: int, ordinary: int) -> tuple[int, int]:
-        """A turn in which each kind moves so many bytes, if it is not held. What they moved."""
+        """A turn in which each kind moves so many bytes, if it is not held. Returns the moved bytes."""
         held = self.held()
         moved = (0 if held[0] else collective, 0 if held[1] else ordinary)
         self.port["collective_bytes"] += moved[0]
@@ -55,7 +55,7 @@ class Lane:
         return moved
 
     def exhaust(self, kind: int) -> None:
-        """Let a kind alone move until it is held."""
+        """Let one kind move until it is held."""
         for _ in range(BURST // MOST + 2):
             if self.held()[kind]:
                 return
@@ -63,7 +63,7 @@ class Lane:
         pytest.fail("it is never held")
 
 
-SHARES = {  # bytes that the kinds would move in a turn
+SHARES = {  # bytes of the kinds in a turn
     "as much": lambda _: (MOST, MOST),
     "more collectives": lambda _: (MOST, 5000),
     "more ordinary traffic": lambda _: (5000, MOST),
@@ -86,7 +86,7 @@ def test_neither_gets_far_ahead(name: str) -> None:
 
 @pytest.mark.parametrize(("kind", "member"), [(0, ("transport", "ready_tail")), (1, ("engine", "slots_used"))])
 def test_alone_nobody_is_held(kind: int, member: tuple[str, str]) -> None:
-    """The other kind has no work: an idle one, or short messages."""
+    """The other kind is idle, or has short messages."""
     lane, share = Lane(), (MOST, 0) if kind == 0 else (0, MOST)
     lane.exhaust(kind)
     record, name = member
@@ -97,7 +97,7 @@ def test_alone_nobody_is_held(kind: int, member: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("kind", [0, 1])
 def test_nobody_is_held_for_long(kind: int) -> None:
-    """The other kind has work, but does not get on: it waits for its peers."""
+    """The other kind has work but waits for its peers."""
     lane, share, moved = Lane(), (MOST, 0) if kind == 0 else (0, MOST), 0
     step = LONGEST_HOLD // 10
     for _ in range(100):

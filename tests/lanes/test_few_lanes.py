@@ -1,4 +1,4 @@
-"""A job says how many lanes it takes part in: a device that can not have it says so by name."""
+"""A job has a number of lanes: a device without them refuses by name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The loop of a device obeys the holds of fair turns: a kind of traffic that is held gets nothing done in that turn."""
+"""The loop of a device obeys fair turns: a held kind of traffic does nothing in that turn."""
 
 import contextlib
 import time
@@ -20,8 +20,8 @@ SEGMENTS = 6
 
 
 class HeldTurns:
-    """A lane in whose turns both kinds have work: a message of the client, and a queue pair with something to do. It is
-    row 0 of the table, which is no queue pair, so its turn is all that happens."""
+    """A lane with work of both kinds: a message of the client, and a queue pair with work. This one is row 0 of the
+    table, not a real queue pair, so its turn has no other effect."""
 
     def __init__(self, address: str) -> None:
         self.ordinary = OrdinaryHost(address, 9000)
@@ -34,7 +34,6 @@ class HeldTurns:
         self.lanes.joined()
 
     def post(self) -> None:
-        """A message of the only rank."""
         half, place = self.memory.nbytes // 2, self.memory.ctypes.data
         self.lanes.post(
             length=half, block=half, segments=SEGMENTS, source_lkey=LKEY, destination_lkey=LKEY,
@@ -52,7 +51,7 @@ class HeldTurns:
         self.engine["slots_used"] -= BUSY_SLOTS
 
     def has_served_queue_pair(self) -> bool:
-        """Whether a queue pair has had its turn, since this was asked last. Another one is ready then."""
+        """Whether a queue pair has had its turn since the last call. Another one is ready then."""
         served = self.transport["ready_head"] == self.transport["ready_tail"]
         if served:
             self.transport["ready_tail"] += 1
@@ -70,7 +69,7 @@ def held(free_address: str) -> Iterator[HeldTurns]:
 
 
 def test_collectives_that_are_held_read_nothing(held: HeldTurns) -> None:
-    """A hold ends after a while by the clock. A turn that began too late for it says so: its credit is 0."""
+    """A hold ends after a while by the clock. A turn that began too late has the credit 0."""
     held.has_served_queue_pair()
     held.post()
     for _ in range(TRIES):

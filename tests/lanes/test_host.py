@@ -1,4 +1,4 @@
-"""What happens to a job in one lane happens to it in all, and to no other."""
+"""Events of a job in one lane affect it in all lanes, and no other job."""
 
 import pytest
 
@@ -13,7 +13,7 @@ SUCCESS, TIMEOUT, LOST = Status["SUCCESS"], Status["TIMEOUT"], Status["PEER_LOST
 
 @pytest.mark.parametrize("lane", range(LANES))
 def test_a_job_that_ends_in_one_lane_ends_in_all(lanes, lane):
-    """Also where no request is under way that could tell of it."""
+    """Also without a request under way that could report it."""
     lanes.joined()
     lanes.cores[lane].host.fail(lanes.queue, LOST)
     assert lanes.turn(lane) == Reason.ENDED
@@ -28,7 +28,7 @@ def test_a_lane_says_once_that_a_job_has_ended(lanes):
 
 
 def test_a_request_that_fails_alone_does_not_stop_the_lanes(lanes):
-    """Here one that no job takes: a client could keep all lanes standing with them."""
+    """A client could block all lanes with requests of no job."""
     lanes.post()
     assert lanes.turn(0) == Reason.INTERRUPTED  # the test's own call
 
@@ -55,7 +55,7 @@ def test_a_second_join_is_refused_and_leaves_the_job_alone(lanes):
 
 
 def test_an_answer_that_is_out_of_date_changes_nothing(lanes):
-    """A client that does not wait: its first JOIN is refused after it has left and has joined another job."""
+    """An impatient client: its first JOIN is refused after it has left and joined another job."""
     lanes.join(tag=1, ranks=2)
     lanes.host.leave(lanes.queue, 2)
     lanes.join(tag=3, key=KEY + 1)

@@ -12,7 +12,7 @@ TURNS = 3 * REQUESTS  # queries come back one after the other
 
 
 def garbage(random: np.random.Generator) -> np.ndarray:
-    """A WQE of random bytes; half of them are of an opcode that there is, and of the client's own job."""
+    """A WQE of random bytes; half of them have a real opcode, and the client's own job."""
     wqe = np.frombuffer(random.bytes(abi.WQE.itemsize), abi.WQE).copy()
     if random.random() < 0.5:
         wqe["jid"] = JID
@@ -22,7 +22,7 @@ def garbage(random: np.random.Generator) -> np.ndarray:
 
 
 def run(lanes: SteppedLanes) -> list[np.void]:
-    """Let the lanes run, and what ends there end in all; what the client gets."""
+    """Let the lanes run, and end jobs in all. Returns the client's completions."""
     found = []
     for _ in range(TURNS):
         for core in lanes.cores:
@@ -33,7 +33,6 @@ def run(lanes: SteppedLanes) -> list[np.void]:
 
 
 def is_served(lanes: SteppedLanes) -> bool:
-    """Whether a request of a new job succeeds."""
     lanes.joined()
     lanes.post(wr_id=7)
     (cqe,) = run(lanes)

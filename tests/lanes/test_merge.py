@@ -83,7 +83,6 @@ def test_leaving_drops_outstanding_requests(make_rig):
 
 
 def fill_completion_ring(rig: Rig) -> None:
-    """Complete requests until the client's ring is full."""
     for _ in range(abi.CQ_DEPTH):
         rig.post(4)
         rig.done(0, rig.parts(0)[0])

@@ -11,13 +11,13 @@ PENDING, SUCCESS = Status["PENDING"], Status["SUCCESS"]
 
 
 def segments_of(length: int, block: int) -> int:
-    """Segments of a message: a block begins a new one."""
+    """Segments of a message: each block begins a new one."""
     whole, rest = divmod(length, block)
     return whole * -(-block // CHUNK) + -(-rest // CHUNK)
 
 
 def post(lanes: SteppedLanes, source: np.ndarray, destination: np.ndarray, block: int, **members) -> int:
-    """A message of the only rank, which brings and wants all of it; how many segments."""
+    """A message that the only rank brings and wants as a whole. Returns its number of segments."""
     length = source.nbytes
     blocks = -(-length // block)
     address = (destination.ctypes.data, 0, blocks, 0, blocks, source.ctypes.data)
@@ -29,7 +29,7 @@ def post(lanes: SteppedLanes, source: np.ndarray, destination: np.ndarray, block
 
 
 def run(lanes: SteppedLanes) -> list[np.void]:
-    """Let the lanes run until they have something for the client."""
+    """Let the lanes run until the client has completions."""
     for _ in range(1000):
         for lane in (*range(LANES), 0):
             lanes.turn(lane)
@@ -56,7 +56,7 @@ def test_a_message_of_all_lanes_is_whole(lanes, contributors, op, block):
 
 
 def test_a_query_counts_the_part_that_is_done_and_the_one_that_is_not(lanes):
-    """Lane 0 does its part before lane 1 has begun."""
+    """Lane 0 finishes its part before lane 1 has begun."""
     size = 40 * CHUNK - 12
     memory = np.zeros(2 * size, np.uint8)
     lanes.register(memory)

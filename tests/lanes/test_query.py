@@ -1,4 +1,4 @@
-"""A query is answered at once, by one completion that has counted every lane once."""
+"""A query gets one completion at once, which has counted every lane once."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ QUERY = int(WqeOpcode["QUERY"])
 
 
 def answer(rig: Rig, lane: int, query: np.void, done: int = 0, **members: int) -> None:
-    """A lane says that `done` segments of a message are done and the rest is not; none: it does not know it."""
+    """A lane reports that `done` segments of a message are done and the rest is not; none: an unknown message."""
     rig.done(lane, query, positions=done, byte_length=done * CHUNK, status=PENDING if done else SUCCESS, **members)
 
 
@@ -92,7 +92,7 @@ def test_a_message_that_waits_for_its_turn_to_complete_is_outstanding(make_rig):
 
 @pytest.mark.parametrize("when", ["before the query", "before its answer", "after its answer"])
 def test_a_part_that_comes_back_is_counted_once(make_rig, when):
-    """A lane forgets completed parts. It has counted those parts itself that it answered before."""
+    """A lane forgets completed parts. It has counted those parts that it answered itself before."""
     rig = make_rig(2)
     rig.post(LONG, mid=4)
     parts = [rig.parts(lane)[0] for lane in (0, 1)]

@@ -1,4 +1,4 @@
-"""Requests are cut so that the lanes' parts are the message, and alike on every rank."""
+"""Requests are cut so that the lanes' parts are the message, equally on every rank."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from tests.lanes.rig import CHUNK, QUEUE, Rig
 SEGMENTS_OF_A_LANE = 16
 LONG = 40 * CHUNK  # for two lanes
 FENCE = int(WqeFlag["FENCE"])
-CUT = {"sid", "segments", "seg", "wr_id", "flags"}  # members in which a part differs from its request
+CUT = {"sid", "segments", "seg", "wr_id", "flags"}  # members that differ between a part and its request
 
 
 def expected_lanes(segments: int, lanes: int) -> int:
@@ -121,7 +121,7 @@ def test_a_barrier_is_one_position_of_lane_0(make_rig):
 
 
 def test_no_more_is_taken_than_the_lanes_have_room_for(make_rig):
-    """Beside a query, which the lanes have room for as well."""
+    """Beside a query, for which the lanes have room as well."""
     rig = make_rig(2)
     assert sum(rig.post(LONG) for _ in range(UNDER_WAY)) == UNDER_WAY
     assert rig.query(1) == 1
@@ -195,7 +195,7 @@ def test_lanes_that_sleep_are_woken_for_their_parts(make_rig):
     rig = make_rig(4)
     rig.doorbells["device_sleeping"][[0, 1, 3]] = 1
     rig.post(70 * CHUNK)
-    assert rings_of_the_bell(rig) == [1, 3]  # lane 2 is awake, lane 0 is who calls
+    assert rings_of_the_bell(rig) == [1, 3]  # lane 2 is awake, lane 0 calls
 
 
 def test_sleeping_lanes_are_not_woken_for_other_lanes(make_rig):

@@ -20,7 +20,7 @@ BY_NAME = {"links", "counters", "profile", "verbs.events"}  # their names are th
 
 
 def fields_of(value: Any, path: str = "") -> Iterator[str]:
-    """Path of every field of a reply, as the page writes it."""
+    """Path of every field of a reply, as in the page."""
     if isinstance(value, list):
         assert value, f"{path} is empty: the test says nothing about its fields"
         yield from fields_of(value[0], f"{path}[]")

@@ -27,7 +27,7 @@ def fall_asleep(address):
 
 
 def test_a_call_just_before_sleep_is_heard(free_address):
-    """The lane has looked at its bell, and silenced it, after it looked whether it was called."""
+    """The lane checks and silences its bell after the check for calls."""
     core = LaneCore(1, Engine(free_address, limits=LIMITS), UdpPort(free_address))
     with contextlib.closing(core):
         _, eventfd = core.make_doorbell()
@@ -38,7 +38,7 @@ def test_a_call_just_before_sleep_is_heard(free_address):
 
 
 class TalkativeCore:
-    """In place of a LaneCore: runs until it is called, and always has something to say."""
+    """In place of a LaneCore: runs until it is called, and always has notices."""
 
     number = 1
 
@@ -65,7 +65,7 @@ def test_holding_a_lane_delivers_all_its_notices():
     delivered: list[str] = []
 
     def deliver(_lane: int, notices: list) -> None:
-        time.sleep(0.05)  # somebody else has the processor
+        time.sleep(0.05)  # another process has the processor
         delivered.extend(notices)
 
     core = TalkativeCore()

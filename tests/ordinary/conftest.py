@@ -30,7 +30,7 @@ def running(request: pytest.FixtureRequest, bench: Bench) -> Running:
 
 @pytest.fixture
 def connected(running: Running) -> Iterator[Connected]:
-    """Function: two sides with connected queue pairs; members: of the attributes of both."""
+    """A function that makes two sides with connected queue pairs; members: of the attributes of both."""
     with ExitStack() as opened:
 
         def make(kind: int = IBV_QPT_RC, **members: Any) -> tuple[Side, Side]:

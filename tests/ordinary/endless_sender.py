@@ -1,6 +1,8 @@
-"""A program that sends for ever: `endless_sender.py SOCKET DESTINATION QPN RKEY ADDRESS`. It prints the number of its
-queue pair, waits for a line, and then writes 64 KiB again and again. It has a shared receive queue, too, with requests
-and a queue pair of it."""
+"""A program that sends for ever: `endless_sender.py SOCKET DESTINATION QPN RKEY ADDRESS`.
+
+It prints the number of its queue pair, waits for a line, and then writes 64 KiB again and again. It also has a shared
+receive queue, with requests and a queue pair.
+"""
 
 import sys
 

@@ -38,27 +38,23 @@ class Side:
         self.qp = self.make_qp(kind, signal_all)
 
     def make_qp(self, kind: int = IBV_QPT_RC, signal_all: int = 1, srq: SRQ | None = None) -> QP:
-        """Another queue pair, in RESET."""
         return QP(self.pd, QPInitAttr(kind, self.cq, self.cq, sq_sig_all=signal_all, srq=srq))
 
     @property
     def gid(self) -> GID:
-        """Address of the NIC."""
         return self.context.query_gid()
 
     def piece(self, length: int, offset: int = 0, mr: MR | None = None) -> SGE:
-        """A piece of its memory."""
         mr = mr or self.mr
         return SGE(mr.address + offset, length, mr.lkey)
 
     def fill(self) -> None:
-        """Fill the memory with new random bytes."""
         self.data[:] = np.random.default_rng(next(_seeds)).integers(0, 256, MEMORY, np.uint8)
 
     def send(
         self, opcode: int, *pieces: SGE, wr_id: int = 1, remote: tuple[Side, int] | None = None, **more: Any
     ) -> None:
-        """Post a request to send. remote: the side, and the place in its memory, that a WRITE or READ names."""
+        """Post a request to send. remote: side and offset in its memory for a WRITE or READ."""
         request = SendWR(wr_id, opcode, sg=pieces, **more)
         if remote is not None:
             side, offset = remote
@@ -66,11 +62,9 @@ class Side:
         self.qp.post_send(request)
 
     def receive(self, *pieces: SGE, wr_id: int = 2) -> None:
-        """Post a request to receive."""
         self.qp.post_recv(RecvWR(wr_id, sg=pieces))
 
     def completions(self, count: int, timeout: float = BOUND_S) -> list[Any]:
-        """The next completions."""
         found: list[Any] = []
         while len(found) < count:
             assert self.cq.wait(timeout), f"{len(found)} of {count} completions: {found}"
@@ -84,16 +78,14 @@ class Side:
         return found
 
     def statuses(self, count: int) -> list[str]:
-        """Names of the statuses of the next completions."""
         return [CompletionStatus(found.status).name for found in self.completions(count)]
 
     def close(self) -> None:
-        """Give everything back."""
         self.context.close()
 
 
 def attributes(side: Side, qpn: int, **members: Any) -> QPAttr:
-    """Attributes of a queue pair whose other side is the queue pair `qpn` of `side`."""
+    """Attributes of a queue pair connected to the queue pair `qpn` of `side`."""
     route = AHAttr(GlobalRoute(side.gid))
     return QPAttr(
         **{"dest_qp_num": qpn, "qp_access_flags": ALL_RIGHTS, "ah_attr": route, "qkey": QKEY, "rnr_retry": 7} | members
@@ -101,11 +93,9 @@ def attributes(side: Side, qpn: int, **members: Any) -> QPAttr:
 
 
 def connect(one: Side, other: Side, **members: Any) -> None:
-    """Bring the queue pairs of two sides to RTS."""
     one.qp.to_rts(attributes(other, other.qp.qp_num, **members))
     other.qp.to_rts(attributes(one, one.qp.qp_num, **members))
 
 
 def sockets(running: Running) -> Sequence[str]:
-    """The control sockets of the NICs of a fabric."""
     return [str(running.state.socket(nic.name)) for nic in running.fabric.nics]

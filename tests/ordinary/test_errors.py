@@ -1,4 +1,4 @@
-"""What goes wrong ends as verbs say: by its completion, in its queue pair, and nowhere else."""
+"""Errors end as verbs demand: by a completion, in their own queue pair only."""
 
 import ctypes
 import mmap
@@ -108,7 +108,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_request(connected: Connected, name: str) -> None:
-    """It ends its own connection. The memory of the other side is as it was, and other connections go on."""
+    """It ends its own connection. The memory of the other side is unchanged, and other connections go on."""
     status, build = WRONG[name]
     one, other = connected(max_rd_atomic=4, max_dest_rd_atomic=4)
     beside = one.make_qp(), other.make_qp()
@@ -182,7 +182,7 @@ def test_a_queue_pair_is_used_again_after_reset(connected: Connected) -> None:
 
 
 def test_reset_drops_what_was_posted(connected: Connected) -> None:
-    """What the device has taken, and what still lies in the rings, because the queues of the device are full."""
+    """Requests in the device, and those in the rings because its queues are full."""
     one, other = connected()
     for number in range(256 + 40):
         eventually(partial(is_received, one, 1000 + number), bool)
@@ -203,7 +203,7 @@ def is_received(side: Side, number: int) -> bool:
 
 
 def without_memory(side: Side, length: int, present: int) -> MR:
-    """Memory of the process that is registered, of which all but the first bytes is unmapped afterwards."""
+    """Registered memory of the process, of which all but the first bytes is unmapped afterwards."""
     address = libc.mmap(None, length, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     region = MR(side.pd, length, IBV_ACCESS_LOCAL_WRITE, address=address)
     libc.munmap(ctypes.c_void_p(address + present), length - present)
@@ -211,7 +211,7 @@ def without_memory(side: Side, length: int, present: int) -> MR:
 
 
 def three(one: Side, other: Side, kind: int, lost: MR) -> None:
-    """A good request, one of memory that is not there, and a good one, posted at once."""
+    """A good request, one of missing memory, and a good one, posted at once."""
     length = lost.length if kind != IBV_QPT_UD else 1000
     pieces = {7: one.piece(100), 8: one.piece(length, mr=lost), 9: one.piece(100)}
     requests = [SendWR(number, IBV_WR_SEND, sg=[piece], send_flags=0) for number, piece in pieces.items()]
@@ -226,7 +226,7 @@ def three(one: Side, other: Side, kind: int, lost: MR) -> None:
     ("kind", "present"), [(IBV_QPT_RC, 0), (IBV_QPT_RC, 40960), (IBV_QPT_UC, 0), (IBV_QPT_UC, 40960), (IBV_QPT_UD, 0)]
 )
 def test_memory_that_is_unmapped(connected: Connected, kind: int, signal_all: int, present: int) -> None:
-    """The request that names it says so. Those before it are carried out, those behind it are flushed."""
+    """Its request fails. Earlier ones are executed, later ones flushed."""
     one, other = connected(kind)
     for side in (one, other):
         side.qp.close()
@@ -263,7 +263,7 @@ def test_changes_of_state_that_verbs_do_not_allow(connected: Connected) -> None:
     for state in (IBV_QPS_RTR, IBV_QPS_RTS):
         with pytest.raises(InvalidRequest, match="not allowed"):
             fresh.modify(QPAttr(qp_state=state), IBV_QP_STATE)
-    with pytest.raises(InvalidRequest, match="not allowed"):  # a path MTU that the port does not carry
+    with pytest.raises(InvalidRequest, match="not allowed"):  # a path MTU above the port's
         fresh.to_rtr(attributes(other, 1, path_mtu=9))
     assert fresh.qp_state == IBV_QPS_INIT
     known = one.qp.query()

@@ -1,5 +1,5 @@
 """Hostile ordinary packets to the socket of a device, with a right ICRC: each is counted by its reason in the status,
-and the connections of others go on."""
+and other connections go on."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -38,12 +38,12 @@ PSN = 1000  # that the queue pairs expect first
 
 @pytest.fixture(scope="module")
 def running(bench: Bench) -> Running:
-    """Two NICs on loopback, where anybody can send from any address."""
+    """Two NICs on loopback, where any process can send from any address."""
     return bench.up(Shape(2, 2))
 
 
 class Target(NamedTuple):
-    """A queue pair that is attacked: `side` is on the device that gets the packets."""
+    """A queue pair under attack: `side` is on the receiving device."""
 
     side: Side
     address: str
@@ -51,8 +51,6 @@ class Target(NamedTuple):
 
 
 class Attacker:
-    """A sender of ordinary packets from any address."""
-
     def __init__(self, source: str) -> None:
         self._sender = Sender(source, packet_source(1), Tally(1))
 
@@ -62,14 +60,14 @@ class Attacker:
 
 
 def packet(target: Target, name: str, payload: bytes = b"", **values: int) -> bytes:
-    """A packet for the target: the one that it expects next, unless `values` say otherwise."""
+    """A packet for the target: the expected one, unless `values` say otherwise."""
     memory = {"va": target.side.mr.address, "rkey": target.side.mr.rkey, "dlen": len(payload)}
     return make(CODES[name], payload, {"dqpn": target.side.qp.qp_num, "psn": PSN} | memory | values)
 
 
 WRITE = "RC_RDMA_WRITE_ONLY"
 DROPPED: dict[str, Callable[[Target], bytes]] = {
-    # The port looks at the version of the BTH, before it knows what a packet is.
+    # The port checks the version of the BTH before it knows the kind of packet.
     "drop_version": lambda target: packet(target, WRITE, b"rubbish!", version=3),
     "ordinary_drop_padding": lambda target: packet(target, WRITE, b"", padcount=3),
     "ordinary_drop_short": lambda target: packet(target, WRITE)[:16],
@@ -87,7 +85,7 @@ DROPPED: dict[str, Callable[[Target], bytes]] = {
 
 @pytest.fixture
 def target(running: Running):
-    """A queue pair of the second NIC, whose other side is the first NIC."""
+    """A queue pair of the second NIC, connected to the first NIC."""
     first, second = sockets(running)
     addresses = [str(device_status(socket)["address"]) for socket in (first, second)]
     with closing(Side(first)) as one, closing(Side(second)) as other:
@@ -96,12 +94,11 @@ def target(running: Running):
 
 
 def counters(target: Target) -> dict[str, int]:
-    """Counters of the device of the target."""
     return target.side.context.status()["counters"]
 
 
 def grown(target: Target, before: dict[str, int], name: str, count: int) -> bool:
-    """Whether a counter comes to have grown by a number, and no other reason to drop ordinary packets has."""
+    """Whether a counter grows by a number, and no other counter of dropped ordinary packets."""
     expected = before[name] + count
     if not eventually(lambda: counters(target)[name], lambda now: now >= expected):
         return False
@@ -169,7 +166,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_refused_request_ends_its_queue_pair_only(running: Running, target: Target, case: str) -> None:
-    """Who sends from the address of the other side, and knows number and PSN, can end a connection, and no more."""
+    """A sender with the address of the other side, number and PSN can end a connection, but no more."""
     counter, wrong = REFUSED[case]
     before = counters(target)[counter]
     target.side.data[:] = 0x55
@@ -191,7 +188,6 @@ def writes_arrive(running: Running) -> None:
 
 
 def write_and_compare(one: Side, other: Side) -> None:
-    """A WRITE of one side arrives."""
     one.fill()
     one.send(IBV_WR_RDMA_WRITE, one.piece(100_000), remote=(other, 0))
     one.completion()

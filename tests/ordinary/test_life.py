@@ -1,4 +1,4 @@
-"""Queue pairs whose process or device ends, clients that write rubbish, and collectives at the same time."""
+"""Queue pairs whose process or device ends, clients that write garbage, and collectives at the same time."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ FAST = {"timeout": 10, "retry_cnt": 3}  # 4 ms each
 
 
 def holdings(socket: str) -> dict[str, int]:
-    """What clients have of the ordinary traffic of a device."""
+    """The clients' objects of ordinary traffic on a device."""
     return device_status(socket)["ordinary"]
 
 
@@ -63,7 +63,6 @@ def sending(socket: str, other: Side) -> Iterator[tuple[subprocess.Popen[str], i
 
 
 def route_to(socket: str) -> AHAttr:
-    """The address of a device for QPAttr."""
     return AHAttr(GlobalRoute(GID(device_status(socket)["address"])))
 
 
@@ -88,7 +87,7 @@ def test_a_process_that_is_killed(running: Running) -> None:
 
 @contextmanager
 def reached(socket: str, other: Side, kind: str) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
-    """A process whose memory `other` may write: it, and the key and the address of its memory."""
+    """A process with memory for `other` to write: it, and the key and the address of its memory."""
     command = [sys.executable, "-m", written_to.__name__, socket, other.gid.gid, str(other.qp.qp_num), kind]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -102,7 +101,7 @@ def reached(socket: str, other: Side, kind: str) -> Iterator[tuple[subprocess.Po
 
 @pytest.mark.parametrize("kind", ["mapped", "process"])
 def test_a_process_whose_memory_is_written_is_killed(running: Running, kind: str) -> None:
-    """While the writes arrive. The writer is told, what the process had is gone, and its device lives."""
+    """While the writes arrive. The writer hears of it, the objects of the process are gone, and its device lives."""
     first, second = sockets(running)
     before = holdings(first)
     with closing(Side(second)) as other, reached(first, other, kind) as (process, rkey, address):
@@ -145,8 +144,8 @@ def test_a_device_that_is_killed(bench: Bench) -> None:
 
 
 def test_rings_full_of_rubbish(running: Running, connected: Connected) -> None:
-    """A client that scribbles over its own rings harms itself only. Requests of random bits reach the transport, and
-    those that are likely the queue pair that the victim is connected to."""
+    """A client that overwrites its own rings harms only itself. Requests of random bits reach the transport, and likely
+    ones the queue pair that the victim is connected to."""
     one, other = connected()
     target = Side(sockets(running)[1])
     known = control_regions()
@@ -174,13 +173,12 @@ def test_rings_full_of_rubbish(running: Running, connected: Connected) -> None:
 
 
 def control_regions() -> set[int]:
-    """Where this process has mapped the control regions of its contexts."""
+    """The addresses of the control regions of this process's contexts."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return {int(line.partition("-")[0], 16) for line in lines if "fanin-control" in line}
 
 
 def scribble(start: int, side: Side, rng: np.random.Generator, *, is_likely: bool) -> None:
-    """Random requests into both rings of a queue pair."""
     limits = library().fanin_limits(side.context.handle)
     ring = start + limits.oq_offset + side.qp.index * limits.oq_stride
     fill_ring(ring, abi.SEND_WQE, abi.ORDINARY_DEPTH, side, rng, is_likely=is_likely)
@@ -190,8 +188,8 @@ def scribble(start: int, side: Side, rng: np.random.Generator, *, is_likely: boo
 def fill_ring(
     place: int, entry: np.dtype, depth: int, side: Side, rng: np.random.Generator, *, is_likely: bool
 ) -> None:
-    """Random requests into a ring, with counters as if they were there, or with any. is_likely: opcodes and keys are
-    often right, so that requests come further."""
+    """Random requests into a ring, with counters that count them, or with any. is_likely: opcodes and keys are often
+    right, so that requests pass more checks."""
     entries = rng.integers(0, 256, depth * entry.itemsize, np.uint8).view(entry)
     head = np.zeros(1, abi.RING)
     head["producer"] = 200 if is_likely else rng.integers(0, 1 << 32)
@@ -207,7 +205,7 @@ def fill_ring(
 
 
 def test_rings_of_shared_queues_full_of_rubbish(running: Running, connected: Connected) -> None:
-    """Messages arrive for requests of random bits, and for queues whose counters make no sense, which are empty."""
+    """Messages arrive for requests of random bits; queues with absurd counters count as empty."""
     one, other = connected()
     known = control_regions()
     victim = Side(sockets(running)[0])

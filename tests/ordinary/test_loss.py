@@ -43,7 +43,7 @@ def running(bench: Bench) -> Running:
 
 @pytest.fixture(params=PER_MILLE, autouse=True)
 def losing(request: pytest.FixtureRequest, running: Running) -> Iterator[None]:
-    """Both directions lose packets during a test, and the devices must have sent some again."""
+    """Both directions lose packets during a test, and the devices must have repeated some."""
     before = resent(running)
     with loss(running.fabric, request.param):
         yield
@@ -52,7 +52,6 @@ def losing(request: pytest.FixtureRequest, running: Running) -> Iterator[None]:
 
 
 def resent(running: Running) -> int:
-    """Packets that the devices have sent again."""
     return sum(int(device_status(socket)["counters"]["ordinary_resent"]) for socket in sockets(running))
 
 
@@ -85,7 +84,7 @@ def test_sends_arrive_once_and_in_order(connected: Connected) -> None:
 
 
 def test_atomics_happen_once(connected: Connected) -> None:
-    """A response that is lost is repeated, not computed again. A WRITE before each makes losses likely."""
+    """A lost response is repeated, not computed again. A WRITE before each makes losses likely."""
     one, other = connected(**FAST)
     word, found = other.data[:8].view(np.uint64), one.data[:8].view(np.uint64)
     word[0] = 0

@@ -1,4 +1,4 @@
-"""Objects of fanin.verbs for ordinary traffic: none is left behind, and what is wrong has a name."""
+"""Objects of fanin.verbs for ordinary traffic: none remains, and each error has a name."""
 
 import contextlib
 import mmap
@@ -32,19 +32,16 @@ NO_SUCH_PORT = 9
 
 @pytest.fixture(scope="module")
 def running(bench: Bench) -> Running:
-    """Two NICs on loopback."""
     return bench.up(Shape(2, 2))
 
 
 @pytest.fixture
 def side(running: Running) -> Iterator[Side]:
-    """One end, whose queue pair is in RESET."""
     with contextlib.closing(Side(sockets(running)[0])) as side:
         yield side
 
 
 def held(side: Side) -> dict[str, int]:
-    """Queue pairs and regions at its device."""
     return device_status(side.context.socket_path)["ordinary"]
 
 
@@ -57,7 +54,7 @@ def test_a_queue_pair_whose_attributes_are_refused_is_not_left_behind(side: Side
 
 
 def test_memory_of_the_program_goes_with_its_domain(side: Side) -> None:
-    """Also where the program has let go of the MR: nobody may reach memory that it frees."""
+    """Also if the program has released the MR: memory that it frees must be unreachable."""
     before, memory = held(side), np.zeros(BYTES, np.uint8)
     for _ in range(3):
         MR(side.pd, BYTES, IBV_ACCESS_LOCAL_WRITE, address=memory.ctypes.data)
@@ -114,7 +111,7 @@ def test_an_error_does_not_tell_of_an_earlier_one(side: Side) -> None:
 
 
 def test_nothing_is_posted_to_a_queue_pair_that_is_gone(connected: Connected) -> None:
-    """Its number is one of the library's, which a program in C may still have."""
+    """Its number belongs to the library, and a program in C may still have it."""
     one, other = connected(IBV_QPT_RC)
     gone = one.make_qp()
     gone.to_rts(attributes(other, other.qp.qp_num))

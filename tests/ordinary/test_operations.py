@@ -113,7 +113,7 @@ def test_atomics(connected: Connected) -> None:
 
 
 def test_memory_of_the_process(connected: Connected) -> None:
-    """Memory that is no memfd: the devices reach it through the process."""
+    """Memory other than memfd: the devices reach it through the process."""
     one, other = connected(max_rd_atomic=4, max_dest_rd_atomic=4)
     size = 300_001
     source, target = np.random.default_rng(4).integers(0, 256, size, np.uint8), np.zeros(size, np.uint8)
@@ -181,7 +181,6 @@ def test_send_with_invalidate(connected: Connected) -> None:
 
 
 def datagram(one: Side, other: Side, size: int, qkey: int = QKEY, opcode: int = IBV_WR_SEND) -> None:
-    """Send one datagram."""
     request = SendWR(1, opcode, sg=[one.piece(size)], imm_data=size)
     request.set_wr_ud(AH(one.pd, AHAttr(GlobalRoute(other.gid))), other.qp.qp_num, qkey)
     one.qp.post_send(request)

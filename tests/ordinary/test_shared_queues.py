@@ -1,4 +1,4 @@
-"""Shared receive queues over real devices: several queue pairs take their requests from one queue."""
+"""Shared receive queues over real devices: queue pairs take their requests from one queue."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -64,7 +64,7 @@ class Sharing:
         self.one.fill()
 
     def receive(self, number: int) -> None:
-        """Post the request `number`, whose buffer is its own."""
+        """Post the request `number`, with its own buffer."""
         self.srq.post_recv(RecvWR(number, sg=[self.two.piece(BUFFER, number * BUFFER)]))
 
     def send(self, index: int, length: int, offset: int = 0) -> None:
@@ -84,7 +84,7 @@ def opened() -> Iterator[ExitStack]:
 
 @ENDS
 def test_messages_of_several_queue_pairs(running: Running, opened: ExitStack, kind: int) -> None:
-    """Each message takes one request, and its data and its completion are those of its queue pair."""
+    """Each message takes one request, with data and completion of its queue pair."""
     sharing, count = Sharing(running, [kind] * 4, opened), 64
     order = random.Random(kind)
     longest = 1000 if kind == IBV_QPT_UD else 10_000
@@ -106,7 +106,7 @@ def test_messages_of_several_queue_pairs(running: Running, opened: ExitStack, ki
 
 
 def test_queue_pairs_that_send_at_once(running: Running, opened: ExitStack) -> None:
-    """Long messages arrive interleaved; requests are fewer than messages, so that senders wait for them."""
+    """Long messages arrive interleaved; there are fewer requests than messages, so senders wait."""
     sharing, rounds = Sharing(running, [IBV_QPT_RC] * 4, opened), 12
     for index in range(4):
         for _ in range(rounds):
@@ -152,8 +152,8 @@ def test_queue_pair_that_ends_leaves_the_requests_to_the_others(running: Running
 
 
 def test_a_completion_queue_that_is_full_ends_the_queue_pairs_that_fill_it(running: Running, opened: ExitStack) -> None:
-    """A shared queue has room for more requests than a completion queue for completions. What has not been taken is
-    for the queue pairs that have another one."""
+    """A shared queue has room for more requests than a completion queue for completions. The remaining requests are for
+    queue pairs with another completion queue."""
     sharing, posted = Sharing(running, [IBV_QPT_RC], opened), CQ_DEPTH + 100
     for number in range(posted):
         sharing.srq.post_recv(RecvWR(number, sg=[sharing.two.piece(8)]))
@@ -246,7 +246,7 @@ def test_queue_that_is_not_there(side: Side) -> None:
 
 
 def test_queues_of_another_context(running: Running, side: Side) -> None:
-    """Where queues of this context may have the same numbers."""
+    """Queues of this context may have the same numbers."""
     with closing(Side(sockets(running)[1])) as other, SRQ(side.pd), SRQ(other.pd) as srq:
         with pytest.raises(InvalidRequest, match="SRQ belongs to another context"):
             side.make_qp(srq=srq)
@@ -262,7 +262,7 @@ def test_pieces_that_are_too_many(side: Side) -> None:
 
 
 def test_a_queue_that_is_full(side: Side) -> None:
-    """Requests wait in the device, and behind them in the ring: two queues full, and some that are on their way."""
+    """Requests wait in the device, and then in the ring: two full queues, and some under way."""
     with SRQ(side.pd) as srq:
         for number in range(SHARED_DEPTH):
             srq.post_recv(RecvWR(number, sg=[side.piece(8)]))
@@ -271,7 +271,6 @@ def test_a_queue_that_is_full(side: Side) -> None:
 
 
 def fill(srq: SRQ, count: int) -> None:
-    """Post many requests."""
     for number in range(count):
         srq.post_recv(RecvWR(number))
 

@@ -1,5 +1,7 @@
-"""A program whose memory is written: `written_to.py SOCKET SOURCE QPN mapped|process`. It prints the number of its
-queue pair, the key and the address of its memory, and waits for ever."""
+"""A program whose memory is written: `written_to.py SOCKET SOURCE QPN mapped|process`.
+
+It prints the number of its queue pair, the key and the address of its memory, and waits for ever.
+"""
 
 import sys
 

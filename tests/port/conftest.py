@@ -1,4 +1,4 @@
-"""What the tests of the port share: an ICRC oracle of struct and zlib, ports on loopback, and packets through them."""
+"""Fixtures of the port's tests: an ICRC oracle of struct and zlib, ports on loopback, and packets through them."""
 
 import ctypes
 import ipaddress
@@ -31,7 +31,7 @@ class Arrival(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """A packet to send: where to, what, and members of the header record."""
+    """A packet to send: destination, content, and members of the header record."""
 
     destination: str
     payload: bytes = b""
@@ -40,7 +40,7 @@ class Packet(NamedTuple):
 
 
 def icrc_of(source: str, destination: str, source_port: int, covered: bytes, identification: int = 0) -> bytes:
-    """ICRC, as it stands on the wire, of a RoCEv2 packet whose bytes from BTH to padding are `covered`."""
+    """ICRC on the wire of a RoCEv2 packet whose bytes from BTH to padding are `covered`."""
     udp_length = 8 + len(covered) + 4
     addresses = ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address(destination).packed
     ip = struct.pack(">BBHHHBBH", 0x45, 0xFF, 20 + udp_length, identification, 0x4000, 0xFF, 17, 0xFFFF) + addresses
@@ -50,24 +50,20 @@ def icrc_of(source: str, destination: str, source_port: int, covered: bytes, ide
 
 
 def bth(opcode: int, padcount: int = 0, version: int = 0, dqpn: int = 0xFA0C01) -> bytes:
-    """Base transport header with the given fields, 12 bytes."""
     return struct.pack(">BBHII", opcode, padcount << 4 | version, 0xFFFF, dqpn, 0)
 
 
 def ceth(length: int = 0, segment_index: int = 0, lane: int = 0) -> bytes:
-    """Collective extended transport header with the given fields, 56 bytes."""
     return struct.pack(">4B5I2H4BIIQQ", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, length, 0, 0, segment_index, lane, 0, 0, 0, 0)
 
 
 @pytest.fixture(scope="session")
 def rocev2() -> SimpleNamespace:
-    """Independent construction of packets."""
     return SimpleNamespace(icrc_of=icrc_of, bth=bth, ceth=ceth)
 
 
 @pytest.fixture(scope="session")
 def addresses() -> Iterator[str]:
-    """Loopback addresses that no other test run on this machine uses."""
     high, low = divmod(os.getpid(), 250)
     return (f"127.{100 + high % 100}.{low}.{n}" for n in itertools.count(1))
 
@@ -92,7 +88,7 @@ def open_port(addresses: Iterator[str]) -> Iterator[Callable[..., UdpPort]]:
 
 
 def send_packets(port: UdpPort, packets: list[Packet], kind: int = ActionKind.SEND) -> int:
-    """Transmit as the engine would ask for it; the number of packets sent."""
+    """Transmit as for the engine. Returns the number of packets sent."""
     actions, headers = np.zeros(len(packets), ACTION), np.zeros(len(packets), HEADER)
     payloads = [np.frombuffer(packet.payload or b"\0", np.uint8) for packet in packets]
     actions["kind"] = kind
@@ -106,7 +102,7 @@ def send_packets(port: UdpPort, packets: list[Packet], kind: int = ActionKind.SE
 
 
 def take_packets(port: UdpPort, count: int) -> list[Arrival]:
-    """Receive until `count` packets have arrived, or none comes any more."""
+    """Receive until `count` packets have arrived, or none comes for a while."""
     arrivals: list[Arrival] = []
     descriptors = [fd for fd in (port.receive_fd, port.group_fd) if fd >= 0]
     while len(arrivals) < count and select.select(descriptors, [], [], ARRIVAL_S)[0]:
@@ -115,7 +111,7 @@ def take_packets(port: UdpPort, count: int) -> list[Arrival]:
 
 
 def take_once(port: UdpPort) -> list[Arrival]:
-    """What one receive brings. On loopback that is everything that was sent before."""
+    """The packets of one receive; on loopback these are all sent before."""
     return [
         Arrival(
             str(ipaddress.IPv4Address(int(entry["source"]))),
@@ -127,5 +123,4 @@ def take_once(port: UdpPort) -> list[Arrival]:
 
 @pytest.fixture(scope="session")
 def traffic() -> SimpleNamespace:
-    """Packets through ports."""
     return SimpleNamespace(Packet=Packet, send=send_packets, take=take_packets, take_once=take_once)

@@ -1,4 +1,4 @@
-"""Run in a network namespace of its own: sends super-packets over a veth link and prints what a tap on it sees.
+"""Run in its own network namespace: sends super-packets over a veth link and prints the frames at a tap.
 
 Output: JSON, {"frames": [hexadecimal Ethernet frames], "drops": {...}}. The other end of the link has no address; a
 static neighbour makes the kernel send there, and a packet socket takes the frames.

@@ -1,4 +1,4 @@
-"""Packets as they are on a link, after the kernel has cut the super-packets: RoCEv2, dissected by scapy, ICRC right."""
+"""Packets on a link, after the kernel has cut the super-packets: RoCEv2, dissected by scapy, ICRC right."""
 
 import functools
 import json
@@ -24,7 +24,7 @@ SEGMENT_INDEX = fields.CETH.byte_offset("segment_index")
 
 @functools.cache
 def namespace_command() -> tuple[str, ...]:
-    """Command that runs another in a new network namespace; skips the test where that is not possible."""
+    """Command that runs another in a new network namespace; skips the test if that is impossible."""
     for tool in ("unshare", "ip"):
         if shutil.which(tool) is None:
             pytest.skip(f"the program `{tool}` is missing (util-linux, iproute2)")
@@ -38,7 +38,6 @@ def namespace_command() -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def capture() -> dict:
-    """Frames on the link and the sender's drop counters."""
     script = Path(__file__).with_name("send_on_link.py")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [*namespace_command(), sys.executable, str(script)]

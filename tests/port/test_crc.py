@@ -19,7 +19,6 @@ every_variant = pytest.mark.parametrize("variant", crc.VARIANTS.values(), ids=li
 
 
 def crc_of(variant, offset: int, length: int, state: int = crc.START) -> int:
-    """CRC register after `length` bytes of MEMORY."""
     address = np.uint64(MEMORY.ctypes.data + offset)
     return int(variant(np.uint32(state), address, np.uint64(length)))
 

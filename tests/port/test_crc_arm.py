@@ -1,6 +1,6 @@
-"""The CRC on Arm: it compiles for an Arm core with and without the instructions, and uses them where they are.
+"""The CRC on Arm: it compiles for an Arm core with and without the instructions, and uses them if present.
 
-LLVM compiles for Arm on any machine, in a process of its own; `make arm` runs the result.
+LLVM compiles for Arm on any machine, in a separate process; `make arm` runs the result.
 """
 
 import re
@@ -15,7 +15,7 @@ from fanin_nic.port import crc
 
 pytestmark = pytest.mark.process
 
-# Prints the assembly of every CRC implementation of a target, each behind a line with its name.
+# Prints the assembly of every CRC implementation of a target, each after a line with its name.
 PROGRAM = """
 import sys
 from fanin_nic.native import target
@@ -37,7 +37,7 @@ FUNCTION = re.compile(r"^== (\w+)\n(.*?)(?=^== |\Z)", re.MULTILINE | re.DOTALL)
 
 
 def instructions(target: str, folder: Path) -> dict[str, set[str]]:
-    """The instructions for CRC in the machine code of each function that a target uses."""
+    """The instructions for CRC in the machine code of each function for a target."""
     command = [sys.executable, "-c", PROGRAM, target]
     environment = {"FANIN_CACHE_DIR": str(folder), "PATH": ""}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)

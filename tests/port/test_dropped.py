@@ -1,4 +1,4 @@
-"""What the kernel drops at a socket is counted; a system that does not count says so and ends nothing."""
+"""Drops of the kernel at a socket are counted; a system that does not count says so and goes on."""
 
 import socket
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.unit
 
 
 class ShortAnswer:
-    """A socket as qemu-user has it: 4 bytes of SO_MEMINFO, whatever is asked for."""
+    """A socket as of qemu-user: 4 bytes of SO_MEMINFO for any request."""
 
     def getsockopt(self, level: int, option: int, size: int) -> bytes:
         assert (level, option) == (socket.SOL_SOCKET, sockets.SO_MEMINFO)

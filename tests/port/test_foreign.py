@@ -30,7 +30,7 @@ def port(open_port) -> UdpPort:
 
 @pytest.fixture
 def seal(rocev2, stranger, port) -> Callable[..., bytes]:
-    """Puts the ICRC behind the bytes of a packet from the stranger to the port."""
+    """Appends the ICRC to the bytes of a packet from the stranger to the port."""
     source, source_port = stranger.getsockname()
 
     def sealed(covered: bytes, identification: int = 0) -> bytes:
@@ -40,7 +40,6 @@ def seal(rocev2, stranger, port) -> Callable[..., bytes]:
 
 
 def offload(rocev2, payload: bytes = PAYLOAD, segment_index: int = 0, length: int | None = None, **fields) -> bytes:
-    """An offload packet without its ICRC."""
     header = rocev2.ceth(len(payload) if length is None else length, segment_index)
     return rocev2.bth(0xC0, **fields) + header + payload
 
@@ -49,7 +48,7 @@ def flipped(packet: bytes, at: int) -> bytes:
     return packet[:at] + bytes([packet[at] ^ 1]) + packet[at + 1 :]
 
 
-# Name: reason, and the datagram made of a sealing function and the packet builder.
+# Name: reason, and the datagram of a sealing function and the packet builder.
 DROPPED = {
     "nothing": ("runt", lambda seal, wire: b""),
     "five bytes": ("runt", lambda seal, wire: b"12345"),

@@ -1,4 +1,4 @@
-"""Ethernet frames of a RAW_PACKET queue pair: what is built is what scapy builds; what comes is checked to the byte."""
+"""Ethernet frames of a RAW_PACKET queue pair: sent ones equal scapy's; received ones are checked to the byte."""
 
 import ipaddress
 from collections import Counter
@@ -21,26 +21,25 @@ UNREAD = {*range(6, 12), 34, 35, 40, 41}  # bytes of the headers: sender's MAC a
 
 
 def number_of(address: str) -> int:
-    """An IPv4 address or an Ethernet address as a number."""
     return int(address.replace(":", ""), 16) if ":" in address else int(ipaddress.IPv4Address(address))
 
 
 def check(frame: bytes, group: str = "0.0.0.0") -> int:
-    """What a port at HERE says of a frame. Behind it there is nothing that may be read."""
+    """The verdict of a port at HERE on a frame. No byte after it may be read."""
     held = np.frombuffer(frame, np.uint8).copy()
     addresses = np.uint64(number_of(OWN)), np.uint32(number_of(HERE)), np.uint32(number_of(group))
     return int(check_frame(np.uint64(held.ctypes.data), len(frame), *addresses))
 
 
 def frame_to(address: str = HERE, mac: str = OWN, payload: bytes = bytes(20), **fields: object) -> Packet:
-    """A good frame, but for the given fields of the IP header."""
+    """A good frame, except for the given fields of the IP header."""
     return Ether(src=OTHER, dst=mac) / IP(src=THERE, dst=address, **fields) / UDP(sport=PORT, dport=4791) / Raw(payload)
 
 
 @pytest.mark.parametrize("size", [0, 16, 17, 18, 19, 84, 4176, 8972])
 @pytest.mark.parametrize(("destination", "mac", "hops"), [(THERE, OTHER, 64), (GROUP, GROUP_MAC, 1)])
 def test_headers_are_those_of_scapy(size: int, destination: str, mac: str, hops: int) -> None:
-    """Behind a frame that is too short for Ethernet there are zeros."""
+    """A frame that is too short for Ethernet is followed by zeros."""
     payload = np.random.default_rng(size).bytes(size)
     held = np.full(HEADERS_SIZE + size + 64, 0xEE, np.uint8)
     addresses = [np.uint64(number_of(address)) for address in (OWN, mac)]
@@ -59,7 +58,7 @@ def test_group_has_the_address_of_its_low_bits() -> None:
 
 @pytest.mark.parametrize("payload", [b"", b"1", bytes(18), bytes(8972)])
 def test_good_frames(payload: bytes) -> None:
-    """Also one with zeros behind it, as Ethernet fills it up, and one whose UDP checksum is there."""
+    """Also one with zeros of Ethernet after it, and one with a UDP checksum."""
     for frame in (bytes(frame_to(payload=payload)), bytes(frame_to(payload=payload)) + bytes(30)):
         assert check(frame) == ACCEPTED
         held = np.frombuffer(frame, np.uint8).copy()
@@ -75,7 +74,6 @@ def test_frames_to_the_group() -> None:
 
 
 def tagged() -> bytes:
-    """A good frame with a VLAN tag."""
     frame = frame_to()
     return bytes(Ether(src=OTHER, dst=OWN) / Dot1Q(vlan=7) / frame[IP])
 
@@ -112,7 +110,7 @@ def test_wrong_frames(name: str) -> None:
 
 
 def test_each_byte_of_the_headers_counts() -> None:
-    """But for those that the ICRC covers, or that nobody needs."""
+    """Except those that the ICRC covers, and unused ones."""
     frame = bytes(frame_to())
     for place in range(HEADERS_SIZE):
         changed = frame[:place] + bytes([frame[place] ^ 0x01]) + frame[place + 1 :]
@@ -120,7 +118,7 @@ def test_each_byte_of_the_headers_counts() -> None:
 
 
 def test_any_bytes_are_refused_by_a_reason() -> None:
-    """Frames of chance, and good ones with some bytes changed and their ends cut off."""
+    """Random frames, and good ones with some bytes changed and their ends cut off."""
     random, good = np.random.default_rng(1), np.frombuffer(bytes(frame_to()), np.uint8)
     found: Counter[int] = Counter()
     for _ in range(2000):

@@ -1,4 +1,4 @@
-"""A multicast group: every port that listens gets what is sent to it, each its own lane, checked by its address."""
+"""A multicast group: every listening port gets its packets, each its own lane, checked by its address."""
 
 import contextlib
 import errno
@@ -45,7 +45,7 @@ def test_one_packet_reaches_all_that_listen(open_port, listen, traffic) -> None:
 
 
 def test_super_packets_are_not_cut(open_port, listen, traffic) -> None:
-    """The kernel hands a super-packet to each socket as it was sent: one call brings more packets than messages."""
+    """The kernel passes a super-packet whole to each socket: one call brings more packets than messages."""
     sender, (port,) = open_port(), listen()
     traffic.send(sender, [traffic.Packet(GROUP, bytes(1024))] * 59)
     select.select([port.group_fd], [], [], 5)

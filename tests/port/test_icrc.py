@@ -51,7 +51,6 @@ def memory_of(content: bytes) -> np.ndarray:
 
 
 def contiguous(source: str, destination: str, source_port: int, covered: bytes, identification: int) -> bytes:
-    """`contiguous_icrc` as the bytes on the wire."""
     flow, memory = (number(source), number(destination), np.uint32(source_port)), memory_of(covered)
     area = np.uint64(memory.ctypes.data), np.uint64(len(covered))
     return struct.pack("<I", contiguous_icrc(*flow, *area, np.uint32(identification)))
@@ -60,7 +59,6 @@ def contiguous(source: str, destination: str, source_port: int, covered: bytes, 
 def gathered(
     source: str, destination: str, source_port: int, transport: bytes, payload: bytes, identification: int
 ) -> bytes:
-    """`packet_icrc` as the bytes on the wire."""
     flow, areas = (number(source), number(destination), np.uint32(source_port)), (transport, payload)
     memories = [memory_of(area) for area in areas]
     parts = [

@@ -68,7 +68,7 @@ def test_a_lane_that_the_receiver_lacks_is_dropped_and_counted(open_port, ports,
 
 
 def open_ports_of(lane: int) -> UdpPort:
-    """A port that sends as `lane`, at an address of its own."""
+    """A port that sends as `lane`, at its own address."""
     return UdpPort(f"127.{90 + lane}.{os.getpid() % 250}.1", lane=lane)
 
 

@@ -1,4 +1,4 @@
-"""Which kind of port a device gets, and what is refused before anything is opened."""
+"""The kind of port for a device, and refusals before anything is opened."""
 
 import contextlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ordinary traffic of a port: frames out, and the IP identification of what comes in."""
+"""Ordinary traffic of a port: frames out, and the IP identification of received packets."""
 
 import ipaddress
 import socket
@@ -23,8 +23,7 @@ port_at = record_at(PORT)
 
 @compiled
 def send_frames(state, destination, packets, sizes, count, dropped):
-    """Send packets that lie behind each other at `packets`, but those that a bit of `dropped` names. Returns how many
-    the kernel took at the end."""
+    """Send consecutive packets, except those in the bitmap `dropped`. Returns how many the kernel took at the end."""
     port, place = port_at(uint64(state)), uint64(packets)
     for index in range(count):
         size = sizes[index]
@@ -39,7 +38,7 @@ def send_frames(state, destination, packets, sizes, count, dropped):
 
 
 def send(port, destination: str, packets: list[bytes], dropped: int = 0) -> int:
-    """Send packets, without their ICRC, but those that a bit of `dropped` names; how many were in the last batch."""
+    """Send packets without ICRC, except those in the bitmap `dropped`. Returns the size of the last batch."""
     data = np.frombuffer(b"".join(packets), np.uint8)
     sizes = np.array([len(packet) for packet in packets])
     address = int(ipaddress.IPv4Address(destination))
@@ -47,7 +46,6 @@ def send(port, destination: str, packets: list[bytes], dropped: int = 0) -> int:
 
 
 def packet(rocev2: SimpleNamespace, length: int, number: int = 0) -> bytes:
-    """An ordinary packet with `length` bytes behind its BTH."""
     return rocev2.bth(0x04, dqpn=number) + bytes((number + k) % 256 for k in range(length))
 
 
@@ -66,7 +64,7 @@ def packet(rocev2: SimpleNamespace, length: int, number: int = 0) -> bytes:
     ids=str,
 )
 def test_what_is_sent_arrives_in_order(open_port, rocev2, traffic, lengths):
-    """With right ICRCs, whatever the super-packets are."""
+    """With right ICRCs, in any super-packets."""
     one, other = open_port(), open_port()
     packets = [packet(rocev2, length, number) for number, length in enumerate(lengths)]
     assert send(one, other.address, packets) > 0
@@ -87,7 +85,7 @@ def test_more_than_the_frames_hold(open_port, rocev2, traffic):
 
 @pytest.mark.parametrize("dropped", [0b1, 0b10, 0b100, 0b1001, 0b1111])
 def test_a_packet_that_is_given_up(open_port, rocev2, traffic, dropped):
-    """It leaves nothing behind: no empty datagram, no gap."""
+    """No empty datagram and no gap remain."""
     one, other = open_port(), open_port()
     packets = [packet(rocev2, length, number) for number, length in enumerate((1024, 1024, 1024, 256))]
     kept = [content for number, content in enumerate(packets) if not dropped >> number & 1]
@@ -114,7 +112,7 @@ def stranger(addresses):
 
 
 def identity(rocev2: SimpleNamespace, stranger: socket.socket, port, covered: bytes, sealed: bytes) -> int:
-    """The identification that a packet has, computed from its ICRC."""
+    """The identification of a packet, computed from its ICRC."""
     source, source_port = stranger.getsockname()
     other = 0x1234
     computed = rocev2.icrc_of(source, port.address, source_port, covered, other)
@@ -124,8 +122,8 @@ def identity(rocev2: SimpleNamespace, stranger: socket.socket, port, covered: by
 
 @pytest.mark.parametrize("length", [0, 4, 1000, 8960])
 def test_a_packet_may_have_any_identification(open_port, rocev2, traffic, stranger, length):
-    """A super-packet may come in parts, or joined with others, and other devices have numbers of their own: then the
-    place of a packet is not its number."""
+    """A super-packet may come in parts, or joined with others, and other devices have their own numbers: then the place
+    of a packet is not its number."""
     port = open_port()
     source, source_port = stranger.getsockname()
     covered = packet(rocev2, length, 7)
@@ -140,7 +138,6 @@ def test_a_packet_may_have_any_identification(open_port, rocev2, traffic, strang
 
 
 def test_damage_is_no_other_number(open_port, rocev2, traffic, stranger):
-    """Each flipped bit of a short packet is noticed."""
     port = open_port()
     source, source_port = stranger.getsockname()
     covered = packet(rocev2, 20, 7)

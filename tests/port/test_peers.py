@@ -1,4 +1,4 @@
-"""The table of other devices: who is entered, and who is only looked for."""
+"""The table of other devices: who is entered, and who is only looked up."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def test_who_is_only_looked_for_takes_no_row() -> None:
 
 
 def test_full_table() -> None:
-    """The last row is for everybody who has none; nobody is known by it."""
+    """The last row is for all devices without a row; it identifies none."""
     peers = np.zeros(PEER_SLOTS + 1, PEER)
     table = np.uint64(peers.ctypes.data)
     peers["address"][:PEER_SLOTS] = KNOWN + 1 + np.arange(PEER_SLOTS, dtype=np.uint32)

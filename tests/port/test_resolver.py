@@ -1,4 +1,4 @@
-"""The resolver learns a queue pair from the device that it has asked, and from nobody else."""
+"""The resolver learns a queue pair only from the device that it has asked."""
 
 import contextlib
 import ipaddress
@@ -26,7 +26,7 @@ HANDLE = 77
 
 
 class Asker:
-    """A resolver, whose queue pair is one in name only, with one other device in its table."""
+    """A resolver with a nominal queue pair and one other device in its table."""
 
     def __init__(self, address: str, other: str, number: int) -> None:
         self.record, self.destinations = np.zeros(1, VERBS), np.zeros(PEER_SLOTS + 1, DESTINATION)
@@ -74,23 +74,22 @@ class Asker:
             raise VerbsFailed(refusal)
 
     def tell(self, event: Event) -> None:
-        """As the verbs device does it."""
+        """As by the verbs device."""
         self.told.append((event, PORT))
         os.eventfd_write(self.async_fd, 1)
 
     def fail(self) -> None:
-        """As the compiled code does it."""
+        """As by the compiled code."""
         self.record["broken"] = 1
         os.eventfd_write(self.wake_fd, 1)
 
     def want(self) -> None:
-        """As the compiled code does it."""
+        """As by the compiled code."""
         self.destinations["wanted"][ROW] = 1
         os.eventfd_write(self.wake_fd, 1)
 
     def learnt(self, good: Callable[[int], bool]) -> int:
-        """The number of the other's queue pair, when it is `good`. Until there is one, it is wanted again and again, as
-        packets do it."""
+        """The number of the other's queue pair, when it is `good`. Until then it is wanted again, as by packets."""
         end = time.monotonic() + BOUND_S
         while not (self.destinations["handle"][ROW] and good(int(self.destinations["queue_pair"][ROW]))):
             assert time.monotonic() < end, f"it has learnt {self.destinations[ROW]}"
@@ -163,7 +162,7 @@ def test_answers_of_others_count_nothing(addresses: Iterator[str], ask: Callable
         stranger.sendto(encode(Message(Kind.ANSWER, LANE, question.token, 95)), to)
         peer.sendto(encode(Message(Kind.ANSWER, LANE, question.token, 17)), to)
         assert one.learnt(bool) == 17
-        peer.sendto(encode(Message(Kind.ANSWER, LANE, question.token, 96)), to)  # nothing is asked any more
+        peer.sendto(encode(Message(Kind.ANSWER, LANE, question.token, 96)), to)  # no question is open
         stranger.sendto(encode(Message(Kind.QUESTION, LANE, 5)), to)
         answer = decode(stranger.recv(100))  # behind the last one
         assert answer == Message(Kind.ANSWER, LANE, 5, 1)
@@ -181,7 +180,7 @@ def test_a_group_needs_no_answer(address: str, ask: Callable[..., Asker]) -> Non
 def test_device_that_can_not_send_to_groups(
     addresses: Iterator[str], ask: Callable[..., Asker], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It says so once, whatever is to go there later, and serves others."""
+    """It reports this once, for any later group, and serves others."""
     here, there = next(addresses), next(addresses)
     one, _ = ask(here, GROUP), ask(there, here, 22)
     one.no_way.add(GROUP)

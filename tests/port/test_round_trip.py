@@ -31,7 +31,7 @@ def segment_indices(arrivals) -> list[int]:
 
 
 def payloads(arrivals) -> list[bytes]:
-    """Payload without padding, as the CETH's length says; the padding must be zeros."""
+    """Payload without padding, by the CETH's length; the padding must be zeros."""
     found = []
     for arrival in arrivals:
         (length,) = struct.unpack_from(">H", arrival.content, LENGTH)
@@ -115,7 +115,7 @@ def test_a_batch_is_as_large_as_what_came_last_lets_it_be(open_port, traffic):
         assert [place for batch in found for place in positions(batch)] == list(range(len(sizes)))
         return [len(batch) for batch in found]
 
-    large, small = [4096] * 15 * 6, list(range(4, 4 * 65, 4))  # super-packets of 15; each a datagram of its own
+    large, small = [4096] * 15 * 6, list(range(4, 4 * 65, 4))  # super-packets of 15; single datagrams
     assert batches(large) == [90]
     assert batches(large) == [30, 30, 30]
     assert batches(small) == [2, 16, 16, 16, 14]
@@ -123,8 +123,7 @@ def test_a_batch_is_as_large_as_what_came_last_lets_it_be(open_port, traffic):
 
 
 def test_large_packets_are_sent_in_batches(open_port, traffic):
-    """Each goes to the kernel where a super-packet begins that is not of it. The order of packets to one destination is
-    kept."""
+    """Each goes to the kernel before a super-packet of another batch. The order to one destination is kept."""
     sender, receivers, profile = open_port(), [open_port() for _ in range(2)], Profile()
     count = 6 * BATCH_BYTES // 4096
     packets = [traffic.Packet(receivers[k % 2].address, payload_of(4096, k), position=k) for k in range(count)]
@@ -165,7 +164,7 @@ def test_the_port_fills_in_the_transport_header(open_port, traffic):
 
 @pytest.mark.parametrize("size", [1, 1023, 4096])
 def test_one_payload_for_several(open_port, traffic, size):
-    """Its CRC is computed once for all of a batch; in the next there may be something else in its place."""
+    """Its CRC is computed once for a batch; in the next one its memory may have other content."""
     sender, receivers = open_port(), [open_port() for _ in range(3)]
     payload = bytearray(size)
     for batch in range(2):
@@ -194,7 +193,7 @@ def test_packets_longer_than_the_path_mtu_are_dropped_alone(open_port, traffic):
 
 
 def test_a_destination_that_can_not_be_reached_is_counted(open_port, traffic):
-    """From a loopback address the kernel sends to nobody outside (EINVAL); the others get their packets."""
+    """From a loopback address the kernel sends nothing outside (EINVAL); the others get their packets."""
     sender, receiver = open_port(), open_port()
     packets = [traffic.Packet("192.0.2.1", b"lost"), traffic.Packet(receiver.address, b"good")]
     assert traffic.send(sender, packets) == 1

@@ -1,4 +1,4 @@
-"""Opening and closing a port, and what goes wrong there."""
+"""Opening and closing a port, and errors there."""
 
 import socket
 
@@ -21,7 +21,7 @@ def test_address_of_another_machine():
 
 
 def test_broadcast_address():
-    """It can be bound, and nobody can send to it."""
+    """It can be bound, but not reached."""
     with pytest.raises(PortError, match="it is the broadcast address of a network; give the device an address of this"):
         UdpPort("127.255.255.255")
 

@@ -1,4 +1,4 @@
-"""What a port makes of the asynchronous events of its verbs device."""
+"""A port's reactions to the asynchronous events of its verbs device."""
 
 from collections.abc import Iterator
 
@@ -10,8 +10,6 @@ PORT = 2
 
 
 class Device:
-    """A source of events that are told by the test."""
-
     name, address, port = "rxe1", "10.9.0.1", PORT
 
     def __init__(self) -> None:
@@ -64,7 +62,7 @@ def test_address_that_is_taken_away(device: Device, caplog: pytest.LogCaptureFix
 
 @pytest.mark.parametrize("event", [Event.DEVICE_FATAL, Event.CQ_ERR])
 def test_device_that_has_failed(device: Device, event: Event) -> None:
-    """Whoever asked to be told is told once; who asks later, at once."""
+    """Earlier listeners hear it once, later ones at once."""
     told: list[str] = []
     watch = Watch(device)
     watch.on_failure(told.append)

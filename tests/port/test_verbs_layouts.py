@@ -12,7 +12,7 @@ from fanin_nic.port.verbs import flow_rules, library, records
 from fanin_nic.port.verbs.events import Event
 
 REAL = Path("/usr/include/infiniband/verbs.h")
-FILLERS = {"rest", "padding", "guids", "vendor", "sqd", "atomics"}  # runs of members that nobody looks at
+FILLERS = {"rest", "padding", "guids", "vendor", "sqd", "atomics"}  # runs of unused members
 STRUCTURES = {  # by the name in C; whole: whether the size is the same, too
     "ibv_gid_entry": (library.GidEntry, True),
     "ibv_device_attr": (library.DeviceAttributes, True),
@@ -137,7 +137,6 @@ CODES = {
 
 
 def expected() -> dict[str, int]:
-    """Expressions of C, and their values by our layouts."""
     found = dict(CODES)
     for name, (kind, is_whole) in STRUCTURES.items():
         if is_whole:

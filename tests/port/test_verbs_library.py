@@ -1,4 +1,4 @@
-"""A port over verbs without a libibverbs that serves says what to install."""
+"""A port over verbs without a usable libibverbs names the package to install."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ SETTINGS = DeviceSettings(name="nic0", address="127.0.0.1", socket="/nowhere", p
 
 @pytest.fixture
 def unloaded() -> Iterator[None]:
-    """libibverbs is looked for again, here and by whoever comes next."""
+    """libibverbs is looked up again, here and later."""
     library.library.cache_clear()
     yield
     library.library.cache_clear()

@@ -1,4 +1,4 @@
-"""What is tried: a sample by default, and all of it with FANIN_TEST_RDMA=all (`make rdma`)."""
+"""The tried cases: a sample by default, all with FANIN_TEST_RDMA=all (`make rdma`)."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""One guest for all tests. A test that breaks it does not break those behind it: they get a new one."""
+"""One guest for all tests. After a test that breaks it, later tests get a new one."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ collect_ignore = [] if ALL else ["test_host_over_rxe.py", "test_fabric_over_rxe.
 
 @pytest.fixture(scope="session")
 def guest_image() -> Image:
-    """What guests are started from."""
+    """The image of guests."""
     try:
         return image()
     except PackagesMissing as missing:
@@ -34,7 +34,7 @@ def guest_image() -> Image:
 
 @pytest.fixture(scope="session")
 def guests(guest_image: Image) -> Iterator[Callable[[], Guest]]:
-    """Gives the guest; a new one if the last one has been broken."""
+    """Gives the guest; a new one if the last one is broken."""
     with contextlib.ExitStack() as stack:
         last: list[Guest] = []
 
@@ -49,7 +49,7 @@ def guests(guest_image: Image) -> Iterator[Callable[[], Guest]]:
 
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
-    """Of programs in a guest with the files of this machine."""
+    """The environment of programs in a guest with the files of this machine."""
     try:
         return programs.prepare()
     except PackagesMissing as missing:
@@ -58,8 +58,8 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture(scope="package")
 def linked(guest_image: Image, environment: dict[str, str]) -> Iterator[Guest]:
-    """A guest with the files of this machine and a link with an rxe device at each end (guest/link.sh), which loses
-    nothing: `lossy` changes that."""
+    """A guest with the files of this machine and a link with an rxe device at each end (guest/link.sh), without loss:
+    `lossy` changes that."""
     with running(guest_image, with_files=True) as machine:
         programs.install_verbs(machine)
         machine.call("run", command=["busybox", "sh", "/link.sh"])
@@ -68,7 +68,7 @@ def linked(guest_image: Image, environment: dict[str, str]) -> Iterator[Guest]:
 
 @contextlib.contextmanager
 def lossy(machine: Guest, loss: str) -> Iterator[None]:
-    """Both ends of the link lose so many of the packets ("2%"); "": none."""
+    """Both ends of the link lose this share of the packets ("2%"); "": none."""
     if loss:
         for end in ("v0", "v1"):
             machine.call("run", command=[TC, "qdisc", "add", "dev", end, "root", "netem", "loss", loss])
@@ -81,13 +81,12 @@ def lossy(machine: Guest, loss: str) -> Iterator[None]:
 
 @pytest.fixture
 def guest(guests: Callable[[], Guest]) -> Guest:
-    """A running guest with rxe."""
     return guests()
 
 
 @pytest.fixture
 def wire(guest: Guest, request: pytest.FixtureRequest) -> Wire:
-    """The guest's network, with nothing on it. The faults come from a seed, which is printed."""
+    """The guest's idle network. The faults come from a seed, which is printed."""
     seed = int(os.environ.get("FANIN_TEST_RDMA_SEED", zlib.crc32(request.node.name.encode())))
     print(f"FANIN_TEST_RDMA_SEED={seed}")
     return Wire(guest, seed)
@@ -95,7 +94,7 @@ def wire(guest: Guest, request: pytest.FixtureRequest) -> Wire:
 
 @pytest.fixture
 def connect(wire: Wire) -> Iterator[Callable[..., tuple[Fanin, Rxe]]]:
-    """Makes a Fanin end and an rxe end with a queue pair each, connected. Attributes by name, for both."""
+    """Makes a Fanin end and an rxe end with connected queue pairs. Attributes by name, for both."""
     made: list[Rxe] = []
 
     def make(service: Service = Service.RC, **attributes: int) -> tuple[Fanin, Rxe]:

@@ -1,5 +1,6 @@
 """`python -m tests.rdma.doorbells_over_rxe` runs tests/verbs_lib/doorbells.py between two rxe devices of a virtual
-machine, whose processor is emulated: the figures compare the two ways, and say nothing of a real machine."""
+machine,
+whose processor is emulated: the figures compare the two methods, not real machines."""
 
 from .machine import programs
 from .machine.guest import running
@@ -9,7 +10,6 @@ SECONDS = 1200
 
 
 def main() -> None:
-    """Entry point."""
     environment = programs.prepare()
     with running(image(), with_files=True) as machine:
         programs.install_verbs(machine)

@@ -30,15 +30,15 @@ FANIN_ADDRESS = "10.0.0.2"
 MEMORY = 1 << 22
 LIMITS = Limits(queue_pairs=8, send_depth=64, receive_depth=64, regions=16, actions=1024, window=64)
 RIGHTS = ("LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC")
-SECONDS = 100  # in which a request ends, by the clock of the network
-POLL_SECONDS = 5  # of the guest's clock, in which it looks for completions before it is asked again
+SECONDS = 100  # for a request, by the clock of the network
+POLL_SECONDS = 5  # of the guest's clock, for completions before the next call
 QKEY = 0x1EE7
 ATTRIBUTES = {A.PATH_MTU: 1024, A.RETRY_CNT: 7, A.RNR_RETRY: 7, A.MIN_RNR_TIMER: 12, A.QKEY: QKEY}
-# Fanin: long enough for a guest with much to do. rxe takes no second NAK without an ACK between, so its time-out has
-# to end what a loss begins; 7 retries are as many as it takes.
+# Fanin: long enough for a busy guest. rxe takes no second NAK without an ACK between, so after a loss its time-out
+# must act; it takes at most 7 retries.
 FANIN_TIMEOUT, RXE_TIMEOUT = {A.TIMEOUT: 16}, {A.TIMEOUT: 12}
 STATES = (QueuePairState.INIT, QueuePairState.RTR, QueuePairState.RTS)
-# Attribute: its name in pyverbs, for those that differ from what verbs calls them.
+# Attribute: its name in pyverbs, if it differs from that of verbs.
 NAMES = {
     A.ACCESS_FLAGS: "qp_access_flags",
     A.PORT: "port_num",
@@ -48,9 +48,9 @@ NAMES = {
 
 
 class Completion(NamedTuple):
-    """A completion as both ends give it. status and opcode: names; immediate: of a request to receive.
+    """A completion of either end. status and opcode: names; immediate: of a request to receive.
 
-    rxe says WITH_IMM in the completion of the request to send as well, with no immediate data.
+    rxe also says WITH_IMM in the completion of the request to send, without immediate data.
     """
 
     wr_id: int
@@ -62,13 +62,13 @@ class Completion(NamedTuple):
 
 
 class Network(Protocol):
-    """What is between a guest and the other ends. Its text says what has been seen, for a failure's message."""
+    """The network between a guest and the other ends. Its text is the history for a failure's message."""
 
     guest: Guest
 
     @property
     def now(self) -> int:
-        """Time in ns, without the time in which this process was stopped."""
+        """Time in ns, without pauses of this process."""
 
 
 class End(Protocol):
@@ -114,7 +114,7 @@ ATOMICS = (RequestOpcode.ATOMIC_CMP_AND_SWP, RequestOpcode.ATOMIC_FETCH_AND_ADD)
 
 
 class Fanin:
-    """A Fanin transport with its driver: packets from the wire, packets to it, its timers by the wire's clock."""
+    """A Fanin transport with its driver: packets from and to the wire, and timers by the wire's clock."""
 
     name = "fanin"
 
@@ -236,7 +236,7 @@ class Fanin:
         self.endpoint.settle()
 
     def register(self, rights: Sequence[str], length: int) -> tuple[int, int]:
-        """Another region at the start of the memory: address, key."""
+        """Register another region at the start of the memory. Returns address and key."""
         access = Access(0)
         for right in rights:
             access |= Access[right]
@@ -244,8 +244,6 @@ class Fanin:
 
 
 class Rxe:
-    """A queue pair and a region of rxe in the guest."""
-
     name = "rxe"
 
     def __init__(self, wire: Network) -> None:
@@ -261,14 +259,13 @@ class Rxe:
         self.regions = [self.region]
 
     def close(self) -> None:
-        """Give back what the guest holds."""
+        """Destroy the guest's objects."""
         if self.pair:
             self.destroy()
         for region in self.regions:
             self.guest.call("deregister", region=region)
 
     def destroy(self) -> None:
-        """End the queue pair."""
         self.guest.call("destroy", pair=self.pair)
         self.pair = 0
 
@@ -295,7 +292,7 @@ class Rxe:
 
     def post_receive(self, offset, length, *, wr_id=1, key=None) -> None:
         key = self.local_key if key is None else key
-        pieces = [(self.start + offset, length, key)]  # pyverbs wants a piece, if only of 0 bytes
+        pieces = [(self.start + offset, length, key)]  # pyverbs demands a piece, maybe of 0 bytes
         self.guest.call("post_receive", pair=self.pair, pieces=pieces, wr_id=wr_id)
 
     def post(
@@ -374,7 +371,7 @@ class Rxe:
         self.guest.call("modify", pair=self.pair, mask=["STATE"], qp_state=int(QueuePairState.ERR))
 
     def register(self, rights: Sequence[str], length: int) -> tuple[int, int]:
-        """Another region: address, remote key."""
+        """Register another region. Returns address and remote key."""
         region = self.guest.call("register", length=length, access=list(rights))
         self.regions.append(region["handle"])
         return region["start"], region["rkey"] or region["lkey"]

@@ -1,7 +1,7 @@
-"""A program for the guest: a fabric whose devices have queue pairs of rxe, and collectives over it, verified.
+"""A program for the guest: a fabric whose devices have queue pairs of rxe, and verified collectives over it.
 
 `python -m tests.rdma.fabric_over_rxe '{"places": {"nic1": ["10.9.0.1", "rxe1"], ...}, "setups": [...], "seed": 1}'`
-prints what happened, as JSON: see `main`.
+prints the result as JSON: see `main`.
 """
 
 import json
@@ -24,7 +24,7 @@ from fanin_tools.stress.matrix.topologies import JobSetup
 SWITCH = "leaf"
 GROUP = "239.77.0.1"  # of the switch
 ROOM = 8
-DOWN = 0  # the end of the link whose interface goes down, which is that of rxe1
+DOWN = 0  # the end of the link whose interface goes down: rxe1's
 CHECK = ["-m", "tests.rdma.port_over_rxe", "rxe1", "10.9.0.3"]  # an address that no device has
 WAIT_SECONDS, POLL_SECONDS = 120.0, 0.05
 
@@ -48,12 +48,12 @@ def describe(places: dict[str, tuple[str, str]]) -> Fabric:
 
 
 def say(text: str) -> None:
-    """Progress, for the log."""
+    """A line of progress for the log."""
     print(f"{time.monotonic():.1f} {text}", file=sys.stderr, flush=True)
 
 
 def counters(running: Running) -> dict[str, dict[str, int]]:
-    """The counters of each device that are not 0."""
+    """The nonzero counters of each device."""
     found = {}
     for device in running.fabric.daemons:
         counted = device_query.query_status(running.state.socket(device.name))["counters"]
@@ -62,25 +62,24 @@ def counters(running: Running) -> dict[str, dict[str, int]]:
 
 
 def run_program(running: Running, ranks: int, program: list[str]) -> dict[str, Any]:
-    """Exit code and output of a program with pyverbs' own traffic, by the command that a user gives."""
+    """Run a program with pyverbs' own traffic, by the user's command. Returns exit code and output."""
     say(" ".join(program))
     ended = subprocess.run(command_of(running, ranks, program), capture_output=True, text=True)
     return {"code": ended.returncode, "output": ended.stdout, "errors": ended.stderr}
 
 
 def command_of(running: Running, ranks: int, program: list[str]) -> list[str]:
-    """The command that runs a program as a job. Each rank of it may say how it ended."""
+    """The command that runs a program as a job. Each rank may report its end."""
     fanin = [str(Path(sys.executable).with_name("fanin")), "run", "-n", str(ranks), "--name", running.fabric.name]
     return [*fanin, "--keep-going", "--", sys.executable, *program]
 
 
 def status(running: Running, name: str) -> dict[str, Any]:
-    """What a device says of itself."""
     return device_query.query_status(running.state.socket(name))
 
 
 def await_port(running: Running, state: str) -> dict[str, Any]:
-    """What nic1 says of its verbs device as soon as its port has this state."""
+    """nic1's status of its verbs device as soon as its port has this state."""
     end = time.monotonic() + WAIT_SECONDS
     while (found := status(running, "nic1")["verbs"])["port"] != state:
         if time.monotonic() > end:
@@ -90,21 +89,20 @@ def await_port(running: Running, state: str) -> dict[str, Any]:
 
 
 def set_port(state: str) -> None:
-    """Take the interface of rxe1 down, or up; by the guest's own programs, which are outside of this root."""
+    """Set the interface of rxe1 down or up, by the guest's own programs, outside of this root."""
     say(f"port {state}")
     outside = ["/proc/1/root/usr/bin/busybox", "chroot", "/proc/1/root", "/usr/bin/busybox", "sh", "/port.sh"]
     subprocess.run([*outside, state, str(DOWN)], check=True)
 
 
 def open_port(*limit: str) -> str:
-    """What a port on rxe1 says that opens now."""
+    """The output of a port on rxe1 that opens now."""
     return subprocess.run([sys.executable, *CHECK, *limit], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def lose_port(running: Running, ranks: int) -> dict[str, Any]:
-    """Take the interface of rxe1 down in the midst of a job, and up again. How the ranks of the job ended, what a port
-    says that opens meanwhile, what nic1 says meanwhile and then, and in its log, and how a job ends that begins after
-    it."""
+    """Take the interface of rxe1 down during a job, and up again. Returns the ends of the job's ranks, the error of a
+    port that opens meanwhile, nic1's status then and later, its log, and the end of a later job."""
     command = command_of(running, ranks, ["-m", "tests.rdma.sums", "0"])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout is not None
@@ -123,8 +121,8 @@ def lose_port(running: Running, ranks: int) -> dict[str, Any]:
 
 def main() -> None:
     """Entry point. The result: calls and failures of the matrix, the counters of each device after it, what the switch
-    sent to its group, how the programs ended (a list of [ranks, program]), what a port says that may lock little memory
-    and one that may lock enough, and what came of a port that went down."""
+    sent to its group, the ends of the programs (a list of [ranks, program]), the outputs of ports with little and
+    enough lockable memory, and of a port that went down."""
     wanted: dict[str, Any] = json.loads(sys.argv[1])
     setups = tuple(JobSetup(*setup) for setup in wanted["setups"])
     sample = list(pairwise_sample(DIMENSIONS | {"setup": setups}, is_valid, wanted["seed"]))

@@ -1,7 +1,8 @@
 """A program for the guest: ranks at one end of the link, devices at the other, collectives by rdma://, and kills.
 
 `python -m tests.rdma.host_over_rxe '{"places": {"nic1": ["10.9.1.1", "rxe2"], ...}, "ranks_at": "rxe1", ...}'` prints
-what happened, as JSON: see `main`. The same program makes the same calls over the UNIX sockets.
+the
+result as JSON: see `main`. The same program makes the same calls over the UNIX sockets.
 """
 
 import json
@@ -28,14 +29,14 @@ from tests.rdma.fabric_over_rxe import describe as over_rxe
 from tests.rdma.machine.programs import GUEST_PROGRAM
 
 PORT = 4792
-OF_MPI = {  # all is offloaded, and it says what was
-    "UCX_TLS": "self,sm,tcp",  # Debian's MPICH would take rxe for its own messages, and gives up there
+OF_MPI = {  # all is offloaded, and reported
+    "UCX_TLS": "self,sm,tcp",  # else Debian's MPICH would use rxe for its own messages, and fail
     "FANIN_MPI_THRESHOLDS": "all=0-",
     "FANIN_MPI_JOIN": "early",
     "FANIN_MPI_STRICT": "1",
     "FANIN_MPI_REPORT": "1",
 }
-SECONDS = 600.0  # for what takes 20 s where the processor is not emulated, nor shared
+SECONDS = 600.0  # for 20 s on a processor that is neither emulated nor shared
 
 
 Objects = dict[str, dict[str, int]]  # of each verbs device: how many of each kind the kernel has
@@ -43,7 +44,8 @@ Objects = dict[str, dict[str, int]]  # of each verbs device: how many of each ki
 
 def describe(places: dict[str, tuple[str, str]], port: int, token: Path) -> Fabric:
     """NICs below a switch, all at one end of the link, which serve ranks by RDMA at their addresses and `port`. Their
-    packets go over verbs devices too: rxe has the UDP port of RoCE."""
+    packets
+    use verbs devices too: rxe has the UDP port of RoCE."""
     fabric = over_rxe(places)
 
     def with_rdma(device: Device) -> Device:
@@ -55,26 +57,25 @@ def describe(places: dict[str, tuple[str, str]], port: int, token: Path) -> Fabr
 
 
 def objects() -> Objects:
-    """Of each rxe device: how many of each kind of verbs objects the kernel has."""
+    """The kernel's verbs objects of each rxe device, by kind."""
     shown = subprocess.run([*GUEST_PROGRAM, "/run/guest/bin/rdma", "-j", "resource"], capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     return {row["ifname"]: {kind: row[kind] for kind in ("pd", "cq", "qp", "mr")} for row in json.loads(shown.stdout)}
 
 
 def assert_given_back(before: Objects) -> None:
-    """No queue pair, memory region or other object of ranks that have ended is left, on either side."""
+    """No queue pair, memory region or other object of ended ranks is left, on either side."""
     eventually(objects, lambda now: now == before, SECONDS)
 
 
 def addresses_of(wanted: dict[str, Any]) -> list[str]:
-    """Where the ranks of each node find their NIC: through the verbs device at their end of the link."""
+    """The NIC's address for the ranks of each node: through the verbs device at their end of the link."""
     nics = [address for name, (address, _) in wanted["places"].items() if name != SWITCH]
     return [f"rdma://{wanted['ranks_at']}@{address}:{PORT}" for address in nics]
 
 
 def verified(running: Running, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Collectives on one route, over each interface in turn (rdma or unix), by the same processes: how many there were,
-    and what was wrong."""
+    """Collectives on a route, over each interface in turn (rdma or unix), by the same processes: number, errors."""
     route, ranks = wanted["route"], wanted["ranks"]
     sockets = [str(running.state.socket(nic.name)) for nic in running.fabric.nics]
     made = [*calls(wanted["sizes"]), *long_calls(wanted["long"], sum(ranks))]
@@ -89,8 +90,8 @@ def verified(running: Running, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def kill_all(running: Running, wanted: dict[str, Any], folder: Path, before: Objects) -> list[str]:
-    """Kill ranks and devices. Returns what was killed: rank or device, and the route of its job. A kill that somebody
-    has not noticed, or after which something is left, is an error."""
+    """Kill ranks and devices. Returns the victims: rank or device, and the route of its job. A kill that goes
+    unnoticed, or leaves objects behind, is an error."""
 
     def start(route: str) -> Ranks:
         ranks = Ranks(running, addresses_of(wanted), os.environ, folder, route, [wanted["working_rank"]])
@@ -107,7 +108,7 @@ def kill_all(running: Running, wanted: dict[str, Any], folder: Path, before: Obj
 
 
 def run_mpi(command: list[str], address: str) -> dict[str, Any]:
-    """An MPI program as it is, under the shim, with the address of a device in FANIN_SOCKET."""
+    """An unchanged MPI program under the shim, with the address of a device in FANIN_SOCKET."""
     say(" ".join(command))
     variables = {"FANIN_SOCKET": address, "LD_PRELOAD": str(library_path()), **OF_MPI}
     assignments = [f"{name}={value}" for name, value in variables.items()]
@@ -118,7 +119,6 @@ def run_mpi(command: list[str], address: str) -> dict[str, Any]:
 
 
 def work(running: Running, wanted: dict[str, Any], folder: Path, before: Objects) -> Any:
-    """What `wanted` asks for."""
     if wanted["do"] == "collectives":
         return verified(running, wanted)
     if wanted["do"] == "kills":
@@ -127,8 +127,8 @@ def work(running: Running, wanted: dict[str, Any], folder: Path, before: Objects
 
 
 def main() -> None:
-    """Entry point. `do` says what is wanted: `collectives` (see `verified`), `kills` of ranks of the program
-    `working_rank` and of devices (`kill_all`), or `mpi` (`run_mpi`)."""
+    """Entry point. `do`: `collectives` (see `verified`), `kills` of ranks of the program `working_rank` and of devices
+    (`kill_all`), or `mpi` (`run_mpi`)."""
     wanted: dict[str, Any] = json.loads(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="fanin-host-") as name:
         token = Path(name) / "token"

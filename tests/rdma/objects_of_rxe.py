@@ -17,7 +17,6 @@ COUNT = 5000
 
 
 def main() -> None:
-    """Entry point."""
     with fanin.Communicator() as communicator, Context(name="rxe1") as context:
         pd, cq = PD(context), CQ(context, 4)
         mr = MR(pd, 2 * COUNT * 8, e.IBV_ACCESS_LOCAL_WRITE)

@@ -1,8 +1,8 @@
 """perftest on NICs of Fanin and on rxe, over the same link of one virtual machine.
 
-`python -m tests.rdma.perftest_beside_rxe` prints a table. The machine's processor is emulated, which makes code with
-vector instructions slower by another factor than code without: the figures say how the two compare there, and nothing
-of a real machine.
+`python -m tests.rdma.perftest_beside_rxe` prints a table. Emulation slows code with vector instructions by another
+factor
+than other code: the figures compare the two there, not real machines.
 """
 
 import json
@@ -20,7 +20,7 @@ KINDS = ("rxe", "fanin")
 
 
 def measure(guest_image: Image) -> dict[str, dict[str, float]]:
-    """By kind of device: what each command has measured. Each has a guest of its own."""
+    """Results of each command by kind of device. Each kind has its own guest."""
     environment = programs.prepare()
     found = {}
     for kind in KINDS:
@@ -44,7 +44,6 @@ def _measure(machine: Guest, environment: dict[str, str], kind: str) -> str:
 
 
 def main() -> None:
-    """Entry point."""
     found = measure(image())
     print("| operation | rxe | Fanin | command |\n| --- | --- | --- | --- |")
     for title, command in COMMANDS.items():

@@ -1,6 +1,6 @@
 """A program for the guest: perftest between the two ends of its link, on rxe or on NICs of Fanin.
 
-`python -m tests.rdma.perftest_pair rxe` or `... fanin` prints what each of COMMANDS has measured, as JSON.
+`python -m tests.rdma.perftest_pair rxe` or `... fanin` prints the results of COMMANDS as JSON.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from fanin.verbs_lib import library_path
 from tests.verbs_lib.perftest import until_timed
 
 ENDS = {"rxe1": "10.9.0.1", "rxe2": "10.9.1.1"}  # address of each end of the link, by its rxe device
-COMMANDS = {  # what perftest is asked for, and the unit of its last column but one, or of its typical time
+COMMANDS = {  # perftest's command, and the unit of its last column but one, or of its typical time
     "RC WRITE of 1 MiB": "ib_write_bw -m 4096 -s 1048576 -n 100",
     "RC SEND of 1 MiB": "ib_send_bw -m 4096 -s 1048576 -n 100",
     "RC READ of 1 MiB": "ib_read_bw -m 4096 -s 1048576 -n 100 -o 16",
@@ -35,7 +35,6 @@ Place = tuple[list[str], Mapping[str, str]]  # options and environment of a prog
 
 
 def gid_index(device: str, address: str) -> int:
-    """Index of the GID of RoCE v2 of an IPv4 address."""
     wanted = "ffff:{:02x}{:02x}:{:02x}{:02x}".format(*map(int, address.split(".")))
     folder = Path(f"/sys/class/infiniband/{device}/ports/1")
     for gid in sorted(folder.glob("gids/*")):
@@ -45,8 +44,6 @@ def gid_index(device: str, address: str) -> int:
 
 
 def measure(server: Place, client: Place) -> dict[str, float]:
-    """What each command measures."""
-
     def figure(command: str) -> float:
         return until_timed(lambda: run_pair(command, server, client), lambda outcome: outcome[1])[0]
 
@@ -75,13 +72,12 @@ def run_pair(command: str, server: Place, client: Place) -> tuple[float, str]:
 
 
 def on_rxe() -> dict[str, float]:
-    """On the kernel's devices."""
     places = [(["-d", device, "-x", str(gid_index(device, address))], os.environ) for device, address in ENDS.items()]
     return measure(*places)
 
 
 def on_fanin() -> dict[str, float]:
-    """On a NIC at each end, with the verbs library preloaded. Nothing else may have the UDP port of RoCE."""
+    """On a NIC at each end, with the verbs library preloaded. It needs the UDP port of RoCE for itself."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as ended:
         places: list[Place] = []
         for number, address in enumerate(ENDS.values()):

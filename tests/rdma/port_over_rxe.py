@@ -1,5 +1,5 @@
-"""A program for the guest: opens a port, `python -m tests.rdma.port_over_rxe DEVICE ADDRESS`, and prints "open", or why
-it can not be opened. With "little" behind, this process may lock little memory."""
+"""A program for the guest: opens a port, `python -m tests.rdma.port_over_rxe DEVICE ADDRESS`, and prints "open" or the
+error. With a further "little", this process may lock little memory."""
 
 import contextlib
 import ctypes
@@ -14,7 +14,7 @@ CAPABILITY_VERSION_3 = 0x20080522  # linux/capability.h
 
 
 def lock_little() -> None:
-    """Give up the right to lock any memory, which root has, and lower the limit."""
+    """Give up root's right to lock any memory, and lower the limit."""
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (LITTLE, LITTLE))
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     if ctypes.CDLL(None, use_errno=True).capset(header, (ctypes.c_uint32 * 6)()) != 0:  # none of them
@@ -22,7 +22,6 @@ def lock_little() -> None:
 
 
 def main() -> None:
-    """Entry point."""
     device, address, *limited = sys.argv[1:]
     if limited:
         lock_little()

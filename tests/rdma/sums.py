@@ -1,5 +1,5 @@
-"""A rank, for the guest: allreduces, each with the right result. `python -m tests.rdma.sums COUNT`; with 0 until one
-fails, whose status it prints. "begun" is printed after the first."""
+"""A rank, for the guest: verified allreduces. `python -m tests.rdma.sums COUNT`; with 0 until one fails, whose status
+it prints. It prints "begun" after the first."""
 
 import itertools
 import sys
@@ -13,7 +13,6 @@ ELEMENTS = 5000
 
 
 def main() -> None:
-    """Entry point."""
     count = int(sys.argv[1])
     with fanin.Communicator() as communicator:
         expected = np.arange(ELEMENTS) * sum(range(communicator.size + 1))

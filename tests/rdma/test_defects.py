@@ -1,5 +1,7 @@
-"""Two defects of rxe as requester, each alone, with the packets that show it (docs/interoperability.md). A kernel
-without them fails these tests; then the page has to say so."""
+"""Two defects of rxe as requester, each alone, with the packets that show it (docs/interoperability.md).
+
+A kernel without them fails these tests; then the page has to say so.
+"""
 
 from collections.abc import Sequence
 
@@ -22,7 +24,7 @@ SIGNALED = int(SendFlag.SIGNALED)
 
 
 class Silent:
-    """A station in the place of a NIC that answers nothing."""
+    """A NIC that never answers."""
 
     def __init__(self, fanin: Fanin) -> None:
         self.address = fanin.address
@@ -39,7 +41,7 @@ class Silent:
 
 
 class LosesWrites:
-    """A NIC that no WRITE reaches before a READ has. `arrived`: all packets behind this READ, lost or not."""
+    """A NIC that no WRITE reaches before a READ. `arrived`: all packets after this READ, lost or not."""
 
     def __init__(self, fanin: Fanin) -> None:
         self.address, self.take, self.deadline = fanin.address, fanin.take, fanin.deadline
@@ -59,7 +61,7 @@ class LosesWrites:
 @pytest.mark.parametrize("operation", [READ, FETCH_ADD], ids=lambda operation: operation.name)
 def test_an_acknowledgement_completes_what_only_a_response_may(connect, wire, operation):
     """rxe takes an ACKNOWLEDGE with the PSN of a READ or an atomic for its response: it completes the request with
-    success, and the memory is as it was."""
+    success, and the memory is unchanged."""
     fanin, rxe = connect()
     silent = Silent(fanin)
     wire.attach(silent)
@@ -78,8 +80,8 @@ def test_an_acknowledgement_completes_what_only_a_response_may(connect, wire, op
 
 @pytest.mark.parametrize("fenced", [False, True], ids=["no fence", "fence"])
 def test_a_fence_stops_a_repetition_for_good(connect, wire, fenced):
-    """rxe sends a fenced WRITE and a READ, and the WRITE is lost. To send the WRITE again, rxe waits for the READ,
-    which has the place of one under way, but stands behind the WRITE: neither is sent, and no time-out ends that."""
+    """rxe sends a fenced WRITE and a READ, and the WRITE is lost. To repeat the WRITE, rxe waits for the READ, which
+    has the place of one under way, but follows the WRITE: neither is sent, and no time-out ends that."""
     fanin, rxe = connect()
     loses = LosesWrites(fanin)
     wire.attach(loses)

@@ -1,6 +1,7 @@
-"""How requests end that can not succeed: the same status at both ends, whoever of the two is Fanin and who is rxe, and
-every request has one completion. Where rxe has another status, both are written here, and on the page
-docs/interoperability.md with the reason."""
+"""Failing requests: the same status at both ends, in both roles, and one completion for each request.
+
+Where rxe has another status, both are here, and with the reason in docs/interoperability.md.
+"""
 
 import pytest
 
@@ -15,7 +16,7 @@ SOURCE, TARGET = 4096, 1 << 21
 LENGTH = 5000
 REMOTE = (RequestOpcode.RDMA_WRITE, RequestOpcode.RDMA_WRITE_WITH_IMM, RequestOpcode.RDMA_READ, *ATOMICS)
 RIGHT_OF = {RequestOpcode.RDMA_READ: "REMOTE_READ", **dict.fromkeys(ATOMICS, "REMOTE_ATOMIC")}
-SHORT = {"TIMEOUT": 15, "RETRY_CNT": 2}  # for an end that is to find out that nobody is there
+SHORT = {"TIMEOUT": 15, "RETRY_CNT": 2}  # for an end whose peer is gone
 remote = pytest.mark.parametrize("opcode", REMOTE, ids=lambda opcode: opcode.name)
 
 
@@ -28,7 +29,7 @@ def statuses(completions: list[Completion]) -> list[tuple[int, str]]:
 
 
 def fails(one: End, two: End, opcode: RequestOpcode, status: str, length: int | None = None, **members: int) -> None:
-    """A request fails with a status, one behind it is flushed, and so are those that are posted later."""
+    """A request fails with a status; one after it and later posts are flushed."""
     length = length_of(opcode) if length is None else length
     one.post_receive(TARGET, LENGTH, wr_id=50)
     one.post(opcode, SOURCE, length, to=two, **({"at": TARGET} | members), wr_id=1)
@@ -98,7 +99,7 @@ def test_wrong_local_key(connect, way):
 @ways
 @pytest.mark.parametrize("opcode", [RequestOpcode.RDMA_WRITE, RequestOpcode.RDMA_READ], ids=lambda opcode: opcode.name)
 def test_longer_than_the_memory(connect, way, opcode):
-    """2^31 - 1 bytes. rxe sends before it has looked at its own memory, so the other side refuses first."""
+    """2^31 - 1 bytes. rxe sends before it checks its own memory, so the other side refuses first."""
     one, two = in_order(way, connect())
     status = "REM_ACCESS_ERR" if one.name == "rxe" else "LOC_PROT_ERR"
     fails(one, two, opcode, status, length=(1 << 31) - 1)
@@ -147,7 +148,7 @@ def test_other_side_is_in_error(connect, way):
 
 @ways
 def test_seven_retries(connect, wire, way):
-    """Are seven; for rxe they have no end, as those after an RNR NAK have."""
+    """Are seven; for rxe they are unlimited, as those after an RNR NAK."""
     fanin, rxe = connect(TIMEOUT=8, RETRY_CNT=7)
     if way.startswith("fanin"):
         rxe.destroy()

@@ -1,6 +1,6 @@
 """The engine over the kernel's RoCE: devices whose packets are datagrams of rxe queue pairs do all collectives.
 
-Two NICs and a switch are at one end of a link, or at the other, and the link loses packets.
+Two NICs and a switch are at one end of a lossy link, or at the other.
 """
 
 import json
@@ -42,7 +42,7 @@ CASES = [("2%", ALONE), *([("", MORE), ("5%", MORE)] if IS_WHOLE else [])]
 
 
 class Outcome(NamedTuple):
-    """result: what `fabric_over_rxe` says. lost: packets that the link has lost."""
+    """result: the output of `fabric_over_rxe`. lost: packets lost on the link."""
 
     has_loss: bool
     result: dict[str, Any]
@@ -76,7 +76,7 @@ def test_collectives(outcome: Outcome) -> None:
 @pytest.mark.process
 @pytest.mark.deep
 def test_results_go_to_the_group(outcome: Outcome) -> None:
-    """Each once for all NICs: by multicast of rxe, at both ends of the link. None that does not fit is taken."""
+    """Each once for all NICs: by multicast of rxe, at both ends of the link. Results that do not fit are not taken."""
     result = outcome.result
     children = [counted for name, counted in result["counters"].items() if name != "leaf"]
     assert result["to_group"] > 100
@@ -96,13 +96,13 @@ def test_refusals(outcome: Outcome) -> None:
 @pytest.mark.process
 @pytest.mark.deep
 def test_port_that_goes_down(outcome: Outcome) -> None:
-    """Jobs end as if the network were cut; the device says so, and goes on when the port is up again."""
+    """Jobs end as if the network were cut; the device reports it, and goes on when the port is up again."""
     lost = outcome.result["lost"]
     assert len(lost["ended"]) == RANKS
     assert set(lost["ended"]) <= {"PEER_LOST", "ABORTED", "TIMEOUT"}, lost
     assert lost["refused"] == "port 1 of rxe1 is down; set its network interface up"
     assert lost["meanwhile"]["device"] == "rxe1"
-    assert lost["then"]["events"]["PORT_ERR"] >= 1  # rxe tells of a port that is up twice: by its flag and its carrier
+    assert lost["then"]["events"]["PORT_ERR"] >= 1  # rxe reports the port as up twice: by its flag and its carrier
     assert lost["then"]["events"]["PORT_ACTIVE"] >= 1
     assert lost["log"].count("port 1 of verbs device rxe1 is down") == 1
     assert lost["log"].count("port 1 of verbs device rxe1 is up again") == 1
@@ -119,6 +119,5 @@ def test_programs_with_traffic_of_their_own(outcome: Outcome) -> None:
 
 
 def lost_packets(machine: Guest) -> int:
-    """Packets that the link has lost."""
     shown = machine.call("run", command=["/usr/sbin/tc", "-s", "qdisc", "show"])
     return sum(map(int, re.findall(r"qdisc netem.*\n.*dropped (\d+)", shown)))

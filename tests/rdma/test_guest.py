@@ -1,5 +1,4 @@
-"""The harness: a guest boots and has an rxe device, a machine without the means says what it lacks, and a guest that
-fails is named with its console."""
+"""The harness: a guest boots with an rxe device; missing means are named; a failing guest shows its console."""
 
 import contextlib
 import os
@@ -73,7 +72,7 @@ def test_guest_that_does_not_answer(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_guests_at_one_link(tmp_path: Path) -> None:
-    """Each has an address of its own, and what one sends the other one receives."""
+    """Each has its own address, and receives the packets of the other."""
     image = fake(
         tmp_path,
         "import os, re",
@@ -123,7 +122,7 @@ def test_guest_does_not_outlive_the_tests(tmp_path: Path) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there, and is no zombie that nobody has waited for."""
+    """Whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -146,7 +145,7 @@ def test_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @pytest.mark.process
 def test_packages_that_can_not_be_had_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """And nothing half made is left in the folder for caches."""
+    """No half-made image is left in the folder for caches."""
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     for tool in packages.TOOLS:
         (tmp_path / tool).write_text("#!/bin/sh\necho 'E: Unable to locate package' >&2\nexit 100\n")

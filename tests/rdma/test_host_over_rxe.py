@@ -36,7 +36,7 @@ COMPARED = re.compile(r"[1-9]\d+ comparisons of each rank, 0 wrong")
 
 @pytest.fixture(scope="module")
 def mpi_command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A program of MPI that compares with what the MPI itself does. Empty: there is no MPICH of Debian."""
+    """A program of MPI that compares with the MPI's own results. Empty: no MPICH of Debian."""
     compiler, launcher = shutil.which("mpicc.mpich"), shutil.which("mpiexec.mpich")
     if compiler is None or launcher is None:
         return []
@@ -51,7 +51,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(linked: Guest, environment: dict[str, str]) -> Run:
-    """What `host_over_rxe` says when it is asked for something."""
+    """The output of `host_over_rxe` for a request."""
 
     def asked(what: str, **wanted: Any) -> Any:
         arguments = [json.dumps({"do": what, "places": PLACES, "ranks_at": "rxe1", **wanted})]
@@ -73,7 +73,7 @@ def test_collectives(run: Run, route: str, ranks: list[int]) -> None:
 @pytest.mark.process
 @pytest.mark.deep
 def test_kills(run: Run, tmp_path: Path) -> None:
-    """Everybody was told by name, and the verbs devices have all objects back: else the program would have failed."""
+    """All heard of it by name, and the verbs devices have all objects back: else the program would have failed."""
     seed = int(os.environ.get("FANIN_TEST_RDMA_SEED", secrets.randbits(32)))
     print(f"FANIN_TEST_RDMA_SEED={seed}")
     wanted = KILLS * 2
@@ -83,7 +83,7 @@ def test_kills(run: Run, tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.deep
 def test_mpi_program(run: Run, mpi_command: list[str]) -> None:
-    """It runs as it is, with FANIN_SOCKET=rdma://..., and the device does all its collectives."""
+    """Unchanged, with FANIN_SOCKET=rdma://...; the device does all its collectives."""
     if not mpi_command:
         pytest.skip("MPICH of Debian (Debian: libmpich-dev mpich)")
     ended = run("mpi", command=mpi_command)

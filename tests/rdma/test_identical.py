@@ -1,5 +1,8 @@
-"""Packets of the two are identical for the same request: every byte from the IP header to the ICRC, but for fields
-whose values the ends choose. Fanin's packet gets rxe's values in those fields, and the ICRC that belongs to them."""
+"""Packets of the two are identical for the same request, from the IP header to the ICRC, but for values that an end
+chooses.
+
+Fanin's packet gets rxe's values in those fields, and the ICRC for them.
+"""
 
 from typing import NamedTuple
 
@@ -19,8 +22,8 @@ from .ends import End
 from .test_reliable import transfer
 from .wire import IPV4, UDP, Packet, packet
 
-# Header: the fields whose values an end chooses. The headers of IPv4 and UDP are not the transport's: its driver
-# chooses identification, time to live, type of service and source port.
+# Header: the fields whose values an end chooses. The headers of IPv4 and UDP belong to the driver, which chooses
+# identification, time to live, type of service and source port.
 CHOSEN = {
     "BTH": ("dqpn",),  # the number of the other's queue pair
     "DETH": ("sqpn",),  # the number of its own
@@ -34,7 +37,7 @@ VALUE = 0x0123456789ABCDEF
 
 
 class Case(NamedTuple):
-    """A request. opcodes: those of all packets that both ends send for it, without the transport."""
+    """A request. opcodes: of all packets of both ends for it, without the transport."""
 
     name: str
     service: Service
@@ -94,7 +97,7 @@ CASES = [
 
 
 def exchange(wire, one: End, two: End, case: Case) -> tuple[list[Packet], list[Packet]]:
-    """The first packets of a request, and of what answers it."""
+    """The first packets of a request, and of its answer."""
     one.fill(SOURCE, bytes(range(256)) * 4)
     two.fill(TARGET, VALUE.to_bytes(8, "little") + bytes(range(256)) * 4)
     if case.has_receive and (case.opcode in RECEIVED):
@@ -123,7 +126,7 @@ def exchange(wire, one: End, two: End, case: Case) -> tuple[list[Packet], list[P
 
 
 def in_place_of(foreign: Packet, own: Packet) -> Packet:
-    """Our packet with the values that the other one has in its fields of `CHOSEN`, behind its headers of IP and UDP."""
+    """Our packet with the other's values in the fields of `CHOSEN`, after its headers of IP and UDP."""
     data, theirs = bytearray(own.transport), foreign.transport
     at = 0
     for header in (BTH, *OPCODES[data[0]].headers):
@@ -136,7 +139,6 @@ def in_place_of(foreign: Packet, own: Packet) -> Packet:
 
 
 def compiled_icrc(seen: Packet) -> bytes:
-    """ICRC by the code of our port."""
     data = np.frombuffer(seen.transport, np.uint8)
     source, destination = int.from_bytes(seen.source), int.from_bytes(seen.destination)
     port, identification = int.from_bytes(seen.ip[20:22]), int.from_bytes(seen.ip[4:6])
@@ -164,7 +166,7 @@ def test_same_request_same_packets(connect, wire, case):
 
 
 def test_every_opcode_is_compared():
-    """But SEND with invalidate, which names a memory window at rxe."""
+    """Except SEND with invalidate, which names a memory window at rxe."""
     compared = set()
     for case in CASES:
         compared |= {f"{case.service.name}_{name}" for name in f"{case.requests} {case.answers}".split()}
@@ -177,8 +179,7 @@ def test_every_opcode_is_compared():
 
 @pytest.mark.parametrize("service", [Service.RC, Service.UC, Service.UD], ids=lambda service: service.name)
 def test_foreign_opcodes_do_no_harm(connect, wire, service):
-    """rxe drops every opcode that it does not know, those of the collectives among them: nothing comes back, no counter
-    moves, and the queue pair goes on."""
+    """rxe drops every unknown opcode, also of collectives: no answer, no count, and the queue pair goes on."""
     fanin, rxe = connect(service, SQ_PSN=PSN, RQ_PSN=PSN)
     foreign = sorted({*range(256)} - OPCODES.keys())
     assert {int(opcode) for opcode in Opcode} <= set(foreign)

@@ -1,5 +1,5 @@
-"""A reliable connection: every operation, both ways, with every fault. Right data, one right completion for each
-request, and a queue pair that goes on."""
+"""A reliable connection: every operation in both directions, with every fault: right data, one right completion for
+each request, and a queue pair that goes on."""
 
 import random
 
@@ -11,15 +11,14 @@ from .cases import ALL, ATOMICS, FAULTS, RECEIVED, WITH_IMMEDIATE, opcodes, path
 from .ends import Completion, End
 
 SOURCE, TARGET = 4096, 1 << 21
-GUARD = 64  # bytes behind the data that nobody may touch
+GUARD = 64  # bytes after the data that must not change
 LENGTHS = (0, 1, 255, 256, 1023, 4097, 20_000)
-LONGEST = {True: 1 << 20, False: 1 << 17}  # bytes, without faults or where everything is tried, and else
+LONGEST = {True: 1 << 20, False: 1 << 17}  # bytes, without faults or in the full run, and otherwise
 MANY = 40
 WORD = 1 << 64
 
 
 def in_order(way: str, connection: tuple[End, End]) -> tuple[End, End]:
-    """Requester and responder."""
     fanin, rxe = connection
     return (fanin, rxe) if way.startswith("fanin") else (rxe, fanin)
 
@@ -84,10 +83,11 @@ def test_atomics(connect, wire, way, mtu, faults):
 @paths
 @ways
 def test_many_requests_under_way(connect, wire, way, mtu, faults):
-    """All kinds at once, posted before the first one ends. They end in their order; the data say that they happened
-    in their order as well. No WRITE goes where a READ before it reads: a READ that is repeated may find what has been
-    stored since (section 10.8.3.3 demands a fence for that). Some of Fanin's requests are fenced; rxe's are not, since
-    that stops it for good where a packet is lost (`test_defects.py`)."""
+    """All kinds at once, posted before the first one ends. Completions are in order, and the data prove that execution
+    was, too. No WRITE goes where an earlier READ reads: a repeated READ may find later data (section 10.8.3.3 demands a
+    fence for that). Some of Fanin's requests are fenced; rxe's are not, since a lost packet would stop it for good
+    (`test_defects.py`).
+    """
     one, two = in_order(way, connect(PATH_MTU=mtu))
     wire.faults = FAULTS[faults]
     block, numbers = 3000, random.Random(7)

@@ -1,4 +1,4 @@
-"""UC and UD, both ways: what arrives is whole and right, and loss takes whole messages only."""
+"""UC and UD, in both directions: arrivals are whole and right, and loss takes whole messages only."""
 
 import ipaddress
 import random
@@ -30,7 +30,7 @@ def test_unreliable_connection(connect, way, opcode, mtu):
 
 
 def transfer_unreliably(one: End, two: End, opcode: RequestOpcode, data: bytes, number: int) -> None:
-    """One message. A WRITE of UC tells nobody when it has arrived, so a message behind it does."""
+    """One message. The end of a WRITE of UC is not reported, so a message follows."""
     if opcode != RequestOpcode.RDMA_WRITE:
         transfer(one, two, opcode, data, number)
         return
@@ -45,7 +45,7 @@ def transfer_unreliably(one: End, two: End, opcode: RequestOpcode, data: bytes, 
 
 
 def arrivals(two: End) -> list[Completion]:
-    """Completions to the one of the last message."""
+    """Completions up to the last message."""
     found: list[Completion] = []
     while not found or found[-1].immediate != LAST:
         found += two.received()
@@ -53,8 +53,8 @@ def arrivals(two: End) -> list[Completion]:
 
 
 def send_many(wire, one: End, two: End, faults: str, lengths: list[int], before: int) -> list[tuple[int, int, bool]]:
-    """Send messages of these lengths with faults, and one without. Of each that has arrived: number, bytes, and
-    whether its data are right. before: bytes in front of the data."""
+    """Send messages of these lengths with faults, and one without. Of each arrival: number, bytes, and whether its data
+    are right. before: bytes in front of the data."""
     numbers = random.Random(3)
     data = [numbers.randbytes(length) for length in lengths]
     for place in range(MESSAGES):
@@ -122,7 +122,7 @@ def test_a_datagram_says_where_it_comes_from(connect, way, opcode):
 
 @ways
 def test_wrong_qkey(connect, wire, way):
-    """A datagram with another Q_Key is dropped, and harms nothing."""
+    """A datagram with another Q_Key is dropped without other effects."""
     one, two = in_order(way, connect(Service.UD))
     two.post_receive(TARGET, 200, wr_id=4)
     one.post(RequestOpcode.SEND, SOURCE, 8, to=two, qkey=0x2222)

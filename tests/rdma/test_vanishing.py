@@ -1,4 +1,4 @@
-"""A side that dies while requests are under way. It is the last file with a guest, since the guest does not live on."""
+"""A side that dies while requests are under way. It is the last file with a guest, which does not survive it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The wire of the tests: what it does to packets, and that a seed does it again."""
+"""The wire of the tests: its faults, and their repetition by a seed."""
 
 import socket
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ COUNT = 2000
 
 
 class Ends:
-    """A guest of which only the network is there, and a NIC that notes what it receives."""
+    """A guest with a network only, and a NIC that records packets."""
 
     address = TWO
 
@@ -63,7 +63,7 @@ def numbered(number: int) -> Packet:
 
 
 def arrived(ends: Ends, faults: Faults, seed: int = 1) -> list[int]:
-    """Numbers of the packets that arrive, of COUNT that the guest sends."""
+    """Numbers of the arriving packets, of COUNT that the guest sends."""
     wire = wire_of(ends, seed, faults)
     for number in range(COUNT):
         ends.send(ETHERNET.pack(mac_of(TWO), GUEST_MAC, 0x0800) + numbered(number).ip)

@@ -1,7 +1,7 @@
-"""The wire between the guest and the NICs of the test: Ethernet frames, and what happens to them on their way.
+"""The wire between the guest and the NICs of the test: Ethernet frames, and their faults.
 
-The test process is the wire: it takes each frame of the guest and gives each frame to it. So loss, repetition and
-reordering need no rights, and come from a seed. Only packets of RoCEv2 suffer; ARP for the stations is answered here.
+The test process is the wire: it passes each frame to and from the guest. So loss, repetition and reordering need no
+rights, and come from a seed. Only packets of RoCEv2 suffer; ARP for the stations is answered here.
 """
 
 import collections
@@ -32,14 +32,12 @@ TTL = 64
 GUEST_MAC = bytes.fromhex(MAC.replace(":", ""))
 SHORTEST = 60  # bytes of a frame
 LENGTH = struct.Struct("!I")
-MOST_ELAPSED_NS = 50_000_000  # a process that was stopped does not see the time in which it was
-LAST_PACKETS = 12  # that the message of a failure shows
-HELD_SECONDS = 0.05  # after which a packet that was to be overtaken is not overtaken any more
+MOST_ELAPSED_NS = 50_000_000  # time in a pause of this process does not count
+LAST_PACKETS = 12  # in the message of a failure
+HELD_SECONDS = 0.05  # at most, for a packet to be overtaken
 
 
 class Packet(NamedTuple):
-    """A packet of RoCEv2 from the IP header to the ICRC."""
-
     ip: bytes
 
     @property
@@ -57,7 +55,6 @@ class Packet(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of its opcode."""
         code = self.transport[0]
         return OPCODES[code].name if code in OPCODES else f"opcode {code:#04x}"
 
@@ -80,7 +77,6 @@ def packet(
 
 
 def checksum(header: bytes) -> bytes:
-    """Checksum of an IPv4 header whose own is 0."""
     total = sum(struct.unpack(f"!{len(header) // 2}H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -105,21 +101,21 @@ class Station(Protocol):
         """Packets arrive, in a batch."""
 
     def take(self, now: int) -> list[Packet]:
-        """Do what is due, and give what is to be sent."""
+        """Do the due work. Returns packets to send."""
 
     def deadline(self) -> int:
-        """Time in ns at which something is due."""
+        """Time in ns of the next due work."""
 
 
 class _Direction:
-    """Packets on their way in one direction, with their faults."""
+    """Packets under way in one direction, with their faults."""
 
     def __init__(self, random_numbers: random.Random) -> None:
         self._random = random_numbers
         self.held: list[list] = []  # [packet, packets that may still overtake it, time at which it goes on]
 
     def pass_on(self, packet: Packet, faults: Faults, now: float) -> list[Packet]:
-        """What arrives when a packet is sent."""
+        """The packets that arrive when one is sent."""
         if self._random.random() < faults.loss:
             return []
         arriving = [packet]
@@ -140,10 +136,8 @@ class _Direction:
 
 
 class Wire:
-    """The network of a guest. `log`: all packets that were sent, before faults, while `logging` is set.
-
-    counts: what was seen, by name, for a failure's message.
-    """
+    """The network of a guest. `log`: all packets before faults, while `logging` is set. counts: by name, for a
+    failure's message."""
 
     def __init__(self, guest: Guest, seed: int) -> None:
         self.guest = guest
@@ -161,16 +155,15 @@ class Wire:
         guest.serve = self.step
 
     def attach(self, station: Station) -> None:
-        """Put a NIC on the wire."""
         self._stations[station.address] = station
 
     def detach(self, station: Station) -> None:
-        """Take a NIC off the wire: it is dead to the guest."""
+        """Take a NIC off the wire: for the guest it is dead."""
         del self._stations[station.address]
 
     @property
     def now(self) -> int:
-        """Time in ns, without the time in which this process was stopped."""
+        """Time in ns, without pauses of this process."""
         time_now = time.monotonic_ns()
         self._now += min(time_now - self._last, MOST_ELAPSED_NS)
         self._last = time_now
@@ -179,8 +172,7 @@ class Wire:
     # Steps
 
     def run(self, done: Callable[[], bool], seconds: float, what: str) -> None:
-        """Go on until something is so. Raises GuestFailed, with the counts, if it is not after `seconds` of this
-        clock."""
+        """Run until a condition holds. Raises GuestFailed, with the counts, after `seconds` of this clock."""
         end = self.now + int(seconds * 1e9)
         while not done():
             if self.now > end:
@@ -188,13 +180,12 @@ class Wire:
             self.step(0.05)
 
     def rest(self, seconds: float) -> None:
-        """Go on for some time."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.step(0.02)
 
     def step(self, seconds: float, descriptors: Sequence[int] = ()) -> None:
-        """One turn: wait for a frame, for `descriptors` or for what is due, for up to some time; then do it."""
+        """One turn: wait for a frame, for `descriptors` or for due work, for up to some time; then handle it."""
         self._serve()
         until = min((station.deadline() for station in self._stations.values()), default=self._now)
         if until > self._now:
@@ -229,7 +220,6 @@ class Wire:
         self._flush()
 
     def send(self, sent: Packet) -> None:
-        """Send a packet to the guest, with faults."""
         for passed in self._to_guest.pass_on(sent, self.faults, time.monotonic()):
             self._put(passed)
 
@@ -254,7 +244,7 @@ class Wire:
         return found
 
     def _look_at(self, frame: bytes) -> list[Packet]:
-        """The packet of RoCEv2 in a frame, if there is one. An ARP request is answered."""
+        """The packet of RoCEv2 in a frame, if any. An ARP request is answered."""
         *_, kind = ETHERNET.unpack_from(frame)
         body = frame[ETHERNET.size :]
         if kind == ARP_TYPE:
@@ -293,10 +283,8 @@ class Wire:
 
 
 def mac_of(address: bytes) -> bytes:
-    """MAC address of a station."""
     return b"\x52\x54" + address
 
 
 def address_bytes(text: str) -> bytes:
-    """An IPv4 address on the wire."""
     return socket.inet_aton(text)

@@ -1,4 +1,4 @@
-"""Real devices for hostile input: a fabric of two NICs below a switch, in a state folder of its own."""
+"""Real devices for hostile input: a fabric of two NICs below a switch, in its own state folder."""
 
 import secrets
 from collections.abc import Iterator
@@ -26,11 +26,9 @@ def running() -> Iterator[Running]:
 
 @pytest.fixture
 def nic(running: Running) -> Path:
-    """Control socket of the first NIC."""
     return running.state.socket(running.fabric.nics[0].name)
 
 
 @pytest.fixture
 def switch(running: Running) -> Path:
-    """Control socket of the switch."""
     return running.state.socket(running.fabric.switches[0].name)

@@ -34,7 +34,6 @@ NO_MEMORY = [kind for kind in file_descriptors.KINDS if kind != "process memory"
 
 @contextlib.contextmanager
 def client(path: Path) -> Iterator[HostileClient]:
-    """A connection; it ends with the block."""
     opened = HostileClient(path, random.Random(0), Tally(0))
     try:
         yield opened
@@ -43,28 +42,24 @@ def client(path: Path) -> Iterator[HostileClient]:
 
 
 def status_of(reply: bytes) -> Status:
-    """Status of a reply."""
     return Status(int(np.frombuffer(reply, abi.MESSAGE, count=1)[0]["status"]))
 
 
 def pid_of(path: Path) -> int:
-    """Process of the device."""
     return int(device_query.query_status(path)["pid"])
 
 
 def descriptors_of(pid: int) -> int:
-    """How many descriptors a process has open."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def descriptors_held(path: Path) -> int:
-    """How many the device has open, always with the one of this question."""
+    """The device's open descriptors, always with the one of this question."""
     with device_query.status_connection(path) as status:
         return descriptors_of(int(status["pid"]))
 
 
 def works(path: Path, jid: int = 77) -> bool:
-    """Whether the device does an allreduce of one rank."""
     job = Job(jid=jid, key=1, nodes=(JobNode("127.0.0.1", (0,)),), slots=8)
     with Communicator(job, 0, path, timeout=REPLY_SECONDS) as member:
         return bool(member.allreduce(np.full(100, 3, "i4"), timeout=REPLY_SECONDS)[99] == 3)
@@ -107,7 +102,7 @@ def test_one_client_does_not_fill_the_address_space(nic: Path) -> None:
 
 
 def test_doorbell_that_would_keep_its_reader_waiting(nic: Path) -> None:
-    """The eventfd is shared: whoever clears O_NONBLOCK does it for both. Nobody may wait in a read of it."""
+    """The eventfd is shared: O_NONBLOCK cleared on one side is cleared on both. No process may wait in a read of it."""
     with client(nic) as hostile:
         hostile.prepare_valid_state()
         os.set_blocking(hostile._doorbell, True)
@@ -144,7 +139,7 @@ def test_half_a_message_and_one_too_long(nic: Path) -> None:
 
 
 def test_unattached_connections_do_not_block_clients(nic: Path) -> None:
-    """More than the device keeps: those that have waited longest are closed."""
+    """More than the device keeps: the oldest are closed."""
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(client(nic)) for _ in range(300)]
         assert works(nic)
@@ -165,7 +160,7 @@ def test_flood_of_messages_leaves_time_for_data(nic: Path) -> None:
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_client_that_ends_or_stops_in_the_middle(nic: Path, end: signal.Signals) -> None:
-    """Of a long operation, in its own memory, which nobody may wait for."""
+    """During a long operation in its own memory, which must not block others."""
     code = (
         "import sys, numpy as np\n"
         "from fanin import Communicator, Job, JobNode\n"
@@ -236,7 +231,7 @@ def test_another_user_is_refused_also_where_the_mode_of_the_socket_lets_him(nic:
 
 
 def test_device_without_descriptors_turns_clients_away_and_sleeps(running: Running, nic: Path) -> None:
-    """Connections that can not be accepted must not keep it awake, nor away from those that it has."""
+    """Connections that can not be accepted must not keep it awake, nor delay the accepted ones."""
     pid = pid_of(nic)
     with client(nic) as early:
         early.prepare_valid_state()

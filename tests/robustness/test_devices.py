@@ -1,4 +1,4 @@
-"""Real devices under attack, by clients and over UDP, while a job runs on them that must stay right to the last bit."""
+"""Real devices under attack, by clients and over UDP, while a job on them must stay right to the last bit."""
 
 import itertools
 
@@ -30,7 +30,7 @@ def test_a_job_stays_right_beside_hostile_clients_and_packets(
     tally, seeds = Tally(seed), itertools.count(seed, 2)
 
     def lacking() -> list[str]:
-        """What has not been met by the end of one more attack."""
+        """Cases not met by the end of one more attack."""
         attack_fabric(SECONDS, next(seeds), tally, lanes=lanes)
         assert tally.findings == []
         kinds = [kind.name for kind in HOSTILE_INPUT if kind != Work.PACKETS and not tally.work[kind]]
@@ -42,13 +42,13 @@ def test_a_job_stays_right_beside_hostile_clients_and_packets(
 
 @pytest.mark.parametrize("kind", ["switch", "nic"])
 def test_every_datagram_is_let_in_or_counted(running: Running, kind: str) -> None:
-    """As many as are sent are counted, by reason or by opcode: none is lost without a word."""
+    """All are counted, by reason or by opcode: none is lost silently."""
     device = next(device for device in running.fabric.devices if device.kind == kind)
     tally = Tally(9)
     sender = Sender(STRANGER, packet_source(9), tally)
 
     def counted() -> int:
-        """Packets, whatever has become of them: dropped by port or engine, or counted by opcode (some dropped then)."""
+        """Packets in total: dropped by port or engine, or counted by opcode (some dropped then)."""
         counters = device_query.query_status(running.state.socket(device.name))["counters"]
         drops = sum(value for name, value in counters.items() if name.startswith("drop_"))
         taken = sum(value for name, value in counters.items() if name.startswith("rx_"))
@@ -59,7 +59,7 @@ def test_every_datagram_is_let_in_or_counted(running: Running, kind: str) -> Non
     try:
         for number in range(1, DATAGRAMS + 1):
             sender.send(device.address, jid=12345, key=1)
-            if number % BURST == 0:  # a flood would be dropped by the kernel: counted too, but as super-packets
+            if number % BURST == 0:  # the kernel would drop a flood, and count it as super-packets
                 eventually(lambda: counted() - before, lambda grown, sent=number: grown >= sent)
     finally:
         sender.close()

@@ -44,7 +44,7 @@ def test_a_seed_replays() -> None:
 
 @pytest.mark.parametrize("knows_key", [False, True])
 def test_violations_are_found(knows_key: bool) -> None:
-    """The oracle must find a change, made behind its back, of memory that the sender must not be able to change."""
+    """The oracle must find a change of memory, made behind its back, that the sender must not be able to make."""
     tally, packets = Tally(5), packet_source(5)
     target = make_targets()[0]
     attacker = EngineFuzzer(target, knows_key, packets, tally)
@@ -61,7 +61,7 @@ def test_violations_are_found(knows_key: bool) -> None:
 
 
 def test_all_fields_and_vectors_are_used() -> None:
-    """A new field of a header, or a new vector, is mutated without a word in the generator."""
+    """The generator mutates new fields of headers, and new vectors, without being told."""
     templates, lengths = template_table()
     assert len(templates) == len(vectors())
     assert lengths.min() >= fields.BTH.size

@@ -42,7 +42,6 @@ def provokes(name: str) -> Callable[[Provoke], Provoke]:
 
 
 def ended(rank: HostileClient) -> Status:
-    """Status of the first completion of a client."""
     eventually(rank.completion, lambda cqe: cqe is not None, REPLY_SECONDS)
     cqe = rank.completion()
     assert cqe is not None
@@ -50,7 +49,7 @@ def ended(rank: HostileClient) -> Status:
 
 
 def join(nic: HostileClient, jid: int, rank: int, **changes: int) -> bytes:
-    """JOIN of one of two ranks of a node; the first reply."""
+    """JOIN of one of two ranks of a node. Returns the first reply."""
     for request in (message("ATTACH"), message("CREATE_CQ"), message("CREATE_QP")):
         nic.ask(request.tobytes())
     request = local_job(jid)
@@ -62,7 +61,6 @@ def join(nic: HostileClient, jid: int, rank: int, **changes: int) -> bytes:
 
 @contextlib.contextmanager
 def two_ranks(nic: Path, jid: int) -> Iterator[tuple[HostileClient, HostileClient]]:
-    """Two clients that have joined a job of one node."""
     with client(nic) as first, client(nic) as second:
         join(first, jid, 0)
         assert status_of(join(second, jid, 1)) == Status["SUCCESS"]
@@ -71,7 +69,6 @@ def two_ranks(nic: Path, jid: int) -> Iterator[tuple[HostileClient, HostileClien
 
 
 def barrier(jid: int, rank: int, **changes: int) -> np.ndarray:
-    """A work request without data."""
     wqe = collective(jid, 0, 0)
     wqe["contributors"] = wqe["op"] = wqe["dtype"] = wqe["length"] = wqe["block"] = 0
     wqe["rank_bitmap"] = 1 << rank
@@ -82,7 +79,7 @@ def barrier(jid: int, rank: int, **changes: int) -> np.ndarray:
 
 
 def alone(nic: Path, **changes: int) -> Status:
-    """How a request ends in a job of one rank."""
+    """The status of a request in a job of one rank."""
     with client(nic) as rank:
         rank.prepare_valid_state()
         wqe = collective(rank._jid, rank._lkey, 4096)
@@ -93,7 +90,7 @@ def alone(nic: Path, **changes: int) -> Status:
 
 
 def answer(nic: Path, data: bytes) -> Status:
-    """How the device answers a message."""
+    """The status of the device's answer to a message."""
     with client(nic) as stranger:
         stranger.ask(message("ATTACH").tobytes())
         return status_of(stranger.ask(data))
@@ -300,12 +297,11 @@ def _(_nic: Path) -> Status:
 
 
 def overflows(nic: Path) -> int:
-    """Completions that a NIC had no room for, ever."""
+    """Completions for which a NIC had no room, ever."""
     return int(device_query.query_status(nic)["counters"]["cq_overflows"])
 
 
 def raised(kind: type[errors.FaninError], act: Callable[[], object]) -> Status:
-    """Status of what a call raises."""
     with pytest.raises(kind) as found:
         act()
     return Status(found.value.status)

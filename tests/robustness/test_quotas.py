@@ -37,7 +37,7 @@ def test_share(held: int, free: int, more: int) -> None:
 
 @pytest.mark.parametrize("total", [4, 64, 4096])
 def test_the_greedy_leave_something(total: int) -> None:
-    """Each takes all that he may, and the next one still finds a quarter of what he found."""
+    """Each takes all it may, and the next one still finds a quarter of the rest."""
     free = total
     while free >= 4:
         assert free // 4 <= free - share(0, free) <= free // 2
@@ -69,17 +69,17 @@ def test_one_device_below_does_not_take_all_slots_of_a_switch() -> None:
 
 
 def test_hearsay_gives_way_to_a_job() -> None:
-    """Anybody can say that a job has failed which nobody knows: that must not take the records of those that come."""
+    """Any sender can report the failure of an unknown job: that must not take the records of later jobs."""
     rig = SwitchRig(join=False)
     for jid in range(100, 120):
         rig.receive(Opcode.LEAVE, STRANGER, jid=jid, key=1, status=Status.ABORTED)
     assert np.all(rig.engine.tables["jobs"]["state"][:-1] > 0)
-    for jid in (1, 2):  # also to whoever holds something already
+    for jid in (1, 2):  # also to a holder of others
         assert request_of(rig, jid, child_address(0))[0].ceth["status"] == Status.SUCCESS
 
 
 def test_slots_of_ended_jobs_do_not_stand_in_the_way() -> None:
-    """A tombstone that has given its slots back holds no place in the pool."""
+    """A tombstone without slots holds no place in the pool."""
     rig = SwitchRig(children=2, join=False, limits=LIMITS._replace(slots=16))
     rig.join(0)
     rig.receive(Opcode.LEAVE, child_address(0), source=0, status=Status.ABORTED)
@@ -102,13 +102,13 @@ def test_process_memory_counts_toward_no_quota() -> None:
 
 
 def give_back(host: OrdinaryHost, what: str) -> Callable[[int], None]:
-    """What gives one of a kind back."""
+    """The function that gives one of a kind back."""
     return {"regions": host.deregister, "shared queues": host.destroy_shared, "queue pairs": host.destroy}[what]
 
 
 @pytest.mark.parametrize("what", ["queue pairs", "shared queues", "regions"])
 def test_shares_of_ordinary_traffic(what: str) -> None:
-    """Of 8 rows the first client gets 6, the others one each. What is given back can be taken again."""
+    """Of 8 rows the first client gets 6, the others one each. Returned ones can be taken again."""
     limits = Limits(queue_pairs=8, shared_queues=8, regions=8, send_depth=32, receive_depth=32, actions=128)
     host = OrdinaryHost("127.0.0.1", 1500, limits)
 
@@ -132,8 +132,9 @@ def test_shares_of_ordinary_traffic(what: str) -> None:
 
 @pytest.mark.parametrize("what", ["queue pairs", "shared queues", "regions"])
 def test_five_greedy_clients_of_ordinary_traffic(what: str) -> None:
-    """Each takes what it is given: three quarters of what it finds, so that the fifth finds nothing. What the first
-    gives back it can not take again as a whole: the others, who have less, find their shares of it."""
+    """Each takes its limit: three quarters of the rest, so that the fifth finds nothing. The first can not retake all
+        that it
+    gives back: the others, who have less, find their shares of it."""
     limits = Limits(queue_pairs=64, shared_queues=64, regions=64, send_depth=32, receive_depth=32, actions=128)
     host = OrdinaryHost("127.0.0.1", 1500, limits)
 
@@ -170,7 +171,7 @@ def test_one_client_leaves_queues_regions_and_slots_of_a_device_to_others(nic: P
 
 
 def take_all(context: Context) -> bool:
-    """Queues, jobs and slots until the device refuses; whether it has done so by name."""
+    """Take queues, jobs and slots until the device refuses. Returns whether it did so by name."""
     cq, pd = CQ(context), PD(context)
     try:
         for number in range(100):
@@ -182,7 +183,7 @@ def take_all(context: Context) -> bool:
 
 
 def test_largest_fitting_lease_is_granted(nic: Path) -> None:
-    """One client alone is given three quarters at most, not refused: the reply says how much it got."""
+    """A single client gets at most three quarters, without refusal: the reply has the number."""
     total = device_query.query_status(nic)["slots"]["total"]
     with contextlib.closing(Context(nic)) as context:
         lease = CollectiveQP(PD(context), CQ(context)).join(Membership(jid=31, key=1, slots=total), BOUND_S)

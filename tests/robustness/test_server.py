@@ -1,4 +1,4 @@
-"""The control server by itself: a fault in a request, a status of too many links."""
+"""The control server alone: a fault in a request, a status of too many links."""
 
 import os
 import socket
@@ -25,13 +25,12 @@ PACKETS = {"rx_packets": 1, "tx_packets": 0}
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """For a socket."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder) / "control"
 
 
 def ask(server: ControlServer, path: Path) -> bytes:
-    """STATUS over a connection of its own; empty if the server hangs up."""
+    """STATUS over a new connection; empty if the server hangs up."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stream:
         stream.connect(str(path))
         stream.send(message("STATUS").tobytes())
@@ -63,7 +62,7 @@ def test_closed_server_leaves_no_descriptor(path: Path) -> None:
 
 
 def test_client_is_told_that_it_is_alone_when_nothing_of_its_is_read_any_more() -> None:
-    """A client may use its memory again after the reply. The device reads nothing that was unmapped before."""
+    """After the reply a client may reuse its memory. The device reads nothing that was unmapped before."""
     calls = Mock()
     calls.mapping.access = int(sum(Access))
     calls.configure_mock(
@@ -101,7 +100,7 @@ def test_strangers_with_many_addresses_are_one_line() -> None:
 
 
 def test_unknown_rights_of_process_memory_are_refused() -> None:
-    """The library lets none through. Here is a client without it."""
+    """The library refuses them; this is a client without it."""
     transport = Mock()
     transport.register.return_value = 77
     client = OrdinaryClient(0, transport, Mock(), lambda cq: True, has_memory=True)

@@ -16,7 +16,7 @@ LIMITS = Limits(jobs=2, slots=16, queues=QUEUES, requests=8, regions=4, actions=
 
 
 def test_queues_get_their_turn_whatever_the_first_ones_post() -> None:
-    """The answers of two full queues take all the room that there is for what requests cause."""
+    """The answers of two full queues take all the room for the effects of requests."""
     port = UdpPort(f"127.67.{os.getpid() // 250 % 250}.{1 + os.getpid() % 250}")
     core = LaneCore(0, Engine(port.address, limits=LIMITS), port)
     core.make_doorbell()

@@ -69,7 +69,7 @@ def device_of_version(version: int, status: Status) -> Iterator[Path]:
 @pytest.mark.parametrize("version", OTHERS)
 @pytest.mark.parametrize("status", ["VERSION_MISMATCH", "SUCCESS"])
 def test_attach_to_a_device_of_another_version(version: int, status: str) -> None:
-    """Also to one that does not notice: what it answers is not to be understood."""
+    """Also to one that does not notice: its answers can not be understood."""
     with device_of_version(version, Status[status]) as path, pytest.raises(errors.VersionMismatch) as raised:
         Context(path)
     assert f"it speaks version {version} of the host interface, this program version {abi.ABI_VERSION}" in str(
@@ -102,7 +102,6 @@ def test_all_else_of_another_version_is_dropped(opcode: Opcode) -> None:
 
 
 def asking(route: Route) -> NicRig:
-    """A NIC that waits for CONFIG_ACK."""
     rig = NicRig(route, join=False)
     rig.join(0)
     return rig
@@ -127,12 +126,10 @@ def test_refusal_in_another_version_of_somebody_else_is_dropped(source: int, cha
 
 
 def datagram(source: str, port: int, destination: str, covered: bytes) -> bytes:
-    """With its ICRC."""
     return covered + icrc_of(source, destination, port, covered)
 
 
 def header(opcode: Opcode, length: int = 0, **ceth: int) -> bytes:
-    """BTH and CETH."""
     return pack(BTH, opcode=opcode, pkey=0xFFFF, dqpn=0xFA0C01) + pack(CETH, length=length, **ceth)
 
 
@@ -175,7 +172,7 @@ def test_real_nic_below_a_switch_of_another_version(nic: Path, version: int) -> 
 
 
 def refuse(switch: socket.socket, own: str, version: int, jid: int) -> None:
-    """Answer the CONFIG of a job as a switch of another version does. The NIC may still repeat that of a job before."""
+    """Answer the CONFIG of a job as a switch of another version. The NIC may still repeat an earlier job's."""
     asked: dict[str, int] = {}
     while asked.get("jid") != jid:
         request, (address, _) = switch.recvfrom(4096)

@@ -1,1 +1,1 @@
-"""Tests of the simulator, of the model checker and of the schedule fuzzer. The rooms mirror those of `fanin_sim`."""
+"""Tests of the simulator, the model checker and the schedule fuzzer. The folders mirror those of `fanin_sim`."""

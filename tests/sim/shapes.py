@@ -1,4 +1,4 @@
-"""Shapes of jobs that several tests use, and functions that form, check and leave such a job."""
+"""Shapes of jobs for several tests, and functions that form, check and leave such a job."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from fanin_wire.abi import Route, Status
 ROUGH = Faults(loss=0.1, duplication=0.1, jitter=200_000, read_jitter=50_000)
 REORDERING = Faults(duplication=0.3, jitter=1_000_000)
 LOSSY = Faults(loss=0.3)
-PATIENT = Timing(detection=10**12, ageing=10**13)  # so many packets may be lost that a peer seems dead for long
+PATIENT = Timing(detection=10**12, ageing=10**13)  # heavy loss may make a peer seem dead for long
 
 
 class Shape(NamedTuple):
@@ -46,18 +46,16 @@ SHAPES = {
 
 
 def simulation_of(shape: Shape, seed: int, faults: Faults | None = None, **parameters) -> Simulation:
-    """The fabric of a shape."""
     return Simulation(shape.topology, seed, faults=faults, timing=PATIENT, **parameters)
 
 
 def formed(shape: Shape, seed: int, faults: Faults | None = None, **parameters) -> Job:
-    """A job that all its ranks have joined."""
     members = members_of(shape.topology.nodes, shape.ranks)
     return joined(Job(simulation_of(shape, seed, faults), shape.route, members, **parameters))
 
 
 def joined(job: Job) -> Job:
-    """Lets all ranks of a job join, and returns the job."""
+    """All ranks of a job join. Returns the job."""
     job.join()
     assert {int(job.answers(member)[0]["status"]) for member in job.members} == {Status.SUCCESS}
     return job

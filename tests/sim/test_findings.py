@@ -1,4 +1,4 @@
-"""Findings and tallies: how they are counted, merged and written as JSON."""
+"""Findings and tallies: counted, merged and written as JSON."""
 
 import json
 from collections import Counter

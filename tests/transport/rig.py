@@ -1,4 +1,4 @@
-"""Transports under test: endpoints with memory, and the wire between two of them, which the test may bend."""
+"""Transports under test: endpoints with memory, and a wire between two of them that the test may bend."""
 
 import ctypes
 import ipaddress
@@ -46,16 +46,13 @@ class Packet(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of its opcode."""
         return OPCODES[self.data[0]].name
 
     @property
     def bth(self) -> dict[str, int]:
-        """The fields of its BTH."""
         return unpack(BTH, self.data)
 
     def header(self, wanted: str) -> dict[str, int]:
-        """The fields of one of its extended headers."""
         at = BTH.size
         for header in OPCODES[self.data[0]].headers:
             if header.name == wanted:
@@ -65,8 +62,6 @@ class Packet(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """A completion queue entry."""
-
     wr_id: int
     status: CompletionStatus
     opcode: CompletionOpcode
@@ -80,7 +75,7 @@ class Completion(NamedTuple):
 
 
 class Endpoint:
-    """A transport with memory: an array of bytes, registered with all rights. `sent`: packets not yet delivered."""
+    """A transport with memory: an array of bytes, registered with all rights. `sent`: undelivered packets."""
 
     def __init__(self, address: str, *, limits: Limits = LIMITS, incarnation: int = 1, memory: int = MEMORY) -> None:
         self.transport = Transport(address, limits=limits, incarnation=incarnation)
@@ -94,7 +89,7 @@ class Endpoint:
         self._tag = 1
 
     def register(self, access: Access, *, offset: int = 0, length: int | None = None, domain: int = DOMAIN) -> int:
-        """Register a part of the memory, by default to its end; the key."""
+        """Register a part of the memory, by default to its end. Returns the key."""
         self._tag = getattr(self, "_tag", 0) + 1
         length = len(self.memory) - offset if length is None else length
         return self.transport.register(self.start + offset, length, access, domain=domain, tag=self._tag)
@@ -104,15 +99,12 @@ class Endpoint:
         return self.transport.create_queue_pair(kind, send_cq=0, receive_cq=1, domain=DOMAIN, **options)
 
     def qpn(self, index: int) -> int:
-        """Number of a queue pair."""
         return int(self.transport.queue_pair(index)["qpn"])
 
     def state(self, index: int = 0) -> QueuePairState:
-        """State of a queue pair."""
         return QueuePairState(int(self.transport.queue_pair(index)["state"]))
 
     def count(self, name: str) -> int:
-        """A counter."""
         return self.transport.counters()[name]
 
     # Work
@@ -142,12 +134,10 @@ class Endpoint:
         self.settle()
 
     def post_receive(self, *pieces: tuple[int, int], index: int = 0, wr_id: int = 200, lkey: int | None = None) -> None:
-        """Post a receive request."""
         assert self.transport.post_receive(index, self._receive_wqe(pieces, wr_id, lkey), self.now)
         self.settle()
 
     def post_shared(self, *pieces: tuple[int, int], index: int = 0, wr_id: int = 200, lkey: int | None = None) -> None:
-        """Post a request to a shared receive queue."""
         assert self.transport.post_shared(index, self._receive_wqe(pieces, wr_id, lkey), self.now)
         self.settle()
 
@@ -159,11 +149,10 @@ class Endpoint:
         return wqe
 
     def receive(self, packet: Packet) -> None:
-        """A packet arrives, in a batch of its own."""
+        """A packet arrives, as its own batch."""
         self.receive_all([packet])
 
     def receive_all(self, packets: Sequence[Packet]) -> None:
-        """Packets arrive in one batch."""
         for packet in packets:
             data = np.frombuffer(packet.data, np.uint8)
             self.transport.packet(int(data.ctypes.data), len(data), packet.source, self.now)
@@ -171,13 +160,11 @@ class Endpoint:
         self.settle()
 
     def tick(self, elapsed: int = 0) -> None:
-        """Time passes."""
         self.now += elapsed
         self.transport.tick(self.now)
         self.settle()
 
     def settle(self) -> None:
-        """Perform all that the transport has to do."""
         while self.transport.serve(self.now, 1):
             self.perform()
         self.perform()
@@ -185,7 +172,7 @@ class Endpoint:
     # Actions
 
     def perform(self) -> None:
-        """Perform the actions, in the order that `actions` prescribes."""
+        """Perform the actions, in the order that `actions` demands."""
         actions = self.transport.take_actions()
         for action in actions:
             self._change_memory(action)
@@ -215,15 +202,12 @@ class Endpoint:
         change_memory(action)
 
     def bytes(self, offset: int, length: int) -> bytes:
-        """Bytes of the memory."""
         return self.memory[offset : offset + length].tobytes()
 
     def fill(self, offset: int, data: bytes) -> None:
-        """Store bytes into the memory."""
         self.memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
 
     def statuses(self) -> list[str]:
-        """Names of the statuses of all completions, in order."""
         return [completion.status.name for completion in self.completions]
 
 
@@ -280,9 +264,9 @@ def bring_up(endpoint: Endpoint, index: int, *, to: QueuePairState = QueuePairSt
 
 
 class Pair:
-    """Two endpoints with a queue pair each, which are connected. `log`: all packets that were on the wire.
+    """Two endpoints with a connected queue pair each. `log`: all packets on the wire.
 
-    bend: `(packet) -> packets` says what arrives of a packet; by default the packet itself.
+    bend: `(packet) -> packets` that arrive; by default the packet itself.
     """
 
     def __init__(self, kind: Service = Service.RC, *, limits: Limits = LIMITS, psns=(0, 0), **attributes: int) -> None:
@@ -298,7 +282,7 @@ class Pair:
             bring_up(end, indices[number], **(path | attributes))
 
     def run(self, rounds: int = 1000) -> None:
-        """Deliver packets until none is on its way."""
+        """Deliver packets until none is under way."""
         for _ in range(rounds):
             if not self.one.sent and not self.two.sent:
                 return
@@ -308,22 +292,21 @@ class Pair:
                 arriving = [bent for packet in packets for bent in self.bend(packet)]
                 for target in (self.one, self.two):
                     target.receive_all([packet for packet in arriving if packet.destination == target.address])
-        raise AssertionError("the two go on for ever")
+        raise AssertionError("the two never stop")
 
     def pass_time(self, elapsed: int) -> None:
-        """Time passes for both, and what follows is delivered."""
+        """Time passes for both, and their packets are delivered."""
         for end in (self.one, self.two):
             end.tick(elapsed)
         self.run()
 
     def names(self) -> list[str]:
-        """Opcodes of all packets that were on the wire, without the transport."""
+        """Opcodes of all packets on the wire, without the transport."""
         return [packet.name.partition("_")[2] for packet in self.log]
 
 
 def make(name: str, source: Endpoint, target: Endpoint, payload: bytes = b"", index: int = 0, **values) -> Packet:
-    """A packet by hand, from one endpoint to a queue pair of another. values: fields of the BTH, and extended headers
-    by name as dictionaries."""
+    """A packet from one endpoint to a queue pair of another. values: of the BTH; extended headers as dictionaries."""
     headers = {header.name: values.pop(header.name, {}) for header in OPCODES[CODES[name]].headers}
     padding = -len(payload) % 4
     bth = {"opcode": CODES[name], "padcount": padding, "pkey": 0xFFFF, "dqpn": target.qpn(index)} | values

@@ -1,4 +1,4 @@
-"""What ends in error, on which side, with which status; and that the rest is flushed."""
+"""Errors: on which side, with which status; and the other requests are flushed."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ FLUSHED = "WR_FLUSH_ERR"
 
 
 def post(pair: Pair, opcode: RequestOpcode, length: int = 8, **members) -> None:
-    """A good request, a bad one, and a good one behind it; a receive request at both ends."""
+    """A good request, a bad one, and another good one; a receive request at both ends."""
     for end in (pair.one, pair.two):
         end.post_receive((0, 64))
     good = {"remote_address": pair.two.start + TARGET, "rkey": pair.two.key}
@@ -154,7 +154,7 @@ def test_queue_that_is_full_takes_nothing():
 
 
 def test_error_while_a_read_before_it_is_answered():
-    """The responder answers what came before, then refuses."""
+    """The responder answers the earlier request, then refuses."""
     pair = Pair()
     pair.two.memory[TARGET : TARGET + 8192] = 5
     pair.one.post(READ, (SOURCE, 8192), **remote(pair))

@@ -1,5 +1,4 @@
-"""Hostile packets: each is dropped under its reason, or refused; none writes outside of what it may, or harms another
-queue pair."""
+"""Hostile packets: each is dropped or refused, for a reason. None writes out of place, or harms another queue pair."""
 
 import random
 
@@ -23,8 +22,8 @@ ACCESS = syndrome(Acknowledge.NAK, Nak.REMOTE_ACCESS)
 
 
 def packet_of(pair: Pair, name: str, payload: bytes = b"", **values) -> Packet:
-    """A packet from the first endpoint that its queue pair expects. RETH and AtomicETH name good memory, `offset` bytes
-    further on, unless they say otherwise."""
+    """A packet that the second endpoint's queue pair expects. RETH and AtomicETH name good memory, `offset` bytes
+    further on, unless `values` say otherwise."""
     for header in values.keys() & {"RETH", "AtomicETH"}:
         given = dict(values[header])
         memory = {"va": pair.two.start + TARGET + given.pop("offset", 0), "rkey": pair.two.key}
@@ -137,7 +136,7 @@ def test_packet_of_a_stranger():
 
 
 def dropped_as(pair: Pair, packet: Packet) -> str:
-    """The counter under which a packet is dropped; nothing but counters may change."""
+    """The counter under which a packet is dropped; only counters may change."""
     pair.two.settle()
     before = state_of(pair)
     counters = pair.two.transport.counters()
@@ -147,7 +146,7 @@ def dropped_as(pair: Pair, packet: Packet) -> str:
 
 
 def state_of(pair: Pair) -> np.ndarray:
-    """The arena of the second endpoint without what every event writes: the record of packets, counters, the time."""
+    """The arena of the second endpoint, without what every event writes: the record of packets, counters, the time."""
     transport = pair.two.transport
     arena = transport.arena.copy()
     for table in ("packets", "counters"):
@@ -206,7 +205,7 @@ HEADERS = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(HEADERS, min_size=1, max_size=12), st.sampled_from(list(Service)))
 def test_any_sequence_of_packets(packets: list[dict], kind: Service):
-    """The rig fails on a write outside of the memory. Every request that was posted ends when the program ends it."""
+    """The rig fails on a write outside of the memory. Every posted request ends when the program ends it."""
     pair = Pair(kind, MAX_DEST_RD_ATOMIC=2) if kind == Service.RC else Pair(kind)
     for _ in range(3):
         pair.two.post_receive((0, 300), (1000, 300))
@@ -227,7 +226,6 @@ def remote_of(pair: Pair) -> dict[str, int]:
 
 
 def hostile(pair: Pair, *, row, psn, length, va, dlen, rkey, syndrome, ackreq) -> Packet:
-    """A packet whose fields are as given."""
     key = pair.two.key if rkey == "good" else rkey
     extended = {
         "RETH": {"va": (pair.two.start + va) % 2**64, "rkey": key, "dlen": dlen},

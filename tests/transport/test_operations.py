@@ -1,5 +1,4 @@
-"""Every operation of RC between two transports: right bytes, right completions, the packets that the specification
-asks for."""
+"""Every operation of RC between two transports: right bytes, completions, and packets of the specification."""
 
 import random
 
@@ -19,7 +18,6 @@ def data_of(length: int) -> bytes:
 
 
 def part_names(operation: str, length: int, mtu: int, suffix: str = "") -> list[str]:
-    """Names of the packets of a message."""
     packets = max(1, -(-length // mtu))
     if packets == 1:
         return [f"{operation}_ONLY{suffix}"]
@@ -27,12 +25,12 @@ def part_names(operation: str, length: int, mtu: int, suffix: str = "") -> list[
 
 
 def remote(pair: Pair, offset: int = TARGET) -> dict[str, int]:
-    """Where a request goes in the memory of the other side."""
+    """A place in the memory of the other side."""
     return {"remote_address": pair.two.start + offset, "rkey": pair.two.key}
 
 
 def requests_of(pair: Pair) -> list[str]:
-    """Names of the packets that the first endpoint has sent, without acknowledgements."""
+    """Packets of the first endpoint, without acknowledgements."""
     return [p.name[3:] for p in pair.log if p.source == pair.one.address and p.name != "RC_ACKNOWLEDGE"]
 
 
@@ -195,7 +193,7 @@ def test_one_acknowledgement_for_a_batch():
 
 
 def test_responder_answers_before_it_acknowledges():
-    """An acknowledgement that overtakes a response would say that it is lost."""
+    """An acknowledgement that overtakes a response would mean that it is lost."""
     pair = Pair()
     pair.two.fill(TARGET, data_of(8192))
     pair.one.post(RequestOpcode.RDMA_READ, (SOURCE, 8192), **remote(pair))

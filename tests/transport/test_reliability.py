@@ -19,7 +19,7 @@ FETCH_ADD = RequestOpcode.ATOMIC_FETCH_AND_ADD
 
 
 class Loses:
-    """A wire that loses the n-th packet (from 0) of an opcode, for each (name, n) that is given."""
+    """A wire that loses the n-th packet (from 0) of an opcode, for each given (name, n)."""
 
     def __init__(self, *lost: tuple[str, int]) -> None:
         self.lost, self.seen = set(lost), {}
@@ -156,7 +156,7 @@ def test_repeated_requests_change_nothing():
 
 @pytest.mark.parametrize("answered", [FETCH_ADD, READ])
 def test_acknowledgement_of_a_repetition_is_none_of_what_has_a_response_of_its_own(answered: RequestOpcode):
-    """The response may still be on its way, or lost, and nothing but the response is to complete its request."""
+    """The response may still be under way, or lost, and only the response may complete its request."""
     pair = Pair(psns=(0xFFFFFE, 0))
     write(pair, 600)
     for _ in range(2):
@@ -181,7 +181,7 @@ def test_acknowledgement_of_a_repetition_is_none_of_what_has_a_response_of_its_o
 
 @pytest.mark.parametrize("seed", range(10))
 def test_acknowledgements_in_any_mix_of_requests_and_repetitions(seed: int):
-    """Each is of the last SEND or WRITE packet that was carried out, and counts the messages that had ended then."""
+    """Each is of the last executed SEND or WRITE packet, and counts the messages that had ended then."""
     pair, random = Pair(psns=(0xFFFFF0, 0)), Random(seed)
     expected, ended, known, answers = (0xFFFFEF, 0), 0, [], 0
     for _ in range(40):
@@ -212,7 +212,7 @@ def test_acknowledgements_in_any_mix_of_requests_and_repetitions(seed: int):
 
 
 def test_acknowledgement_after_a_reset():
-    """What was read before does not count."""
+    """Earlier reads do not count."""
     pair = Pair()
     pair.one.post(READ, (SOURCE, 1000), **remote(pair))
     pair.run()
@@ -268,7 +268,7 @@ def test_retries_are_limited():
 
 
 def test_time_outs_without_progress_come_later_and_later():
-    """Up to four times as late as asked for. Progress brings the first time-out back."""
+    """Up to four times as late as asked for. Progress restores the first time-out."""
     pair = Pair(RETRY_CNT=7)
     pair.bend = nothing
     write(pair, 10)
@@ -287,7 +287,7 @@ def test_time_outs_without_progress_come_later_and_later():
 
 
 def test_after_a_time_out_one_packet_asks_what_has_arrived():
-    """The other side is slow, and has lost nothing: what it has need not be sent again."""
+    """The other side is slow, and has lost nothing: its data need no repetition."""
     pair = Pair()
     pair.bend = nothing  # for now
     write(pair, 256 * 40)
@@ -356,7 +356,7 @@ def test_rnr_retry_seven_has_no_limit():
 
 
 def test_a_receiver_without_requests_gets_fewer_packets_each_time():
-    """Whole windows again and again, without a limit, would keep two busy programs from getting on."""
+    """Whole windows again and again would keep two busy programs from progress."""
     pair, bursts = Pair(RNR_RETRY=7), []
     for number in range(20):
         pair.one.post(SEND, (SOURCE, 10), wr_id=number)

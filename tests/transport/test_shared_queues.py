@@ -1,5 +1,5 @@
-"""Shared receive queues: several queue pairs take their receive requests from one queue, in the order of arrival. None
-is lost, none ends twice."""
+"""Shared receive queues: queue pairs take their receive requests from one queue, in the order of arrival. None is lost,
+none ends twice."""
 
 import pytest
 
@@ -21,7 +21,7 @@ KINDS = pytest.mark.parametrize("kind", [RC, UC, UD])
 
 
 class Several:
-    """Queue pairs of one endpoint, each connected with one of another, where all share a receive queue."""
+    """Queue pairs of one endpoint with a shared receive queue, each connected with one of another."""
 
     def __init__(self, *kinds: Service, **attributes: int) -> None:
         self.one, self.two = Endpoint("10.0.0.1"), Endpoint("10.0.0.2")
@@ -32,7 +32,7 @@ class Several:
             self.connect(index, **attributes)
 
     def connect(self, index: int, **attributes: int) -> None:
-        """Connect a queue pair of each end, which is in RESET."""
+        """Connect a queue pair of each end from RESET."""
         for end, other in ((self.one, self.two), (self.two, self.one)):
             is_datagram = end.transport.queue_pair(index)["kind"] == UD
             path = {} if is_datagram else {"AV": other.address, "DEST_QPN": other.qpn(index)}
@@ -46,7 +46,7 @@ class Several:
             self.posted += 1
 
     def send(self, index: int, length: int = 100, opcode: RequestOpcode = SEND, **members: int) -> list[Packet]:
-        """Send a message; its packets, which have not arrived."""
+        """Send a message. Returns its packets, undelivered."""
         self.one.fill(SOURCE, data_of(length))
         where = {"destination": self.two.address, "remote_qpn": self.two.qpn(index), "remote_qkey": QKEY}
         self.one.post(opcode, (SOURCE, length), index=index, **(where | members))
@@ -54,21 +54,20 @@ class Several:
         return packets
 
     def answer(self) -> None:
-        """Bring the answers back."""
         packets, self.two.sent = self.two.sent, []
         self.one.receive_all(packets)
 
     def received(self) -> list[int]:
-        """Which requests have ended well, in order."""
+        """Requests that have succeeded, in order."""
         return [completion.wr_id for completion in self.two.completions if completion.status == 0]
 
     def waiting(self) -> int:
-        """Requests that nobody has taken."""
+        """Requests in the queue."""
         row = self.two.transport.tables["shared_queues"][self.queue]
         return int(row["tail"]) - int(row["head"])
 
     def room(self) -> int:
-        """How many more requests the queue takes."""
+        """Free places of the queue."""
         taken = 0
         while self.two.transport.post_shared(self.queue, self.two._receive_wqe(((0, 8),), 999, None), self.two.now):
             taken += 1
@@ -180,7 +179,7 @@ def test_request_of_a_message_that_is_cut_off_is_not_lost(kind: Service, way: st
         several.two.transport.modify(0, RESET, several.two.now)
     elif way == "destroy":
         several.two.transport.destroy_queue_pair(0)
-    else:  # before it has had the turn in which it is flushed
+    else:  # before the turn that flushes it
         several.two.transport.modify(0, ERR, several.two.now)
         several.two.transport.destroy_queue_pair(0)
     several.two.settle()

@@ -1,4 +1,4 @@
-"""States of a queue pair: which change needs which attributes, and what a queue pair does in each state."""
+"""States of a queue pair: the attributes of each change, and its behaviour in each state."""
 
 import pytest
 
@@ -18,7 +18,6 @@ WRITE, SEND = RequestOpcode.RDMA_WRITE, RequestOpcode.SEND
 
 
 def attributes_of(mask: A) -> dict[A, int]:
-    """Good values of the attributes of a mask."""
     return {attribute: PATH.get(attribute, VALUES[attribute][1][-1]) for attribute in A if attribute & mask}
 
 

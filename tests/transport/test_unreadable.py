@@ -1,5 +1,4 @@
-"""Packets whose payload can not be read while they are put together: the request ends, and what follows it is taken
-back."""
+"""Packets whose payload can not be read: the request ends, and what follows it is taken back."""
 
 import numpy as np
 
@@ -15,7 +14,7 @@ WRITE, SEND = RequestOpcode.RDMA_WRITE, RequestOpcode.SEND
 
 
 def fail(endpoint: Endpoint, packet: int) -> None:
-    """Let a packet of those that the endpoint is about to send be unreadable, and perform the rest."""
+    """Make one of the endpoint's next packets unreadable, and perform the rest."""
     endpoint.transport.serve(endpoint.now, 1)
     actions = endpoint.transport.tables["actions"][: int(endpoint.transport.header["action_count"])]
     number = np.flatnonzero(actions["kind"] == ActionKind.SEND)[packet]
@@ -24,12 +23,12 @@ def fail(endpoint: Endpoint, packet: int) -> None:
 
 
 def hold(endpoint: Endpoint) -> None:
-    """Let requests be posted, and nothing be done for them before `fail`."""
+    """Do nothing for posted requests before `fail`."""
     endpoint.settle = lambda: None  # type: ignore[method-assign]
 
 
 def release(endpoint: Endpoint) -> None:
-    """The end of `hold`."""
+    """End `hold`."""
     del endpoint.settle
 
 

@@ -1,4 +1,4 @@
-"""Unreliable services: UC and UD. Nothing is acknowledged; what can not be taken is dropped and counted."""
+"""Unreliable services: UC and UD. Nothing is acknowledged; unacceptable packets are dropped and counted."""
 
 import ipaddress
 
@@ -17,7 +17,6 @@ GRH = 40
 
 
 def datagram(pair: Pair, length: int = 100, opcode: RequestOpcode = SEND, **members: int) -> None:
-    """Send a datagram."""
     pair.one.fill(SOURCE, data_of(length))
     where = {"destination": pair.two.address, "remote_qpn": pair.two.qpn(0), "remote_qkey": QKEY}
     pair.one.post(opcode, (SOURCE, length), **(where | members))

@@ -34,7 +34,7 @@ def pair_with_data(kind: Service = Service.RC, **attributes) -> Pair:
 
 
 def sent_for(pair: Pair, opcode: RequestOpcode, length: int, **members) -> list[bytes]:
-    """All packets of a request and of what answers it."""
+    """All packets of a request and of its answer."""
     pair.two.post_receive((TARGET + 2048, 4096))
     pair.one.post(opcode, (SOURCE, length), remote_address=pair.two.start + TARGET, rkey=pair.two.key, **members)
     pair.run()
@@ -147,7 +147,7 @@ def test_datagram():
 
 @pytest.mark.parametrize("golden", [g for g in vectors() if g.file == "rocev2"], ids=lambda golden: golden.name)
 def test_golden_packets_reach_their_queue_pair(golden):
-    """Each is taken as far as its fields allow: the headers have the length that the opcode demands."""
+    """Each is taken as far as its fields allow: the headers have the length of the opcode."""
     row = OPCODES[golden.value("BTH", "opcode")]
     pair = Pair(row.transport)
     data = bytearray(golden.datagram[:-4])

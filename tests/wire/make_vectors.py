@@ -1,7 +1,7 @@
 """Write the golden vectors: `python -m tests.wire.make_vectors`, from the root of the repository.
 
-The files are checked in and reviewed. A test holds them equal to what this script makes, so that a change of the
-formats shows as a change of bytes.
+The files are checked in and reviewed. A test compares them with this script's output, so that a change of the formats
+shows as a change of bytes.
 """
 
 import json
@@ -32,7 +32,7 @@ HEAD = """\
 # fields, those not named are 0. Made by tests/wire/make_vectors.py; do not edit.
 """
 
-# Fields that read better in hexadecimal, with their digits; 16 digits are a string, as TOML integers are signed.
+# Fields in hexadecimal, with their digits; 16 digits are a string, as TOML integers are signed.
 DIGITS = {"opcode": 2, "flags": 2, "pkey": 4, "dqpn": 6, "sqpn": 6, "psn": 6, "sport": 4, "syndrome": 2}
 DIGITS |= {"key": 8, "token": 8, "rkey": 8, "qkey": 8, "immdt": 8, "invalidated_rkey": 8}
 DIGITS |= dict.fromkeys(
@@ -52,14 +52,14 @@ def _value(name: str, value: int | str) -> str:
 
 
 def _rows(name: str, values: dict) -> list[str]:
-    """A header's fields; those that are 0 are left out."""
+    """The nonzero fields of a header."""
     order = LAYOUTS[name][1].split() if name in LAYOUTS else list(values)
     return [f"{field} = {_value(field, values[field])}" for field in order if values.get(field)]
 
 
 def _header_lines(headers: dict[str, dict | Sequence[dict]]) -> list[str]:
-    """TOML of the fields of all headers, in their order: a line for each header, or for each entry of a list. From the
-    first one on that does not fit into a line they are tables, which TOML has last."""
+    """TOML of the fields of all headers, in order: a line for each header or entry of a list. From the first one that
+    does not fit into a line they are tables, which TOML has last."""
     lines: list[str] = []
     is_table = False
     for name, values in headers.items():
@@ -92,7 +92,6 @@ def _sentence(text: str) -> str:
 
 
 def vector_text(scene: Scene) -> str:
-    """TOML of one vector."""
     headers = scene.all_headers()
     names = [*headers, "payload", "padding", "ICRC"]
     lines = ["", "[[vector]]", f'name = "{scene.name}"', _sentence(scene.text)]
@@ -106,12 +105,10 @@ def vector_text(scene: Scene) -> str:
 
 
 def file_text(title: str, scenes: Sequence[Scene]) -> str:
-    """TOML of one file of vectors."""
     return HEAD.format(title=title) + "".join(map(vector_text, scenes))
 
 
 def main() -> None:
-    """Write every file of vectors."""
     FOLDER.mkdir(exist_ok=True)
     for name, (title, scenes) in FILES.items():
         (FOLDER / f"{name}.toml").write_text(file_text(title, scenes))

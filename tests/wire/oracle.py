@@ -1,6 +1,6 @@
-"""Packets by `struct` and `zlib` alone: a second statement of the formats, independent of tables, codec and scapy.
+"""Packets by `struct` and `zlib` alone: a second statement of the formats, without tables, codec and scapy.
 
-The layouts are written out here on purpose: a field that moves in `fanin_wire.fields` must fail a test.
+The layouts are written out on purpose: a field that moves in `fanin_wire.fields` must fail a test.
 """
 
 import ipaddress
@@ -49,7 +49,7 @@ def _pack_hop(values: dict) -> bytes:
 
 
 def pack_header(name: str, values: dict | list) -> bytes:
-    """Bytes of one header; of HOP, which is a list, all of its entries. Fields that are not named are 0."""
+    """Bytes of one header; of HOP, a list, all of its entries. Missing fields are 0."""
     if isinstance(values, list):
         return b"".join(pack_header(name, entry) for entry in values)
     special = {"BTH": _pack_bth, "AETH": _pack_aeth, "HOP": _pack_hop}
@@ -73,8 +73,8 @@ def pack_ip(values: dict, size: int) -> bytes:
 def pack_packet(headers: dict, payload: bytes) -> list[bytes]:
     """The parts of an IP packet, in order: IP, UDP, each further header, payload, padding, ICRC.
 
-    `headers` maps header names to field values, in wire order, beginning with IP (source, destination, id, tos) and
-    UDP (sport). The BTH's padcount is taken as given, not computed; the UDP checksum is 0 (none).
+    `headers` maps header names to field values, in wire order, beginning with IP (source, destination, id, tos) and UDP
+    (sport). The BTH's padcount is given, not computed; the UDP checksum is 0 (none).
     """
     transport = [pack_header(name, values) for name, values in headers.items() if name not in ("IP", "UDP")]
     transport += [payload, bytes(headers["BTH"].get("padcount", 0))]

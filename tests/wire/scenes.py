@@ -1,4 +1,4 @@
-"""The golden vectors as field values: the job of all of them, and how a scene becomes a packet.
+"""The golden vectors as field values: their job, and how a scene becomes a packet.
 
 One job of four nodes with four ranks each: nodes 192.0.2.1 to .4 (bits 0 to 3) under the switch 192.0.2.100, or the
 same four as a ring. Its lease is 256 slots, its chunk 4096 bytes; the messages of the vectors are short.
@@ -27,7 +27,7 @@ DATA, WANTS, HEARS, EARLY = (int(Flag[name]) for name in ("HAS_DATA", "WANTS_RES
 
 @dataclass(frozen=True)
 class Scene:
-    """One vector before it is bytes: `headers` in wire order without IP and UDP; `padcount` is filled in by `build`."""
+    """One vector as values: `headers` in wire order without IP and UDP; `build` fills in `padcount`."""
 
     name: str
     text: str
@@ -41,13 +41,11 @@ class Scene:
     elements: list = field(default_factory=list)
 
     def all_headers(self) -> dict:
-        """IP and UDP, then the headers of the scene."""
         ip = {"source": self.sender, "destination": self.receiver, "id": self.identification, "tos": self.tos}
         return {"IP": ip, "UDP": {"sport": self.port}, **self.headers}
 
 
 def bth(opcode: int, payload: bytes = b"", **values: int) -> dict:
-    """Values of a BTH in front of `payload`."""
     return {"opcode": int(opcode), "padcount": -len(payload) % 4, "pkey": DEFAULT_PKEY, **values}
 
 
@@ -58,7 +56,6 @@ def place(position: int, first: int, mid: int = 2) -> dict:
 
 
 def arithmetic(operation: str, datatype: str) -> dict:
-    """CETH fields op and dtype."""
     return {"op": operation_by_name(operation).code, "dtype": datatype_by_name(datatype).code}
 
 
@@ -68,7 +65,7 @@ def offload(opcode: Opcode, payload: bytes = b"", body: dict | None = None, **ce
 
 
 def data_scene(opcode: Opcode, name: str, text: str, sender: str, receiver: str, elements: list, **ceth: int) -> Scene:
-    """A CONTRIBUTION or RESULT that carries `elements` of the type `ceth["dtype"]`."""
+    """A CONTRIBUTION or RESULT with `elements` of the type `ceth["dtype"]`."""
     payload = np.array(elements, datatype_by_code(ceth["dtype"]).numpy).tobytes()
     headers = offload(opcode, payload, length=len(payload), **ceth)
     return Scene(name, text, sender, receiver, headers, payload, elements=elements)

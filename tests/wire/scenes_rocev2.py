@@ -1,4 +1,4 @@
-"""Scenes of ordinary RoCEv2 traffic, which a device tells apart from its own by the BTH opcode."""
+"""Scenes of ordinary RoCEv2 traffic, which a device recognises by the BTH opcode."""
 
 from .scenes import NODES, Scene, bth
 

@@ -47,7 +47,7 @@ def _program() -> str:
 
 @pytest.fixture(scope="module")
 def compiler_says(tmp_path_factory):
-    """What the C compiler says of every struct and enum."""
+    """The C compiler's values for every struct and enum."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler is installed (cc)")

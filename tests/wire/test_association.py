@@ -14,7 +14,6 @@ NODES = tuple(Device((2 * node, 2 * node + 1)) for node in range(3))
 
 
 def rows(*values: float, dtype: str = "<f4") -> np.ndarray:
-    """One element from each rank."""
     return np.array(values, dtype)[:, None]
 
 
@@ -31,7 +30,7 @@ def test_a_tree_folds_each_device_by_itself() -> None:
 
 
 def test_a_ring_starts_behind_the_number_of_the_segment() -> None:
-    """(a + b) + c, where the start is a: 1 + e + e from node 0 on, e + e + 1 from node 1 on."""
+    """(a + b) + c with the start a: 1 + e + e from node 0 on, e + e + 1 from node 1 on."""
     nodes = (Device((0,)), Device((1,)), Device((2,)))
     values = rows(1, EPSILON, EPSILON)
     found = [reduce(Ring(nodes), values, SUM, sid=sid)[0] for sid in range(3)]

@@ -25,7 +25,6 @@ TSHARK_NAMES = {
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory):
-    """A capture file with every golden packet in an Ethernet frame."""
     path = tmp_path_factory.mktemp("capture") / "golden.pcap"
     link = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
     wrpcap(str(path), [link / IP(golden.packet) for golden in vectors()])
@@ -33,7 +32,7 @@ def capture(tmp_path_factory):
 
 
 def tshark(capture, *options: str) -> str:
-    """What tshark prints of a capture; skips where there is no tshark."""
+    """tshark's output for a capture; skips without tshark."""
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed")
     command = ["tshark", "-r", str(capture), *options]
@@ -42,13 +41,11 @@ def tshark(capture, *options: str) -> str:
 
 @pytest.fixture(scope="module")
 def frames(capture):
-    """One dictionary of layers for each frame."""
     return [frame["_source"]["layers"] for frame in json.loads(tshark(capture, "-T", "json", "--no-duplicate-keys"))]
 
 
 @pytest.fixture(scope="module")
 def summaries(capture):
-    """One line for each frame."""
     return tshark(capture).splitlines()
 
 

@@ -1,4 +1,4 @@
-"""The demands of SPEC.md have numbers that a test can name."""
+"""The numbered demands of SPEC.md, for tests."""
 
 import re
 

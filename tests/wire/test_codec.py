@@ -31,7 +31,6 @@ def _encode(header, packet):
 
 
 def decode(packet: bytes) -> np.void:
-    """The record of a packet that begins with the BTH."""
     source = np.frombuffer(packet, np.uint8)
     record = np.frombuffer(bytearray(b"\xa5" * HEADER.itemsize), HEADER)  # a member left out must be seen
     _decode(np.uint64(source.ctypes.data), np.uint64(record.ctypes.data))
@@ -39,7 +38,7 @@ def decode(packet: bytes) -> np.void:
 
 
 def encode(values: dict[str, int]) -> bytes:
-    """BTH and CETH of a record whose members are `values`, the others 0."""
+    """BTH and CETH of a record with these members, the others 0."""
     record, packet = np.zeros(1, HEADER), np.full(TRANSPORT_SIZE, 0xA5, np.uint8)
     for name, value in values.items():
         record[name] = value
@@ -48,7 +47,6 @@ def encode(values: dict[str, int]) -> bytes:
 
 
 def members(headers: dict[str, dict]) -> dict[str, int]:
-    """Members of HEADER for the field values of a vector."""
     return {member: headers[header].get(field.name, 0) for member, header, field in MEMBERS}
 
 

@@ -1,4 +1,4 @@
-"""The field tables against the layouts that the oracle states on its own."""
+"""The field tables against the oracle's own layouts."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""What is made from the definitions is what they say."""
+"""Generated files agree with the definitions."""
 
 from pathlib import Path
 

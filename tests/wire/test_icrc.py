@@ -1,4 +1,4 @@
-"""The ICRC oracle, anchored to packets whose ICRC others have published."""
+"""The ICRC oracle, anchored to published packets with ICRC."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Remedies that install say from where: nothing called `fanin` is published."""
+"""Remedies that install name the source: nothing called `fanin` is published."""
 
 import json
 import shlex
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Recorded(metadata.Distribution):
-    """A distribution of which pip has written down that it came from `url`."""
+    """A distribution that pip has recorded as installed from `url`."""
 
     def __init__(self, url: str) -> None:
         self.url, self.real = url, metadata.distribution("fanin")
@@ -27,7 +27,7 @@ class Recorded(metadata.Distribution):
 
 
 def installed_from(monkeypatch: pytest.MonkeyPatch, source: Path) -> str:
-    """The arguments of pip for the extra `plot` where pip installed this file or folder."""
+    """The arguments of pip for the extra `plot` after an installation from this file or folder."""
     monkeypatch.setattr(installation, "CHECKOUT", Path("/no/checkout"))
     recorded = Recorded(source.as_uri())
     monkeypatch.setattr(metadata, "distribution", lambda name: recorded)

@@ -21,12 +21,12 @@ IPV6 = IPv6(src="2001:db8::1", dst="2001:db8::2")
 
 
 def extended_headers(golden: Vector) -> list[str]:
-    """Names of the headers that scapy has as layers of their own (HOP is a list within CONFIG)."""
+    """Names of the headers that are layers of scapy (HOP is a list within CONFIG)."""
     return [name for name in golden.headers if name not in ("IP", "UDP", "HOP")]
 
 
 def build(golden: Vector) -> IP:
-    """The packet of a vector, put together from its meaning; padding, lengths and ICRC are left to the layers."""
+    """The packet of a vector, built from its meaning; the layers add padding, lengths and ICRC."""
     addresses = golden.headers["IP"]
     packet = IP(src=addresses["source"], dst=addresses["destination"], id=addresses.get("id", 0), flags="DF")
     packet /= UDP(sport=golden.value("UDP", "sport"), dport=UDP_PORT, chksum=0)
@@ -58,7 +58,6 @@ def test_dissects_golden_bytes(golden: Vector):
 
 
 def hops(packet: IP) -> list[HOP]:
-    """HOP entries of a packet, if it is a CONFIG."""
     return packet[CONFIG].hop if CONFIG in packet else []
 
 

@@ -62,7 +62,7 @@ def test_data_type_is_found(entry):
 
 
 def test_two_types_of_one_storage_need_an_alias():
-    """Else the arrays of one would be taken for the other."""
+    """Else the arrays of one would count as the other."""
     eight_bits = DataType(99, "f8", np.dtype("<u1"), Family.SMALL_FLOAT)
     with pytest.raises(ValueError, match="f8 is stored as u8 is: give its row an alias"):
         by_layout([*DATATYPES, eight_bits])
@@ -161,7 +161,7 @@ def test_unknown_codes_and_names():
         operation_by_name("MEDIAN")
 
 
-# Once more by hand, for those that other libraries have, too: a wrong family in a row would be wrong everywhere.
+# Again by hand, for those of other libraries as well: a wrong family in a row would be wrong everywhere.
 EVERY_NUMBER = {"SUM", "PROD", "MEAN", "MIN", "MAX"}
 OF_INTEGERS = {"LAND", "LOR", "LXOR", "BAND", "BOR", "BXOR"}
 TAKEN = {

@@ -1,4 +1,4 @@
-"""How long messages are cut: all bytes once, in few parts."""
+"""How long messages are cut: each byte once, in few parts."""
 
 import pytest
 

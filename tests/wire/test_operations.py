@@ -238,7 +238,6 @@ def test_arrays_of_ml_dtypes():
 
 
 def pairs(name: str, *contributions: tuple[float, int]) -> np.ndarray:
-    """Contributions of one pair each."""
     return np.array(list(contributions), datatype_by_name(name).numpy).reshape(-1, 1)
 
 

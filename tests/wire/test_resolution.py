@@ -1,4 +1,4 @@
-"""Questions for queue pairs and their answers: every byte, and what is none."""
+"""Questions for queue pairs and their answers: every byte, and invalid ones."""
 
 import pytest
 

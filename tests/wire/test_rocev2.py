@@ -19,8 +19,8 @@ from fanin_wire.rocev2 import (
 )
 
 SCAPY = {code: name for code, name in roce.BTH.fields_desc[0].i2s.items() if name[:2] in Transport.__members__}
-# scapy does not know the sends with invalidate of RC. It lists for UC what that service can not do, and for UD packets
-# of longer messages, which datagrams do not have.
+# scapy lacks the sends with invalidate of RC. It lists operations for UC that UC can not do, and for UD packets of
+# longer messages.
 UNKNOWN_TO_SCAPY = {"RC_SEND_LAST_WITH_INVALIDATE", "RC_SEND_ONLY_WITH_INVALIDATE"}
 ORDINARY = [golden for golden in vectors() if golden.file == "rocev2"]
 

@@ -1,4 +1,4 @@
-"""The schema of settings: each kind of mistake is named with the setting, the value, the cause and the remedy."""
+"""The schema of settings: each error names the setting, the value, the cause and the remedy."""
 
 from typing import Any
 
@@ -43,7 +43,6 @@ def test_wrong_device_setting_is_named(changes: dict[str, Any], message: str) ->
 
 @pytest.mark.parametrize("address", ["240.0.0.1", "255.255.255.254"])
 def test_addresses_of_class_e_are_allowed(address: str) -> None:
-    """Linux routes them."""
     assert convert(GOOD | {"address": address}, DeviceSettings).address == address
 
 

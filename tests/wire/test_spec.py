@@ -1,4 +1,4 @@
-"""SPEC.md says what the definitions say."""
+"""SPEC.md agrees with the definitions."""
 
 import re
 import zlib
@@ -29,7 +29,7 @@ def test_every_opcode_and_flag_has_a_meaning():
 
 
 def example(name: str) -> bytes:
-    """The bytes of an example of the text: groups of 8 hexadecimal digits, whatever words stand beside them."""
+    """The bytes of an example of the text: groups of 8 hexadecimal digits, without other words."""
     block = SPEC.split(f"<!-- example: {name} -->")[1].split("```")[1]
     return bytes.fromhex("".join(re.findall(r"\b[0-9a-f]{8}\b", block)))
 

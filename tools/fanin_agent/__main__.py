@@ -8,7 +8,7 @@ from fanin_wire.command_line import Parser
 
 
 def serve_at(place: str, device: str) -> None:
-    """Serve one suite after the other at HOST:PORT; port 0: any, which the first line of output names."""
+    """Serve one suite after the other at HOST:PORT; for port 0 the first line of output names the port."""
     host, _, port = place.rpartition(":")
     with socket.create_server((host, int(port))) as listener:
         print(f"an agent at {host}:{listener.getsockname()[1]}", flush=True)
@@ -22,7 +22,6 @@ def serve_at(place: str, device: str) -> None:
 
 
 def main() -> None:
-    """Run."""
     parser = Parser(prog="python -m fanin_agent", description=__doc__)
     parser.add_argument("socket", help="control socket of the NIC")
     parser.add_argument("--listen", metavar="HOST:PORT", help="serve there; default: standard input and output")

@@ -1,4 +1,4 @@
-"""A rank: a queue pair with a connection and memory of its own, as a process of the host has them."""
+"""A rank: a queue pair with its own connection and memory, as a process of the host has them."""
 
 import contextlib
 import ipaddress
@@ -14,13 +14,13 @@ from fanin_wire.agent import AgentError, Answer, Join, Post, address_of, bytes_o
 from fanin_wire.agent_request import MAX_WAIT_S
 
 MEMORY_BYTES, ALIGNMENT = 1 << 20, 64
-UNREADABLE = ALIGNMENT  # an address of the first page, which no process has
+UNREADABLE = ALIGNMENT  # an address of the first page, which is never mapped
 BATCH = 16
 PENDING = {"status": "PENDING"}
 
 
 class Rank:
-    """See above. It joins at once, and a thread waits for the answer."""
+    """A rank. It joins at once, and a thread waits for the answer."""
 
     def __init__(self, socket: str, join: Join) -> None:
         membership = _membership(join)
@@ -46,12 +46,10 @@ class Rank:
             self._answer = {"status": Status(error.status).name}
 
     def joined(self, seconds: float) -> Answer:
-        """The answer to the join."""
         self._joining.join(seconds)
         return self._answer or dict(PENDING)
 
     def post(self, request: Post) -> Answer:
-        """Post a work request."""
         data = data_of(request)
         source, result = self._place(len(data)), self._place(size := bytes_of(request, request.wants))
         self._memory.write(data, len(data), source)
@@ -86,7 +84,7 @@ class Rank:
         return start
 
     def _poll(self, seconds: float) -> bool:
-        """Take what is there, or wait for more; whether something has come."""
+        """Take the completions, or wait for one. Returns whether any came."""
         if not self._queue.wait(seconds):
             return False
         for each in self._queue.poll(BATCH)[1]:
@@ -97,7 +95,6 @@ class Rank:
         return True
 
     def wait(self, seconds: float) -> Answer:
-        """The next completion."""
         end = time.monotonic() + seconds
         while not self._completions:
             if not self._poll(max(0.0, end - time.monotonic())):
@@ -110,7 +107,7 @@ class Rank:
         return answer | {"data": self._memory.read(size, offset).hex()}
 
     def look(self) -> Answer:
-        """The device answers a query of progress when it has seen what was posted before."""
+        """Wait for a query of progress: the device answers it when it has seen all earlier posts."""
         wanted = self._queries + 1
         self._qp.post_query(0)
         end = time.monotonic() + MAX_WAIT_S
@@ -120,7 +117,6 @@ class Rank:
         return {}
 
     def leave(self, seconds: float) -> Answer:
-        """Leave the job."""
         try:
             self._qp.leave(seconds)
         except FaninError as error:
@@ -130,11 +126,10 @@ class Rank:
         return {"status": "SUCCESS"}
 
     def kill(self) -> None:
-        """The connection ends without a word."""
+        """End the connection without a LEAVE."""
         self.context.abandon()
 
     def close(self) -> None:
-        """Give everything back."""
         if not self.context.closed:
             with contextlib.suppress(FaninError):
                 self.context.close()

@@ -1,4 +1,4 @@
-"""A session: the requests of one suite, carried out in order."""
+"""A session: the requests of one suite, in order."""
 
 import ipaddress
 from typing import Any
@@ -44,7 +44,7 @@ from fanin_wire.agent_verbs import (
 
 
 class Session:
-    """See above. socket: control socket of the device."""
+    """The session. socket: control socket of the device."""
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
@@ -52,22 +52,17 @@ class Session:
         self._queue_pairs: dict[int, QueuePair] = {}
 
     def serve(self, lines: Any, out: Any) -> None:
-        """Answer each line until they end.
-
-        Args:
-            lines, out: binary files.
-        """
+        """Answer each line until they end. lines, out: binary files."""
         try:
             while line := lines.readline(MAX_LINE + 1):
                 out.write(write_line(self.answer(line)))
                 out.flush()
                 if not line.endswith(b"\n"):
-                    return  # too long, or cut off: what follows can not be told apart
+                    return  # too long, or cut off: the next line has no clear start
         finally:
             self.close()
 
     def answer(self, line: bytes) -> Answer:
-        """The answer to a line."""
         try:
             return self._do(read_request(line))
         except AgentError as error:
@@ -103,7 +98,7 @@ class Session:
             case Kill():
                 rank.kill()
                 return {}
-        raise AgentError("WRONG_REQUEST", f"{request} is none")
+        raise AgentError("WRONG_REQUEST", f"{request} is unknown here")
 
     def _do_verbs(self, request: Any) -> Answer:
         if isinstance(request, CreateQp | DestroyQp):
@@ -133,7 +128,7 @@ class Session:
                 return queue_pair.load(request)
             case QueryQp():
                 return queue_pair.state()
-        raise AgentError("WRONG_REQUEST", f"{request} is none")
+        raise AgentError("WRONG_REQUEST", f"{request} is unknown here")
 
     def _hello(self) -> Answer:
         with Context(self._socket) as context:
@@ -160,7 +155,7 @@ class Session:
             queue_pair.close()
 
     def close(self) -> None:
-        """All ranks end, and all queue pairs are given back."""
+        """End all ranks, and destroy all queue pairs."""
         for queue in list(self._ranks):
             self._forget(queue)
         for number in list(self._queue_pairs):

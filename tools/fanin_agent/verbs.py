@@ -1,4 +1,4 @@
-"""A queue pair of ordinary traffic with a completion queue and memory of its own, through fanin.verbs."""
+"""A queue pair of ordinary traffic with its own completion queue and memory, through fanin.verbs."""
 
 import time
 from collections import deque
@@ -40,7 +40,7 @@ ATOMICS = (RequestOpcode.ATOMIC_CMP_AND_SWP, RequestOpcode.ATOMIC_FETCH_AND_ADD)
 
 
 class QueuePair:
-    """See above. socket: control socket of the device."""
+    """The queue pair. socket: control socket of the device."""
 
     def __init__(self, socket: str, request: CreateQp) -> None:
         service = code_of("service", request.service)
@@ -57,7 +57,7 @@ class QueuePair:
         self._completions: deque[OrdinaryWC] = deque()
 
     def created(self) -> Answer:
-        """What the other side needs to know."""
+        """The members for the other side."""
         return {"qpn": self._qp.qp_num, "address": self._memory.address, "rkey": self._memory.rkey}
 
     def connect(self, request: ConnectQp) -> Answer:
@@ -85,7 +85,6 @@ class QueuePair:
         return {}
 
     def send(self, request: PostSend) -> Answer:
-        """Post a request to send."""
         operation = code_of("operation", request.operation)
         flags = SendFlag.SIGNALED if request.signaled else SendFlag(0)
         flags |= SendFlag.SOLICITED if request.solicited else SendFlag(0)
@@ -102,14 +101,12 @@ class QueuePair:
         return {}
 
     def receive(self, request: PostRecv) -> Answer:
-        """Post a receive request."""
         region = self._memory if request.writable else self._unwritable
         piece = [SGE(region.address + request.place, request.length, region.lkey)]
         self._qp.post_recv(RecvWR(request.wr, sg=piece if request.length else []))
         return {}
 
     def poll(self, request: PollCq) -> Answer:
-        """The next completion."""
         end = time.monotonic() + request.seconds
         while not self._completions:
             if not self._queue.wait(max(0.0, end - time.monotonic())):
@@ -133,7 +130,6 @@ class QueuePair:
         return {"rkey": region.rkey}
 
     def store(self, request: WriteMr) -> Answer:
-        """Write into the memory."""
         try:
             data = bytes.fromhex(request.data)
         except ValueError:
@@ -142,15 +138,12 @@ class QueuePair:
         return {}
 
     def load(self, request: ReadMr) -> Answer:
-        """Read the memory."""
         return {"data": self._memory.read(request.length, request.place).hex()}
 
     def state(self) -> Answer:
-        """As the device has it."""
         return {"state": QueuePairState(self._qp.qp_state).name}
 
     def close(self) -> None:
-        """Give everything back."""
         self.context.close()
 
 

@@ -17,7 +17,7 @@ UP = 5  # the device's bit at its parent
 
 
 class JobBelow(Job):
-    """See above. parent: its address, which is none of a child. asked: the device's CONFIG."""
+    """The job, whose parent has its own address. asked: the device's CONFIG."""
 
     def __init__(self, tester: Tester, size: int = 2, *, join: bool = True, grant: bool = True, **shape: Any) -> None:
         tester.profile.require_middle()
@@ -31,7 +31,7 @@ class JobBelow(Job):
                 self.grant()
 
     def ask(self) -> Dissected:
-        """All children join; the device asks its parent, and the last child is told to wait."""
+        """All children join; the device asks its parent, and the last child gets PENDING."""
         for bit in range(self.size - 1):
             self.config(bit)
             self.tester.expect(self.pending(bit, range(bit + 1, self.size)))
@@ -41,7 +41,7 @@ class JobBelow(Job):
         return self.asked
 
     def grant(self) -> None:
-        """The parent says that the job is active, with N and W as offered."""
+        """CONFIG_ACK of the parent: active, with N and W as offered."""
         self.answer(slots=self.slots, window=self.slots // 2, length=self.chunk)
         self.tester.expect(*(self.joined(bit) for bit in range(self.size)))
 
@@ -62,7 +62,7 @@ class JobBelow(Job):
         return Expected(self.parent, code, values, payload)
 
     def partial(self, position: int, data: np.ndarray | bytes | None = None, **ceth: Any) -> Expected:
-        """CONTRIBUTION to the parent: of every child, each of one rank, who want the result."""
+        """CONTRIBUTION to the parent: of every child, each of one rank that wants the result."""
         values = self.place(position) | {"op": int(Op["SUM"]), "flags": ALL | WANTS, "node_bitmap": 1 << UP}
         values |= {"rank_bitmap": ANY}
         if data is not None:
@@ -82,7 +82,7 @@ class JobBelow(Job):
         return [self.result(bit, position, data, **values) for bit in range(self.size)]
 
     def complete(self, position: int, data: np.ndarray | None = None) -> None:
-        """All children contribute the same, the parent answers, and all get the result."""
+        """All children contribute the same data, the parent answers, and all get the result."""
         data = np.array([1, 2], "<f4") if data is None else data
         for bit in range(self.size):
             self.contribute(bit, position, data)
@@ -92,7 +92,7 @@ class JobBelow(Job):
         self.tester.expect(*self.all_told(position, own * 2))
 
     def leave_quietly(self) -> None:
-        """The device leaves at its parent when its children have left; it then gets its LEAVE_ACK."""
+        """The device leaves its parent after its children; then it gets its LEAVE_ACK."""
         super().leave_quietly()
         if self.asked is None:
             return

@@ -13,16 +13,12 @@ from scapy.utils import PcapNgWriter
 from fanin_conform import datagram
 from fanin_conform.targets.target import Frame, Target
 
-RAW_IP = 101  # LINKTYPE_RAW: a socket shows no link layer
+RAW_IP = 101  # LINKTYPE_RAW: a socket has no link layer
 CHECKSUM = slice(10, 12)  # of the IPv4 header
 
 
 class Capture:
-    """A file of the format pcapng. Several targets may write to it at once.
-
-    Raises:
-        OSError: the file can not be written.
-    """
+    """A file of the format pcapng, for several targets at once. Raises OSError if it can not be written."""
 
     def __init__(self, file: Path) -> None:
         self._writer: Any = PcapNgWriter(str(file))
@@ -31,7 +27,7 @@ class Capture:
         self._lock = threading.Lock()
 
     def of(self, target: Target, comment: str) -> Target:
-        """A target like `target`, whose packets are written with a comment, such as the name of the script."""
+        """Wrap a target: its packets are written with a comment, such as the name of the script."""
         return cast(Target, _Captured(target, functools.partial(self._write, target, comment)))
 
     def _write(self, target: Target, comment: str, source: str, destination: str, port: int, data: bytes) -> None:
@@ -43,7 +39,7 @@ class Capture:
             self._writer.write_packet(packet)
 
     def close(self) -> None:
-        """The file is complete."""
+        """Complete the file."""
         self._writer.close()
 
 
@@ -55,23 +51,21 @@ def _with_checksum(packet: bytes) -> bytes:
 
 
 class _Captured:
-    """A target that tells `write` of each packet: source, destination, source port, datagram."""
+    """A target that passes each packet to `write`: source, destination, source port, datagram."""
 
     def __init__(self, target: Target, write: Callable[[str, str, int, bytes], None]) -> None:
         self._target, self._write = target, write
 
     def send(self, source: str, data: bytes) -> None:
-        """Tell, and send."""
         self._write(source, self._target.address, datagram.TESTER_PORT, data)
         self._target.send(source, data)
 
     def receive(self, seconds: float) -> Frame | None:
-        """Receive, and tell."""
         frame = self._target.receive(seconds)
         if frame:
             self._write(frame.source, frame.destination, frame.source_port, frame.data)
         return frame
 
     def __getattr__(self, name: str) -> Any:
-        """All else is the target's."""
+        """Everything else belongs to the target."""
         return getattr(self._target, name)

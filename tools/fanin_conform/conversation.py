@@ -1,7 +1,7 @@
-"""Random, legal conversations: a device and the switch in plain Python are told the same and must say the same.
+"""Random, legal conversations: a device and the switch in plain Python hear the same and must answer the same.
 
-A conversation is a list of steps. A step is taken as the state of the children allows, and left out where it would not
-be legal, so that any part of a conversation is one, too: a difference is shrunk by leaving steps out.
+A conversation is a list of steps. A step that would not be legal in the state of the children is left out, so any part
+of a conversation is one, too: a difference is shrunk by leaving steps out.
 """
 
 import random
@@ -25,11 +25,11 @@ from fanin_wire.operations import OPERATIONS
 LEASES, CHILDREN, LONGEST = (4, 8), (1, 2, 3), 64  # slots, children of a job, bytes of a segment in units of 16
 KINDS = {"contribute": 12, "again": 3, "probe": 5, "query": 1, "poison": 1}  # how often
 SHRINK_S = 30.0
-Answers = dict[int, list[Dissected | Mismatch]]  # by number of the address; of packets what must be the same
+Answers = dict[int, list[Dissected | Mismatch]]  # by number of the address; the comparable part of packets
 
 
 class Step(NamedTuple):
-    """bit: which child. back: how many positions before its next one, where it does something again."""
+    """bit: of the child. back: positions before its next one, to repeat something."""
 
     kind: str
     bit: int
@@ -54,7 +54,7 @@ class Conversation(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The packets of a conversation up to the step at which two devices differ, and what each said there."""
+    """The packets of a conversation up to the first step with different answers, and these."""
 
     conversation: Conversation
     log: tuple[str, ...]
@@ -67,13 +67,11 @@ class Difference(NamedTuple):
 
 
 def _said(who: str, answers: Answers) -> list[str]:
-    """A line for each packet of a step."""
     said = [f"{who} to address {number}: {packet}" for number, packets in answers.items() for packet in packets]
     return said or [f"{who}: nothing"]
 
 
 def draw(seed: int, profile: Profile = EVERYTHING, steps: int = 120) -> Conversation:
-    """The conversation of a seed."""
     numbers = random.Random(seed)
     children = numbers.choice(CHILDREN)
     flags = numbers.choice([0, 0, *[1] * profile.wide, *[2] * profile.reproducible])
@@ -96,16 +94,16 @@ class _Player:
             self.job.config(bit, flags=conversation.flags)
         self.collect()
         for bit in range(size):
-            self.job.probe(bit, 0)  # NEED proves a loss: then a RESULT answers each later PROBE of a stored result
+            self.job.probe(bit, 0)  # after a NEED, a proof of loss, each PROBE of a stored result gets a RESULT
         self.collect()
 
     @property
     def said(self) -> int:
-        """How many packets there were the last time."""
+        """The number of packets in the last collection."""
         return sum(len(each) for each in self.answers.values())
 
     def collect(self, wanted: int = 0) -> None:
-        """What the device has said since the last time, by address. Waits until so many packets have come."""
+        """Collect the device's packets by address, and wait for so many."""
         self.answers = {}
         for address, packet in self.tester.everything(wanted):
             own = self.answers.setdefault(self.tester.addresses.index(address), [])
@@ -114,7 +112,7 @@ class _Player:
 
 
 class Play:
-    """Both devices, and what the children have done and hold. W is N / 2."""
+    """Both devices, and the children's past and results. W is N / 2."""
 
     def __init__(self, target: Target, reference: Target, conversation: Conversation, profile: Profile) -> None:
         self.conversation, self.profile = conversation, profile
@@ -126,7 +124,7 @@ class Play:
         self.left: set[int] = set()
 
     def take(self, step: Step) -> bool:
-        """Take a step; returns whether both devices have said the same."""
+        """Take a step. Returns whether both devices have answered the same."""
         position = self.sent[step.bit]
         if step.bit not in self.left and self._is_legal(step, position):
             for player in self.players:
@@ -140,7 +138,7 @@ class Play:
         return self.device.answers == self.reference.answers
 
     def _is_legal(self, step: Step, position: int) -> bool:
-        """A child sends p only if it holds the result of p - W, and leaves only when it has all results."""
+        """A child sends p only if it holds the result of p - W, and leaves only with all results."""
         done = min(self.sent)
         if step.kind in ("contribute", "poison"):
             return not self.left and position - self.conversation.slots // 2 < done
@@ -169,7 +167,6 @@ class Play:
         return {"mid": self._drawn(position).getrandbits(32), "sid": position}
 
     def _contribute(self, job: Job, bit: int, position: int) -> None:
-        """The contribution to a position: the same each time."""
         names, numbers = self._names(position), self._drawn(position)
         numbers.getrandbits(32)
         pairs = [(op, each) for op in OPERATIONS for each in DATATYPES if op.takes(each) and self.profile.has(op, each)]
@@ -199,7 +196,7 @@ class Play:
 
 
 def play(target: Target, reference: Target, talk: Conversation, profile: Profile = EVERYTHING) -> Difference | None:
-    """Have a conversation with both; the first difference, if there is one."""
+    """Have a conversation with both. Returns the first difference."""
     both = Play(target, reference, talk, profile)
     try:
         for count, step in enumerate(talk.steps):
@@ -216,7 +213,7 @@ def play(target: Target, reference: Target, talk: Conversation, profile: Profile
 
 
 def shrunk(found: Difference, again: Callable[[Conversation], Difference | None]) -> Difference:
-    """A difference with as few steps as leaving some out, ever fewer at once, gives in the time that is given to it."""
+    """Leave steps out of a difference, ever fewer at once, while it stays and time is left."""
     size, end = len(found.conversation.steps) // 2, time.monotonic() + SHRINK_S
     while size:
         start = 0
@@ -232,7 +229,7 @@ def shrunk(found: Difference, again: Callable[[Conversation], Difference | None]
 
 
 def search(target: Target, reference: Target, seeds: Iterable[int], profile: Profile = EVERYTHING) -> Difference | None:
-    """Have the conversations of some seeds; the first difference, shrunk."""
+    """Have the conversations of some seeds. Returns the first difference, shrunk."""
     for seed in seeds:
         if found := play(target, reference, draw(seed, profile), profile):
             return shrunk(found, lambda shorter: play(target, reference, shorter, profile))

@@ -1,4 +1,4 @@
-"""Which demand of SPEC.md is checked by which script: `python -m fanin_conform.coverage [DEMAND or SECTION ...]`.
+"""The scripts that check each demand of SPEC.md: `python -m fanin_conform.coverage [DEMAND or SECTION ...]`.
 
 With the path of docs/conformance.md its table is written anew.
 """
@@ -11,7 +11,7 @@ from fanin_conform import scripts
 from fanin_conform.script import SCRIPTS
 from fanin_wire.clauses import UnknownClause, clauses
 
-assert scripts  # importing them has filled SCRIPTS
+assert scripts  # importing fills SCRIPTS
 EVERY_PACKET = (
     "2-5",
     "2-11",
@@ -45,7 +45,7 @@ _BLOCK = re.compile(r"(<!-- conformance -->\n).*?(<!-- end of conformance -->)",
 
 
 def checked() -> dict[str, list[str]]:
-    """The scripts that name each demand, by its number."""
+    """The scripts of each demand, by its number."""
     found: dict[str, list[str]] = {number: [] for number in clauses()}
     for number in EVERY_PACKET:
         found[number].append("every packet")
@@ -63,8 +63,7 @@ def reason(number: str) -> str:
 def listing(wanted: list[str]) -> str:
     """A line for each demand of `wanted` (numbers of demands or sections; else all): its scripts, or why it has none.
 
-    Raises:
-        UnknownClause: there is no such demand or section.
+    Raises UnknownClause for an unknown demand or section.
     """
     rows = checked()
     for each in wanted:
@@ -79,7 +78,7 @@ def listing(wanted: list[str]) -> str:
 
 
 def ranges(numbers: list[str]) -> str:
-    """Demands in words: those that follow each other in a section are one range."""
+    """Demands in words: consecutive ones of a section are a range."""
     found: list[list[str]] = []
     for number in numbers:
         (section, _, count), last = number.rpartition("-"), found[-1][-1] if found else ""

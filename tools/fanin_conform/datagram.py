@@ -1,4 +1,4 @@
-"""Datagrams between tester and device: built of scapy layers, checked and taken apart by the tables of the fields."""
+"""Datagrams between tester and device: built from scapy layers, checked and dissected by the tables of the fields."""
 
 import ipaddress
 from typing import NamedTuple
@@ -26,7 +26,7 @@ SEGMENT_INDEX = BTH.size + CETH.byte_offset("segment_index")
 
 
 def without_padding(config: bytes) -> bytes:
-    """The body of a CONFIG without the zeros that make it as long as the longest packet."""
+    """The body of a CONFIG without the zeros that pad it to the length of the longest packet."""
     return config[: CONFIG_BODY.size + unpack(CONFIG_BODY, config)["hops"] * HOP_BODY.size]
 
 
@@ -57,8 +57,7 @@ def dissect(data: bytes) -> Dissected | None:
 
 
 def whole(source: str, destination: str, port: int, data: bytes) -> bytes:
-    """The IPv4 packet of a datagram, as section 3 of SPEC.md rebuilds it; that of ordinary packets has the
-    identification 0."""
+    """The IPv4 packet of a datagram, as section 3 of SPEC.md rebuilds it; ordinary packets have identification 0."""
     is_offload = len(data) > SEGMENT_INDEX + ICRC_SIZE and data[0] >= FIRST_OFFLOAD_OPCODE
     identification = data[SEGMENT_INDEX] if is_offload else 0
     words = (0x4500, IP_SIZE + UDP_SIZE + len(data), identification, DONT_FRAGMENT, 64 << 8 | UDP_PROTOCOL, 0)
@@ -69,7 +68,7 @@ def whole(source: str, destination: str, port: int, data: bytes) -> bytes:
 
 
 def with_icrc(source: str, destination: str, port: int, data: bytes) -> bytes:
-    """`data`, which has room for the ICRC at its end, with the right one."""
+    """`data` with the right ICRC in its last bytes."""
     if len(data) < BTH.size + ICRC_SIZE:
         return data
     return data[:-ICRC_SIZE] + icrc(whole(source, destination, port, data))
@@ -81,18 +80,18 @@ def icrc_is_right(source: str, destination: str, port: int, data: bytes) -> bool
 
 
 def with_token(source: str, destination: str, data: bytes, token: int, field: str = "token") -> bytes:
-    """A datagram of the tester with another token, or another value in another field of 32 bits."""
+    """A datagram of the tester with another value in a field of 32 bits."""
     start = BTH.size + CETH.byte_offset(field)
     changed = data[:start] + token.to_bytes(4) + data[start + 4 :]
     return with_icrc(source, destination, TESTER_PORT, changed)
 
 
 def build(packet: Packet, source: str, destination: str) -> bytes:
-    """The datagram of scapy layers from the BTH on. The ICRC is right unless the BTH has been given one."""
+    """The datagram of scapy layers from the BTH on, with a right ICRC unless the BTH sets one."""
     given = packet.icrc
     packet.icrc = given or 0
     layer = packet
-    while layer:  # each has one value in each field: scapy need not look for more
+    while layer:  # each field has one value: scapy need not look for more
         layer.explicit = 1
         layer = layer.payload
     data = bytes(packet)

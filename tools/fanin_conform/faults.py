@@ -1,4 +1,4 @@
-"""Devices that are wrong in one thing: a target whose packets, there or back, a fault changes."""
+"""Devices with one fault: a target that changes packets in one direction."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,10 +15,8 @@ Change = Callable[[bytearray], "bytearray | None"]  # of BTH to the last byte be
 
 
 class Fault(NamedTuple):
-    """clause: the demand that it breaks. inward, outward: what happens to packets to and from the device.
-
-    host: what happens to the answers of the agent of a NIC.
-    """
+    """clause: the broken demand. inward, outward: changes of packets to and from the device. host: of the answers of
+    the agent of a NIC."""
 
     name: str
     clause: str
@@ -28,29 +26,26 @@ class Fault(NamedTuple):
 
 
 def get(data: bytearray, field: str) -> int:
-    """A field of the CETH."""
     return datagram.unpack(CETH, bytes(data[BTH.size :]))[field] if len(data) >= TRANSPORT_SIZE else 0
 
 
 def put(data: bytearray, field: str, value: int) -> bytearray:
-    """Write a field of the CETH that has whole bytes."""
+    """Write a field of whole bytes of the CETH."""
     start, width = BTH.size + CETH.byte_offset(field), CETH.field(field).bits // 8
     data[start : start + width] = value.to_bytes(width)
     return data
 
 
 def setting(code: Opcode, field: str, value: int) -> Change:
-    """Packets of an opcode have a field of this value."""
+    """Packets of an opcode get this value in a field."""
     return lambda data: put(data, field, value) if data[0] == code and len(data) >= TRANSPORT_SIZE else data
 
 
 def without(code: Opcode, flag: int) -> Change:
-    """Packets of an opcode lack a flag."""
     return lambda data: put(data, "flags", get(data, "flags") & ~flag) if data[0] == code else data
 
 
 def losing(code: Opcode) -> Change:
-    """Packets of an opcode are lost."""
     return lambda data: None if data[0] == code else data
 
 
@@ -78,7 +73,7 @@ def _reserved(data: bytearray) -> bytearray:
 
 
 def fixed_version(data: bytearray) -> bytearray:
-    """The version is right, whatever it was."""
+    """The faulty device ignores the version."""
     return put(data, "version", WIRE_VERSION) if len(data) >= TRANSPORT_SIZE else data
 
 
@@ -96,7 +91,7 @@ def _bytes_of_class_one(data: bytearray) -> bytearray:
 
 
 def class_of_four(data: bytearray) -> bytearray:
-    """The class that there is not is ALL."""
+    """The faulty device treats the reserved class as ALL."""
     flags, classes = get(data, "flags"), CLASS_MASK << CLASS_SHIFT
     if data[0] in (Opcode.CONTRIBUTION, Opcode.RESULT) and flags & classes == classes:
         put(data, "flags", flags & ~classes | ContributorClass["ALL"] << CLASS_SHIFT)
@@ -145,22 +140,20 @@ FAULTS = (
 
 
 class FaultyAgent:
-    """An agent whose answers a fault changes."""
+    """An agent with changed answers."""
 
     def __init__(self, sound: Agent, change: Callable[[Answer], Answer]) -> None:
         self._sound, self._change = sound, change
 
     def ask(self, request: Request) -> Answer:
-        """The changed answer."""
         return self._change(self._sound.ask(request))
 
     def close(self) -> None:
-        """Close the sound agent."""
         self._sound.close()
 
 
 class FaultyTarget:
-    """A target with a fault. The ICRC of what the fault has changed is right again."""
+    """A target with a fault. Changed packets get a right ICRC."""
 
     def __init__(self, sound: Target, fault: Fault) -> None:
         self.name, self.address, self.addresses = fault.name, sound.address, sound.addresses
@@ -171,7 +164,7 @@ class FaultyTarget:
             self.agent = FaultyAgent(sound.agent, fault.host)
 
     def send(self, source: str, data: bytes) -> None:
-        """A packet whose ICRC is wrong goes on as it is."""
+        """A packet with a wrong ICRC stays as it is."""
         if self._fault.inward and datagram.icrc_is_right(source, self.address, datagram.TESTER_PORT, data):
             changed = self._fault.inward(bytearray(data[:-ICRC_SIZE]))
             if changed is None:
@@ -192,21 +185,16 @@ class FaultyTarget:
         return None
 
     def drain(self) -> None:
-        """The sound target drains."""
         self._sound.drain()
 
     def stand_still(self, seconds: float) -> None:
-        """The sound target stands still."""
         self._sound.stand_still(seconds)
 
     def script_ends(self) -> None:
-        """The sound target is as it was."""
         self._sound.script_ends()
 
     def now(self) -> float:
-        """The time of the sound target."""
         return self._sound.now()
 
     def close(self) -> None:
-        """Close the sound target."""
         self._sound.close()

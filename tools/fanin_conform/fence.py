@@ -1,4 +1,4 @@
-"""Fences: questions whose answer says that the device has looked at everything that one address has sent before.
+"""Fences: an answer proves that the device has handled everything that one address has sent before.
 
 Record 0077 (docs/decisions) says why silence is proved so, and not by waiting.
 """
@@ -21,7 +21,7 @@ class JobFence:
     """Of a switch: each address is a child of a second job. STATUS answers QUERY there (SPEC.md, 10.8)."""
 
     answers = (Opcode.CONFIG_ACK, Opcode.LEAVE_ACK)
-    silence = "the device does not answer QUERY any more", ("10.8-2",)
+    silence = "the device no longer answers QUERY", ("10.8-2",)
 
     def __init__(self, target: Target, jid: int, key: int) -> None:
         self._target, self._jid, self._key = target, jid, key
@@ -29,7 +29,6 @@ class JobFence:
         self._built: dict[tuple[Opcode, str], bytes] = {}  # with the token 0
 
     def join(self, address: str) -> None:
-        """An address becomes a child."""
         self._bits = self._bits or {each: bit for bit, each in enumerate(self._target.addresses)}
         mask = (1 << len(self._bits)) - 1
         hop = HOP(address=f"::ffff:{self._target.address}", bit=self._bits[address], mask=mask)
@@ -37,24 +36,22 @@ class JobFence:
         self._send(Opcode.CONFIG, address, 1, body)
 
     def ask(self, address: str, token: int) -> None:
-        """Send the question."""
         self._send(Opcode.QUERY, address, token)
 
     def has(self, packet: Dissected) -> bool:
-        """Whether a packet belongs to the fence."""
         return packet.ceth["jid"] == self._jid
 
     def token_of(self, packet: Dissected) -> int:
-        """The token of the question that a packet answers; 0: none."""
+        """The token of the answered question; 0 for another packet."""
         return packet.ceth["token"] if packet.opcode == Opcode.STATUS else 0
 
     def keep_alive(self) -> None:
-        """Every address is heard."""
+        """Show every address as alive."""
         for address in self._bits:
             self._send(Opcode.KEEPALIVE, address, 0)
 
     def leave(self) -> int:
-        """Every address leaves. The number of LEAVE_ACKs to come."""
+        """Every address leaves. Returns the number of LEAVE_ACKs to come."""
         for address in self._bits:
             self._send(Opcode.LEAVE, address, 0)
         return len(self._bits)
@@ -69,18 +66,15 @@ class JobFence:
 
 
 class LeaveFence:
-    """Of a NIC, which has no children that could ask: LEAVE_ACK answers the LEAVE of an unknown job (SPEC.md, 5-9).
-
-    It asks in each lane.
-    """
+    """Of a NIC, without children that ask: LEAVE_ACK answers LEAVE of an unknown job, in each lane (SPEC.md, 5-9)."""
 
     answers = (Opcode.LEAVE_ACK,)
-    silence = "the device does not answer LEAVE of an unknown job any more", ("5-9",)
+    silence = "the device no longer answers LEAVE of an unknown job", ("5-9",)
 
     def __init__(self, target: Target, jid: int, key: int, lanes: int) -> None:
         self._target, self._jid, self._key = target, jid, key
         self._built = [offload(Opcode.LEAVE, jid=jid, lane=lane) for lane in range(lanes)]
-        self._missing: Counter[int] = Counter()  # answers, by token
+        self._missing: Counter[int] = Counter()  # of answers, by token
 
     def join(self, address: str) -> None:
         """Ask for the first time."""
@@ -94,11 +88,10 @@ class LeaveFence:
             self._target.send(address, datagram.with_token(address, self._target.address, data, token, "key"))
 
     def has(self, packet: Dissected) -> bool:
-        """Whether a packet belongs to the fence."""
         return packet.ceth["jid"] == self._jid
 
     def token_of(self, packet: Dissected) -> int:
-        """The token of the question that a packet answers, in the last lane; 0: none."""
+        """The token of the answered question in the last lane; 0 for another packet."""
         if packet.opcode != Opcode.LEAVE_ACK:
             return 0
         token = packet.ceth["key"]
@@ -106,8 +99,8 @@ class LeaveFence:
         return token if self._missing[token] <= 0 else 0
 
     def keep_alive(self) -> None:
-        """There is no job."""
+        """Nothing to do: there is no job."""
 
     def leave(self) -> int:
-        """There is no job: no LEAVE_ACK comes."""
+        """Nothing to do: there is no job, so no LEAVE_ACK."""
         return 0

@@ -31,26 +31,22 @@ MID_BITS, SID_BITS = 16, 16
 
 
 class Place(NamedTuple):
-    """The message of a position."""
-
     mid: int
     sid: int
 
 
 def f32(*values: float) -> np.ndarray:
-    """Elements."""
     return np.array(values, "<f4")
 
 
 def payload_of(data: np.ndarray | bytes | None) -> bytes:
-    """The bytes of a segment's data."""
     return data.tobytes() if isinstance(data, np.ndarray) else data or b""
 
 
 class NicJob:
     """A job of `ranks` ranks at the NIC; the tester plays the network, and by the agent the host.
 
-    slots, chunk, flags: as offered. places: of each position that was posted.
+    slots, chunk, flags: as offered. places: of each posted position.
     """
 
     route, has_lanes = "LOCAL", False
@@ -77,7 +73,7 @@ class NicJob:
     # The host
 
     def ask(self, request: Request) -> Answer:
-        """A request of the agent; Mismatch if it can not be carried out."""
+        """A request of the agent. Raises Mismatch if it fails."""
         try:
             return self._agent.ask(request)
         except AgentError as error:
@@ -88,7 +84,7 @@ class NicJob:
         self.tester.log.append(f"host: {text}")
 
     def membership(self) -> dict[str, Any]:
-        """What a rank says of the job beside its own place."""
+        """A rank's description of the job, without its own place."""
         return {}
 
     def join_rank(self, rank: int, **changes: Any) -> None:
@@ -106,11 +102,11 @@ class NicJob:
         self.all_joined()
 
     def all_joined(self, status: str = "SUCCESS", clause: str = "") -> list[Answer]:
-        """Every rank has this answer to its join."""
+        """Every rank gets this answer to its join."""
         return [self.joined(rank, status, clause) for rank in range(self.ranks)]
 
     def joined(self, rank: int, status: str = "SUCCESS", clause: str = "") -> Answer:
-        """A rank has this answer to its join."""
+        """A rank gets this answer to its join."""
         seconds = 0.0 if status == "PENDING" else PATIENCE_S
         answer = self.ask(Joined(queue=self.first_queue + rank, seconds=seconds))
         self.note(f"rank {rank}: the join is {_words(answer)}")
@@ -119,11 +115,7 @@ class NicJob:
         return answer
 
     def post(self, rank: int = 0, data: np.ndarray | bytes | None = None, **given: Any) -> list[int]:
-        """A rank posts a request: without more, an allreduce (SUM) of its data.
-
-        Returns:
-            The positions that the message takes.
-        """
+        """A rank posts a request: by default an allreduce (SUM) of its data. Returns the positions of the message."""
         payload = payload_of(data)
         values: dict[str, Any] = {"data": payload.hex(), "length": len(payload), "wr": self._posted[rank]}
         if isinstance(data, np.ndarray):
@@ -141,7 +133,7 @@ class NicJob:
         return self._placed(rank, request, mid)
 
     def is_refused(self, data: np.ndarray, op: str, dtype: str) -> bool:
-        """Whether the post of a request of rank 0 is refused with NOT_SUPPORTED; else it is posted."""
+        """Post a request of rank 0. Returns whether it is refused with NOT_SUPPORTED."""
         payload = payload_of(data)
         request = Post(queue=self.first_queue, op=op, dtype=dtype, length=len(payload), data=payload.hex())
         self.note(f"rank 0 posts {op} of {dtype}")
@@ -173,7 +165,7 @@ class NicJob:
         return list(range(first, first + number))
 
     def look(self) -> None:
-        """The device has seen all that was posted."""
+        """Wait until the device has seen all posts."""
         for rank in range(self.ranks):
             self.ask(Look(queue=self.first_queue + rank))
 
@@ -186,7 +178,7 @@ class NicJob:
         clause: str = "",
         **about: Any,
     ) -> Answer:
-        """The next completion of a rank has this status, and this result if one is given."""
+        """The next completion of a rank has this status, and this result if given."""
         answer = self.ask(Wait(queue=self.first_queue + rank, seconds=PATIENCE_S))
         self.note(f"rank {rank} has {_words(answer) or 'no completion'}")
         if answer["status"] != status:
@@ -203,50 +195,45 @@ class NicJob:
         return answer
 
     def not_done(self, rank: int = 0, clause: str = "") -> None:
-        """A rank has no completion. The network is to be silent at that time: see Tester.nothing."""
+        """A rank has no completion. Call Tester.nothing first: the network must be silent."""
         answer = self.ask(Wait(queue=self.first_queue + rank))
         if answer["status"]:
             raise Mismatch(f"rank {rank} has a completion: {_words(answer)}", _clauses(clause))
 
     def leave(self, rank: int = 0) -> None:
-        """A rank leaves."""
         self.note(f"rank {rank} leaves")
         self.ask(Leave(queue=self.first_queue + rank))
 
     def kill(self, rank: int = 0) -> None:
-        """The process of a rank ends."""
         self.note(f"the process of rank {rank} ends")
         self.ask(Kill(queue=self.first_queue + rank))
 
     def close_host(self) -> None:
-        """All queues are given back."""
         for rank in range(self.ranks):
             with contextlib.suppress(AgentError):  # the verdict is known
                 self._agent.ask(Close(queue=self.first_queue + rank))
 
     def drain(self) -> None:
-        """What still comes is of no interest: the verdict is known."""
+        """Ignore further packets: the verdict is known."""
         with contextlib.suppress(Mismatch):
             self.tester.everything()
 
     def leave_quietly(self) -> None:
-        """The end of the script, whatever has become of the job."""
+        """End the script, in any state of the job."""
         self.close_host()
 
     # The network
 
     def packet(self, code: Opcode, body: Packet | bytes = b"", **ceth: Any) -> Packet:
-        """A packet of the job; `ceth` replaces fields."""
         packet = offload(code, **({"jid": self.jid, "key": self.key, "lane": self.lane} | ceth))
         return packet / (Raw(body) if isinstance(body, bytes) else body) if body else packet
 
     def place(self, position: int) -> dict[str, Any]:
-        """The fields of a packet about a position that was posted."""
+        """The fields of a packet about a posted position."""
         posted = self.places[position]
         return {"position": position, "seg": position % self.slots, "mid": posted.mid, "sid": posted.sid}
 
     def expected(self, to: str, code: Opcode, payload: Any = b"", **ceth: Any) -> Expected:
-        """A packet of the NIC."""
         return Expected(to, code, {"jid": self.jid, "key": self.key, "lane": self.lane} | ceth, payload)
 
     def described(self, data: np.ndarray | bytes | None, ranks: int) -> dict[str, Any]:
@@ -259,7 +246,7 @@ class NicJob:
         return values
 
     def question(self, clause: str = "", **about: Any) -> Dissected:
-        """The next PROBE that the tester has not looked at; time passes until it comes."""
+        """The next PROBE that the tester has not seen; time passes until it comes."""
         for _ in range(80):
             for number, (_, packet) in enumerate(self.tester.questions):
                 if packet.ceth["jid"] == self.jid and all(packet.ceth[name] == about[name] for name in about):
@@ -288,7 +275,7 @@ class NicTree(NicJob):
         return {"hops": tuple(self.hops), "node_index": self.bit, "node_count": self.nodes}
 
     def form(self) -> None:
-        """All ranks join, and the parent says that the job is active."""
+        """All ranks join, and the parent's CONFIG_ACK makes the job active."""
         for rank in range(self.ranks):
             self.join_rank(rank)
         self.expect_config()
@@ -301,7 +288,7 @@ class NicTree(NicJob):
         return self.config
 
     def grant(self, slots: int | None = None, window: int | None = None, *, full: bool = True) -> None:
-        """CONFIG_ACK: active with N and W. full: it is as long as the longest packet."""
+        """CONFIG_ACK: active with N and W. full: as long as the longest packet."""
         self.slots = slots or self.slots
         self.window = window or self.slots // 2
         self.answer(slots=self.slots, window=self.window, length=self.chunk if full else 0)
@@ -324,20 +311,20 @@ class NicTree(NicJob):
         return self.expected(self.parent, code, payload, **({"source": self.bit} | ceth))
 
     def contribution(self, position: int, data: np.ndarray | bytes | None = None, **ceth: Any) -> Expected:
-        """CONTRIBUTION of the NIC, all of whose ranks bring data and want the result, unless `ceth` says otherwise."""
+        """CONTRIBUTION of the NIC; by default all its ranks have data and want the result."""
         values = self.place(position) | self.described(data, self.ranks)
         values |= {"node_bitmap": 1 << self.bit, "rank_bitmap": (1 << self.ranks) - 1}
         values["flags"] |= WANTS
         return self.up(Opcode.CONTRIBUTION, payload_of(data), **(values | ceth))
 
     def result(self, position: int, data: np.ndarray | bytes | None = None, *, sender: str = "", **ceth: Any) -> None:
-        """RESULT of the parent, to which every node has contributed as many ranks."""
+        """RESULT of the parent, to which every node contributes equally many ranks."""
         values = self.place(position) | self.described(data, self.ranks * self.nodes)
         values |= {"node_bitmap": 1 << self.bit}
         self.down(Opcode.RESULT, payload_of(data), sender=sender, **(values | ceth))
 
     def complete(self, data: np.ndarray | None = None, total: np.ndarray | None = None) -> int:
-        """Every rank posts the same message of one segment, and gets the result. Its position."""
+        """Every rank posts the same message of one segment, and gets the result. Returns its position."""
         data = f32(1, 2) if data is None else data
         for rank in range(self.ranks):
             (position,) = self.post(rank, data)
@@ -392,7 +379,7 @@ class NicRing(NicJob):
 
     @property
     def is_last(self) -> bool:
-        """Whether it is the node that ends the chain of CONFIGs."""
+        """Whether the NIC ends the chain of CONFIGs."""
         return self.index == self.nodes - 1
 
     def membership(self) -> dict[str, Any]:
@@ -464,7 +451,7 @@ class NicRing(NicJob):
         return self.index == (0 if self.is_fixed else (self.places[position].sid + 1) % self.nodes)
 
     def share(self, position: int, left: int, data: np.ndarray | bytes | None = None, **ceth: Any) -> dict[str, Any]:
-        """The fields of a CONTRIBUTION of `left` nodes that have not added theirs."""
+        """The fields of a CONTRIBUTION that `left` nodes have still to add to."""
         values = self.place(position) | self.described(data, (self.nodes - left.bit_count()) * self.ranks)
         return values | {"node_bitmap": left, "rank_bitmap": ANY} | ceth
 
@@ -477,7 +464,7 @@ class NicRing(NicJob):
     def contribute(
         self, position: int, left: int, data: np.ndarray | bytes | None = None, *, sender: str = "", **ceth: Any
     ) -> None:
-        """CONTRIBUTION of the previous node, all before whom want the result."""
+        """CONTRIBUTION of the previous node; all nodes before want the result."""
         before = (1 << self.nodes) - 1 & ~left
         values = self.share(position, left, data, **({"rank_bitmap": before} | ceth))
         self.from_previous(Opcode.CONTRIBUTION, payload_of(data), sender=sender, **values)
@@ -526,7 +513,7 @@ class NicRing(NicJob):
 
 
 def _words(answer: Answer) -> str:
-    """An answer as people read it."""
+    """An answer in words."""
     shown = {name: value for name, value in answer.items() if value and name not in ("status", "wr", "data")}
     return " ".join([str(answer["status"]), *(f"{name}={value}" for name, value in shown.items())])
 

@@ -21,24 +21,22 @@ WANTS, DATA = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA)
 
 
 def f32(*values: float) -> np.ndarray:
-    """Elements."""
     return np.array(values, "<f4")
 
 
 def payload_of(data: np.ndarray | bytes | None) -> bytes:
-    """The bytes of a segment's data."""
     return data.tobytes() if isinstance(data, np.ndarray) else data or b""
 
 
 def type_of(data: np.ndarray | bytes | None) -> dict[str, int]:
-    """The field that names the type of an array."""
+    """The field with the type of an array."""
     return {"dtype": int(datatype_of(data.dtype).code)} if isinstance(data, np.ndarray) else {}
 
 
 class Job:
     """A job of `size` children at the device, which is the top. Each child is one address of the tester.
 
-    tester: the script's. join: all children join now. like: another job, whose jid and key this one has in its lane.
+    join: all children join now. like: another job, with the same jid and key in its own lane.
     """
 
     def __init__(
@@ -71,7 +69,6 @@ class Job:
     # Packets of the children
 
     def packet(self, code: Opcode, bit: int, body: Packet | bytes = b"", **ceth: Any) -> Packet:
-        """A packet of a child; `ceth` replaces fields."""
         named = {"jid": self.jid, "key": self.key, "source": bit, "lane": self.lane}
         packet = offload(code, **(named | ceth))
         return packet / (Raw(body) if isinstance(body, bytes) else body) if body else packet
@@ -127,28 +124,25 @@ class Job:
             self.tester.profile.require(operation, datatype)
 
     def probe(self, bit: int, position: int, token: int = 77, **ceth: Any) -> None:
-        """PROBE of a child."""
         self.send(Opcode.PROBE, bit, **(self.place(position) | {"token": token} | ceth))
 
     # Packets of the device
 
     def to(self, bit: int, code: Opcode, payload: Any = b"", *, address: str = "", **ceth: Any) -> Expected:
-        """A packet to a child."""
         values = {"jid": self.jid, "key": self.key, "source": bit, "lane": self.lane} | ceth
         return Expected(address or self.addresses[bit], code, values, payload)
 
     def joined(self, bit: int, *, full: bool = False, **ceth: Any) -> Expected:
-        """CONFIG_ACK that says that the job is active, with N and W as offered. full: as long as the longest packet."""
+        """CONFIG_ACK: active, with N and W as offered. full: as long as the longest packet."""
         body = bytes(CONFIG_ACK(slots=self.slots, window=self.slots // 2)).ljust(self.chunk if full else 0, b"\0")
         return self.to(bit, Opcode.CONFIG_ACK, body, **({"token": self.token(bit)} | ceth))
 
     def pending(self, bit: int, missing: Any, **ceth: Any) -> Expected:
-        """CONFIG_ACK that names the children that are missing."""
+        """CONFIG_ACK that names the missing children."""
         named = {"status": int(Status["PENDING"]), "seg": 1, "node_bitmap": sum(1 << each for each in missing)}
         return self.to(bit, Opcode.CONFIG_ACK, ANY, **({"token": self.token(bit)} | named | ceth))
 
     def refused(self, bit: int, status: str, **ceth: Any) -> Expected:
-        """CONFIG_ACK with a refusal."""
         values = {"token": self.token(bit), "status": int(Status[status])}
         address = ceth.pop("address", "")
         return self.to(bit, Opcode.CONFIG_ACK, ANY, address=address, **(values | ceth))
@@ -180,6 +174,6 @@ class Job:
         self.tester.expect(*(self.result(bit, position, total) for bit in range(self.size)))
 
     def leave_quietly(self) -> None:
-        """All children leave. Nothing is expected."""
+        """All children leave; the answers are ignored."""
         for bit in range(self.size):
             self.send(Opcode.LEAVE, bit)

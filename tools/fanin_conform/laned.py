@@ -17,7 +17,7 @@ LAST_LANE = CONFIG_BODY.byte_offset("last_lane")
 
 
 class LanedTree(NicTree):
-    """See above. lanes: as many as the NIC has. configs: its CONFIG of each lane."""
+    """The job. lanes: of the NIC. configs: its CONFIG of each lane."""
 
     has_lanes = True
 
@@ -57,7 +57,7 @@ class LanedTree(NicTree):
         self.down(code, body, lane=lane, **ceth)
 
     def expect_lanes(self, *expected: Expected, clause: str = "") -> list[Dissected]:
-        """These packets come, in this order in each lane, and nothing else."""
+        """These packets come, in this order in each lane, and no others."""
         clauses = tuple(clause.split())
         left, found = self.tester.everything(len(expected)), []
         for each in expected:

@@ -1,4 +1,4 @@
-"""What every tester is made of: it hears a target, keeps a log, and notices when it has stood still itself."""
+"""The base of all testers: it hears a target, keeps a log, and notices its own pauses."""
 
 import random
 import time
@@ -7,11 +7,11 @@ from fanin_conform.profile import EVERYTHING, Profile
 from fanin_conform.targets.target import Frame, Target
 
 PATIENCE_S = 10.0  # an upper bound for what must come "at once"
-STALL_S = 1.0  # a tester that stood still so long may have been taken for lost
+STALL_S = 1.0  # after such a pause a tester may count as lost
 
 
 class Mismatch(AssertionError):
-    """The device did something else than the script expects. clauses: the demands that this concerns, if known."""
+    """The device differs from the script. clauses: the demands in question, if known."""
 
     def __init__(self, text: str, clauses: tuple[str, ...] = ()) -> None:
         super().__init__(text)
@@ -23,7 +23,7 @@ class NoFaninDevice(Exception):
 
 
 class Listener:
-    """See above.
+    """The base of testers.
 
     log: every packet of the script, as text, without the fence.
     left_out: parts of the script that the device does not implement.
@@ -38,11 +38,11 @@ class Listener:
         self.stalled, self._heard = False, time.monotonic()
 
     def number(self, bits: int) -> int:
-        """A random number that is not 0."""
+        """A random number other than 0."""
         return self.random.getrandbits(bits) or 1
 
     def _receive(self, seconds: float) -> Frame | None:
-        """The next packet. Notes whether the tester itself stood still."""
+        """The next packet. Notes pauses of the tester itself."""
         begun = time.monotonic()
         frame = self.target.receive(seconds)
         ended = time.monotonic()

@@ -1,4 +1,4 @@
-"""NICs that are wrong in one thing: what comes, what goes, or what their ranks learn is changed."""
+"""NICs with one fault: it changes packets in one direction, or the answers to their ranks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ LEASE = 8  # of most scripts
 
 
 def changing(code: Opcode, field: str, change: Callable[[int], int]) -> Change:
-    """Packets of an opcode have another value in a field."""
+    """Packets of an opcode get another value in a field."""
     return lambda data: put(data, field, change(get(data, field))) if data[0] == code else data
 
 
@@ -36,7 +36,7 @@ def _padded(data: bytearray) -> bytearray:
 
 
 def answering(name: str, value: Any) -> Callable[[Answer], Answer]:
-    """Answers that have a member have this value there."""
+    """Answers with a member get this value there."""
     return lambda answer: answer | {name: value} if name in answer else answer
 
 

@@ -1,4 +1,4 @@
-"""What a device implements, as its maker states it: a file in TOML. The rest is not run, and is named."""
+"""What a device implements, stated by its maker in a TOML file. The suite names other scripts and skips them."""
 
 import tomllib
 from pathlib import Path
@@ -23,22 +23,22 @@ FEATURES = {
 
 
 class LeftOut(Exception):
-    """A script needs what the device does not implement; the argument says what."""
+    """A script needs a feature, the argument, that the device does not implement."""
 
 
 class Profile(Settings, frozen=True):
     """A device under test.
 
-    role: what it is in a job; "nic" is a NIC of trees and rings; "rocev2" is one of ordinary traffic alone.
-    operations, types: names as in SPEC.md; those that it computes with.
-    children: how many it can have. lanes: how many it has.
+    role: in a job; "nic": of trees and rings; "rocev2": of ordinary traffic alone.
+    operations, types: that it computes, by names as in SPEC.md.
+    children: its limit. lanes: their number.
     middle: whether it may stand below another switch.
     full: whether it answers a full CONFIG with a full CONFIG_ACK, so that the path is proved both ways.
     ahead: whether it sends data ahead of the result; of a NIC: whether it sets EARLY.
-    detection_s, ageing_s: its times. Where time is real, what takes longer than 10 s is not run.
-    services, atomics: what its queue pairs of ordinary traffic have.
+    detection_s, ageing_s: its times. In real time, scripts of more than 10 s are skipped.
+    services, atomics: of its queue pairs for ordinary traffic.
     wide: whether partials of f16 and bf16 may travel as f32. reproducible: whether it folds in the order of the bits.
-    shares: whether it has a limit of jobs and slots, of which a child gets a share.
+    shares: whether it limits a child's share of jobs and slots.
     """
 
     role: Literal["switch", "nic", "nic-tree", "nic-ring", "rocev2"] = "switch"
@@ -58,7 +58,6 @@ class Profile(Settings, frozen=True):
     atomics: bool = True
 
     def has(self, operation: Operation, datatype: DataType) -> bool:
-        """Whether the device computes an operation with a type."""
         return operation.name in self.operations and datatype.name in self.types
 
     def require(self, operation: Operation, datatype: DataType) -> None:
@@ -73,7 +72,7 @@ class Profile(Settings, frozen=True):
                 raise LeftOut(f"{feature} jobs")
 
     def require_children(self, children: int) -> None:
-        """Raises LeftOut if the device can not have so many."""
+        """Raises LeftOut if the device can not have so many children."""
         if children > self.children:
             raise LeftOut(f"{children} children")
 
@@ -103,12 +102,12 @@ class Profile(Settings, frozen=True):
             raise LeftOut("atomics")
 
     def require_shares(self) -> None:
-        """Raises LeftOut if the device has no limit that a child could reach."""
+        """Raises LeftOut if no child can reach a limit of the device."""
         if not self.shares:
             raise LeftOut("limit of jobs and slots")
 
     def require_lanes(self, lanes: int) -> None:
-        """Raises LeftOut if the device has fewer."""
+        """Raises LeftOut if the device has fewer lanes."""
         if lanes > self.lanes:
             raise LeftOut(f"{lanes} lanes")
 
@@ -118,16 +117,12 @@ EVERY_NIC = Profile(role="nic")
 
 
 def shipped() -> list[str]:
-    """Names of the profiles that are part of the package."""
+    """Names of the profiles in the package."""
     return sorted(file.stem for file in SHIPPED.glob("*.toml"))
 
 
 def load(place: str) -> Profile:
-    """The profile of a file, or the shipped one of this name.
-
-    Raises:
-        InvalidSetting: it can not be read, or is no profile.
-    """
+    """The profile of a file, or the shipped one of this name. Raises InvalidSetting."""
     file = SHIPPED / f"{place}.toml" if place in shipped() else Path(place)
     try:
         return read(file.read_text())
@@ -137,11 +132,7 @@ def load(place: str) -> Profile:
 
 
 def read(text: str) -> Profile:
-    """The profile of a text in TOML.
-
-    Raises:
-        InvalidSetting: it is none.
-    """
+    """The profile of a text in TOML. Raises InvalidSetting."""
     try:
         profile = convert(tomllib.loads(text), Profile)
     except tomllib.TOMLDecodeError as error:
@@ -149,5 +140,5 @@ def read(text: str) -> Profile:
     lists = [("operations", profile.operations, NAMES), ("types", profile.types, TYPES)]
     for place, given, names in [*lists, ("services", profile.services, SERVICES)]:
         if unknown := sorted(set(given) - set(names)):
-            raise InvalidSetting(place, f"{unknown[0]!r} is none", f"name some of {', '.join(names)}")
+            raise InvalidSetting(place, f"{unknown[0]!r} is unknown", f"use some of {', '.join(names)}")
     return profile

@@ -3,8 +3,8 @@
     def test_conformance(fanin_script):
         fanin_script()
 
-`--fanin-target` names the device, and for a NIC `--fanin-agent` what works it. A project that starts its device in a
-fixture gives it as `fanin_target` instead, and what it implements as `fanin_profile`.
+`--fanin-target` names the device, and for a NIC `--fanin-agent` its agent. A project with its own device overrides the
+fixture `fanin_target` instead, and `fanin_profile` for its features.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:  # pytest loads this module for each of its runs: what is large is loaded when it is needed
+if TYPE_CHECKING:  # every run of pytest loads this module: large imports wait until needed
     from fanin_conform.profile import Profile
     from fanin_conform.script import Script
     from fanin_conform.targets.target import Target
@@ -32,14 +32,12 @@ OPTIONS: dict[str, tuple[str | int, str]] = {  # default and help, by name
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the command line."""
     group = parser.getgroup("fanin", "conformance of a Fanin device")
     for name, (default, text) in OPTIONS.items():
         group.addoption(name, default=default, type=type(default), help=text)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each script."""
     if ARGUMENT in metafunc.fixturenames:
         from fanin_conform import suite
 
@@ -49,7 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def fanin_target(request: pytest.FixtureRequest) -> Iterator[Target]:
-    """The device under test: override it to start yours. `fanin_conform.targets.opening.open_target` makes one."""
+    """The device under test: override it to start yours, with `fanin_conform.targets.opening.open_target`."""
     from fanin_conform import suite
     from fanin_conform.targets.opening import TargetInvalid, open_target
     from fanin_wire.agent import AgentError
@@ -68,12 +66,12 @@ def fanin_target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 @pytest.fixture(scope="session")
 def fanin_profile(request: pytest.FixtureRequest) -> Profile:
-    """What the device implements. Its role, by which scripts are chosen, is that of --fanin-profile."""
+    """The features of the device. --fanin-profile has the role, which selects the scripts."""
     return _stated(request.config)
 
 
 def _stated(config: pytest.Config) -> Profile:
-    """The profile of the command line; without one everything that a switch, or a NIC, can have."""
+    """The profile of the command line; by default all features of a switch or NIC."""
     from fanin_conform.profile import EVERY_NIC, EVERYTHING, load
     from fanin_conform.targets.opening import is_nic
     from fanin_wire.settings import InvalidSetting
@@ -89,7 +87,7 @@ def _stated(config: pytest.Config) -> Profile:
 
 @pytest.fixture(scope="session")
 def _silence() -> list[str]:
-    """Why all scripts fail from now on: one has found that nothing answers. Each would wait as long for the same."""
+    """Why all later scripts fail: nothing answered the first, and each would wait as long."""
     return []
 
 
@@ -97,7 +95,7 @@ def _silence() -> list[str]:
 def fanin_script(
     request: pytest.FixtureRequest, fanin_target: Target, fanin_profile: Profile, _silence: list[str]
 ) -> Callable[[], None]:
-    """Runs one script: fails with its packets and demands, or skips what the device does not implement."""
+    """Runs one script: fails with its packets and demands, or skips it if the device lacks a feature."""
     from fanin_conform import report, suite
     from fanin_conform.listener import NoFaninDevice
 
@@ -123,7 +121,7 @@ def fanin_script(
 
 
 def _again(request: pytest.FixtureRequest) -> str:
-    """The command that repeats a test: the device may come from a fixture, so `fanin conform` might not find it."""
+    """The command that repeats a test. `fanin conform` might not find a device from a fixture."""
     values = {name: request.config.getoption(name) for name in OPTIONS}
     given = [word for name, value in values.items() if value != OPTIONS[name][0] for word in (name, str(value))]
     return shlex.join(["pytest", *given, request.node.nodeid])

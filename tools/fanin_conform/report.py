@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 
 from fanin_conform.suite import FAILED, NOT_RUN, Verdict
 
-Again = Callable[[str], str]  # the command that repeats the script of a name
+Again = Callable[[str], str]  # name of a script -> the command that repeats it
 
 
 def failure_text(verdict: Verdict, again: Again) -> str:
-    """What a failed script says: demands, packets, expected against seen, and the command that repeats it."""
+    """A failed script as text: demands, packets, expected against seen, and the command that repeats it."""
     lines = [f"{verdict.script.name}: {verdict.script.text}", f"demands: {', '.join(verdict.clauses)}"]
     lines += [*verdict.log, verdict.text, f"again: {again(verdict.script.name)}"]
     return "\n".join(lines)

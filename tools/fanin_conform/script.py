@@ -1,4 +1,4 @@
-"""A script: a function that sends packets and says which must come, with the numbers of the demands that it checks."""
+"""A script: a function that sends packets and expects others, with the numbers of the demands that it checks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,9 @@ Play = TypeVar("Play", Callable[["Tester"], None], Callable[["VerbsTester"], Non
 
 
 class Script(NamedTuple):
-    """name: "group/function". needs: "port" if the target must have a port of its own (ICRC, UDP); names of its
-    `controls`.
-
-    role: the device that it is for; "nic" for one of either route. Those for "rocev2" get a VerbsTester.
-    waits: it takes a second or more where time is real, because it waits for times of the device.
-    """
+    """name: "group/function". needs: names of `controls`, or "port" if the target must have its own port (ICRC, UDP).
+    role: of the device; "nic" for both routes. Scripts for "rocev2" get a VerbsTester.
+    waits: it takes a second or more in real time, as it waits for times of the device."""
 
     name: str
     clauses: tuple[str, ...]
@@ -41,7 +38,7 @@ SCRIPTS: dict[str, Script] = {}
 def script(
     *numbers: str, needs: tuple[str, ...] = (), role: str = SWITCH, waits: bool = False
 ) -> Callable[[Play], Play]:
-    """Decorate a script. numbers: of the demands of SPEC.md that it checks; UnknownClause if there is no such one."""
+    """Decorate a script. numbers: of the demands of SPEC.md that it checks. Raises UnknownClause."""
     for number in numbers:
         clause(number)
 
@@ -62,7 +59,7 @@ verbs_script = functools.partial(script, role=ROCEV2)
 
 
 def is_for(script: Script, role: str) -> bool:
-    """Whether a script is for devices of a role: "nic" has both routes, and ordinary traffic."""
+    """Whether a script is for devices of a role. "nic" has both routes, and ordinary traffic."""
     if role == NIC:
         return script.role != SWITCH
     return script.role == role or (script.role == NIC and role in (NIC_TREE, NIC_RING))

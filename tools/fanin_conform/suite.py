@@ -15,7 +15,7 @@ from fanin_conform.targets.target import Target
 from fanin_conform.tester import Tester
 from fanin_conform.verbs.tester import VerbsTester
 
-assert _all_scripts  # importing them has filled SCRIPTS
+assert _all_scripts  # importing fills SCRIPTS
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 TRIES = 3
 ADDRESSES = 4  # of the tester: as many as the largest script needs
@@ -25,13 +25,13 @@ NEEDS = {
     "drain": "the suite can not make this target drain",
     "pause": "the suite can not make this target stand still",
 }
-BESIDE = 6  # scripts that wait, at once
+BESIDE = 6  # waiting scripts at once
 
 
 class Verdict(NamedTuple):
-    """What became of a script.
+    """The verdict on a script.
 
-    text: what was expected and seen, or why it was not run. log: its packets.
+    text: expected and seen, or why it was not run. log: its packets.
     left_out: parts of it that were not run.
     """
 
@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
 
 def chosen(patterns: Iterable[str], role: str = SWITCH) -> list[Script]:
-    """The scripts for a role whose names contain one of the patterns; all of the role without patterns."""
+    """The scripts for a role whose names contain one of the patterns; without patterns all of the role."""
     wanted, own = list(patterns), [each for each in SCRIPTS.values() if is_for(each, role)]
     return [each for each in own if not wanted or any(pattern in each.name for pattern in wanted)]
 
@@ -59,18 +59,14 @@ def run(
     beside: Callable[[int], Target] | None = None,
     capture: Capture | None = None,
 ) -> list[Verdict]:
-    """Run scripts one after the other; what the profile does not have is left out.
+    """Run scripts one after the other, as far as the profile goes. Returns the verdicts.
 
-    say: called when a script has ended, from several threads; a script that is run again has another verdict then.
-    beside: opens the device once more, from other addresses of the tester, which its number chooses. Then scripts that
-    wait run at the same time as the others. One that fails beside others is run again alone: that is its verdict.
+    say: called when a script has ended, from several threads; a repeated script has another verdict then.
+    beside: opens the device again, from other addresses of the tester, selected by number. Then scripts that wait run
+    beside the others. One that fails so is repeated alone, for its verdict.
     capture: gets all packets, each with the name of its script.
 
-    Returns:
-        The verdicts.
-
-    Raises:
-        NoFaninDevice: nothing there answers as a device does.
+    Raises NoFaninDevice if no device answers.
     """
     waiting = deque(each for each in scripts if each.waits) if beside else deque()
     verdicts: dict[str, Verdict] = {}
@@ -80,7 +76,6 @@ def run(
         say(verdict)
 
     def wait(number: int) -> None:
-        """Take scripts that wait until none is left."""
         assert beside is not None
         with contextlib.closing(beside(number)) as own:
             while True:
@@ -98,7 +93,7 @@ def run(
             for script in others:
                 ended(_run_one(target, script, seed, profile, capture))
         except BaseException:
-            waiting.clear()  # those that wait end with their present script
+            waiting.clear()  # waiting threads end after their current script
             raise
         for each in waits:
             each.result()
@@ -121,10 +116,10 @@ def _run_one(target: Target, script: Script, seed: int, profile: Profile, captur
 
 
 def _play(target: Target, script: Script, seed: int, profile: Profile) -> tuple[Verdict, bool]:
-    """The verdict, and whether the tester stood still meanwhile: then a failure may be its own."""
+    """The verdict, and whether the tester stood still: then a failure may be its own."""
     begun = time.monotonic()
     kind = VerbsTester if script.role == ROCEV2 else Tester
-    tester = kind(target, f"{seed} {script.name}", profile)  # no script meets the jobs of another
+    tester = kind(target, f"{seed} {script.name}", profile)  # no script shares jobs with another
     try:
         tester.join_fence()
     except LeftOut as lacking:

@@ -1,4 +1,4 @@
-"""The tester of one script: it sends, and compares what comes with what must come.
+"""The tester of one script: it sends, and compares received packets with expected ones.
 
 Silence is proved, not waited for (`fence`).
 """
@@ -43,14 +43,14 @@ NAMED = {
     Opcode.NAK: {"status"},
     Opcode.KEEPALIVE: {"node_bitmap"},
 }
-REPEATED = (Opcode.CONFIG, Opcode.LEAVE)  # a device sends them until they are answered
+REPEATED = (Opcode.CONFIG, Opcode.LEAVE)  # a device repeats them until they are answered
 ALWAYS = {"version", "jid", "key", "source", "lane", "length", "segment_index"}
 CONSTANT = {"solicited": 0, "migreq": 0, "version": 0, "pkey": fields.DEFAULT_PKEY, "fecn": 0, "becn": 0, "resv6": 0}
 CONSTANT |= {"dqpn": fields.COLLECTIVE_QPN, "ackreq": 0, "resv7": 0}
 
 
 class Expected(NamedTuple):
-    """A packet that must come: to whom, and its fields. A field that is not named must be 0."""
+    """A packet that must come: its receiver and fields. Other fields must be 0."""
 
     to: str
     opcode: Opcode
@@ -65,7 +65,7 @@ class Expected(NamedTuple):
         return " ".join([f"to {self.to}:", self.opcode.name, *shown, payload]).strip()
 
     def differences(self, seen: Dissected) -> list[str]:
-        """What of a packet is not as expected."""
+        """The fields of a packet that are not as expected."""
         wrong = []
         for name in seen.ceth:
             expected = self.ceth.get(name, ANY if name in ("length", "version", "segment_index") else 0)
@@ -77,11 +77,11 @@ class Expected(NamedTuple):
 
 
 class Tester(Listener):
-    """See above.
+    """The tester of a switch, or of a NIC in a job.
 
     repeats: copies of CONFIG and LEAVE that the device has sent. config_lengths: bytes of the body of each CONFIG, by
         jid.
-    questions: PROBEs of a NIC, with the addresses to which they came. Where time is real it may ask when it likes.
+    questions: PROBEs of a NIC, with the addresses to which they came. In real time it may ask at any time.
     kept_alive, invited: number of its KEEPALIVEs, and their (source, node_bitmap), by receiver and jid.
     """
 
@@ -109,12 +109,9 @@ class Tester(Listener):
         self.target.send(source, data)
 
     def expect(self, *expected: Expected, clause: str = "") -> list[Dissected]:
-        """These packets come, in this order to each address, and nothing else.
+        """These packets come, in this order to each address, and no others. Returns them in the order of the arguments.
 
-        clause: numbers of the demands that are not met otherwise, with blanks between them.
-
-        Returns:
-            The packets, in the order of the arguments.
+        clause: numbers of the demands at stake, with blanks between them.
         """
         clauses = tuple(clause.split())
         seen = self._until_fences(len(expected))
@@ -135,11 +132,10 @@ class Tester(Listener):
         return found
 
     def nothing(self, clause: str = "") -> None:
-        """Nothing comes."""
         self.expect(clause=clause)
 
     def everything(self, wanted: int = 0) -> list[tuple[str, Dissected]]:
-        """All that has come since the last time, with the addresses to which it came; waits for so many packets."""
+        """All packets since the last call, with their receivers; waits for so many."""
         return self._until_fences(wanted)
 
     def rest(self) -> None:
@@ -150,14 +146,14 @@ class Tester(Listener):
     # The fence
 
     def join_fence(self) -> None:
-        """Make sure that the device answers each address. NoFaninDevice if it does not."""
+        """Make sure that the device answers each address. Raises NoFaninDevice."""
         for address in self.addresses:
             self._fence.join(address)
             if self._answer_of_fence() is None:
                 raise NoFaninDevice(self.target.address)
 
     def _answer_of_fence(self) -> Dissected | None:
-        """The first packet of the fence; None if none comes, or what was sent comes back."""
+        """The first packet of the fence; None if none comes, or an echo of the question."""
         while frame := self._receive(PATIENCE_S):
             packet = datagram.dissect(frame.data)
             if packet is None:
@@ -192,7 +188,7 @@ class Tester(Listener):
         return seen
 
     def _is_new(self, to: str, packet: Dissected) -> bool:
-        """Whether a script must expect a packet: no KEEPALIVE, no copy of a CONFIG or LEAVE, no PROBE of a NIC."""
+        """Whether a script must expect a packet: not KEEPALIVE, a copy of a CONFIG or LEAVE, or a PROBE of a NIC."""
         if packet.opcode == Opcode.PROBE and self.target.agent:
             self.log.append(f"device > {to}: {packet}")
             self.questions.append((to, packet))
@@ -217,13 +213,9 @@ class Tester(Listener):
         return True
 
     def spend(self, seconds: float, alive: Iterable[tuple[Any, int]] = (), step: float = 0.25) -> list[Any]:
-        """Time passes. The fence and the children `alive`, (job, bit), send KEEPALIVE; all others are silent.
+        """Let time pass. The fence and the children `alive`, (job, bit), send KEEPALIVE; all others are silent.
 
-        Returns:
-            What has come, as `everything` does.
-
-        Raises:
-            LeftOut: time is real, and this is long.
+        Returns packets as `everything` does. Raises LeftOut if this takes long in real time.
         """
         if not self.target.is_virtual and seconds > LONGEST_S:
             raise LeftOut(f"time below {LONGEST_S:.0f} s for this: {seconds:.0f} s")
@@ -242,7 +234,7 @@ class Tester(Listener):
         return seen + self._until_fences(0)
 
     def checked(self, frame: Frame) -> Dissected:
-        """What every packet of a device must be."""
+        """Check the demands on every packet of a device."""
         packet = datagram.dissect(frame.data)
         if packet is None or packet.opcode not in list(Opcode):
             raise Mismatch(f"not a packet of the protocol: {frame.data[:64].hex()}", ("4-2",))
@@ -265,7 +257,7 @@ class Tester(Listener):
         return packet
 
     def close(self) -> None:
-        """All jobs of the script are left, whatever has become of them, and what still comes is thrown away."""
+        """Leave all jobs of the script, in any state, and discard further packets."""
         for job in self.jobs:
             job.leave_quietly()
         for _ in range(self._fence.leave()):

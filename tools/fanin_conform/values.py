@@ -1,4 +1,4 @@
-"""What packets carry, as people read it: names in place of codes, elements in place of bytes."""
+"""The content of packets for people: names in place of codes, elements in place of bytes."""
 
 import ipaddress
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,6 @@ SHOWN, SHOWN_BYTES = 8, 32  # of a payload: elements; bytes where its type is no
 
 
 def unpack(header: Header, data: bytes) -> dict[str, int]:
-    """The fields of a header at the beginning of `data`."""
     number, size = int.from_bytes(data[: header.size], "big"), header.size * 8
     return {f.name: (number >> (size - f.offset - f.bits)) & ((1 << f.bits) - 1) for f in header.fields}
 
@@ -43,7 +42,6 @@ def field_text(name: str, value: int) -> str:
 
 
 def ceth_text(name: str, value: int) -> str:
-    """The value of a field of the CETH."""
     return _flags_text(value) if name == "flags" else field_text(name, value)
 
 
@@ -57,14 +55,14 @@ def _flags_text(value: int) -> str:
 
 
 def payload_text(opcode: int, ceth: Mapping[str, object], payload: bytes) -> str:
-    """What is behind the CETH: the fields of a body, or the elements of a segment."""
+    """The bytes after the CETH: the fields of a body, or the elements of a segment."""
     if opcode in BODIES:
         return " ".join(_body_texts(BODIES[Opcode(opcode)], payload))
     return elements_text(payload, _type_of(ceth))
 
 
 def _body_texts(body: Header, payload: bytes) -> Iterator[str]:
-    """A body, and the HOPs behind it. Of what is too short, or nobody knows, the bytes."""
+    """A body, and the HOPs behind it. Bytes if it is too short or unknown."""
     headers = [body]
     while headers and len(payload) >= headers[0].size:
         header = headers.pop(0)
@@ -76,7 +74,7 @@ def _body_texts(body: Header, payload: bytes) -> Iterator[str]:
 
 
 def _type_of(ceth: Mapping[str, object]) -> str:
-    """The name of the type of the elements on the wire; "" if there is none, or it is not known."""
+    """The name of the type of the elements on the wire; "" if unknown."""
     code, flags = ceth.get("dtype", 0), ceth.get("flags", 0)
     if isinstance(flags, int) and flags & Flag.WIDE:
         return "f32"
@@ -84,7 +82,7 @@ def _type_of(ceth: Mapping[str, object]) -> str:
 
 
 def elements(payload: bytes, dtype: str) -> np.ndarray | None:
-    """The elements of a payload. dtype: as in SPEC.md. None if there is no such type, or they are no whole number."""
+    """The elements of a payload. dtype: as in SPEC.md. None for an unknown type, or a partial element."""
     try:
         kind = datatype_by_name(dtype)
     except UnsupportedDataType:
@@ -96,7 +94,7 @@ def elements(payload: bytes, dtype: str) -> np.ndarray | None:
 
 
 def elements_text(payload: bytes, dtype: str) -> str:
-    """The first elements of a payload, and how many there are; its bytes where they are none of a type."""
+    """The first elements of a payload, and their number; its bytes if it has no type."""
     found = elements(payload, dtype)
     if found is None or not payload:
         return _bytes_text(payload)
@@ -110,7 +108,7 @@ def _bytes_text(payload: bytes) -> str:
 
 
 def difference(seen: bytes, expected: bytes, dtype: str) -> str:
-    """How two payloads of a type differ: in their lengths, or in which element, with its bits, or byte first."""
+    """How two payloads of a type differ: in length, or in which element, with its bits, or byte first."""
     if len(seen) != len(expected):
         return f"has {len(seen)} bytes, not {len(expected)}"
     found, wanted = elements(seen, dtype), elements(expected, dtype)
@@ -126,5 +124,5 @@ def difference(seen: bytes, expected: bytes, dtype: str) -> str:
 
 
 def payload_difference(ceth: Mapping[str, object], seen: bytes, expected: bytes) -> str:
-    """The same for the payloads of a packet with this CETH."""
+    """As `difference`, for the payloads of a packet with this CETH."""
     return difference(seen, expected, _type_of(ceth))

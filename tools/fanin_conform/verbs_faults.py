@@ -1,4 +1,4 @@
-"""RoCE devices that are wrong in one thing: what comes or goes is changed, or what the device does with it."""
+"""RoCE devices with one fault: in packets of one direction, or in the device's work."""
 
 import ctypes
 from collections.abc import Callable
@@ -20,14 +20,13 @@ SMALL = 4096  # regions that are shorter are those of the scripts
 
 
 def _read(data: bytes | bytearray, name: str) -> int | None:
-    """A field of a packet; None if it has no such field."""
+    """A field of a packet; None if missing."""
     packet = dissect(bytes(data) + bytes(ICRC_SIZE))
     value = packet.fields.get(name) if packet else None
     return value if isinstance(value, int) else None
 
 
 def _put(data: bytearray, name: str, value: int) -> bytearray:
-    """Write a field of a packet."""
     at = 0
     for header in (BTH, *OPCODES[data[0]].headers):
         for field in header.fields:
@@ -42,7 +41,7 @@ def _put(data: bytearray, name: str, value: int) -> bytearray:
 
 
 def changing(name: str, change: Callable[[int], int], *operations: Operation, **where: int) -> Change:
-    """Packets of some operations, or of all, have another value in a field, where others have given values."""
+    """Packets of some operations, or of all, get another value in a field, if others have given values."""
 
     def changed(data: bytearray) -> bytearray:
         value = _read(data, name) if data and data[0] in OPCODES else None
@@ -65,22 +64,19 @@ def losing(**where: int) -> Change:
 
 
 def nak(code: Nak) -> int:
-    """Syndrome."""
     return syndrome(Acknowledge.NAK, code)
 
 
 def saying(code: Nak, other: Nak) -> Change:
-    """A NAK has another code."""
     return changing("syndrome", lambda _: nak(other), syndrome=nak(code))
 
 
 def swapped_bytes(size: int) -> Callable[[int], int]:
-    """A number with its bytes in the other order."""
     return lambda value: int.from_bytes(value.to_bytes(size, "little"))
 
 
 def _ack(qpn: int, psn: int) -> bytearray:
-    """An ACK of RC to a queue pair, without its ICRC."""
+    """An ACK of RC to a queue pair, without ICRC."""
     packet = bytearray(BTH.size + AETH.size)
     packet[0] = CODES["RC_ACKNOWLEDGE"]
     for name, value in (("pkey", DEFAULT_PKEY), ("dqpn", qpn), ("psn", psn), ("syndrome", ACK)):
@@ -104,7 +100,7 @@ def _operands_exchanged(data: bytearray) -> bytearray:
 
 
 def _faster(value: int) -> int:
-    """The shortest time in place of that of an RNR NAK."""
+    """The shortest time for an RNR NAK."""
     return syndrome(Acknowledge.RNR_NAK, 1) if value >> 5 == Acknowledge.RNR_NAK else value
 
 
@@ -174,14 +170,12 @@ PACKET_FAULTS = (
 
 
 class SendsNothingAgain(TransportDevice):
-    """No go-back-N."""
-
     def __init__(self, address: str, kind: type[Transport] = Transport) -> None:
         super().__init__(address, kind)
         self._seen: set[bytes] = set()
 
     def serve(self, now: int) -> list[Sent]:
-        """Only what is new."""
+        """Send only new packets."""
         requests = (Operation.SEND, Operation.WRITE, Operation.READ_REQUEST)
         new = []
         for to, data in super().serve(now):
@@ -192,10 +186,10 @@ class SendsNothingAgain(TransportDevice):
 
 
 class Repeating(TransportDevice):
-    """What it does with a request that it has carried out before: `again`."""
+    """Executes a repeated request again: `again`."""
 
     def receive(self, data: bytes, source: int, now: int) -> list[Sent]:
-        """As a sound device; repeated requests are carried out again first."""
+        """Like a sound device, but repeated requests are executed first."""
         packet = dissect(data + bytes(ICRC_SIZE))
         if packet and packet.name.startswith("RC_"):
             for row in self.transport.tables["queue_pairs"]:
@@ -205,33 +199,31 @@ class Repeating(TransportDevice):
         return super().receive(data, source, now)
 
     def again(self, name: str, fields: dict[str, Any], payload: bytes) -> None:
-        """Carry a repeated request out."""
+        """Execute a repeated request."""
 
 
 class RepeatsAtomics(Repeating):
-    """An atomic that comes again is carried out again."""
+    """Executes a repeated atomic."""
 
     def again(self, name: str, fields: dict[str, Any], payload: bytes) -> None:
-        """Add once more."""
         if name == "RC_FETCH_ADD":
             word = ctypes.c_uint64.from_address(fields["va"])
             word.value = (word.value + fields["swap"]) % 2**64
 
 
 class RepeatsWrites(Repeating):
-    """A WRITE that comes again is carried out again."""
+    """Executes a repeated WRITE."""
 
     def again(self, name: str, fields: dict[str, Any], payload: bytes) -> None:
-        """Write once more."""
         if name == "RC_RDMA_WRITE_ONLY":
             ctypes.memmove(fields["va"], payload, len(payload))
 
 
 class ReportsEachGap(TransportDevice):
-    """Every packet ahead is answered with a NAK."""
+    """Every packet ahead gets a NAK."""
 
     def receive(self, data: bytes, source: int, now: int) -> list[Sent]:
-        """It forgets that it has reported the gap."""
+        """Forget that the gap was reported."""
         sent = super().receive(data, source, now)
         self.transport.tables["queue_pairs"]["gap_reported"] = 0
         return sent
@@ -241,7 +233,6 @@ class AnswersUc(TransportDevice):
     """Messages of UC are acknowledged."""
 
     def receive(self, data: bytes, source: int, now: int) -> list[Sent]:
-        """With an ACKNOWLEDGE of UC, to whoever."""
         sent = super().receive(data, source, now)
         if data[0] in OPCODES and OPCODES[data[0]].name == "UC_SEND_ONLY":
             sent.append((source, bytes(_ack(0, 0))))
@@ -249,10 +240,10 @@ class AnswersUc(TransportDevice):
 
 
 class DeliversParts(TransportDevice):
-    """Packets of UC that are missing are not noticed."""
+    """Missing packets of UC are not noticed."""
 
     def receive(self, data: bytes, source: int, now: int) -> list[Sent]:
-        """Each has the PSN that is expected."""
+        """Each gets the expected PSN."""
         changed = bytearray(data)
         for row in self.transport.tables["queue_pairs"]:
             if data[0] in OPCODES and OPCODES[data[0]].name.startswith("UC_") and row["qpn"] == _read(data, "dqpn"):
@@ -264,7 +255,7 @@ class CompletesWhenSent(TransportDevice):
     """A WRITE of RC is complete when its last packet has been sent."""
 
     def serve(self, now: int) -> list[Sent]:
-        """It acknowledges itself."""
+        """Acknowledge itself."""
         sent = super().serve(now)
         for _, data in sent:
             opcode = OPCODES[data[0]]
@@ -280,7 +271,7 @@ class _WrongRegions(Transport):
     longer, rights = 0, Access(0)
 
     def register(self, start: int, length: int, access: Access, **given: Any) -> int:
-        """With another length, or other rights, if it is a region of a script."""
+        """With another length, or other rights, for a region of a script."""
         if length < SMALL:
             length, access = length + self.longer, access | self.rights
         return super().register(start, length, access, **given)
@@ -298,7 +289,7 @@ class _WrongAttributes(Transport):
     attribute, value = Attribute.ACCESS_FLAGS, int(EVERYTHING)
 
     def modify(self, index: int, state: Any, now: int, values: dict[Attribute, int] | None = None) -> None:
-        """Whatever is asked for, an attribute has this value."""
+        """Set an attribute to this value, whatever is asked for."""
         values = dict(values or {})
         if self.attribute in values:
             values[self.attribute] = self.value
@@ -322,7 +313,7 @@ class _RnrWithoutEnd(_WrongAttributes):
 
 
 class DeviceFault(NamedTuple):
-    """clause: the demand that it breaks. device: in place of the sound one. transport: of a sound device."""
+    """clause: the broken demand. device: in place of the sound one. transport: of a sound device."""
 
     name: str
     clause: str

@@ -1,4 +1,4 @@
-"""Faulty devices: the switch in plain Python with one place of its text changed, as an engineer may get it wrong."""
+"""Faulty devices: the switch in plain Python with one mistake in its text, as an engineer may make it."""
 
 import contextlib
 import sys
@@ -15,7 +15,7 @@ MODULES = ("spec", "packets", "arithmetic", "times", "job", "device", "membershi
 
 
 class WrongLine(NamedTuple):
-    """clause: the demand that is broken. `right` stands once in the module; `wrong` takes its place."""
+    """clause: the broken demand. `right` is once in the module; `wrong` takes its place."""
 
     name: str
     clause: str
@@ -38,10 +38,9 @@ WRONG_LINES = tuple(
 
 @contextlib.contextmanager
 def faulty_switch(fault: WrongLine) -> Iterator[type[Switch]]:
-    """The class of a switch with a fault. Its modules are there, under another name, for the time of the block.
+    """The class of a switch with a fault; inside the block its modules exist under another name.
 
-    Raises:
-        NoSuchLine: the text has changed; mend the table.
+    Raises NoSuchLine after a change of the text: then mend the table.
     """
     package = ModuleType(COPY)
     package.__path__ = []

@@ -1,4 +1,4 @@
-"""`python -m fanin_reference ADDRESS`: the switch at an address of this host, until it is told to end."""
+"""`python -m fanin_reference ADDRESS`: the switch at an address of this host, until SIGTERM or SIGINT."""
 
 import argparse
 import select
@@ -10,12 +10,11 @@ from fanin_reference.switch import Switch
 from fanin_reference.times import TICK_S
 
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h: don't fragment, and identification 0 ([3-9])
-LANES = 2  # as the profile of the conformance suite says that is called "reference"
+LANES = 2  # as in the profile "reference" of the conformance suite
 BUFFER, LARGEST, BATCH = 1 << 21, 1 << 16, 1000
 
 
 def opened(address: str, port: int) -> socket.socket:
-    """A UDP socket."""
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
     udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
@@ -24,7 +23,7 @@ def opened(address: str, port: int) -> socket.socket:
 
 
 def send(ports: list[socket.socket], out: list[tuple[str, int, bytes]]) -> None:
-    """Send each from the port of its lane. What the kernel does not take is lost."""
+    """Send each from the port of its lane. The kernel may lose some."""
     for to, lane, data in out:
         try:
             ports[lane].sendto(data, (to, packets.PORT))
@@ -33,7 +32,6 @@ def send(ports: list[socket.socket], out: list[tuple[str, int, bytes]]) -> None:
 
 
 def main() -> None:
-    """Run."""
     parser = argparse.ArgumentParser(prog="python -m fanin_reference", description=__doc__)
     parser.add_argument("address", help="IPv4 address of the switch; its UDP ports 4791 and 49152 must be free")
     parser.add_argument("--lanes", type=int, default=LANES, help=f"default: {LANES}")

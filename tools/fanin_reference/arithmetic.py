@@ -1,4 +1,4 @@
-"""What a position computes (section 12): a left fold over the data of the children, element by element."""
+"""The result of a position (section 12): a left fold over the data of the children, element by element."""
 
 import math
 import struct
@@ -15,7 +15,7 @@ WIDENING = ("SUM", "PROD", "MEAN")  # of small floats: in f32 ([12-18])
 
 
 def rounded(letter: str, number: float) -> float:
-    """A number as a smaller float has it: to nearest even, too large ones infinite."""
+    """A number as a smaller float, rounded to nearest even; too large ones become infinite."""
     try:
         return struct.unpack("<" + letter, struct.pack("<" + letter, number))[0]
     except OverflowError:
@@ -23,12 +23,12 @@ def rounded(letter: str, number: float) -> float:
 
 
 def to_f32(number: float) -> float:
-    """Sums, products and quotients of two f32 that were rounded to f64 first are right after this: 53 >= 2 * 24 + 2."""
+    """Right for sums, products and quotients of two f32 that were rounded to f64 first: 53 >= 2 * 24 + 2."""
     return rounded("f", number)
 
 
 def bf16_bits(number: float) -> int:
-    """The bits of an f32 number as bf16, rounded to nearest even."""
+    """An f32 number as the bits of a bf16, rounded to nearest even."""
     if math.isnan(number):
         return 0x7FC0
     bits = struct.unpack("<I", struct.pack("<f", number))[0]
@@ -36,7 +36,6 @@ def bf16_bits(number: float) -> int:
 
 
 def bf16_number(bits: int) -> float:
-    """The number that the bits of a bf16 are."""
     return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
 
 
@@ -52,7 +51,7 @@ def decode(name: str, data: bytes) -> list[Any]:
 
 
 def encode(name: str, values: Iterable[Any]) -> bytes:
-    """The data of elements. NaNs are the canonical ones; what is too large for the type is infinite."""
+    """The data of elements. NaNs become the canonical one, too large numbers infinite."""
     if name in PAIRS:
         return b"".join(struct.pack("<" + PAIRS[name], canonical(value), index) for value, index in values)
     letter = LETTERS[name]
@@ -64,7 +63,7 @@ def encode(name: str, values: Iterable[Any]) -> bytes:
 
 
 def canonical(number: Any) -> Any:
-    """A NaN without sign and payload ([12-15])."""
+    """A NaN without sign and payload ([12-15]); other numbers unchanged."""
     return math.nan if number != number else number
 
 
@@ -118,7 +117,7 @@ EXACT: dict[str, Fold] = {
 
 
 def step(op: str, name: str, size: int, family: str) -> Fold:
-    """What an operation does to two elements."""
+    """An operation on two elements."""
     if op in ("MINLOC", "MAXLOC"):
         return located(1 if op == "MINLOC" else -1)
     if op in ("MIN", "MAX"):
@@ -150,7 +149,7 @@ def value(op_code: int, dtype: int, data: list[bytes], ranks: int, wide: bool) -
 
     Args:
         data: of the children, in the order of the fold.
-        ranks: how many ranks' data they are.
+        ranks: that they come from.
         wide: the data are f32 in place of a small float.
     """
     (op, _), (name, size, family) = spec.OPERATIONS[op_code], spec.TYPES[dtype]

@@ -1,4 +1,4 @@
-"""What a device holds and sends: jobs, and packets out. Sockets and the clock are the caller's."""
+"""The state and output of a device: jobs, and packets. Sockets and the clock are the caller's."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ Outgoing = tuple[str, int, bytes]  # destination, lane, datagram
 
 
 class Device:
-    """address: IPv4. lanes: how many. buffer: bytes that may wait at the port. group: multicast address at which the
-    children hear what is sent to all of them; "": there is none. drops: packets by demand."""
+    """address: IPv4. lanes: their number. buffer: bytes that may wait at the port. group: multicast address of all
+    children; "": none. drops: packets by demand."""
 
     def __init__(self, address: str, lanes: int = 1, buffer: int = 1 << 20, group: str = "") -> None:
         self.address, self.lanes, self.buffer, self.group = address, lanes, buffer, group
@@ -24,7 +24,7 @@ class Device:
         self._out: list[Outgoing] = []
 
     def answer(self, packet: Packet, opcode: str, ceth: Fields = NO_FIELDS, payload: bytes = b"") -> None:
-        """A packet back to where one came from."""
+        """A packet back to the sender of one."""
         alike = {name: packet.ceth[name] for name in ("jid", "key", "lane", "source")}
         self._send(packet.address, opcode, payload, {**alike, **ceth})
 
@@ -41,11 +41,11 @@ class Device:
         self._send(self.group, opcode, payload, {**ceth, **alike})
 
     def may_invite(self, job: Job) -> bool:
-        """Whether there is a group, and more than one child to hear it."""
+        """Whether there is a group with more than one child."""
         return bool(self.group) and len(job.children) > 1
 
     def invite(self, job: Job) -> None:
-        """Tell the children that there is a group ([7.4-7])."""
+        """Invite the children to the group ([7.4-7])."""
         job.invited = self.now
         self.to_group(job, "KEEPALIVE")
 
@@ -53,6 +53,6 @@ class Device:
         self._out.append((to, ceth["lane"], packets.build(opcode, self.address, to, payload, **ceth)))
 
     def outgoing(self) -> list[Outgoing]:
-        """What is to be sent, once."""
+        """Take the packets to send."""
         out, self._out = self._out, []
         return out

@@ -11,7 +11,7 @@ NEVER = float("-inf")
 
 
 class State(Enum):
-    """Of a job at a device that is the top ([10.3]); REMEMBERED: a tombstone that a LEAVE or a refusal has made."""
+    """Of a job at the top ([10.3]); REMEMBERED: a tombstone of a LEAVE or a refusal."""
 
     JOINING = 1
     ACTIVE = 2
@@ -20,7 +20,7 @@ class State(Enum):
 
 
 class Named(NamedTuple):
-    """Members that an end is about: bits of children of the device that is so many above; the lost device's address."""
+    """Members that an end names: bits of children of the device `above` so many levels; the lost device's address."""
 
     bits: int
     above: int = 0
@@ -32,7 +32,7 @@ NOBODY = Named(0)
 
 @dataclass
 class Child:
-    """is_full: whether its last CONFIG was. heard, sent: when there was last a packet from it, and to it."""
+    """is_full: whether its last CONFIG was. heard, sent: times of the last packet from it, and to it."""
 
     address: str
     boot_id: int
@@ -61,7 +61,7 @@ class Slot:
 
 @dataclass
 class Job:
-    """alike: what must be the same in the CONFIG of each member. refused: a key that was asked for in vain."""
+    """alike: must be equal in the CONFIG of each member. refused: a key that was refused."""
 
     jid: int
     key: int

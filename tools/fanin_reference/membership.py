@@ -21,7 +21,7 @@ def config(device: Device, packet: Packet) -> None:
     place = (packet.lane, packet.jid)
     job = device.jobs.get(place)
     if job and job.state == State.REMEMBERED and job.key != packet.key:
-        job = None  # it gives way
+        job = None
     if job is None:
         if body["route"] != TREE:
             raise Dropped("10.1-8")
@@ -143,7 +143,7 @@ def leave(device: Device, job: Job, packet: Packet) -> None:
 
 
 def named(packet: Packet) -> Named:
-    """Whom an ABORT or LEAVE of a child is about: section 4, Naming members."""
+    """The members that an ABORT or LEAVE of a child names: section 4, Naming members."""
     address = packet.rank_bitmap if packet.status == spec.STATUS["PEER_LOST"] else 0
     return Named(packet.node_bitmap, packet.seg, address)
 
@@ -155,19 +155,19 @@ def reason(packet: Packet) -> int:
 
 
 def lost(device: Device, job: Job, bits: int) -> None:
-    """Children were silent or have restarted. Of one alone the address is told ([11-15], [11-16])."""
+    """Children were silent or have restarted. A single one is named with its address ([11-15], [11-16])."""
     one = bits & bits - 1 == 0
     address = int(ipaddress.IPv4Address(job.children[bits.bit_length() - 1].address)) if one else 0
     abort(device, job, spec.STATUS["PEER_LOST"], Named(bits, 0, address))
 
 
 def known(status: int) -> int:
-    """A status that nobody knows counts as ABORTED ([11-6])."""
+    """An unknown status counts as ABORTED ([11-6])."""
     return status if status in spec.STATUS.values() else spec.STATUS["ABORTED"]
 
 
 def abort(device: Device, job: Job, status: int, about: Named) -> None:
-    """The job becomes a tombstone, and all that are here are told: section 11."""
+    """The job becomes a tombstone, and all present children get ABORT: section 11."""
     if job.state == State.TOMBSTONE:
         return
     job.state, job.status, job.about, job.table = State.TOMBSTONE, known(status), about, []
@@ -178,7 +178,7 @@ def abort(device: Device, job: Job, status: int, about: Named) -> None:
 
 
 def remember(device: Device, lane: int, jid: int, key: int, status: int, about: Named = NOBODY) -> None:
-    """A tombstone without slots: of a LEAVE whose job is unknown, or of an incarnation that was refused."""
+    """A tombstone without slots: of a LEAVE of an unknown job, or of a refused incarnation."""
     job = Job(jid, key, lane, State.REMEMBERED, device.now, status=known(status), about=about)
     device.jobs[lane, jid] = job
 

@@ -17,7 +17,7 @@ NAMES = {code: name for name, code in spec.OPCODES.items()}
 
 
 class Packet(NamedTuple):
-    """A packet that has come: name of its opcode, address of the sender, CETH by field, payload or body."""
+    """A received packet: name of its opcode, address of the sender, CETH by field, payload or body."""
 
     opcode: str
     address: str
@@ -33,7 +33,7 @@ class Dropped(Exception):
 
 
 def icrc(source: str, destination: str, port: int, data: bytes) -> bytes:
-    """The ICRC of a datagram without its last four bytes. What a router may change counts as ones."""
+    """The ICRC of a datagram without its last four bytes. Fields that a router may change count as ones."""
     identification = data[SEGMENT_INDEX] if len(data) > SEGMENT_INDEX else 0
     length = len(data) + ICRC_SIZE + 8
     words = (0x45FF, length + 20, identification, 0x4000, 0xFF00 | 17, 0xFFFF)
@@ -46,8 +46,7 @@ def icrc(source: str, destination: str, port: int, data: bytes) -> bytes:
 def parse(data: bytes, source: str, port: int, own: str, lanes: int) -> Packet:
     """Items 1 to 4 of section 5. A CONFIG of another version comes without payload.
 
-    Raises:
-        Dropped: the packet is none for this device.
+    Raises Dropped for a packet that is not for this device.
     """
     body, trailer = data[:-ICRC_SIZE], data[-ICRC_SIZE:]
     if len(data) < ICRC_SIZE or icrc(source, own, port, body) != trailer:

@@ -1,4 +1,4 @@
-"""Packets about a position: the slot rule, contributions, results, and what a PROBE is answered (sections 5 to 8)."""
+"""Packets about a position: the slot rule, contributions, results, and answers to PROBE (sections 5 to 8)."""
 
 from fanin_reference import arithmetic, membership, spec
 from fanin_reference.device import Device
@@ -112,14 +112,14 @@ def _place(job: Job, slot: Slot) -> dict[str, int]:
 
 
 def _result(device: Device, job: Job, slot: Slot, bit: int, token: int = 0) -> None:
-    """RESULT to a child, with the data if it wants them and there are any ([7.2-4])."""
+    """RESULT to a child, with the data if it wants them and they exist ([7.2-4])."""
     with_data = slot.result if slot.wants >> bit & 1 else None
     fields = _result_fields(job, slot, with_data) | {"node_bitmap": 1 << bit, "token": token}
     device.to_child(job, bit, "RESULT", fields, with_data or b"")
 
 
 def _result_fields(job: Job, slot: Slot, with_data: bytes | None) -> dict[str, int]:
-    """Of a RESULT, whoever gets it."""
+    """The fields of a RESULT, for every receiver."""
     flags = slot.head["class"] << spec.CLASS_SHIFT | (HAS_DATA if with_data is not None else 0)
     fields = {"op": slot.head["op"], "dtype": slot.head["dtype"], "flags": flags, "status": slot.status}
     return _place(job, slot) | fields | {"contributions": slot.contributions}

@@ -1,4 +1,4 @@
-"""The tables of SPEC.md, read from its text. Nothing else of Fanin is known here."""
+"""The tables of SPEC.md, read from its text: all that this switch knows of Fanin."""
 
 import re
 from importlib import resources
@@ -22,7 +22,7 @@ class Header(NamedTuple):
     fields: dict[str, tuple[int, int]]  # name: bits to the right of it, bits of its own
 
     def unpack(self, data: bytes) -> dict[str, int]:
-        """The fields at the beginning of `data`. Bytes that are not there count as zeros."""
+        """The fields at the start of `data`. Missing bytes count as zeros."""
         number = int.from_bytes(data[: self.size].ljust(self.size, b"\0"), "big")
         return {name: number >> right & (1 << bits) - 1 for name, (right, bits) in self.fields.items()}
 

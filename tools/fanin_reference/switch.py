@@ -12,7 +12,7 @@ ENDED = ("CONTRIBUTION", "RESULT", "PROBE", "ACK", "QUERY", "KEEPALIVE")
 
 
 class Switch(Device):
-    """`receive` and `tick` return what is to be sent."""
+    """The switch. `receive` and `tick` return packets to send."""
 
     def __init__(self, address: str, lanes: int = 1, buffer: int = 1 << 20, group: str = "") -> None:
         super().__init__(address, lanes, buffer, group)
@@ -81,7 +81,7 @@ class Switch(Device):
             raise Dropped("5-13")
 
     def tick(self, now: float) -> list[Outgoing]:
-        """Time has passed, and what has come meanwhile was taken: call it each TICK_S."""
+        """Time has passed, and all packets until then were taken. Call it each TICK_S."""
         stood_still = now - self._ticked if now - self._ticked > KEEPALIVE_S and self._ticked != NEVER else 0.0
         self.now = self._ticked = now
         for job in list(self.jobs.values()):

@@ -1,7 +1,6 @@
 """Executes the engine's actions for a simulated device, in compiled code: builds packets and writes results.
 
-`ActionBuffers` is the memory between the engine and the simulation. All devices of a simulation share one, because only
-one device works at a time.
+All devices of a simulation share one `ActionBuffers`, because only one device works at a time.
 """
 
 import numpy as np
@@ -51,7 +50,7 @@ HEADERS = U64(TRANSPORT_SIZE)
 
 @compiled
 def exists(areas, count, address, length):
-    """Whether a memory range lies within one of `count` areas. An area is a pair of uint64: start, length."""
+    """Whether a memory range lies within one of `count` areas, pairs of uint64: start, length."""
     for index in range(count):
         start = load_u64(areas + U64(index) * AREA_SIZE)
         size = load_u64(areas + U64(index) * AREA_SIZE + U64(8))
@@ -62,8 +61,7 @@ def exists(areas, count, address, length):
 
 @compiled
 def build_packet(e, index, packet):
-    """Builds the packet of a SEND action at address `packet`, from the BTH up to the ICRC, which is left out.
-    Returns its length in bytes."""
+    """Builds the packet of a SEND action at address `packet`, from the BTH to before the ICRC. Returns its bytes."""
     action, header = action_at(e, index), header_at(e, index)
     length, padding = U64(action.length), (U64(4) - (U64(action.length) & U64(3))) & U64(3)
     header.padcount = padding
@@ -76,8 +74,7 @@ def build_packet(e, index, packet):
 
 @compiled
 def put_packet(e, index, sent, packet, start):
-    """Builds the packet of a SEND action at address `packet`, and writes a SENT record to address `sent`. Returns
-    the packet's length in bytes."""
+    """Builds the packet of a SEND action, and writes a SENT record to address `sent`. Returns the packet's bytes."""
     action, header = action_at(e, index), header_at(e, index)
     entry = sent_at(sent)
     entry.length = build_packet(e, index, packet)

@@ -24,11 +24,11 @@ OPCODES = {int(opcode): opcode for opcode in fields.Opcode}
 
 
 class StrayWrite(AssertionError):
-    """The engine has asked for a write outside of all registered memory. This violates invariant I6."""
+    """The engine has asked for a write outside of all registered memory: violates I6."""
 
 
 class Packet(NamedTuple):
-    """A packet on a link. `data` begins with the BTH and ends before the ICRC."""
+    """A packet on a link, from the BTH to before the ICRC."""
 
     source: int
     destination: int
@@ -46,7 +46,7 @@ class Arrival(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A DMA read of process memory that has not ended, and the status with which it will end."""
+    """A DMA read of process memory under way, and the status with which it will end."""
 
     action: np.void
     status: int
@@ -60,12 +60,11 @@ def _register(base, client, lkey, start, length, access, mapped):
 class Device:
     """A NIC or a switch.
 
-    `completions` and `notices` collect what the device reports to its ranks, as records of actions.ACTION; `arrivals`
-    the data that come before they are asked for.
-    `next_deadline` and `slots_used` are the values of the engine after the last event.
+    `completions` and `notices`: what the device reports to its ranks, as records of actions.ACTION; `arrivals`: data
+    that come before they are asked for. `next_deadline` and `slots_used`: of the engine after the last event.
 
-    The clients of the device live in the simulation's own process, so their virtual addresses are real pointers. Only
-    memory passed to `register` or `allow` exists: a read of other memory fails, and a write to it raises StrayWrite.
+    The clients live in the simulation's own process, so their virtual addresses are real pointers. Only memory passed
+    to `register` or `allow` exists: a read of other memory fails, and a write to it raises StrayWrite.
     """
 
     def __init__(
@@ -97,24 +96,16 @@ class Device:
     # Clients
 
     def register(self, client: int, memory: np.ndarray, lkey: int = 1, access: int = ALL_ACCESS) -> None:
-        """Registers a numpy array for the WQEs of a client.
-
-        Raises:
-            ValueError: the device's table of regions is full.
-        """
+        """Registers an array for the WQEs of a client. Raises ValueError if the device's table of regions is full."""
         start = memory.ctypes.data
         if not _register(self.engine.base, client, lkey, start, memory.nbytes, access, start):
-            raise ValueError("no room for another region")
+            raise ValueError("the table of regions is full")
         self.allow(memory)
 
     def register_process(self, client: int) -> None:
-        """Lets the WQEs of a client name its ordinary memory, by LKEY_PROCESS.
-
-        Raises:
-            ValueError: the device's table of regions is full.
-        """
+        """Lets the WQEs of a client name its ordinary memory, by LKEY_PROCESS. Raises ValueError as `register`."""
         if not _register(self.engine.base, client, abi.LKEY_PROCESS, 0, WHOLE_ADDRESS_SPACE, ALL_ACCESS, 0):
-            raise ValueError("no room for another region")
+            raise ValueError("the table of regions is full")
 
     def allow(self, memory: np.ndarray) -> None:
         """Adds an array to the memory that exists: reads of it and writes to it succeed."""
@@ -123,13 +114,11 @@ class Device:
         self._areas_given = self._areas.ctypes.data, len(self._areas)
 
     def open_queue(self, queue: int, client: int) -> None:
-        """Activates a send queue."""
         record = self.engine.tables["queues"][queue]
         record["active"] = 1
         record["client"] = client
 
     def completions_of(self, queue: int) -> list[np.void]:
-        """Returns the completions of one queue, in order."""
         for entry in self.completions[self._sorted :]:
             self._by_queue[int(entry["queue"])].append(entry)
         self._sorted = len(self.completions)
@@ -145,15 +134,12 @@ class Device:
         return self.perform()
 
     def finish_read(self, read: Read, now: int) -> None:
-        """Ends a DMA read."""
         self.engine.dma_done(read.action, int(read.action["remote"]), read.status, now)
 
     def perform(self) -> list[Packet]:
         """Executes the engine's actions and checks its invariants. Returns the packets that the device sends.
 
-        Raises:
-            StrayWrite: the engine has asked for a write to memory that does not exist.
-            BrokenInvariant: an invariant of the slots does not hold.
+        Raises StrayWrite or BrokenInvariant.
         """
         staging = self._staging
         perform(self.engine.base, *self._areas_given, *staging.addresses, *self.watch.addresses)

@@ -1,7 +1,7 @@
 """The invariants of slots, which must hold in a device after every event. Compiled code checks them.
 
-I3: no slot serves two positions. The position of a slot is congruent to the slot's index, and never decreases. I4: the
-    number of slots in use never exceeds the lease, and the device's count of them is right.
+I3: no slot serves two positions. The position of a slot is congruent to its index, and never decreases. I4: the slots
+in use never exceed the lease, and the device counts them right.
 """
 
 import enum
@@ -34,12 +34,12 @@ EXCEEDED, WRONG_COUNT = int(Broken.LEASE_EXCEEDED), int(Broken.WRONG_COUNT)
 
 
 class BrokenInvariant(AssertionError):
-    """An invariant does not hold. The message is its name in `Broken`."""
+    """An invariant does not hold: its name in `Broken`."""
 
 
 @compiled
 def _check_slot(job, slot, offset, last):
-    """Checks one slot of a running job. `last` is the address of the slot's position at the previous check."""
+    """Checks a slot of a running job. `last`: address of the slot's position at the previous check."""
     if (slot.position - offset) & (job.slots - 1):
         return MISPLACED
     went = distance(slot.position, load_u32(last))
@@ -56,8 +56,7 @@ def check(base, keys, positions):
         keys: address of a uint64 for each job: its key and RUNS at the previous check, 0 if it did not run.
         positions: address of the uint32 position of each slot at the previous check.
 
-    Returns:
-        The number of the broken invariant in `Broken`; 0 if all hold.
+    Returns the number of the broken invariant in `Broken`; 0 if all hold.
     """
     e = engine_at(base)
     used = 0
@@ -87,8 +86,7 @@ def check(base, keys, positions):
 
 
 class Watch:
-    """The positions that the slots of a device served at the previous check. `addresses` are the last two arguments
-    of `check`."""
+    """The positions of a device's slots at the previous check. `addresses`: the last two arguments of `check`."""
 
     def __init__(self, engine: Engine) -> None:
         self._keys = np.zeros(engine.limits.jobs, np.uint64)
@@ -96,10 +94,8 @@ class Watch:
         self.addresses = self._keys.ctypes.data, self._positions.ctypes.data
 
     def save(self) -> bytes:
-        """Returns the content as bytes."""
         return self._keys.tobytes() + self._positions.tobytes()
 
     def restore(self, saved: bytes) -> None:
-        """Restores what `save` has returned."""
         self._keys[:] = np.frombuffer(saved, np.uint64, len(self._keys))
         self._positions[:] = np.frombuffer(saved, np.uint32, len(self._positions), self._keys.nbytes)

@@ -1,8 +1,7 @@
 """Links of a simulated fabric: transmission time, queueing, and counters of what each link has carried.
 
-A cable consists of two links, one for each direction. A packet occupies a link for all its bytes on the wire: preamble,
-start of frame, Ethernet header, IPv4, UDP, BTH, CETH, payload, ICRC, frame check sequence and interframe gap. A link
-without a rate takes no time.
+A cable is two links, one for each direction. A packet occupies a link for all its bytes on the wire: preamble, start of
+frame, Ethernet header, IPv4, UDP, BTH, CETH, payload, ICRC, frame check sequence and interframe gap.
 """
 
 import itertools
@@ -19,20 +18,18 @@ PICOSECONDS = 10**12
 
 
 class Rate(NamedTuple):
-    """The speed of a link. `bits`: bits per second; 0 means that it takes no time. `delay`: propagation delay, ns."""
+    """The speed of a link. `bits`: bits per second, 0 if it takes no time. `delay`: propagation delay, ns."""
 
     bits: int = 0
     delay: int = 0
 
     @property
     def is_timed(self) -> bool:
-        """Whether links take time at all."""
         return bool(self.bits or self.delay)
 
 
 class Link:
-    """One direction of a cable. `wire`: bytes carried, with all headers. `packets`: packets carried. `payload`:
-    payload bytes by job id."""
+    """One direction of a cable. `wire`: bytes with all headers; `packets`; `payload`: payload bytes by job id."""
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate
@@ -45,11 +42,10 @@ class Link:
         """Sends a packet over the link, behind the packets that wait for it.
 
         Args:
-            data: the packet, from the BTH up to the ICRC, which is left out.
+            data: the packet, from the BTH to before the ICRC.
             now: time at which the packet reaches the link, ns.
 
-        Returns:
-            The time at which its last bit leaves the link, ns.
+        Returns the time at which its last bit leaves the link, ns.
         """
         size = len(data) + FRAMING
         self.wire += size
@@ -63,12 +59,11 @@ class Link:
 
 
 def jid_of(data: bytes) -> int:
-    """Returns the job id of a packet that begins with its BTH."""
     return int.from_bytes(data[16:20], "big")
 
 
 class Links:
-    """The links of a topology. The path of a packet is a tuple of links, found by (source, destination) vertex."""
+    """The links of a topology. A path is a tuple of links, by (source, destination) vertex."""
 
     def __init__(self, topology: Topology, rate: Rate) -> None:
         self.topology = topology
@@ -77,7 +72,6 @@ class Links:
         self._paths: dict[tuple[int, int], tuple[Link, ...]] = {}
 
     def path(self, source: int, destination: int) -> tuple[Link, ...]:
-        """Returns the links from one vertex to another, in order."""
         found = self._paths.get((source, destination))
         if found is None:
             vertices = self.topology.path(source, destination)
@@ -86,11 +80,10 @@ class Links:
         return found
 
     def payload(self) -> Counter[int]:
-        """Returns the payload bytes of all links by job id."""
+        """Payload bytes of all links by job id."""
         return sum((link.payload for link in self.by_ends.values()), Counter())
 
     def reset(self) -> None:
-        """Resets all counters."""
         self.by_ends.clear()
         self._paths.clear()
 

@@ -1,7 +1,7 @@
 """The neighbours of each device of a job, and the members that the bits of a PEER_LOST stand for.
 
-Devices are vertices of the fabric: NICs first, then switches. A completion with PEER_LOST contains a bitmap of missing
-    members and the scope of its bits. Scope 0 are the ranks of the node; the others are listed by `scopes_of`.
+Devices are vertices: NICs first, then switches. A completion with PEER_LOST contains a bitmap of missing members and
+its scope. Scope 0 are the ranks of the node; `scopes_of` lists the others.
 """
 
 from typing import NamedTuple
@@ -15,8 +15,8 @@ PARENT, RING_NEXT, RING_PREVIOUS = range(3)  # of a NIC
 class Scope(NamedTuple):
     """The devices that the bits of a scope stand for.
 
-    parent: the device above the children; NO_DEVICE in a ring. A device that does not hear its parent hears none of the
-        children. All bits together can therefore also mean the parent.
+    parent: the device above the children; NO_DEVICE in a ring. A device that does not hear its parent hears no child
+    either, so all bits together can also mean the parent.
     children: for each bit a child, with all devices below it.
     """
 
@@ -25,7 +25,7 @@ class Scope(NamedTuple):
 
 
 def scopes_of(placement: Placement, node: int) -> list[Scope]:
-    """Returns the scopes 1, 2, ... of a node's NIC."""
+    """The scopes 1, 2, ... of a node's NIC."""
     place = placement.places[node]
     scopes = [Scope(NO_DEVICE, tuple(frozenset({n}) for n in place.ring))] if place.ring else []
     return scopes + [_switch_scope(placement, hop.switch) for hop in place.hops]
@@ -36,7 +36,7 @@ def _switch_scope(placement: Placement, switch: int) -> Scope:
 
 
 def _subtree(placement: Placement, child: Child) -> frozenset[int]:
-    """Returns the vertices of a child of a switch, with all that are below it."""
+    """The vertices of a child of a switch, and all below it."""
     kind, number = child
     if kind == "node":
         return frozenset({number})
@@ -47,10 +47,10 @@ def _subtree(placement: Placement, child: Child) -> frozenset[int]:
 
 
 def neighbours(placement: Placement) -> dict[int, dict[int, int]]:
-    """Returns the neighbours of each device of a job, by vertex.
+    """The neighbours of each device of a job, by vertex.
 
-    The neighbours of a NIC have the keys PARENT, RING_NEXT and RING_PREVIOUS, as far as it has them. The neighbours of
-    a switch are its children, by their bits; its parent is not among them.
+    Of a NIC by the keys PARENT, RING_NEXT and RING_PREVIOUS, where it has them. Of a switch: its children by their
+    bits, without its parent.
     """
     found = {node: _nic_neighbours(placement, node, place) for node, place in placement.places.items()}
     for switch, children in placement.children.items():
@@ -69,7 +69,7 @@ def _nic_neighbours(placement: Placement, node: int, place: Place) -> dict[int, 
 
 
 def _representative(placement: Placement, child: Child) -> int:
-    """Returns the device that sends for a child of a switch: of a ring, the NIC of its last node."""
+    """The device that sends for a child of a switch: of a ring, the NIC of its last node."""
     kind, number = child
     if kind == "ring":
         return placement.ring_of(number)[-1]

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 
 class Faults(NamedTuple):
-    """Probabilities for each packet, and delays in ns. A `jitter` that is longer than the time between packets
-    reorders them."""
+    """Probabilities for each packet, and delays in ns. A `jitter` above the time between packets reorders them."""
 
     loss: float = 0.0
     duplication: float = 0.0
@@ -16,12 +15,11 @@ class Faults(NamedTuple):
     read_jitter: int = 0
 
     def arrivals(self, rng: random.Random) -> list[int]:
-        """Returns the delay of each copy of a packet. Without copies the packet is lost."""
+        """The delay of each copy of a packet; none if the packet is lost."""
         copies = 2 if rng.random() < self.duplication else 1
         return [_random_delay(self.delay, self.jitter, rng) for _ in range(copies) if rng.random() >= self.loss]
 
     def read(self, rng: random.Random) -> int:
-        """Returns the delay of one DMA read."""
         return _random_delay(self.read_delay, self.read_jitter, rng)
 
 

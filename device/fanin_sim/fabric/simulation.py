@@ -1,7 +1,7 @@
 """Devices and links in virtual time. Everything random follows from one seed.
 
-The simulation serves only devices to which something has happened. Arrivals and timers wait in heaps. They are ordered
-by time; those of the same time are ordered by when they were added.
+The simulation serves only devices to which something has happened. Arrivals and timers wait in heaps, ordered by time
+and then by insertion.
 """
 
 import heapq
@@ -22,8 +22,7 @@ from fanin_wire import fields
 
 SMALL_LIMITS = Limits(jobs=4, slots=64, queues=16, requests=64, regions=64, actions=1024, max_chunk=256, min_lease=4)
 NEVER = 2**64 - 1
-# (time in ns, sequence number, vertex of the device or NO_VERTEX, event). The event is a packet, the end of a DMA read,
-# or a function to be called.
+# (time in ns, sequence number, vertex of the device or NO_VERTEX, event: packet, end of a DMA read, or function)
 PendingEvent: TypeAlias = tuple[int, int, int, Any]
 NO_VERTEX = -1
 
@@ -32,8 +31,7 @@ class Simulation:
     """A fabric of NICs and switches (see `topology`).
 
     Without a rate, only `faults` delay a packet, from end to end. With a rate, each link on the path adds its own time.
-    With `multicast`, each switch has a group: a packet to the group goes to all its members, which are the devices
-    below.
+    With `multicast`, each switch has a group of the devices below it.
 
     sent, payload: packets, and payload bytes, by (source, destination, opcode).
     links: what each link has carried.
@@ -85,8 +83,7 @@ class Simulation:
     def run(self, until: Callable[[], bool], limit: int = 60_000_000_000) -> None:
         """Runs until `until()` is true.
 
-        Raises:
-            TimeoutError: `limit` ns of virtual time have passed, or nothing more can happen. The message has the seed.
+        Raises TimeoutError, with the seed, after `limit` ns of virtual time or if nothing more can happen.
         """
         end = self.now + limit
         while not until():
@@ -96,7 +93,6 @@ class Simulation:
                 raise TimeoutError(f"seed {self.seed}: not done at {self.now / 1e9:.3f} s of virtual time")
 
     def run_for(self, duration: int) -> None:
-        """Runs for `duration` ns of virtual time."""
         end = self.now + duration
         while self._next_time() <= end and self.step():
             pass
@@ -118,22 +114,19 @@ class Simulation:
         return True
 
     def call_later(self, delay: int, what: Callable[[], None]) -> None:
-        """Calls a function after `delay` ns."""
         self._at(self.now + delay, NO_VERTEX, what)
 
     def wake(self, device: Device) -> None:
-        """Marks a device as ready. To be called after something has happened to the device outside of the
-        simulation."""
+        """Marks a device as ready, after an event from outside of the simulation."""
         self._ready[self._vertex[device.address]] = None
 
     def reset_traffic(self) -> None:
-        """Resets all counters of packets and bytes."""
         self.sent.clear()
         self.payload.clear()
         self.links.reset()
 
     def total(self, opcode: fields.Opcode) -> int:
-        """Returns how many packets of an opcode all devices have sent."""
+        """How many packets of an opcode all devices have sent."""
         return sum(number for (_, _, sent), number in self.sent.items() if sent == opcode)
 
     def _next_time(self) -> int:
@@ -148,7 +141,7 @@ class Simulation:
     # Devices
 
     def _serve(self, vertex: int) -> None:
-        """Lets a device read from the queues of its ranks and executes all that follows. Then sets its timer."""
+        """Lets a device read from the queues of its ranks, executes all that follows, and sets its timer."""
         device = self.vertices[vertex]
         self._send(device, device.perform())
         while device.engine.serve(self.now):
@@ -200,7 +193,7 @@ class Simulation:
             device.reads.clear()
 
     def _receivers(self, address: int) -> Sequence[int]:
-        """The vertices that have an address, or are members of its group. An unknown address has none."""
+        """The vertices that have an address, or are members of its group; none for an unknown address."""
         vertex = self._vertex.get(address)
         return self.group_members.get(address, ()) if vertex is None else (vertex,)
 
@@ -213,8 +206,7 @@ class Simulation:
         self._arrive(packet, destination, self.now)
 
     def _traverse(self, packet: Packet, destination: int, path: tuple[Link, ...], step: int) -> None:
-        """A packet enters link number `step` of its path. Between links, packets are forwarded when they are
-        complete."""
+        """A packet enters link number `step` of its path. It is forwarded when it is complete."""
         time = path[step].carry(packet.data, self.now)
         if step + 1 < len(path):
             self._at(time, NO_VERTEX, partial(self._traverse, packet, destination, path, step + 1))

@@ -41,15 +41,14 @@ class Topology(NamedTuple):
 
     @classmethod
     def fan_out(cls, *counts: int, nodes: int | None = None, plain: Sequence[int] = ()) -> Self:
-        """A regular tree. The top has counts[0] switches, each of these has counts[1] switches, and so on; the last
-        count is of nodes.
+        """A regular tree: counts[0] switches below the top, counts[1] below each of these, ...; the last count is of
+            nodes.
 
         Args:
-            nodes: fewer nodes than fit. They are distributed evenly over the lowest switches, in runs.
+            nodes: fewer nodes than fit, spread evenly over the lowest switches, in runs.
             plain: switches that do not offload.
 
-        Raises:
-            ValueError: the nodes do not fit.
+        Raises ValueError if the nodes do not fit.
         """
         above, level = [NONE], [0]
         for count in counts[:-1]:
@@ -66,28 +65,26 @@ class Topology(NamedTuple):
 
     @property
     def nodes(self) -> int:
-        """Number of nodes."""
         return len(self.homes)
 
     @property
     def switches(self) -> int:
-        """Number of switches."""
         return len(self.above)
 
     def parent(self, vertex: int) -> int:
-        """Returns the vertex above; NONE if there is none."""
+        """The vertex above; NONE at the top."""
         switch = self.homes[vertex] if vertex < self.nodes else self.above[vertex - self.nodes]
         return NONE if switch == NONE else self.nodes + switch
 
     def ancestors(self, vertex: int) -> list[int]:
-        """Returns a vertex and all vertices above it, up to the top."""
+        """A vertex and all vertices above it, up to the top."""
         path = [vertex]
         while (vertex := self.parent(vertex)) != NONE:
             path.append(vertex)
         return path
 
     def children(self, switch: int) -> list[int]:
-        """Returns the devices directly below an offloading switch. Plain switches are skipped."""
+        """The devices directly below an offloading switch; plain switches are skipped."""
         devices = (v for v in range(self.nodes + self.switches) if v - self.nodes not in self.plain)
         return [vertex for vertex in devices if self._offloading_above(vertex) == switch]
 
@@ -96,11 +93,11 @@ class Topology(NamedTuple):
         return next((switch for switch in above if switch not in self.plain), NONE)
 
     def depth(self, vertex: int) -> int:
-        """Returns the number of switches above a vertex."""
+        """The number of switches above a vertex."""
         return len(self.ancestors(vertex)) - 1
 
     def path(self, source: int, destination: int) -> list[int]:
-        """Returns the vertices on the path of a packet, with both ends."""
+        """The vertices on the path of a packet, with both ends."""
         up, down = self.ancestors(source), self.ancestors(destination)
         if up[-1] != down[-1]:
             return [source, destination]
@@ -110,20 +107,17 @@ class Topology(NamedTuple):
         return up[:-1] + down[::-1]
 
     def offloading(self, node: int) -> list[int]:
-        """Returns the offloading switches above a node, lowest first."""
+        """The offloading switches above a node, lowest first."""
         return [v - self.nodes for v in self.ancestors(node)[1:] if v - self.nodes not in self.plain]
 
 
 def nic_address(node: int) -> str:
-    """IPv4 address of a node's NIC."""
     return f"10.{1 + node // 62_500}.{node // 250 % 250}.{1 + node % 250}"
 
 
 def switch_address(switch: int) -> str:
-    """IPv4 address of a switch; 0 is the top."""
     return f"10.0.{switch // 250}.{1 + switch % 250}"
 
 
 def group_address(switch: int) -> str:
-    """IPv4 address of the multicast group of a switch."""
     return f"239.0.{switch // 250}.{1 + switch % 250}"

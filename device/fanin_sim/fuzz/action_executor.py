@@ -26,7 +26,7 @@ SLOWEST_READ = 50_000  # ns
 
 @internal
 def read(w, vertex, action):
-    """A DMA_READ. Its data arrive later."""
+    """A DMA_READ: its data arrive later."""
     number = rank_of(w, vertex, int64(action.queue))
     rank = rank_row(w.ranks, number)
     copy(w.reads + uint64(number * ACTION_SIZE), address_of(action), uint64(ACTION_SIZE))
@@ -38,7 +38,7 @@ def read(w, vertex, action):
 
 @internal
 def reduce(w, index, number):
-    """The REDUCE action `number` of device `index`. It is executed only if all its writes are allowed."""
+    """The REDUCE action `number` of device `index`, executed only if all its writes are allowed."""
     vertex = vertex_row(w.vertices, index)
     e = engine_at(vertex.base)
     action = action_at(e, number)
@@ -51,8 +51,7 @@ def reduce(w, index, number):
 
 @internal
 def perform(w, index):
-    """Executes the actions of device `index`, then checks its slots. A device that crashes in this event executes
-    only some."""
+    """Executes the actions of device `index`, only some if it crashes in this event, then checks its slots."""
     vertex = vertex_row(w.vertices, index)
     e = engine_at(vertex.base)
     count = int64(e.action_count)

@@ -1,11 +1,10 @@
 """Checks the members that a PEER_LOST reports as missing.
 
-A member may be reported if a fault has affected it. A fault affects a device when the device crashes, when one of its
-ranks dies or leaves before the others, or when the device is frozen or its links are down for more than half of the
-detection time. A link that is down affects both its ends, because neither can tell which one is at fault. A device
-whose child is affected may be reported through that child. A switch that was affected itself may report all that lies
-behind the device above it: the job may have ended there meanwhile, and a switch that is told that its job is unknown
-takes the device above for restarted.
+A member may be reported if a fault has affected it: the device crashes, one of its ranks dies or leaves before the
+others, or the device is frozen or its links are down for more than half of the detection time. A link that is down
+affects both its ends: neither can tell which one is at fault. A device whose child is affected may be reported through
+that child. A switch that was affected itself may report all behind the device above it: the job may have ended there
+meanwhile, and to the switch an unknown job means that the device above has restarted.
 """
 
 from numba import int64, uint64
@@ -30,7 +29,6 @@ def mark_faulty(w, index):
 
 @internal
 def fail_rank(w, number):
-    """Marks a rank that has died or has left before the others."""
     rank = rank_row(w.ranks, number)
     rank.has_failed = 1
     mark_faulty(w, rank.vertex)
@@ -44,8 +42,7 @@ def add_downtime(w, index, duration):
 
 @internal
 def add_link_downtime(w, index, peer, duration):
-    """Adds the downtime of the link from a device to a peer, or of the links to all its neighbours (peer -1), to
-    both ends."""
+    """Adds the downtime of links of a device to both ends. peer: the other end; -1: all neighbours."""
     add_downtime(w, index, duration)
     neighbours = vertex_row(w.vertices, index).neighbours
     for other in range(w.vertex_count):
@@ -55,14 +52,13 @@ def add_link_downtime(w, index, peer, duration):
 
 @internal
 def may_be_reported(w, index):
-    """Whether a device may be reported as missing."""
     vertex = vertex_row(w.vertices, index)
     return vertex.is_faulty != 0 or vertex.downtime > w.detection // 2
 
 
 @internal
 def may_any_be_reported(w, vertices):
-    """Whether one of several devices, given as a bitmap, may be reported as missing."""
+    """Whether a device of a bitmap may be reported as missing."""
     found = False
     for index in range(w.vertex_count):
         found = found or ((vertices >> uint64(index)) & ONE != ZERO and may_be_reported(w, index))
@@ -92,7 +88,6 @@ def may_all_be_reported(w, vertex, kind):
 
 @internal
 def may_children_be_reported(w, scope, named):
-    """Whether each reported child may be reported."""
     for bit in range(MAX_CHILDREN):
         if (named >> uint64(bit)) & ONE == ZERO:
             continue
@@ -103,8 +98,8 @@ def may_children_be_reported(w, scope, named):
 
 @internal
 def is_report_correct(w, rank, kind, named):
-    """Whether a rank may be told that these members are missing. If its own device is affected by a fault, it may
-    report anything outside. Within a node only ranks can be missing, and the device knows which."""
+    """Whether a rank may hear that these members are missing. An affected device may report anything outside. Within a
+    node only ranks can be missing, and the device knows which."""
     vertex = vertex_row(w.vertices, rank.vertex)
     if vertex.scope_count > 0 and may_be_reported(w, rank.vertex):
         return True

@@ -39,7 +39,7 @@ def _crash(seed: int) -> Finding:
 
 
 def explain(runner: ScheduleRunner, broken: Outcome) -> Finding:
-    """Shrinks a schedule that has violated an invariant, and describes the result: its faults and its last events."""
+    """Shrinks a schedule that has violated an invariant; describes its faults and its last events."""
     short = shrink(runner, broken)
     formatter = TraceFormatter(short.plan)
     runner.run(short.plan, short.faults, trace=True)
@@ -56,12 +56,10 @@ def _finding(violation: Violation, seed: int, description: str, details: tuple[s
 
 @functools.cache
 def schedule_runner() -> ScheduleRunner:
-    """The runner of this process."""
     return ScheduleRunner()
 
 
 def replay(seed: int) -> Replay:
-    """Runs one seed again."""
     runner = schedule_runner()
     plan = runner.plan(seed)
     outcome, formatter = runner.run(plan, trace=True), TraceFormatter(plan)

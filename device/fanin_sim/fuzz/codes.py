@@ -1,5 +1,4 @@
-"""The numbers in the tables and traces of the fuzzer: faults, violations, events, states. numba compiles them as
-constants."""
+"""The numbers in the tables and traces of the fuzzer. numba compiles them as constants."""
 
 import enum
 
@@ -7,8 +6,7 @@ from fanin_sim.kernel import codes
 
 
 class FaultKind(enum.IntEnum):
-    """The kinds of faults. Those before PARTITION happen at random; LOSS to DELAY happen to packets. PARTITION and
-    those after it are planned, each at an event of a device."""
+    """Those before PARTITION are random, LOSS to DELAY of packets. The others are planned, at events of devices."""
 
     LOSS = 1
     CORRUPTION = 2  # one bit of the packet is flipped
@@ -27,8 +25,6 @@ class FaultKind(enum.IntEnum):
 
 
 class Violation(enum.IntEnum):
-    """The violations of invariants."""
-
     NOTHING = codes.NOTHING
     SLOT_MISPLACED = 1  # I3: a slot serves a position that another slot has to serve
     SLOT_WENT_BACK = 2  # I3: a slot serves an earlier position than before
@@ -40,7 +36,7 @@ class Violation(enum.IntEnum):
     WRONG_COMPLETION = 8  # I5: an additional completion, or one out of order
     STRAY_WRITE = 9  # I6: a write outside of the memory of the request
     OPERATION_HANGS = 10  # I7: a request has not ended within the bound
-    JOIN_REFUSED = 11  # a rank is told a status that the faults do not explain
+    JOIN_REFUSED = 11  # a rank gets a status that the faults do not explain
     WRONG_STATUS = 12  # a request ends with a status that the faults do not explain
     ACTION_OVERFLOW = 13  # the engine's table of actions was too small
     UNKNOWN_DESTINATION = codes.UNKNOWN_DESTINATION
@@ -50,7 +46,7 @@ class Violation(enum.IntEnum):
 
 
 class EventKind(enum.IntEnum):
-    """The kinds of lines in a trace. The first ones are also the kinds of events in the event queue."""
+    """The kinds of lines in a trace; the first ones are also those of events in the event queue."""
 
     PACKET = 1
     READ_DONE = 2
@@ -71,8 +67,6 @@ class EventKind(enum.IntEnum):
 
 
 class RankState(enum.IntEnum):
-    """The states of a rank's program."""
-
     WAITING = 0  # not started
     JOINING = 1
     RUNNING = 2

@@ -1,5 +1,4 @@
-"""Planned faults at an event of a device: crashes of ranks, NICs and switches, restarts, freezes, and links that go
-down."""
+"""Planned faults at events of devices: crashes of ranks, NICs and switches, restarts, freezes, links down."""
 
 from numba import int64, uint64
 
@@ -41,7 +40,6 @@ def find_planned(w, index, ordinal):
 
 @internal
 def abandon_requests(w, number):
-    """Marks all open requests of a rank as abandoned."""
     rank = rank_row(w.ranks, number)
     for place in range(rank.posted):
         message = message_row(w.messages, rank.first_message + place)
@@ -52,7 +50,6 @@ def abandon_requests(w, number):
 
 @internal
 def mark_dead(w, number):
-    """Marks a rank as dead."""
     rank = rank_row(w.ranks, number)
     if rank.state != GONE and rank.state != DEAD:
         rank.state = DEAD
@@ -137,7 +134,6 @@ def begin_event(w, index):
 
 @internal
 def restore_snapshot(w, index):
-    """Restores a device to its state before the schedule."""
     vertex = vertex_row(w.vertices, index)
     copy(vertex.base, vertex.snapshot, uint64(vertex.size))
     fill_zero(vertex.keys, uint64(vertex.watch_size))
@@ -154,7 +150,7 @@ def restore_snapshot(w, index):
 
 @internal
 def reboot(w, index):
-    """Restarts a device. Its clients are not connected."""
+    """Restarts a device without clients."""
     vertex = vertex_row(w.vertices, index)
     vertex.boots += 1
     restore_snapshot(w, index)

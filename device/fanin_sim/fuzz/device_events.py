@@ -1,4 +1,4 @@
-"""Events of devices. Each is given to the real engine, and the actions that follow are executed."""
+"""Events of devices: the real engine handles each, then its actions are executed."""
 
 from numba import int64, uint64
 
@@ -33,7 +33,7 @@ read_at = record_at(ACTION)
 
 @internal
 def serve(w, index):
-    """Lets a device read from the queues of its ranks as far as it can. Then sets its timer."""
+    """Lets a device read from the queues of its ranks as far as it can, and sets its timer."""
     vertex = vertex_row(w.vertices, index)
     e = engine_at(vertex.base)
     budget = BUDGETS[draw(w.seed, PAUSE, index, -vertex.events) & 3]
@@ -63,7 +63,6 @@ def finish(w, index):
 
 @internal
 def arrive(w, index, number):
-    """A packet arrives at a device."""
     packet = packet_row(w.packets, number)
     vertex = vertex_row(w.vertices, index)
     add_line(w, PACKET, packet.source, index, packet.opcode, packet.position, 1 - vertex.alive, 0, 0)
@@ -97,7 +96,7 @@ def arrive_batch(w, index, number):
 
 @internal
 def dma_done_arguments(action, base, status, now):
-    """Returns the arguments of the engine's event at the end of a DMA read."""
+    """The arguments of the engine's event at the end of a DMA read."""
     entry, remote = int64(action.address_index), int64(action.remote)
     queue_index, position, count = int64(action.queue), int64(action.position), int64(action.count)
     return int64(base), queue_index, position, count, entry, remote, int64(status), int64(now)
@@ -124,7 +123,6 @@ def finish_read(w, number, ordinal):
 
 @internal
 def tick(w, index):
-    """The timer of a device expires."""
     vertex = vertex_row(w.vertices, index)
     add_line(w, TIMER, index, index, 0, 0, 0, 0, 0)
     begin_event(w, index)

@@ -49,7 +49,7 @@ def prepare(w):
 
 @internal
 def next_timer(w):
-    """Returns the device whose timer expires first; -1 if no timer runs."""
+    """The device whose timer expires first; -1 if no timer runs."""
     first = -1
     for index in range(w.vertex_count):
         vertex = vertex_row(w.vertices, index)
@@ -61,13 +61,12 @@ def next_timer(w):
 
 @internal
 def due(vertex):
-    """Returns the time at which the timer of a device expires. A frozen device notices it later."""
+    """When the timer of a device expires. A frozen device notices it later."""
     return max(vertex.deadline, vertex.frozen_until)
 
 
 @internal
 def home_of(w, kind, target):
-    """Returns the device of an event."""
     return rank_row(w.ranks, target).vertex if kind in (RANK, READ_DONE) else target
 
 
@@ -111,8 +110,7 @@ def step(w):
 
 @internal
 def form_again(w):
-    """Forms the job once more under another key, after all ranks have left, if no member has died. Returns False if
-    the schedule is about to end."""
+    """Forms the job again under another key if all ranks have left and none has died. False: the schedule ends."""
     w.formed += 0 if w.refused else 1
     if w.formed == w.incarnations or not is_nobody_dead(w):
         return False
@@ -131,7 +129,7 @@ def form_again(w):
 
 @compiled
 def run_schedule(world):
-    """Runs the schedule of the WORLD record at an address. The outcome is written to the same record."""
+    """Runs the schedule of the WORLD record at an address, which gets the outcome."""
     w = world_row(uint64(world), 0)
     prepare(w)
     may_form_again = True

@@ -1,5 +1,4 @@
-"""Fault injection: decides which random faults happen, or repeats the faults of a given list. Records all that
-happen."""
+"""Fault injection: decides which random faults happen, or repeats a given list. Records all that happen."""
 
 from numba import int64, uint64
 
@@ -14,13 +13,12 @@ NO_VALUE = -1  # the fault does not happen
 
 @internal
 def number_of_link(w, source, target):
-    """Returns the number of the link from one device to another."""
     return source * w.vertex_count + target
 
 
 @internal
 def next_ordinal(w, link, opcode):
-    """Returns how many packets of an opcode a link has carried, and counts one more."""
+    """How many packets of an opcode a link has carried, before this one."""
     place = w.sent + uint64(4 * (link * OPCODES + opcode))
     ordinal = int64(load_u32(place))
     store_u32(place, ordinal + 1)
@@ -29,7 +27,7 @@ def next_ordinal(w, link, opcode):
 
 @internal
 def record_fault(w, kind, source, target, opcode, ordinal, value, until):
-    """Records a fault that has happened, and that ends at time `until` (ns)."""
+    """Records a fault that ends at time `until` (ns)."""
     w.quiet_since = max(w.quiet_since, until)
     if w.fault_count < MOST_FAULTS:
         fault = fault_row(w.faults, w.fault_count)
@@ -45,7 +43,7 @@ def record_fault(w, kind, source, target, opcode, ordinal, value, until):
 
 @internal
 def given_fault_value(w, kind, source, target, opcode, ordinal):
-    """Returns the value of a fault of the given list; NO_VALUE if it is not in the list."""
+    """The value of a fault of the given list; NO_VALUE if it is not in the list."""
     for index in range(w.given_count):
         fault = fault_row(w.given, index)
         same = fault.kind == kind and fault.source == source and fault.target == target
@@ -56,16 +54,14 @@ def given_fault_value(w, kind, source, target, opcode, ordinal):
 
 @internal
 def weight(w, kind, place):
-    """Returns a factor for the rate of a fault at a place, in quarters. Some links and opcodes have no faults, some
-    have many."""
+    """A factor for the rate of a fault at a place, in quarters: some links and opcodes have none, some many."""
     chosen = draw(w.seed, WEIGHT, place, kind) & 7
     return (0, 1, 1, 2, 4, 4, 8, 24)[chosen]
 
 
 @internal
 def fault_value(w, kind, source, target, opcode, ordinal):
-    """Returns the value of a fault at a packet or a rank, a random number of at least 0; NO_VALUE if the fault does
-    not happen."""
+    """The value of a fault at a packet or a rank, a random number of at least 0; NO_VALUE if it does not happen."""
     if w.is_given:
         return given_fault_value(w, kind, source, target, opcode, ordinal)
     if w.rate[kind] == 0 or w.budget <= 0:
@@ -80,7 +76,7 @@ def fault_value(w, kind, source, target, opcode, ordinal):
 
 @internal
 def removal_value(w, kind, source, target, opcode, ordinal):
-    """As `fault_value`, for a fault that removes a packet. At most `most_in_a_row` packets in a row are removed."""
+    """As `fault_value`, for a fault that removes a packet: at most `most_in_a_row` times in a row."""
     value = fault_value(w, kind, source, target, opcode, ordinal)
     place = w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode))
     if value == NO_VALUE:
@@ -93,5 +89,4 @@ def removal_value(w, kind, source, target, opcode, ordinal):
 
 @internal
 def reset_removals(w, source, target, opcode):
-    """Resets the counter of packets removed in a row."""
     store_u32(w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode)), 0)

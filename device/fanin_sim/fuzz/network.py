@@ -1,5 +1,4 @@
-"""Packets between devices. A link has a latency of its own and keeps the order of its packets, unless a fault
-happens."""
+"""Packets between devices. A link has its own latency and keeps the order of its packets, unless a fault happens."""
 
 from numba import int64, uint64
 
@@ -37,7 +36,7 @@ LONGEST_DELAY = 300 * MILLISECOND  # of a delayed packet; longer than the first 
 
 @internal
 def vertex_of(w, address):
-    """Returns the device that has an address; -1 if none has."""
+    """The device that has an address; -1 if none has."""
     for index in range(w.vertex_count):
         if vertex_row(w.vertices, index).address == address:
             return index
@@ -46,7 +45,6 @@ def vertex_of(w, address):
 
 @internal
 def is_link_down(w, one, other):
-    """Whether the link between two devices is down."""
     a, b = vertex_row(w.vertices, one), vertex_row(w.vertices, other)
     if a.links_down_until > w.now and (a.link_down_peer < 0 or a.link_down_peer == other):
         return True
@@ -67,7 +65,6 @@ def send(w, source, e, index):
 
 @internal
 def send_to(w, source, e, index, target):
-    """Builds a packet and sends it to a device."""
     if target < 0 and w.accepts_corruption:  # the address comes from a corrupted CONFIG
         return
     if target < 0:
@@ -124,26 +121,25 @@ def duplicate(w, number, packet, ordinal, fate):
 
 @internal
 def trace_packet(w, packet, ordinal, fate, arrival):
-    """Adds a line about a sent packet to the trace."""
     add_line(w, SENT, packet.source, packet.target, packet.opcode, packet.position, fate, arrival, ordinal)
 
 
 @internal
 def latency(w, packet):
-    """Returns the latency of a packet's link, in ns."""
+    """The latency of a packet's link, in ns."""
     link = number_of_link(w, packet.source, packet.target)
     return SHORTEST + draw_below(w.seed, LATENCY, link, 0, SPREAD)
 
 
 @internal
 def copy_delay(value):
-    """Returns the delay of a duplicate, in ns: mostly short, at times long."""
+    """The delay of a duplicate, in ns: mostly short, at times long."""
     return (value >> 2) % (LONGEST_REORDERING if value & 3 else LONGEST_DELAY)
 
 
 @internal
 def extra_delay(w, packet, ordinal):
-    """Returns the delay that faults add to a packet, in ns."""
+    """The delay that faults add to a packet, in ns."""
     late = 0
     value = fault_value(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
@@ -158,8 +154,7 @@ def extra_delay(w, packet, ordinal):
 
 @internal
 def corrupt(w, number, packet, ordinal):
-    """Flips a bit of a packet, if this fault happens to it. The ICRC decides whether the receiver notices. Returns
-    the packet's fate."""
+    """Flips a bit, if this fault happens. The ICRC decides whether the receiver notices. Returns the packet's fate."""
     value = removal_value(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal)
     if value < 0:
         return ARRIVES

@@ -24,7 +24,7 @@ LOST = {Status[name] for name in ("PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIG
 
 
 class Profile(enum.Enum):
-    """The profile of a schedule: the strength of its faults, and the outcome that is required."""
+    """The strength of the faults, and the outcome that is required."""
 
     LOSSY = "lossy"  # heavy faults: all requests succeed, no member is reported as lost
     LIGHT = "light"  # light faults, at times with a short detection time: as LOSSY
@@ -39,8 +39,7 @@ class Fault(NamedTuple):
     """A fault.
 
     source, target: devices; for a late rank or a failed read, the rank.
-    ordinal: the number of the packet on its link and of its opcode, of the event of the device, or of the step of the
-        rank.
+    ordinal: of the packet on its link and of its opcode, of the device's event, or of the rank's step.
     value: a random number that determines the delay, the bit or the duration.
     """
 
@@ -81,7 +80,6 @@ class Plan(NamedTuple):
 
     @property
     def tolerated(self) -> set:
-        """The statuses other than SUCCESS that ranks may see."""
         seen = set(READ_FAILED) if self.rates.get(FaultKind.READ_FAILURE) else set()
         if self.profile == Profile.NO_ICRC:
             return set(Status)
@@ -104,7 +102,7 @@ class FaultTargets(NamedTuple):
 
     @property
     def devices(self) -> list[int]:
-        """The devices that take part. A switch that only forwards has no events."""
+        """The devices with events: switches that only forward have none."""
         return [device for device, events in enumerate(self.events) if events]
 
     @property
@@ -114,11 +112,7 @@ class FaultTargets(NamedTuple):
 
 
 def plan_of(seed: int, fault_targets: list[FaultTargets]) -> Plan:
-    """Returns the plan of a seed.
-
-    Args:
-        fault_targets: the targets of each workload.
-    """
+    """The plan of a seed. `fault_targets`: of each workload."""
     rng = random.Random(seed)
     workload = rng.randrange(len(fault_targets))
     profile = rng.choice(PROFILES)
@@ -190,7 +184,7 @@ def _crash(rng: random.Random, targets: FaultTargets) -> Fault:
 
 
 def _interruptions(targets: FaultTargets) -> tuple:
-    """The faults that a device survives. A single device has no links that could go down."""
+    """Faults that a device survives. A single device has no links that could go down."""
     return (_freeze,) if targets.is_alone else (_partition, _freeze)
 
 

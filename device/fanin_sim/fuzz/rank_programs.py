@@ -1,5 +1,4 @@
-"""The programs of ranks: join, post each message as soon as the send queue has room, leave when all requests have
-ended."""
+"""The programs of ranks: join, post each message when the send queue has room, leave when all requests have ended."""
 
 from numba import int64, uint32, uint64
 
@@ -36,7 +35,7 @@ join_at = record_at(JOIN_EVENT)
 
 @internal
 def next_step_delay(w, number):
-    """Returns the time until a rank takes its next step, in ns. A late rank takes much longer."""
+    """ns until a rank takes its next step. A late rank takes much longer."""
     rank = rank_row(w.ranks, number)
     rank.steps += 1
     time = draw_below(w.seed, GAP, number, rank.steps, w.gap)
@@ -64,7 +63,6 @@ def join(w, number):
 
 @internal
 def leave(w, number):
-    """The rank leaves."""
     rank = rank_row(w.ranks, number)
     rank.generation += 1
     if rank.state == JOINING:  # no answer has come
@@ -76,7 +74,7 @@ def leave(w, number):
 
 @internal
 def post(w, number):
-    """The rank posts its next message. Its first slot is filled in as the driver does."""
+    """The rank posts its next message. Like the driver, it fills in the first slot."""
     rank = rank_row(w.ranks, number)
     message = message_row(w.messages, rank.first_message + rank.posted)
     e = engine_at(vertex_row(w.vertices, rank.vertex).base)
@@ -99,7 +97,6 @@ def post(w, number):
 
 @internal
 def arena_of(w, rank):
-    """Returns the address of the arena of a rank's device."""
     return vertex_row(w.vertices, rank.vertex).base
 
 
@@ -113,7 +110,7 @@ def has_room(w, rank):
 
 @internal
 def count_of(w, rank):
-    """Returns the number of messages that a rank posts."""
+    """The number of messages that a rank posts."""
     return min(rank.messages, w.message_limit)
 
 

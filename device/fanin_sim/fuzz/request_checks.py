@@ -1,4 +1,4 @@
-"""Completions, answers and writes of devices. Each is checked when it happens."""
+"""Checks of the completions, answers and writes of devices, at once."""
 
 from numba import int64, uint64
 
@@ -33,7 +33,7 @@ ABANDONED = -3  # its rank has left without waiting for it, or has died
 
 @internal
 def rank_of(w, vertex, queue_index):
-    """Returns the rank that has a queue of a device; -1 if none has."""
+    """The rank that has a queue of a device; -1 if none has."""
     for number in range(w.rank_count):
         rank = rank_row(w.ranks, number)
         if rank.vertex == vertex and rank.queue == queue_index:
@@ -43,7 +43,7 @@ def rank_of(w, vertex, queue_index):
 
 @internal
 def wake(w, number, time):
-    """Schedules the next step of a rank, and cancels the one that was scheduled before."""
+    """Schedules the next step of a rank, in place of the one that was scheduled before."""
     rank = rank_row(w.ranks, number)
     rank.generation += 1
     event_queue.put(w, time, RANK, number, 0, rank.generation)
@@ -51,7 +51,7 @@ def wake(w, number, time):
 
 @internal
 def is_tolerated(w, rank, status):
-    """Whether a status is explained by the faults of this schedule, or by a shortage of slots for this job."""
+    """Whether the faults, or a shortage of slots for this job, explain a status."""
     explained = w.tolerated
     if (w.shortage >> uint64(rank.job)) & uint64(1) != uint64(0):
         explained |= uint64(SHORTAGE_STATUSES)
@@ -60,7 +60,6 @@ def is_tolerated(w, rank, status):
 
 @internal
 def note_shortage(w, rank):
-    """Records that a device had no slots for a job."""
     before = w.shortage
     w.shortage |= uint64(1) << uint64(rank.job)
     if w.shortage != before:
@@ -69,7 +68,6 @@ def note_shortage(w, rank):
 
 @internal
 def is_equal(one, other, length):
-    """Whether two areas of memory are equal."""
     offset = 0
     while offset < length and load_u8(one + uint64(offset)) == load_u8(other + uint64(offset)):
         offset += 1
@@ -78,7 +76,6 @@ def is_equal(one, other, length):
 
 @internal
 def check_data(w, number, message):
-    """Checks the result of a successful request (I1, I2)."""
     if w.accepts_corruption or message.length == 0:
         return
     if message.reference != uint64(0):
@@ -112,8 +109,7 @@ def end_request(w, number, place, status):
 
 @internal
 def complete(w, vertex, action):
-    """A COMPLETE action. It must be of the oldest signalled request that has not ended. Silent requests before it
-    have succeeded (I5)."""
+    """A COMPLETE action: of the oldest signalled request under way. Silent requests before it have succeeded (I5)."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.wr_id)
     status, kind = int64(action.status), int64(action.missing_kind)
@@ -138,7 +134,7 @@ def complete(w, vertex, action):
 
 @internal
 def answer(w, vertex, action):
-    """A NOTICE action: the answer to a JOIN or LEAVE. A notice with status PENDING is no answer."""
+    """A NOTICE action: the answer to a JOIN or LEAVE. PENDING is not an answer."""
     if action.status == PENDING:
         return
     number = rank_of(w, vertex, int64(action.queue))
@@ -163,7 +159,6 @@ def answer(w, vertex, action):
 
 @internal
 def take_refusal(w, number, status):
-    """The JOIN of a rank is refused."""
     rank = rank_row(w.ranks, number)
     if w.slots_may_run_out and status == NO_RESOURCES:
         note_shortage(w, rank)
@@ -180,9 +175,9 @@ def arrive(w, vertex, action):
     """An ARRIVAL action: the data of a message that its rank has not posted, and which must be right (I1, I2). Every
     second rank looks for them, and posts a request that wants nothing.
 
-    Data ahead of a result may be all that a device has heard of their position, so it can not know whether the number
-    of their message is right: only the ICRC guards it. Once a device has taken a packet without that check, a rank
-    passes over data of another number or length than it expects, as the driver does.
+    Data ahead of a result may be all that a device has heard of their position, so it can not check the number of their
+    message: only the ICRC guards it. Once a device has taken a packet without that check, a rank skips data of an
+    unexpected number or length, as the driver does.
     """
     number, place = rank_of(w, vertex, int64(action.queue)), int64(action.mid)
     rank = rank_row(w.ranks, max(number, 0))
@@ -209,8 +204,8 @@ def arrive(w, vertex, action):
 
 @internal
 def write(w, vertex, action):
-    """A DMA_WRITE or TARGET action. It must lie within the result of a request that has not ended (I6). Copies the data
-    of a DMA_WRITE; those of a TARGET are written by its REDUCE. Returns False if the write is not allowed."""
+    """A DMA_WRITE or TARGET action, which must lie within the result of an open request (I6). Copies the data of a
+    DMA_WRITE; REDUCE writes those of a TARGET. Returns False if the write is not allowed."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.mid)
     if number < 0:

@@ -1,4 +1,4 @@
-"""Runs schedules from Python: by seed, or with a given list of faults. Returns the outcome and the trace."""
+"""Runs schedules from Python, by seed or with a given list of faults."""
 
 import functools
 from typing import NamedTuple
@@ -45,18 +45,17 @@ class Outcome(NamedTuple):
 
 
 class ScheduleRunner:
-    """Runs schedules. The world of each workload is made when it is first needed."""
+    """Runs schedules. The world of each workload is made at its first use."""
 
     def __init__(self) -> None:
         self._stages: dict[int, World] = {}
 
     @functools.cached_property
     def fault_targets(self) -> list[FaultTargets]:
-        """The targets of planned faults of each workload. They are found by a run without faults."""
+        """The targets of planned faults of each workload, from a run without faults."""
         return [self._targets(number) for number in range(len(WORKLOADS))]
 
     def plan(self, seed: int) -> Plan:
-        """Returns the plan of a seed."""
         return plan_of(seed, self.fault_targets)
 
     def run(self, plan: Plan, faults: tuple[Fault, ...] | None = None, *, trace: bool = False) -> Outcome:
@@ -72,13 +71,12 @@ class ScheduleRunner:
         return _outcome(world, plan)
 
     def world(self, workload: int) -> World:
-        """Returns the world of a workload."""
         if workload not in self._stages:
             self._stages[workload] = World(WORKLOADS[workload])
         return self._stages[workload]
 
     def trace_of(self, plan: Plan) -> np.ndarray:
-        """Returns the trace of the last run of a plan's workload, oldest line first."""
+        """The trace of the last run of a plan's workload, oldest line first."""
         return self.world(plan.workload).lines()
 
     def _targets(self, number: int) -> FaultTargets:
@@ -98,7 +96,7 @@ CALM = Plan(0, 0, Profile.LOSSY, {}, 0, 0, (), 0, 8, 5_000_000_000, 1_000, 0)
 
 
 def describe(outcome: Outcome) -> str:
-    """Returns one line about a violation."""
+    """One line about a violation."""
     names = World.names_of(WORKLOADS[outcome.plan.workload])
     by_device = outcome.violation <= Violation.WRONG_SLOT_COUNT or outcome.violation in DEVICE_VIOLATIONS
     where = names[outcome.location] if by_device else f"rank {outcome.location}"

@@ -1,5 +1,7 @@
-"""Shrinks a schedule that violates an invariant: removes messages and faults as long as the violation stays (ddmin:
-Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002)."""
+"""Shrinks a schedule that violates an invariant: removes messages and faults while the violation stays.
+
+ddmin: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002.
+"""
 
 from typing import NamedTuple
 
@@ -21,7 +23,6 @@ class Shrunk(NamedTuple):
 
 
 def shrink(runner: ScheduleRunner, broken: Outcome) -> Shrunk:
-    """Shrinks a schedule that has violated an invariant."""
     return _Search(runner, broken.violation).run(broken.plan, broken.faults)
 
 
@@ -31,7 +32,6 @@ class _Search:
         self.trials = 0
 
     def run(self, plan: Plan, faults: tuple[Fault, ...]) -> Shrunk:
-        """Searches until nothing more can be removed."""
         before = None
         while before != (plan, faults):
             before = plan, faults

@@ -11,8 +11,8 @@ from fanin_sim.fuzz.codes import FaultKind, Violation
 from fanin_sim.fuzz.schedule import Outcome
 from fanin_sim.fuzz.workloads import WORKLOADS
 
-# A schedule with at least these counts is a full one. Some crashes end a schedule before. Within a node no packet is
-# sent, and one kind of fault is all that most schedules have there.
+# At least these make a schedule a full one. Some crashes end one before. Within a node no packet is sent, and most
+# schedules have one kind of fault.
 MIN_NODES, MIN_POSITIONS, MIN_WRAPS, MIN_DELIVERIES, MIN_FAULT_KINDS = 3, 32, 2, 300, 2
 CATEGORIES = {
     Violation.WRONG_RESULT: Category.WRONG_RESULT,
@@ -25,7 +25,6 @@ DISTRIBUTIONS = ("nodes", "positions", "wraps", "deliveries", "faults", "duratio
 
 
 def category_of(violation: Violation) -> Category:
-    """The category under which a violation is counted."""
     return CATEGORIES.get(violation, Category.OTHER)
 
 
@@ -36,12 +35,11 @@ class Distribution:
         self.counts: Counter[int] = Counter() if counts is None else counts
 
     def add(self, value: int) -> None:
-        """Adds a value, which must not be negative."""
+        """Adds a value from 0 on."""
         low = value.bit_length() - 2
         self.counts[value if low < 1 else value >> low << low] += 1
 
     def merge(self, other: Distribution) -> None:
-        """Adds all values of another distribution."""
         self.counts.update(other.counts)
 
     def quantile(self, share: float) -> int:
@@ -67,7 +65,7 @@ class FuzzTally(Tally):
         of fault, or one node and one kind of fault.
     events, deliveries: events of devices; packets delivered.
     packets_lost: packets lost by a fault, or dropped because of a wrong ICRC.
-    requests, failed_requests: requests that have ended; those of them that ended with an error.
+    requests, failed_requests: requests that have ended; those with an error.
     peer_lost_reports: PEER_LOST completions whose missing members were checked.
     slot_shortages: jobs refused because a device had no slots for them.
     arrivals: messages that came before their rank had posted a request.
@@ -80,7 +78,6 @@ class FuzzTally(Tally):
     )
 
     def add(self, outcome: Outcome) -> None:
-        """Adds one schedule."""
         workload = WORKLOADS[outcome.plan.workload]
         kinds = Counter(fault.kind for fault in outcome.faults)
         values = (
@@ -111,7 +108,7 @@ class FuzzTally(Tally):
             self.distributions[name].add(value)
 
     def merge(self, other: Tally) -> None:
-        """Adds another tally, with its distributions if it is one of a campaign."""
+        """Adds another tally, with its distributions if it has any."""
         super().merge(other)
         if isinstance(other, FuzzTally):
             self.profiles.update(other.profiles)
@@ -131,12 +128,7 @@ class FuzzTally(Tally):
 
 
 def is_full(values: tuple[int, ...], fault_kinds: int) -> bool:
-    """Whether a schedule is a full one.
-
-    Args:
-        values: its values, in the order of DISTRIBUTIONS.
-        fault_kinds: number of different kinds of fault that have happened in it.
-    """
+    """Whether a schedule is a full one. `values`: in the order of DISTRIBUTIONS."""
     nodes, positions, wraps, deliveries = values[:4]
     if positions < MIN_POSITIONS or wraps < MIN_WRAPS:
         return False

@@ -22,7 +22,7 @@ CLEANUP_BOUND = 250_000_000_000  # ns; jobs have been left or have aged by then
 
 @internal
 def unfinished_rank(w):
-    """Returns a rank that has neither left nor died; -1 if there is none."""
+    """A rank that has neither left nor died; -1 if there is none."""
     for number in range(w.rank_count):
         state = rank_row(w.ranks, number).state
         if state != GONE and state != DEAD:
@@ -32,7 +32,6 @@ def unfinished_rank(w):
 
 @internal
 def is_nobody_dead(w):
-    """Whether no rank and no device has died."""
     dead = 0
     for number in range(w.rank_count):
         dead += rank_row(w.ranks, number).state == DEAD
@@ -43,7 +42,7 @@ def is_nobody_dead(w):
 
 @internal
 def device_in_use(w):
-    """Returns a live device that has a job or a slot in use; -1 if there is none."""
+    """A live device with a job or a slot in use; -1 if there is none."""
     for index in range(w.vertex_count):
         vertex = vertex_row(w.vertices, index)
         if not vertex.alive:
@@ -59,14 +58,13 @@ def device_in_use(w):
 
 @internal
 def is_over(w):
-    """Whether all ranks have left, no packet is on its way, and no device has a job."""
+    """Whether all ranks have left, no packet is under way, and no device has a job."""
     return w.free_count == w.packet_room and unfinished_rank(w) < 0 and device_in_use(w) < 0
 
 
 @internal
 def check_bounds(w):
-    """Checks that requests end (I7) and that jobs are forgotten (I4) in bounded time after the last fault. Returns
-    False if the schedule need not go on."""
+    """Checks that requests end (I7) and jobs are forgotten (I4) in time after the last fault. False: all is over."""
     silence = w.now - w.quiet_since
     if w.accepts_corruption:  # requests need not end
         return silence <= w.bound
@@ -84,7 +82,7 @@ def check_bounds(w):
 
 @internal
 def open_rank(w):
-    """Returns a live rank that waits for a request; -1 if there is none."""
+    """A live rank that waits for a request; -1 if there is none."""
     for number in range(w.rank_count):
         rank = rank_row(w.ranks, number)
         if rank.state != DEAD and rank.ended < rank.posted:

@@ -18,19 +18,17 @@ OPCODES = {int(opcode) & 15: opcode.name for opcode in Opcode}
 
 
 def seconds(ns: int) -> str:
-    """Formats a time, in seconds since the beginning of the schedule."""
+    """A time in seconds since the start of the schedule."""
     return f"{(ns - START) / 1e9:.6f}"
 
 
 class TraceFormatter:
-    """Formats the trace of one plan."""
-
     def __init__(self, plan: Plan) -> None:
         self.plan, self.workload = plan, WORKLOADS[plan.workload]
         self.names = World.names_of(self.workload)
 
     def heading(self) -> str:
-        """Returns a line with the workload and the plan."""
+        """A line with the workload and the plan."""
         plan = self.plan
         return (
             f"seed {plan.seed}: {self.workload.name}, {plan.profile.value}; at most {plan.slots} slots, "
@@ -38,7 +36,6 @@ class TraceFormatter:
         )
 
     def fault(self, fault: Fault) -> str:
-        """Returns a line about one fault."""
         kind = FaultKind(fault.kind)
         name = kind.name.replace("_", " ")
         if kind in (FaultKind.LATE_RANK, FaultKind.READ_FAILURE):
@@ -64,7 +61,7 @@ class TraceFormatter:
         return f"{device}, {when}, {extent}{back}"
 
     def lines(self, trace: np.ndarray) -> Iterator[str]:
-        """Yields a line for every event: time in seconds, device or rank, event."""
+        """A line for every event: time in seconds, device or rank, event."""
         for line in trace:
             yield f"{seconds(int(line['time'])):>12}  {self._event(line)}"
 
@@ -109,7 +106,6 @@ class TraceFormatter:
 
 
 def _named(line: np.void) -> str:
-    """The missing members of a completion, if it has any."""
     named = int(line["ordinal"])
     return f", missing members {named:#b} of scope {int(line['fate'])}" if named else ""
 

@@ -1,8 +1,7 @@
 """The workloads of the fuzzer: fabrics, jobs, and the messages that their ranks post.
 
-In a run without faults, each workload has enough positions to use every slot at least twice. Workloads with several
-nodes have at least 3 nodes and deliver at least 300 packets. Workloads within one node, where no packet is sent, have
-at least 3 ranks.
+In a run without faults, each workload uses every slot at least twice. Those with several nodes have at least 3 nodes
+and 300 packets; those within one node, where no packet is sent, at least 3 ranks.
 """
 
 from typing import NamedTuple
@@ -20,9 +19,8 @@ class Posting(NamedTuple):
     """A message that every rank of a job posts.
 
     segments: of the whole message or, if each rank has a block, of a block.
-    order_dependent: floats whose sum depends on the order. Only equality of all results can be checked then, or, in a
+    order_dependent: floats whose sum depends on the order: only the equality of all results can be checked, or, in a
         reproducible job, the order.
-    is_silent: the request is not signalled.
     """
 
     collective: str
@@ -41,7 +39,7 @@ class Workload(NamedTuple):
     jobs: number of jobs.
     process_memory: devices access the memory of ranks through the driver, which takes time and can fail.
     slots: slots of each device, which it divides by quota; 0: each job has as many as it can use.
-    slots_may_run_out: a job may be refused because there are no slots left. The other job must not be affected.
+    slots_may_run_out: a job may be refused for lack of slots. The other job must not be affected.
     multicast: switches send results to a group.
     """
 

@@ -1,5 +1,4 @@
-"""The world of a workload, made once and used for any number of schedules: devices, their snapshots, and all work
-requests."""
+"""The world of a workload, made once for any number of schedules: devices, their snapshots, and all work requests."""
 
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.fields import TRANSPORT_SIZE
 from fanin_wire.operations import operation_by_name
 
-PACKETS = 2048  # on their way at one time
+PACKETS = 2048  # under way at one time
 MOST_SLOTS = 16  # of a job
 MAX_BUFFERS = 4  # children of a device in a reproducible workload
 TRACE_LINES = 1 << 16
@@ -35,8 +34,7 @@ PACKET_STRIDE = TRANSPORT_SIZE + BODY_SIZE + 4
 
 
 class PostedMessage(NamedTuple):
-    """A message as one rank posts it. reference: the expected result; empty if only equality is checked. Then all
-    ranks share `shared`."""
+    """A message as one rank posts it. reference: the expected result; if empty, all ranks compare with `shared`."""
 
     wqe: np.ndarray
     result: np.ndarray
@@ -46,10 +44,7 @@ class PostedMessage(NamedTuple):
 
 
 class World(Tables):
-    """A workload as the tables of a WORLD record.
-
-    faults, given: tables that the schedule fills or reads.
-    """
+    """A workload as the tables of a WORLD record. faults, given: tables that the schedule fills or reads."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
@@ -67,7 +62,7 @@ class World(Tables):
 
     @staticmethod
     def names_of(workload: Workload) -> list[str]:
-        """Returns the names of the devices of a workload, in their order."""
+        """The names of the devices of a workload, in their order."""
         nics, switches = range(workload.topology.nodes), range(workload.topology.switches)
         return [*(f"NIC {number}" for number in nics), *(f"switch {number}" for number in switches)]
 
@@ -89,7 +84,6 @@ class World(Tables):
         )
 
     def _posted(self, job: Job) -> list[list[PostedMessage]]:
-        """Returns the messages of each rank, in order."""
         if self.workload.process_memory:
             for member in job.members:
                 job.device(member).register_process(job.queue(member))
@@ -162,7 +156,7 @@ class World(Tables):
             self.vertices[node]["scopes"], self.vertices[node]["scope_count"] = table.ctypes.data, len(scopes)
 
     def take_snapshot(self, row: np.void, device: Device) -> None:
-        """Stores the state of a device, from which every schedule begins."""
+        """Stores the state from which every schedule begins."""
         snapshot = device.engine.arena.copy()
         self._kept.append(snapshot)
         row["base"], row["size"], row["snapshot"] = device.engine.base, len(snapshot), snapshot.ctypes.data
@@ -206,7 +200,7 @@ class World(Tables):
 
 
 def _watched(engine: Engine) -> np.dtype:
-    """What `invariants.check` keeps of a device."""
+    """The record of a device that `invariants.check` keeps."""
     return np.dtype([("keys", "u8", engine.limits.jobs), ("positions", "u4", engine.limits.slots)])
 
 

@@ -1,4 +1,4 @@
-"""Acknowledgements and responses: what they say of the requests under way (sections 9.7.5 and 9.7.6)."""
+"""Acknowledgements and responses to the requests under way (sections 9.7.5 and 9.7.6)."""
 
 import numpy as np
 
@@ -19,7 +19,6 @@ MODULUS = 1 << 24
 
 
 def expect(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> Expectation:
-    """What must become of a packet that answers requests."""
     psn, oldest = packet.values["psn"], int(row["unacknowledged"])
     if distance(psn, oldest) >= distance(int(row["end_psn"]), oldest):
         return dropped("drop_stale")
@@ -29,8 +28,7 @@ def expect(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> Expect
 
 
 def acknowledge(queue: Queue, oldest: int, end: int, completions: Completions) -> int | None:
-    """All packets before `end` have arrived. Returns the oldest PSN that is under way; None if a response before `end`
-    is missing."""
+    """All packets before `end` have arrived. Returns the oldest PSN under way; None if a response before is missing."""
     while oldest != end:
         request = queue.sends[0]
         if request.kind:
@@ -70,7 +68,7 @@ def acknowledged(queue: Queue, row: np.void, syndrome: int, psn: int) -> Expecta
 
 
 def answered(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> Expectation:
-    """A response with a PSN that is under way."""
+    """A response with a PSN under way."""
     psn, oldest = packet.values["psn"], int(row["unacknowledged"])
     request = next(request for request in queue.sends if distance(psn, request.first) < request.packets)
     number = distance(psn, request.first)

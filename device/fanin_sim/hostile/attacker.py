@@ -1,6 +1,6 @@
-"""The attacker: it knows all about the queue pairs that it attacks, and may send from the address of their other side.
+"""The attacker: it knows all about the queue pairs that it attacks, and may send from the address of their peers.
 
-Most packets are the next ones that the queue pair expects, with one thing wrong, so that they come far.
+Most packets are the next expected ones with one error, so that they pass the first checks.
 """
 
 from random import Random
@@ -18,7 +18,7 @@ STRANGER = 0x0A000009
 ANSWERED, OPEN = (State.RTS, State.SQD), (State.RTR, State.RTS, State.SQD, State.SQE)
 RECORDED = 64  # packets that can be sent once more
 REMOTE_QPN = slice(5, 8)  # of a packet: the number of its queue pair
-KINDS = {  # what is wrong with a packet, and how often
+KINDS = {  # the errors of packets, and how often
     "nothing": 30,
     "PSN": 6,
     "key": 4,
@@ -55,11 +55,11 @@ class Attacker:
         self._recorded: list[bytes] = []
 
     def see(self, packet: Sent) -> None:
-        """A packet of a queue pair that is attacked arrives at its other side, which is the attacker."""
+        """An attacked queue pair has sent a packet to the attacker."""
         self._record(packet.data)
 
     def packet(self) -> tuple[str, bytes, int]:
-        """The next packet: what is wrong with it, the packet, and its sender."""
+        """The next packet: its error, the packet, and its sender."""
         random = self._random
         kind = random.choices(list(KINDS), list(KINDS.values()))[0]
         queue = self._target(kind)
@@ -95,7 +95,7 @@ class Attacker:
         self._recorded.append(data)
 
     def _spare_others(self, data: bytes, queue: Queue) -> bytes:
-        """A packet for none of the queue pairs whose numbers the attacker does not know."""
+        """Spare the queue pairs whose numbers the attacker does not know."""
         others = {other.qpn for other in self._victim.queues.values() if not other.is_attacked}
         if len(data) >= BTH.size and int.from_bytes(data[REMOTE_QPN]) in others:
             return data[: REMOTE_QPN.start] + queue.qpn.to_bytes(3) + data[REMOTE_QPN.stop :]
@@ -104,7 +104,7 @@ class Attacker:
     # Requests
 
     def _request(self, queue: Queue, kind: str) -> bytes:
-        """The next request that a queue pair expects, with one thing wrong."""
+        """The next request that a queue pair expects, with one error."""
         random, row = self._random, self._victim.row(queue)
         opcode = self._fitting(queue) if kind != "opcode" else random.choice(list(OPCODES.values()))
         if kind == "misaligned atomic" and queue.kind == Service.RC:
@@ -123,7 +123,6 @@ class Attacker:
         return data
 
     def _fitting(self, queue: Queue) -> Opcode:
-        """An opcode that fits the message in progress."""
         row, random = self._victim.row(queue), self._random
         names = [name for name in CODES if name.startswith(queue.kind.name)]
         if queue.kind != Service.UD and row["receiving"] == Receiving.SEND:
@@ -136,7 +135,6 @@ class Attacker:
         return OPCODES[CODES[random.choice(names)]]
 
     def _length(self, opcode: Opcode, row) -> int:
-        """Bytes of payload that fit an opcode."""
         mtu = int(row["mtu"])
         if "READ" in opcode.name or "ATOMIC" in opcode.name or "ADD" in opcode.name or "SWAP" in opcode.name:
             return 0
@@ -147,7 +145,7 @@ class Attacker:
         return self._random.randrange(1, min(mtu, 256) + 1)
 
     def _extended(self, opcode: Opcode, length: int, row) -> dict[str, int]:
-        """Fields of the extended headers: memory that the other side may use, mostly as it may."""
+        """Fields of the extended headers: memory of the other side, mostly with the rights for it."""
         random = self._random
         aim = random.choice(AIMS)
         if random.random() < 0.7:
@@ -172,7 +170,7 @@ class Attacker:
         }  # fmt: skip
 
     def _spoil(self, queue: Queue, kind: str, values: dict[str, int]) -> None:
-        """Let one thing be wrong."""
+        """Make one error."""
         random, memory = self._random, self._victim.memory
         if kind == "PSN":
             values["psn"] = (values["psn"] + random.choice((-20, -2, -1, 1, 2, 20, 1 << 22, 1 << 23, -(1 << 23)))) % (
@@ -207,7 +205,7 @@ class Attacker:
     # Answers
 
     def _answer(self, queue: Queue, kind: str) -> bytes:
-        """An acknowledgement or response: of a packet under way, or (late) of one that is not."""
+        """An acknowledgement or response: of a packet under way, or (late) of another."""
         random, row = self._random, self._victim.row(queue)
         oldest, end = int(row["unacknowledged"]), int(row["end_psn"])
         under_way = distance(end, oldest)

@@ -12,20 +12,17 @@ from fanin_sim.hostile.life import Life, Outcome
 
 @dataclass
 class HostileTally(Tally):
-    """The tally of a campaign. Its faults are the hostile packets by what is wrong with them; `reasons`: all packets
-    that victims got, by the counter that counted them."""
+    """The tally of a campaign. faults: hostile packets by their error. reasons: all packets by their counter."""
 
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome) -> None:
-        """Add one life."""
         packets = sum(outcome.attacks.values())
         self.counts.update(schedules=1, packets=packets, honest=outcome.honest, completions=outcome.completions)
         self.faults.update(outcome.attacks)
         self.reasons.update(outcome.reasons)
 
     def merge(self, other: Tally) -> None:
-        """Add another tally."""
         super().merge(other)
         if isinstance(other, HostileTally):
             self.reasons.update(other.reasons)
@@ -60,7 +57,6 @@ def _finding(seed: int, what: str, details: tuple[str, ...] = ()) -> Finding:
 
 
 def replay(seed: int) -> Replay:
-    """Live one life again."""
     outcome = Life(seed).run()
     lines: Iterator[str] = iter([*outcome.trace, f"digest {outcome.digest}"])
     return Replay(f"hostile packets, seed {seed}", lines, outcome.violation)

@@ -22,7 +22,7 @@ WORD = 1 << 64
 
 
 def expect(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> Expectation:
-    """What must become of a request of a connection that takes requests."""
+    """The verdict on a request of a connection that takes requests."""
     ahead = difference(packet.values["psn"], int(row["expected"]))
     if ahead > 0:
         return Expectation(("drop_sequence",))
@@ -61,7 +61,7 @@ def read(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> str:
 
 
 def atomic(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> str:
-    """The verdict on an atomic. What it finds, its answer must say."""
+    """The verdict on an atomic. Its answer must carry the value that it found."""
     values = packet.values
     if not int(row["access"]) & Access.REMOTE_ATOMIC or values["va"] % ATOMIC_BYTES:
         return messages.INVALID
@@ -81,8 +81,7 @@ def atomic(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> str:
 
 
 def repeated(queue: Queue, row: np.void, memory: Memory, packet: Packet, behind: int) -> Expectation:
-    """A request that was carried out, or says so: it writes nothing, and ends nothing. A READ or atomic is answered
-    again where there is room."""
+    """A repeated request writes and ends nothing. A READ or atomic is answered again if there is room."""
     values, operation = packet.values, packet.opcode.operation
     if operation in (Operation.SEND, Operation.WRITE):
         return Expectation(("duplicates",))

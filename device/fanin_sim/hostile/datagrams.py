@@ -1,4 +1,4 @@
-"""Datagrams: a right Q_Key, and a receive request that holds them and the 40 bytes before them (section 9.8.3, A17)."""
+"""Datagrams: a right Q_Key, and a receive request with room for them and the 40 bytes before (section 9.8.3, A17)."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fanin_wire.verbs import CompletionStatus
 
 
 def expect(queue: Queue, row: np.void, memory: Memory, packet: Packet, size: int, source: int, own: int) -> Expectation:
-    """What must become of a datagram of `size` bytes from BTH to padding."""
+    """The verdict on a datagram of `size` bytes from BTH to padding."""
     if packet.values["qkey"] != row["qkey"]:
         return dropped("drop_qkey")
     if not queue.source:
@@ -30,7 +30,7 @@ def expect(queue: Queue, row: np.void, memory: Memory, packet: Packet, size: int
 
 
 def network_header(size: int, source: int, own: int) -> bytes:
-    """The 40 bytes: 20 that are zero, then an IPv4 header that holds what a UDP socket shows."""
+    """The 40 bytes: 20 zeros, then an IPv4 header with what a UDP socket knows."""
     length = (IPV4_UDP_SIZE + size + ICRC_SIZE).to_bytes(2, "big")
     header = (
         b"\x45\x00" + length + b"\x00\x00\x40\x00\x00\x11\x00\x00" + source.to_bytes(4, "big") + own.to_bytes(4, "big")

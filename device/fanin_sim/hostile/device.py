@@ -1,4 +1,4 @@
-"""A device under judgement: the real transport with memory. All that it gets and does is judged."""
+"""A device under judgement: the real transport with memory. Every input and every action is judged."""
 
 import ctypes
 import ipaddress
@@ -49,12 +49,10 @@ DESTINATION = COLUMN["destination"]
 
 
 class Violated(Exception):
-    """The device has done what it must not do, or has not done what it must. The message says what."""
+    """The device did what it must not do, or did not do what it must. The message says what."""
 
 
 class Sent(NamedTuple):
-    """A packet that the device has sent."""
-
     queue: int
     destination: int
     data: bytes
@@ -83,12 +81,11 @@ class Device:
     # Queue pairs
 
     def create_shared(self, domain: int) -> SharedQueue:
-        """A shared receive queue, the only one of the device."""
+        """The only shared receive queue of the device."""
         self.shared = SharedQueue(self.transport.create_shared_queue(domain=domain))
         return self.shared
 
     def create(self, kind: Service, domain: int, *, is_attacked: bool, shared: SharedQueue | None = None) -> Queue:
-        """A queue pair in RESET."""
         row = shared.index if shared else None
         index = self.transport.create_queue_pair(kind, send_cq=0, receive_cq=0, domain=domain, shared_queue=row)
         queue = Queue(index, int(self._rows[index]["qpn"]), kind, domain, is_attacked, shared)
@@ -96,7 +93,7 @@ class Device:
         return queue
 
     def change(self, queue: Queue, state: State, values: dict[Attribute, int]) -> None:
-        """Change the state of a queue pair. values: those that the change does not take are left out."""
+        """Change the state of a queue pair. Of `values`, those that the change does not take are left out."""
         self.transport.modify(queue.index, state, self.now, values)
         if state == State.RESET:
             queue.forget()
@@ -105,11 +102,10 @@ class Device:
             queue.next_psn = values[Attribute.SQ_PSN]
 
     def state(self, queue: Queue) -> State:
-        """State of a queue pair."""
         return State(int(self._rows[queue.index]["state"]))
 
     def row(self, queue: Queue) -> np.void:
-        """The row of a queue pair."""
+        """The row of a queue pair in the transport."""
         return self._rows[queue.index]
 
     # Requests
@@ -117,7 +113,7 @@ class Device:
     def post_send(
         self, queue: Queue, opcode: RequestOpcode, region: Region, offset: int, length: int, **members: int
     ) -> None:
-        """Post a request to send, of one piece of a region, which completes by name."""
+        """Post a request to send one piece of a region. members: of the WQE."""
         wqe = np.zeros(1, SEND_WQE)
         wqe["wr_id"], wqe["opcode"], wqe["flags"], wqe["sge_count"] = self._new(), opcode, SendFlag.SIGNALED, 1
         wqe["sge"][0, 0] = (region.address + offset, length, region.key)
@@ -151,7 +147,7 @@ class Device:
             raise Violated("a receive request finds no room")
 
     def has_room(self, queue: Queue) -> bool:
-        """Whether a receive request can be posted: what is taken of a shared queue counts."""
+        """Whether a receive request can be posted. Requests taken from a shared queue count."""
         if queue.shared is None:
             return len(queue.receives) < DEPTH
         taken = sum(len(other.receives) for other in self.queues.values() if other.shared is queue.shared)
@@ -186,7 +182,7 @@ class Device:
         return reason
 
     def _reason(self, before: np.ndarray) -> str:
-        """The one counter that counts the last packet. Those that a queue pair takes are counted as taken, too."""
+        """The one counter of the last packet. Packets that a queue pair takes are counted as taken, too."""
         grown = {
             Counter(int(index)): int(self._counters[index] - before[index])
             for index in np.flatnonzero(self._counters != before)
@@ -201,20 +197,20 @@ class Device:
         return "duplicates" if Counter.DUPLICATES in grown else ""
 
     def serve(self) -> None:
-        """Give turns to the queue pairs until none has anything to do."""
+        """Give turns to the queue pairs until all are idle."""
         while self.transport.serve(self.now, 1):
             self._explain(self._perform(self.transport.take_actions()), set())
 
     def tick(self, elapsed: int) -> None:
-        """Time passes."""
         self.now += elapsed
         exhausted = {queue.index for queue in self.queues.values() if not self._rows[queue.index]["retries_left"]}
         self.transport.tick(self.now)
         self._explain(self._perform(self.transport.take_actions()), exhausted)
 
     def _explain(self, completions: list[tuple[int, int]], exhausted: set[int]) -> None:
-        """Check completions that no packet has caused: requests of UC and UD that were sent, time-outs, and what is
-        flushed, in order. exhausted: rows of queue pairs that had no retries left."""
+        """Check completions that no packet has caused: sent requests of UC and UD, time-outs, and flushed ones, in
+        order.
+        exhausted: rows of queue pairs that had no retries left."""
         for wr_id, status in completions:
             queue = next((q for q in self.queues.values() if wr_id in (_first(q.sends), _first(q.receives))), None)
             if queue is None:
@@ -245,7 +241,6 @@ class Device:
             raise Violated(f"requests that have never ended: {sorted(self._open)}")
 
     def _waiting(self) -> int:
-        """Requests of the shared queue that no queue pair has taken."""
         row = self.transport.tables["shared_queues"][0]
         return (int(row["tail"]) - int(row["head"])) % (1 << 32)
 
@@ -268,11 +263,7 @@ class Device:
         return completions
 
     def _place(self, address: int, length: int) -> int:
-        """Place in the array of the memory at an address.
-
-        Raises:
-            Violated: it is outside of the array.
-        """
+        """The place in the memory's array. Raises Violated for an address outside of it."""
         place = address - self.memory.start
         if not 0 <= place <= len(self.memory.bytes) - length:
             raise Violated(f"{length} bytes at {place} of the memory, which has {len(self.memory.bytes)}")
@@ -298,7 +289,7 @@ class Device:
             raise Violated(f"{self.memory.first_difference()} is not what it must be")
 
     def _send(self, rows: list[tuple], number: int) -> None:
-        """Put a packet together, whose payload must be what the queue pair may read."""
+        """Put a packet together; its payload must be memory that the queue pair may read."""
         row = rows[number]
         queue = next(queue for queue in self.queues.values() if queue.index == row[QUEUE_PAIR])
         header = bytes(row[HEADER])[: row[HEADER_LENGTH]]
@@ -341,5 +332,4 @@ class Device:
 
 
 def _first(requests: object) -> int:
-    """wr_id of the oldest request; 0 if there is none."""
     return requests[0].wr_id if requests else 0  # type: ignore[index]

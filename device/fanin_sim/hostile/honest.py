@@ -12,7 +12,7 @@ from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import Access, Attribute, RequestOpcode
 from fanin_wire.verbs import QueuePairState as State
 
-AREA = 512  # bytes of the memory that one request has to itself, on each side
+AREA = 512  # bytes of memory for one request, on each side
 ROUNDS = 100  # of carrying packets to and fro; a request takes fewer
 OPERATIONS = {
     Service.RC: (
@@ -29,7 +29,7 @@ REQUESTS = 28  # of a life, at most: as many as there are areas
 
 
 class Promise(NamedTuple):
-    """What must stand in the memory of a device in the end. place: in the memory's array."""
+    """What the memory of a device must hold in the end. place: in the memory's array."""
 
     device: Device
     place: int
@@ -38,8 +38,6 @@ class Promise(NamedTuple):
 
 
 class Honest:
-    """The connections of two devices beside an attack."""
-
     def __init__(self, random: Random, one: Device, two: Device) -> None:
         self._random, self._ends = random, (one, two)
         self._links = [self.connect(kind) for kind in (Service.RC, Service.UC, Service.UD)]
@@ -47,13 +45,13 @@ class Honest:
         self.requests = 0
 
     def connect(self, kind: Service) -> tuple[Queue, Queue]:
-        """Two queue pairs, one of each device, that are connected."""
+        """Two connected queue pairs, one of each device."""
         queues = [device.create(kind, FOREIGN, is_attacked=False) for device in self._ends]
         self._bring_up(queues[0], queues[1])
         return queues[0], queues[1]
 
     def adopt(self, queue: Queue) -> None:
-        """Connect a queue pair of the first device, which was attacked and is in RESET, and use no other any more."""
+        """Connect a queue pair of the first device, which was attacked and is in RESET, and use only this one."""
         queue.domain, queue.is_attacked, queue.shared = FOREIGN, False, None
         self._ends[0].row(queue)["domain"] = FOREIGN
         self._ends[0].row(queue)["shared_queue"] = 0
@@ -70,7 +68,7 @@ class Honest:
             bring_up(device, queue, State.RTS, shared | path)
 
     def post(self) -> None:
-        """Post a request of either side, and what the other side needs to take it."""
+        """Post a request of either side, and the receive request for it."""
         if self.requests >= REQUESTS:
             return
         random, area = self._random, self.requests * AREA

@@ -1,7 +1,7 @@
 """The judge: what a device must do with a packet, by the rules of the specification and not by the device's code.
 
 It reads the state of the queue pair before the packet from the device, and says under which name the packet is counted,
-which requests end and how. What is to be written it writes to the shadow of the memory.
+and which requests end how. It writes the expected bytes to the shadow of the memory.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ SENDING, RECEIVING = (State.RTS, State.SQD), (State.RTR, State.RTS, State.SQD, S
 def expect(
     queues: dict[int, Queue], rows: np.ndarray, memory: Memory, data: bytes, source: int, own: int
 ) -> Expectation:
-    """What must become of a packet.
+    """The verdict on a packet.
 
     queues: by number. rows: the table of queue pairs before the packet. source, own: addresses of sender and device.
     """

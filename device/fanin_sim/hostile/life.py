@@ -1,7 +1,4 @@
-"""One life: a victim with queue pairs in all states, the packets of an attacker, honest traffic, and the end.
-
-All of it follows from a seed.
-"""
+"""One life: a victim with queue pairs in all states, the packets of an attacker, honest traffic, and the end."""
 
 import hashlib
 from collections import Counter
@@ -42,10 +39,10 @@ SENT = {
 
 @dataclass
 class Outcome:
-    """What has happened in a life.
+    """The outcome of a life.
 
-    violation: what must not be, in words; "" if nothing. attacks: hostile packets by what is wrong with them. reasons:
-    packets that the victim got, by the counter that counted them. digest: of the trace.
+    violation: in words; "" if nothing. attacks: hostile packets by their error. reasons: packets of the victim by their
+    counter. digest: of the trace.
     """
 
     seed: int
@@ -58,12 +55,11 @@ class Outcome:
 
     @property
     def digest(self) -> str:
-        """Digest of all events."""
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
 
 
 class Life:
-    """A life, from its seed."""
+    """A life, which follows from its seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -96,7 +92,7 @@ class Life:
         self._end()
 
     def _act(self) -> None:
-        """What happens between two hostile packets."""
+        """The events between two hostile packets."""
         random = self._random
         if random.random() < 0.5:
             self._carry()
@@ -116,7 +112,7 @@ class Life:
     # The queue pairs that are attacked
 
     def _begin(self, queue: Queue) -> None:
-        """Bring a queue pair that is attacked to a state, from RESET on, with requests."""
+        """Bring an attacked queue pair from RESET to a state, with requests."""
         random, victim = self._random, self._victim
         if queue.shared is None or queue.sends or random.random() < 0.5:
             reset(victim, queue)
@@ -140,7 +136,7 @@ class Life:
         victim.serve()
 
     def _post_receive(self, queue: Queue) -> None:
-        """Post a receive request: mostly in the inbox, sometimes where it may not be written."""
+        """Post a receive request: mostly in the inbox, sometimes in memory that may not be written."""
         if self._victim.state(queue) == State.RESET or not self._victim.has_room(queue):
             return
         random, regions = self._random, self._victim.memory.regions
@@ -152,7 +148,6 @@ class Life:
         self._victim.post_receive(queue, pieces)
 
     def _post_send(self, queue: Queue) -> None:
-        """Post a request to send to the attacker."""
         if len(queue.sends) == DEPTH:
             return
         opcode, length = self._random.choice(SENT[queue.kind])
@@ -165,7 +160,7 @@ class Life:
         self._victim.post_send(queue, opcode, region, offset, length, **members)
 
     def _post_wrong(self, queue: Queue) -> None:
-        """Post a request of memory of another protection domain, which ends the send queue."""
+        """Post a request with memory of another protection domain, which ends the send queue."""
         region = self._victim.memory.regions["honest"]
         members = {"destination": self._peer.address} if queue.kind == Service.UD else {}
         self._victim.post_send(queue, RequestOpcode.SEND, region, 0, 8, **members)
@@ -184,7 +179,7 @@ class Life:
         self.outcome.trace.append(line)
 
     def _carry(self) -> None:
-        """Give turns to both devices, and carry honest packets between them until none is on its way."""
+        """Give turns to both devices, and carry honest packets between them until none is under way."""
         for _ in range(ROUNDS):
             for device in (self._victim, self._peer):
                 device.serve()
@@ -226,7 +221,7 @@ class Life:
             device.check_sum(self._given[device])
 
     def _waits(self, queue: Queue) -> bool:
-        """Whether requests to send have not ended that must end."""
+        """Whether requests to send that must end are still open."""
         return bool(queue.sends) and self._victim.state(queue) == State.RTS
 
     def _recover(self) -> None:

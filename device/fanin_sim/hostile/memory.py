@@ -43,7 +43,7 @@ class Region(NamedTuple):
 
     @property
     def address(self) -> int:
-        """The client's address of its first byte."""
+        """The client's address of the first byte."""
         return BASE + self.place
 
 
@@ -76,19 +76,17 @@ class Memory:
         return place if inside else None
 
     def expect(self, place: int, data: bytes) -> None:
-        """Bytes that must be written."""
         self.shadow[place : place + len(data)] = np.frombuffer(data, np.uint8)
 
     def expected(self, place: int, length: int) -> bytes:
-        """Bytes as the judge knows them."""
         return self.shadow[place : place + length].tobytes()
 
     def is_as_expected(self) -> bool:
-        """Whether every byte, those of the guards included, is as the judge expects."""
+        """Whether every byte, also of the guards, is as the judge expects."""
         return bool(np.array_equal(self.bytes, self.shadow))
 
     def first_difference(self) -> str:
-        """The first byte that is not as expected, in words."""
+        """The first unexpected byte, in words."""
         place = int(np.flatnonzero(self.bytes != self.shadow)[0])
         inside = (r for r in self.regions.values() if r.place <= place < r.place + r.length)
         region = next(inside, None)

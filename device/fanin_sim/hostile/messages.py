@@ -28,8 +28,7 @@ def fits(packet: Packet, row: np.void, receiving: Receiving) -> bool:
 
 
 def scatter(memory: Memory, pieces: tuple[Piece, ...], offset: int, data: bytes) -> bool:
-    """Expect the data in the pieces, from the byte `offset` of them on. Returns False where a piece may not be
-    written."""
+    """Expect the data in the pieces, from byte `offset` of them on. Returns False if a piece may not be written."""
     for piece in pieces:
         skipped = min(offset, piece.length)
         offset -= skipped
@@ -41,13 +40,13 @@ def scatter(memory: Memory, pieces: tuple[Piece, ...], offset: int, data: bytes)
 
 
 def end_receive(queue: Queue, status: CompletionStatus, completions: Completions) -> None:
-    """The oldest receive request ends. An unreliable connection keeps it for the next message if this one failed."""
+    """End the oldest receive request. An unreliable connection keeps it for the next message if this one failed."""
     if queue.kind == Service.RC or status == CompletionStatus.SUCCESS:
         completions.append((queue.source.popleft().wr_id, int(status)))
 
 
 def send(queue: Queue, row: np.void, memory: Memory, packet: Packet, completions: Completions) -> str:
-    """A packet of a SEND that is expected; the verdict."""
+    """The verdict on an expected packet of a SEND."""
     if not fits(packet, row, Receiving.SEND):
         return INVALID
     begins, ends = packet.opcode.part in BEGIN, packet.opcode.part in END
@@ -80,7 +79,7 @@ def invalidate(queue: Queue, memory: Memory, key: int) -> bool:
 
 
 def write(queue: Queue, row: np.void, memory: Memory, packet: Packet, completions: Completions) -> str:
-    """A packet of a WRITE that is expected; the verdict."""
+    """The verdict on an expected packet of a WRITE."""
     if not int(row["access"]) & Access.REMOTE_WRITE or not fits(packet, row, Receiving.WRITE):
         return INVALID
     begins, ends, length = packet.opcode.part in BEGIN, packet.opcode.part in END, len(packet.payload)

@@ -7,19 +7,17 @@ from fanin_wire.rocev2 import OPCODES, Opcode
 
 
 class Packet(NamedTuple):
-    """A packet that has all its headers. values: the fields of all of them."""
+    """A packet with all its headers. values: their fields."""
 
     opcode: Opcode
     values: dict[str, int]
     payload: bytes
 
     def has(self, header: str) -> bool:
-        """Whether it has an extended header."""
         return any(own.name == header for own in self.opcode.headers)
 
 
 def unpack(header: Header, data: bytes) -> dict[str, int]:
-    """The fields of a header."""
     number, size = int.from_bytes(data[: header.size], "big"), header.size * 8
     return {
         field.name: (number >> (size - field.offset - field.bits)) & ((1 << field.bits) - 1) for field in header.fields
@@ -43,7 +41,7 @@ def make(code: int, payload: bytes, values: dict[str, int]) -> bytes:
 
 
 def read(data: bytes) -> Packet | str:
-    """A packet, or the name of the counter of those that are none (sections 9.6.1.1 and 9.6.1.2)."""
+    """A packet, or the name of the counter of invalid ones (sections 9.6.1.1 and 9.6.1.2)."""
     if len(data) < BTH.size:
         return "drop_short"
     values = unpack(BTH, data)

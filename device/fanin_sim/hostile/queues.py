@@ -1,4 +1,4 @@
-"""What the judge knows of a queue pair: its requests that have not ended, and what it may be asked for again."""
+"""What the judge knows about a queue pair: its open requests, and those that may be repeated."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -21,7 +21,6 @@ def difference(psn: int, other: int) -> int:
 
 
 def packets_of(length: int, mtu: int) -> int:
-    """Packets of a message."""
     return max(1, -(-length // mtu))
 
 
@@ -34,19 +33,16 @@ class Piece(NamedTuple):
 
 
 class Receive(NamedTuple):
-    """A receive request."""
-
     wr_id: int
     pieces: tuple[Piece, ...]
 
     @property
     def length(self) -> int:
-        """Bytes of all pieces."""
         return sum(piece.length for piece in self.pieces)
 
 
 class Request(NamedTuple):
-    """A request to send. kind: "read", "atomic" or "" (what an acknowledgement ends)."""
+    """A request to send. kind: "read", "atomic" or "" (ended by an acknowledgement)."""
 
     wr_id: int
     kind: str
@@ -56,7 +52,7 @@ class Request(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The PSN behind its last one."""
+        """The PSN after its last one."""
         return (self.first + self.packets) % MODULUS
 
 
@@ -70,7 +66,7 @@ class Read(NamedTuple):
 
 @dataclass
 class SharedQueue:
-    """A shared receive queue: the requests that nobody has taken."""
+    """A shared receive queue: the requests that no queue pair has taken."""
 
     index: int
     receives: deque[Receive] = field(default_factory=deque)
@@ -78,8 +74,7 @@ class SharedQueue:
 
 @dataclass
 class Queue:
-    """A queue pair. is_attacked: hostile packets go to it. receives: its requests; with a shared queue, the one that
-    the message under way has taken."""
+    """A queue pair. receives: its requests; with a shared queue, the one that the message under way has taken."""
 
     index: int
     qpn: int
@@ -101,17 +96,17 @@ class Queue:
         return self.receives if self.receives or self.shared is None else self.shared.receives
 
     def keep(self) -> None:
-        """A message goes on: its request is of no other queue pair."""
+        """A message goes on, and keeps its request."""
         if self.source is not self.receives:
             self.receives.append(self.source.popleft())
 
     def give_back(self) -> None:
-        """A message has come to nothing: its request is the oldest of the shared queue again."""
+        """A message has failed: its request is the oldest of the shared queue again."""
         if self.shared is not None and self.receives:
             self.shared.receives.appendleft(self.receives.popleft())
 
     def forget(self) -> None:
-        """It is reset: nothing of before is known."""
+        """The queue pair is reset."""
         self.give_back()
         for container in (self.sends, self.receives, self.sources, self.reads, self.originals):
             container.clear()

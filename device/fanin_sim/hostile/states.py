@@ -1,4 +1,4 @@
-"""Bringing a queue pair to a state, with attributes that are drawn."""
+"""Bringing a queue pair to a state, with random attributes."""
 
 from random import Random
 
@@ -21,7 +21,6 @@ TAKES = {
 
 
 def draw_attributes(random: Random) -> dict[Attribute, int]:
-    """Attributes of a queue pair."""
     return {
         A.PKEY_INDEX: 0,
         A.PORT: 1,
@@ -40,7 +39,6 @@ def draw_attributes(random: Random) -> dict[Attribute, int]:
 
 
 def bring_up(device: Device, queue: Queue, state: State, attributes: dict[Attribute, int]) -> None:
-    """Bring a queue pair from RESET to a state."""
     steps = (State.INIT, State.RTR, State.RTS)
     for number, step in enumerate(steps):
         if state == State.RESET or (step > state and state in steps):

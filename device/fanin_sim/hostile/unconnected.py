@@ -21,11 +21,10 @@ COUNTERS = {
 
 
 def expect(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> Expectation:
-    """What must become of a packet."""
     is_send = packet.opcode.operation == Operation.SEND
     row = row.copy()
     if packet.opcode.part in messages.BEGIN:
-        row["receiving"] = Receiving.NOTHING  # what came of the message before is forgotten
+        row["receiving"] = Receiving.NOTHING  # the message before is forgotten
     elif packet.values["psn"] != row["expected"] or row["receiving"] != (
         Receiving.SEND if is_send else Receiving.WRITE
     ):

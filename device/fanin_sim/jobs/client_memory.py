@@ -7,8 +7,7 @@ from fanin_wire import abi
 
 
 class ClientMemory:
-    """The registered memory of a client. It keeps references to the arrays, because the device knows them by
-    address."""
+    """The registered memory of a client. It holds the arrays, because the device knows them by address."""
 
     def __init__(self, device: Device, client: int) -> None:
         self.device, self.client = device, client
@@ -16,7 +15,7 @@ class ClientMemory:
         self._lkeys: dict[int, int] = {}
 
     def lkey(self, array: np.ndarray, process_memory: bool = False) -> int:
-        """Returns the lkey of an array. Registers the array that owns its memory if that is not registered yet.
+        """Returns the lkey of an array, whose base is registered when it is new.
 
         Args:
             process_memory: do not register; the device accesses the memory of the client's process.

@@ -1,5 +1,4 @@
-"""The collectives as data: the blocks that each rank contributes, and the blocks that it receives. Devices do not
-use this table."""
+"""The collectives as data: the blocks that each rank contributes and receives. Devices do not use this table."""
 
 import enum
 from typing import NamedTuple
@@ -17,7 +16,7 @@ class Share(enum.Enum):
     NOT_AT_ROOT = "nothing at the root, else the whole message"
 
     def blocks(self, rank: int, root: int, count: int) -> tuple[int, int]:
-        """Returns (first, number) of the blocks of a rank, out of `count` blocks."""
+        """The blocks of a rank, (first, number), out of `count` blocks."""
         if self is Share.OWN:
             return rank, 1
         is_root = rank == root

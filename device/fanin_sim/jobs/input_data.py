@@ -1,5 +1,4 @@
-"""Input data for simulated collectives: values whose result does not depend on the order of reduction, and values
-whose result does."""
+"""Input data for simulated collectives, whose result depends on the order of reduction or does not."""
 
 import numpy as np
 
@@ -8,7 +7,7 @@ from fanin_wire.datatypes import DataType, Family
 
 
 def order_independent(datatype: DataType, operation: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Returns contributions whose result does not depend on the order of reduction or on intermediate rounding.
+    """Contributions whose result does not depend on the order of reduction or on intermediate rounding.
 
     They are small whole numbers: a bf16 holds the sum of 256 of them exactly. For PROD of floats they are 1 and -1.
     """
@@ -29,7 +28,7 @@ def order_independent(datatype: DataType, operation: str, shape: tuple[int, ...]
 
 
 def order_dependent(datatype: DataType, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Returns floats of many magnitudes. The bits of their sum depend on the order of addition."""
+    """Floats of many magnitudes: the bits of their sum depend on the order of addition."""
     generator = np.random.default_rng(seed)
     values = np.zeros(shape, datatype.numpy)
     for row in values:

@@ -32,15 +32,14 @@ class Member(NamedTuple):
 
 
 def members_of(nodes: int, ranks_per_node: int) -> list[Member]:
-    """Returns all ranks of `nodes` nodes."""
     return [Member(node, rank) for node in range(nodes) for rank in range(ranks_per_node)]
 
 
 class Job:
-    """A job. Rank r of a node posts to queue `first_queue` + r, as client `first_queue` + r. The ranks are numbered in
-    the order of `members`, which is sorted by node and bit.
+    """A job. Rank r of a node posts to queue `first_queue` + r, as client `first_queue` + r.
 
     Args:
+        members: their ranks count in this order, by node and bit.
         reproducible: "none", "run" or "shape".
         wide: partials of f16 and bf16 travel as f32.
         top: the switch at which a tree ends; by default the lowest switch above all nodes.
@@ -73,16 +72,13 @@ class Job:
             self.device(member).open_queue(self.queue(member), client=self.queue(member))
 
     def device(self, member: Member) -> Device:
-        """The NIC of a rank."""
         return self.simulation.nics[member.node]
 
     def queue(self, member: Member) -> int:
-        """The send queue of a rank."""
         return self.first_queue + member.rank
 
     @property
     def is_wide(self) -> bool:
-        """Whether partials of f16 and bf16 travel as f32."""
         return bool(self.flags & JobFlag.WIDE)
 
     @property
@@ -110,7 +106,7 @@ class Job:
         self.simulation.wake(self.device(member))
 
     def join_request(self, member: Member) -> np.void:
-        """Returns the JOIN of a rank, a record of abi.JOIN."""
+        """The JOIN of a rank, a record of abi.JOIN."""
         request = join_of_node(self.simulation, self.placement, member.node)
         request["head"]["tag"] = JOIN_TAG
         request["jid"], request["key"], request["digest"] = self.jid, self.key, DIGEST
@@ -121,7 +117,7 @@ class Job:
         return request
 
     def answers(self, member: Member, message: abi.MessageType = abi.MessageType.JOIN) -> list[np.void]:
-        """Returns the answers to the JOINs (or LEAVEs) of a rank, as records of actions.ACTION."""
+        """The answers to the JOINs (or LEAVEs) of a rank, as records of actions.ACTION."""
         notices = self.device(member).notices
         return [notice for notice in notices if notice["queue"] == self.queue(member) and notice["opcode"] == message]
 
@@ -134,7 +130,6 @@ class Job:
         self.simulation.run(lambda: had_left() and not self.records(), limit=200_000_000_000)
 
     def records(self) -> list[np.void]:
-        """Returns the records of the job on all devices."""
         return [record for device in self.simulation.vertices for record in self._records(device)]
 
     def _records(self, device: Device) -> list[np.void]:
@@ -153,8 +148,7 @@ class Job:
             process_memory: the arrays are ordinary memory, which the device asks its driver to read.
             flags: additional abi.WqeFlag.
 
-        Returns:
-            An array for each rank. It holds zeros until the device writes the result.
+        Returns an array for each rank. It holds zeros until the device writes the result.
         """
         results = [message.result(number) for number in range(len(self.members))]
         for number, (member, result) in enumerate(zip(self.members, results, strict=True)):
@@ -169,15 +163,13 @@ class Job:
         return self.start(Message("allreduce", np.array(data), len(self.members), operation=op.name), **options)
 
     def expected(self, message: Message) -> list[np.ndarray]:
-        """Returns the expected result of each rank."""
         size = message.segment_bytes(self.chunk, wide=self.is_wide)
         return message.expected(self.path, size, wide=self.is_wide)
 
     def work_request(
         self, number: int, message: Message, result: np.ndarray, *, process_memory: bool = False
     ) -> np.ndarray:
-        """Returns the WQE of rank `number` for a message, as an array of one abi.WQE. Registers its memory with the
-        device."""
+        """The WQE of rank `number` for a message, as an array of one abi.WQE. Registers its memory with the device."""
         member, source = self.members[number], message.source(number)
         place = self.placement.places[member.node]
         wqe = np.zeros(1, abi.WQE)
@@ -202,7 +194,7 @@ class Job:
             self.simulation.call_later(self._post_at[member] - now, partial(self.post, member, wqe))
 
     def post(self, member: Member, wqe: np.ndarray) -> None:
-        """A rank posts a WQE. The first slot is filled in as the driver does."""
+        """A rank posts a WQE, whose first slot is filled in as by the driver."""
         engine = self.device(member).engine
         queue = engine.tables["queues"][self.queue(member)]
         if queue["job"]:
@@ -211,7 +203,7 @@ class Job:
         self.simulation.wake(self.device(member))
 
     def completions(self, member: Member) -> list[np.void]:
-        """Returns the completions of a rank in order, as records of actions.ACTION."""
+        """The completions of a rank in order, as records of actions.ACTION."""
         return self.device(member).completions_of(self.queue(member))
 
     def finish(self, count: int = 1) -> None:
@@ -219,12 +211,12 @@ class Job:
         self.simulation.run(self.finishing(count), limit=TEN_MINUTES)
 
     def finishing(self, count: int = 1) -> Callable[[], bool]:
-        """Returns a function that says whether every rank has `count` completions in all."""
+        """A function that says whether every rank has `count` completions in all."""
         return _for_all(self.members, lambda member: len(self.completions(member)) >= count)
 
 
 def _for_all(items: Iterable[T], holds: Callable[[T], bool]) -> Callable[[], bool]:
-    """Returns a function that says whether `holds` has been true once for each item. It does not test an item again."""
+    """A function that says whether `holds` has been true once for each item."""
     waiting = list(items)
 
     def all_hold() -> bool:

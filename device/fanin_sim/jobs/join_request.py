@@ -8,8 +8,7 @@ from fanin_wire import abi
 
 
 def join_of_node(simulation: Simulation, placement: Placement, node: int) -> np.void:
-    """Returns a record of abi.JOIN with route, neighbours and hops. The caller fills in the fields of the job and
-    the rank."""
+    """A record of abi.JOIN with route, neighbours and hops; the caller fills in the fields of the job and the rank."""
     place, nodes = placement.places[node], placement.nodes
     request = np.zeros(1, abi.JOIN)[0]
     request["route"] = place.route

@@ -49,29 +49,26 @@ class Message:
 
     @property
     def blocks(self) -> int:
-        """Number of blocks."""
         return -(-self.elements // self.block) if self.block else 0
 
     def brings(self, rank: int) -> tuple[int, int]:
-        """Returns (first, number) of the blocks that a rank contributes."""
+        """The blocks that a rank contributes, (first, number)."""
         return self.collective.brings.blocks(rank, self.root, self.blocks) if self.blocks else (0, 0)
 
     def wants(self, rank: int) -> tuple[int, int]:
-        """Returns (first, number) of the blocks that a rank receives."""
+        """The blocks that a rank receives, (first, number)."""
         return self.collective.wants.blocks(rank, self.root, self.blocks) if self.blocks else (0, 0)
 
     def source(self, rank: int) -> np.ndarray:
-        """Returns the elements that a rank contributes."""
         row = self.data[rank] if self.data.ndim == 2 else self.data
         return row[self._elements(self.brings(rank))]
 
     def result(self, rank: int) -> np.ndarray:
-        """Returns an array of zeros for the elements that a rank receives."""
+        """An array of zeros for the elements that a rank receives."""
         return np.zeros_like(self.data, shape=len(range(self.elements)[self._elements(self.wants(rank))]))
 
     def expected(self, path: Path, segment_bytes: int, *, wide: bool) -> list[np.ndarray]:
-        """Returns the expected result of each rank, where data are reduced along `path` (see
-        `fanin_wire.association`)."""
+        """The expected result of each rank; data are reduced along `path` (see `fanin_wire.association`)."""
         whole = self.data
         if self.collective.contributors == ALL:
             bounds = self.segments(segment_bytes)
@@ -81,12 +78,12 @@ class Message:
     # Segments
 
     def segment_bytes(self, chunk: int, *, wide: bool) -> int:
-        """Returns the bytes of the message in a full segment. It is less than a chunk if the partials are wider."""
+        """The bytes of the message in a full segment: less than a chunk if the partials are wider."""
         is_reduced = self.collective.contributors == ALL
         return chunk // self.operation.widening(self.datatype) if wide and is_reduced else chunk
 
     def segments(self, segment_bytes: int) -> list[tuple[int, int]]:
-        """Returns (first, end) of each segment, in elements. A segment never crosses the end of a block."""
+        """(first, end) of each segment, in elements. A segment never crosses the end of a block."""
         step = segment_bytes // self.datatype.itemsize
         return [
             (first, min(first + step, start + self.block, self.elements))
@@ -95,8 +92,7 @@ class Message:
         ]
 
     def describe(self, wqe: np.ndarray, rank: int, segment_bytes: int) -> None:
-        """Fills in the fields of a rank's WQE that describe the message, except for the addresses. A message of no
-        bytes is posted as a barrier is."""
+        """Fills in a rank's WQE except for the addresses. A message of no bytes is posted as a barrier."""
         contributors = self.collective.contributors if self.elements else NOBODY
         reduces = contributors == ALL
         datatype = self.datatype if reduces else BYTES

@@ -1,7 +1,6 @@
-"""Calls of the events of an engine or a transport by address.
+"""Calls of the events of an engine or a transport by address: they run the same machine code as the daemon.
 
-If compiled code called the events by name, it would be compiled together with all that they call. By address, it runs
-the same machine code as the daemon.
+By name, numba would compile the caller together with all that it calls.
 """
 
 from llvmlite import ir
@@ -12,8 +11,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def call_event(typing_context, address, words):
-    """Calls a C function with a tuple of 64-bit words. Returns a word, which is undefined if the function returns
-    nothing."""
+    """Calls a C function with a tuple of 64-bit words. Returns a word, which is undefined without a return value."""
 
     def generate(context, builder, signature, arguments):
         values = cgutils.unpack_tuple(builder, arguments[1])
@@ -24,14 +22,13 @@ def call_event(typing_context, address, words):
 
 
 def entry_point(function, arguments: int) -> int:
-    """Returns the address of a compiled function for a number of 64-bit arguments, with the C calling convention.
+    """The address of a compiled function of `arguments` 64-bit words, with the C calling convention.
 
-    Raises:
-        TypeError: the function returns a value that is not in the register that `call_event` reads.
+    Raises TypeError if the return value is not in the register that `call_event` reads.
     """
     signature = (int64,) * arguments
     function.compile(signature)
     compiled = function.overloads[signature]
     if compiled.signature.return_type not in (int64, types.none):
-        raise TypeError(f"{function.__name__} returns {compiled.signature.return_type}, which is no 64-bit integer")
+        raise TypeError(f"{function.__name__} returns {compiled.signature.return_type}, not a 64-bit integer")
     return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)

@@ -1,7 +1,6 @@
-"""A counter-based random number generator. Each number is a hash of the seed, of its purpose and of a place and a
-counter. It does not depend on other numbers drawn before.
+"""Random numbers by a counter: each is a hash of the seed, its purpose, a place and a counter, and of nothing else.
 
-A fault can therefore be removed from a schedule, and all other faults stay in their places.
+So a fault can be removed from a schedule while all other faults stay in their places.
 """
 
 from numba import int64, uint64
@@ -26,7 +25,7 @@ def mix(word):
 
 @internal
 def draw(seed, purpose, place, ordinal):
-    """Returns a number below 2^47, for one purpose, at one place, for the `ordinal`-th time."""
+    """A number below 2^47, for one purpose, at one place, for the `ordinal`-th time."""
     word = mix(uint64(seed) + GOLDEN * uint64(purpose + 1))
     word = mix(word + GOLDEN * uint64(place + 1))
     return int64(mix(word + GOLDEN * uint64(ordinal + 1)) >> uint64(17))
@@ -34,5 +33,5 @@ def draw(seed, purpose, place, ordinal):
 
 @internal
 def draw_below(seed, purpose, place, ordinal, limit):
-    """Returns a number below `limit`; 0 if the limit is 0."""
+    """A number below `limit`; 0 if the limit is 0."""
     return draw(seed, purpose, place, ordinal) % limit if limit > 0 else 0

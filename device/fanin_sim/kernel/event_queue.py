@@ -13,14 +13,13 @@ EVENT_SIZE = uint64(EVENT.itemsize)
 
 @internal
 def is_before(w, one, other):
-    """Whether entry `one` comes before entry `other`."""
     a, b = event_row(w.queue, one), event_row(w.queue, other)
     return a.time < b.time or (a.time == b.time and a.order < b.order)
 
 
 @internal
 def swap(w, one, other):
-    """Swaps two entries. The one behind the last serves as temporary storage."""
+    """Swaps two entries. The one after the last serves as temporary storage."""
     a, b = address_of(event_row(w.queue, one)), address_of(event_row(w.queue, other))
     spare = address_of(event_row(w.queue, w.queue_room))
     copy(spare, a, EVENT_SIZE)
@@ -30,7 +29,6 @@ def swap(w, one, other):
 
 @internal
 def put(w, time, kind, target, index, generation):
-    """Inserts an event."""
     if w.queue_size == w.queue_room:
         report_violation(w, LIVELOCK, target, 0)
         return
@@ -51,7 +49,6 @@ def put(w, time, kind, target, index, generation):
 
 @internal
 def drop_first(w):
-    """Removes the first event."""
     w.queue_size -= 1
     if w.queue_size:
         swap(w, 0, w.queue_size)

@@ -1,4 +1,4 @@
-"""Packets on their way: their memory, their copies, and the bit that a fault flips."""
+"""Packets under way: their memory, their copies, and the bit that a fault flips."""
 
 from numba import int64, uint64
 
@@ -14,8 +14,8 @@ SOURCE_PORT = 0xC000
 
 @internal
 def clear(w, outcome, size, counters):
-    """Zeroes the outcome, `size` bytes of WORLD from byte `outcome` on. No event waits, no packet is on its way, and no
-    link has carried any. counters: of packets sent, and of those removed in a row."""
+    """Zeroes the outcome (`size` bytes of WORLD from byte `outcome` on), the queue and the packets. counters: of
+    packets sent, and of those removed in a row."""
     fill_zero(address_of(w) + outcome, size)
     w.order = 0
     w.queue_size = 0
@@ -28,13 +28,12 @@ def clear(w, outcome, size, counters):
 
 @internal
 def data_of(w, number):
-    """Returns the address of a packet's BTH."""
     return w.packet_bytes + uint64(number * w.packet_stride)
 
 
 @internal
 def take(w, source, target):
-    """Returns the number of an unused packet, from one device to another; -1 if there is none, which is a livelock."""
+    """The number of an unused packet, from one device to another; -1 if there is none, which is a livelock."""
     if w.free_count == 0:
         report_violation(w, LIVELOCK, source, 0)
         return -1
@@ -49,7 +48,6 @@ def take(w, source, target):
 
 @internal
 def release(w, number):
-    """Releases one copy of a packet. The last copy frees it."""
     packet = packet_row(w.packets, number)
     packet.copies -= 1
     if packet.copies <= 0:
@@ -59,15 +57,14 @@ def release(w, number):
 
 @internal
 def icrc_of(w, number, source):
-    """Returns the ICRC of a packet that comes from an address, computed as the port does."""
+    """ICRC of a packet from an address, computed as the port does."""
     packet = packet_row(w.packets, number)
     return contiguous_icrc(source, packet.destination, SOURCE_PORT, data_of(w, number), int64(packet.length), 0)
 
 
 @internal
 def flip(w, number, source, value):
-    """Flips a bit of a packet that comes from an address. Returns whether the ICRC shows it, which does not cover all
-    bits. value: a random number."""
+    """Flips a bit of a packet from an address. Returns whether the ICRC, which does not cover all bits, shows it."""
     packet = packet_row(w.packets, number)
     right = icrc_of(w, number, source)
     bit = value % int64(packet.length * 8)

@@ -83,7 +83,7 @@ def outcome_of(world: np.dtype) -> tuple[np.uint64, np.uint64]:
 
 
 def row_accessor(dtype: np.dtype):
-    """Returns a compiled function `(address of a table, index) -> record`."""
+    """A compiled function `(address of a table, index) -> record`."""
     record_type = numpy_support.from_dtype(dtype)
 
     @intrinsic

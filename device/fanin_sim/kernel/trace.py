@@ -1,4 +1,4 @@
-"""The trace of a schedule: one line for each event. It is kept only on request."""
+"""The trace of a schedule: one line for each event, kept only on request."""
 
 from fanin_sim.jit import internal
 from fanin_sim.kernel.codes import NOTHING
@@ -7,7 +7,7 @@ from fanin_sim.kernel.tables import trace_row
 
 @internal
 def add_line(w, kind, source, target, opcode, position, fate, value, ordinal):
-    """Adds a line. When the table is full, the oldest line is overwritten."""
+    """Adds a line. A full table overwrites its oldest line."""
     if w.trace_room == 0:
         return
     line = trace_row(w.trace, w.trace_count % w.trace_room)
@@ -25,7 +25,7 @@ def add_line(w, kind, source, target, opcode, position, fate, value, ordinal):
 
 @internal
 def report_violation(w, violation, location, detail):
-    """Records a violation. Only the first one is kept."""
+    """Records the first violation."""
     if w.violation == NOTHING:
         w.violation = violation
         w.location = location

@@ -1,4 +1,4 @@
-"""The tables of a world, made once and used for any number of schedules."""
+"""The tables of a world, made once for any number of schedules."""
 
 from types import ModuleType
 
@@ -9,10 +9,7 @@ from fanin_sim.kernel.tables import EVENT, PACKET, TRACE
 
 
 class Tables:
-    """A WORLD record and the tables that it names.
-
-    record: the WORLD record. trace: the table of lines.
-    """
+    """A WORLD record and the tables that it names. trace: the table of lines."""
 
     trace: np.ndarray
 
@@ -23,19 +20,16 @@ class Tables:
 
     @property
     def address(self) -> int:
-        """The address of the WORLD record."""
         return int(self.memory.ctypes.data)
 
     def _table(self, name: str, dtype: np.dtype, rows: int) -> np.ndarray:
-        """Makes a table, and stores its address in the WORLD record."""
         table = np.zeros(max(1, rows), dtype)
         self._kept.append(table)
         self.record[name] = table.ctypes.data
         return table
 
     def _name_events(self, events: ModuleType, arguments: dict[str, int]) -> None:
-        """Stores the address of each event in the member on_NAME. Compiles the events if they are not in the cache.
-        arguments: how many each has."""
+        """Stores the address of each event in on_NAME, compiled if necessary. arguments: how many each has."""
         for name, count in arguments.items():
             self.record[f"on_{name}"] = entry_point(getattr(events, name), count)
 

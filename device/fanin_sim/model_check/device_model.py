@@ -1,8 +1,7 @@
 """The transition system of one device. Its states are numbered, and each event in each state is computed once.
 
 A device is deterministic: its next state depends only on its state and the event. The real engine computes a transition
-    the first time; later it is looked up. Time stands still (see `time_abstraction`): the expiry of a timer is an event
-    that may happen at any moment.
+once; then it is looked up. Time stands still (see `time_abstraction`): a timer may expire at any moment.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ from fanin_wire import abi
 
 FREE, JOINING, CONFIGURING = JobState.FREE, JobState.JOINING, JobState.CONFIGURING
 ACTIVE, ABORTED = JobState.ACTIVE, JobState.ABORTED
-# Events are numbers. A packet that arrives: its number in the packet table. RANK - rank: the rank takes a step.
-# DEATH - rank: it dies. JOIN_TIMEOUT - rank: it stops waiting for the answer to its JOIN. SILENCE - bitmap: neighbours
-# are not heard.
+# Events are numbers. A packet that arrives: its number in the packet table. RANK - rank: the rank takes a step. DEATH -
+# rank: it dies. JOIN_TIMEOUT - rank: it stops waiting for the answer to its JOIN. SILENCE - bitmap: silent neighbours.
 TIMER = -1
 RANK, DEATH, JOIN_TIMEOUT, SILENCE, AGEING = -2, -1_000, -2_000, -3_000, -1_000_000
 UNANSWERED, CRASH, RESTART = -1_000_001, -1_000_002, -1_000_003  # of LEAVE; of the device
@@ -46,7 +44,7 @@ class DeviceSummary(NamedTuple):
     job: state and key of the job.
     heard: bitmap of neighbours whose silence ends the job.
     leaving: bitmap of neighbours to which the device repeats LEAVE.
-    lost: devices of which its ranks were told that they are lost.
+    lost: devices that were reported to its ranks as lost.
     """
 
     is_done: bool
@@ -65,7 +63,7 @@ class DeviceSummary(NamedTuple):
 class DeviceModel:
     """A device with its ranks.
 
-    packets: the packet table, which all devices of an instance share.
+    packets: the packet table of all devices of an instance.
     states: the bytes of each state.
     summaries: the summary of each state.
     """
@@ -85,15 +83,10 @@ class DeviceModel:
 
     @property
     def is_nic(self) -> bool:
-        """Whether the device has ranks."""
         return bool(self.ranks.members)
 
     def step(self, state: int, event: int) -> tuple[int, tuple[int, ...]]:
-        """Returns the state after an event, and the packets sent.
-
-        Raises:
-            Violation: the event violates an invariant.
-        """
+        """The state after an event, and the packets sent. Raises Violation."""
         found = self._known.get((state, event))
         if found is None:
             self._restore(self.states[state])
@@ -161,7 +154,6 @@ class DeviceModel:
         self.crash_state[0] = (1, crash_state[0]["crashes"] + 1, incarnation)
 
     def _restart(self) -> None:
-        """The device restarts under another boot id."""
         crash_state = self.crash_state[0]
         crash_state["is_gone"] = 0
         self.device.engine.header["boot_id"] += crash_state["crashes"]
@@ -199,8 +191,7 @@ class DeviceModel:
         )
 
     def _heard(self, job: np.void) -> int:
-        """Returns the neighbours whose silence ends the job: of a switch those below, of a NIC those of a job that
-        runs or is being formed."""
+        """The neighbours whose silence ends the job: below a switch all, of a NIC those of a job that runs or forms."""
         state, present = int(job["state"]), int(job["node_mask"]) & ~int(job["node_left"])
         if not self.is_nic:
             joined = int(job["node_joined"]) & ~int(job["node_left"])
@@ -213,9 +204,11 @@ class DeviceModel:
         )
 
     def _is_done(self) -> bool:
-        """Whether the ranks have left and the job is forgotten. A CONFIG that arrives after the end of its job makes
-        a switch form the job once more. That record is freed by ageing, which only some instances include; it is
-        harmless until then."""
+        """Whether the ranks have left and the job is forgotten.
+
+        A CONFIG that arrives after the end of its job makes a switch form it once more. Ageing frees that record, which
+        only some instances include; until then it is harmless.
+        """
         instance = self.world.instance
         leftover = instance.from_join and not instance.ages and not self.is_nic
         forgotten = self.device.engine.tables["jobs"][0]["state"] == FREE or leftover
@@ -241,7 +234,6 @@ class Packets:
         self._numbers: dict[Packet, int] = {}
 
     def number(self, packet: Packet) -> int:
-        """Returns the number of a packet."""
         number = self._numbers.setdefault(packet, len(self.by_number))
         if number == len(self.by_number):
             self.by_number.append(packet)

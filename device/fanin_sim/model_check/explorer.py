@@ -3,14 +3,12 @@ lost or are duplicated, timers expire, ranks act and die, and devices crash and 
 
     python -m fanin_sim.model_check.explorer [INSTANCE ...]
 
-The command searches the named instances (see `instances`); without a name, all but the deep ones. It prints the number
-of states. If an invariant can be violated, it prints the shortest sequence of events that leads there, and exits with
-1.
+The command searches the named instances (see `instances`), by default all but the deep ones, and prints the number of
+states. For a violation it prints the shortest sequence of events that leads there, and exits with 1.
 
-Safety is checked at every transition of a device (`device_model`). Where devices crash, the checker also verifies that
-no other device is reported as lost. Liveness is checked from every reachable state: a continuation without further
-faults, in which timers expire when nothing else happens, must end with all requests complete, all ranks gone and all
-devices empty (`liveness`).
+Safety is checked at every transition of a device (`device_model`); where devices crash, no other device may be reported
+as lost. Liveness is checked from every reachable state: a continuation without further faults, in which timers expire
+when nothing else happens, must end with all requests complete, all ranks gone and all devices empty (`liveness`).
 """
 
 import sys
@@ -28,8 +26,6 @@ Origins = dict[State, tuple[State, str] | None]  # the predecessor of each state
 
 
 class Report(NamedTuple):
-    """The size of a search."""
-
     states: int
     transitions: int
     device_states: int
@@ -43,8 +39,6 @@ class Report(NamedTuple):
 
 
 class Explorer:
-    """A breadth-first search of an instance."""
-
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.world = World(instance)
@@ -53,11 +47,7 @@ class Explorer:
         self.transitions = 0
 
     def run(self) -> Report:
-        """Searches all states.
-
-        Raises:
-            Violation: an invariant can be violated. The message has the sequence of events.
-        """
+        """Searches all states. Raises Violation, with the sequence of events."""
         begun = time.perf_counter()
         start = self.space.start()
         origins: Origins = {start: None}
@@ -88,12 +78,12 @@ class Explorer:
 
     @staticmethod
     def crashed(seen: list[DeviceSummary]) -> int:
-        """Returns a bitmap of the devices that have crashed. Devices that have restarted are included."""
+        """A bitmap of the devices that have ever crashed."""
         return sum(1 << number for number, one in enumerate(seen) if one.crashes)
 
 
 def _trace(origins: Origins, state: State) -> str:
-    """Returns all events on the path to a state."""
+    """All events on the path to a state."""
     labels: list[str] = []
     while (origin := origins[state]) is not None:
         state, label = origin
@@ -103,8 +93,7 @@ def _trace(origins: Origins, state: State) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Searches instances by name. Returns 0 if all invariants hold, 1 if one is violated, 2 if an instance does not
-    exist."""
+    """Searches instances by name. Returns 0 if all invariants hold, 1 for a violation, 2 for an unknown instance."""
     every = INSTANCES | DEEP_INSTANCES
     if unknown := [name for name in names if name not in every]:
         print(f"there is no instance {', '.join(unknown)}; use some of: {', '.join(every)}", file=sys.stderr)

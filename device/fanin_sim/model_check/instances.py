@@ -24,11 +24,9 @@ class Instance(NamedTuple):
     messages: segments of each message, in the order of posting.
     roots: the rank that is the root of each message, in turn.
     losses, copies: packets that may be lost, and packets that may be duplicated.
-    early_timers: how often the timers of a device may expire while packets are on their way. They may always expire
-        when no packet is.
+    early_timers: how often timers of a device may expire while packets are under way. Else they always may.
     from_join: the search begins before the ranks join.
-    incarnations: how often the job is formed, each time under the same id and with another key. Each incarnation sends
-        all messages.
+    incarnations: how often the job is formed, under the same id and another key, to send all messages.
     deaths: ranks that may die.
     crashes: NICs that may crash, with their ranks; or, with `switches_crash`, switches.
     restarts: crashed devices that may restart, with empty tables.
@@ -57,7 +55,7 @@ class Instance(NamedTuple):
 
     @property
     def ages(self) -> bool:
-        """Whether the search includes the ageing of jobs that have no live member."""
+        """Whether the search includes the ageing of jobs without a live member."""
         return self.incarnations > 1 or self.deaths > 0 or self.crashes > 0
 
     @property
@@ -75,8 +73,8 @@ class Instance(NamedTuple):
 
     @property
     def failures_of_requests(self) -> frozenset[int]:
-        """The statuses other than SUCCESS with which a request may end. Where only devices crash, it is PEER_LOST
-        alone. A refused incarnation never forms, so JID_IN_USE is a status of a JOIN only."""
+        """The statuses other than SUCCESS with which a request may end: PEER_LOST alone if only devices crash. A
+        refused incarnation never forms, so JID_IN_USE is a status of a JOIN only."""
         only_crashes = self.crashes and self.incarnations == 1 and not self.deaths
         if only_crashes:
             return frozenset({abi.Status.PEER_LOST})
@@ -93,7 +91,7 @@ RING_BELOW, MIXED = Topology((NONE, 0), (1, 1), frozenset({1})), Topology((NONE,
 INSTANCES = {
     # A lost packet and a copy of any packet, in any order.
     "tree": Instance(TREE, SWITCH_OF_2, losses=1, copies=1),
-    # Probes that come too early, for packets on their way or lost.
+    # Probes that come too early, for packets under way or lost.
     "tree, early probes": Instance(TREE, SWITCH_OF_2, losses=1, early_timers=1),
     "tree, window 2": Instance(TREE, SWITCH_OF_2, slots=4, messages=(3, 2), losses=1),
     "tree of 3": Instance(TREE, SWITCH_OF_3, messages=(2,), losses=1),
@@ -132,7 +130,7 @@ INSTANCES = {
     "forming a ring": Instance(RING, RING_OF_2, messages=(1,), losses=1, copies=1, from_join=True),
     "forming a ring of 3": Instance(RING, RING_OF_3, messages=(1,), losses=1, from_join=True),
     "forming a ring below a switch": Instance(TREE, RING_BELOW, messages=(1,), losses=1, from_join=True),
-    # Formed again under the same id, while packets of the previous incarnation are on their way.
+    # Formed again under the same id, while packets of the previous incarnation are under way.
     "formed again": Instance(TREE, SWITCH_OF_2, messages=(1,), from_join=True, incarnations=2),
     "formed again, two segments": Instance(TREE, SWITCH_OF_2, messages=(2,), from_join=True, incarnations=2),
     # A rank dies at any moment.
@@ -182,7 +180,7 @@ DEEP_INSTANCES = {
 
 
 def limits(instance: Instance) -> Limits:
-    """Returns limits with tables just large enough, so that a snapshot of a device is small."""
+    """Limits with tables just large enough, so that a snapshot of a device is small."""
     widest = max(2, instance.ranks_per_node + 1) if instance.reproducible != "none" else 1  # buffers of a slot
     return Limits(
         jobs=1,
@@ -233,7 +231,7 @@ class World:
         self.requests = {member: self._requests(index) for index, member in enumerate(self.job.members)}
 
     def _message(self, number: int, segments: int) -> Message:
-        """Returns a message whose result shows which ranks have contributed, how often, and to which position."""
+        """A message whose result shows which ranks have contributed, how often, and to which position."""
         collective, ranks = self.instance.collective, len(self.job.members)
         values = np.arange(ELEMENTS * segments, dtype=np.int32) + 1 + 40 * number
         rows = np.array([values * 1000**index for index in range(ranks)])

@@ -7,7 +7,7 @@ MAX_ROUNDS = 400
 
 
 class LivenessChecker:
-    """Follows states to their end. States that are known to end well are not followed again."""
+    """Follows states to their end, each state once."""
 
     def __init__(self, space: StateSpace) -> None:
         self._space = space

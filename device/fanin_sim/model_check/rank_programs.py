@@ -1,7 +1,7 @@
 """The programs of a device's ranks in the model checker, and the checks of their completions and notices.
 
-In each incarnation of the job a rank joins, posts each message, and leaves when all are complete or the job has failed.
-A rank whose JOIN is refused because the previous incarnation still exists joins again.
+In each incarnation a rank joins, posts each message, and leaves when all are complete or the job has failed. If its
+JOIN is refused because the previous incarnation still exists, it joins again.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ PROGRESS = np.dtype([(name, "u1") for name in ("incarnation", "step", "completed
 
 
 class Violation(AssertionError):
-    """An invariant is violated. The message says which."""
+    """A violation of an invariant; the message says which."""
 
 
 class RankPrograms:
@@ -85,7 +85,6 @@ class RankPrograms:
     # Possible steps
 
     def may_advance(self, index: int) -> bool:
-        """Whether a rank can take its next step now."""
         incarnation, step, completed, failed = (int(value) for value in list(self.progress[index])[:4])
         if self.has_gone(index):
             return False
@@ -97,7 +96,6 @@ class RankPrograms:
         return bool(joined) if step <= self.messages else completed == self.messages
 
     def has_gone(self, index: int) -> bool:
-        """Whether a rank has left for good."""
         return bool(self.progress[index]["incarnation"] == self.world.instance.incarnations)
 
     def may_die(self, index: int) -> bool:
@@ -105,7 +103,7 @@ class RankPrograms:
         return self.progress[index]["step"] > 0 and not self.has_gone(index)
 
     def waiting(self) -> Iterator[tuple[int, int]]:
-        """Yields (index, incarnation) of each rank whose JOIN is not answered."""
+        """(index, incarnation) of each rank whose JOIN is not answered."""
         for index in range(len(self.members)):
             queue = self._queue(index)
             if self.progress[index]["step"] == 1 and queue["job"] and not queue["joined"]:
@@ -163,8 +161,7 @@ class RankPrograms:
             raise Violation(f"request {number} is complete without its result")
 
     def _record_loss(self, progress: np.void, report: np.void) -> None:
-        """Records the devices that a PEER_LOST reports to a rank. If all children of a device are reported, the
-        device itself counts."""
+        """Records the devices that a PEER_LOST reports to a rank: also one all of whose children are reported."""
         if report["status"] != PEER_LOST or not self.world.instance.crashes or progress["after_restart"]:
             return
         kind, bitmap = int(report["missing_kind"]), int(report["missing"])

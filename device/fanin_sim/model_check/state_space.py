@@ -11,8 +11,7 @@ Numbers = tuple[int, ...]  # numbers of the states of all devices, or of packets
 
 
 class State(NamedTuple):
-    """A state of the instance: the state of each device, the packets on their way, and the faults that may still
-    happen."""
+    """A state of the instance: of each device, the packets under way, and the faults that may still happen."""
 
     devices: Numbers
     packets: Numbers
@@ -35,8 +34,7 @@ class StateSpace:
         self._index = {model.device.address: n for n, model in enumerate(self.models)}
 
     def start(self) -> State:
-        """Returns the initial state. With `from_join` no rank has joined. Otherwise all ranks have joined and
-        nothing is posted."""
+        """The initial state. With `from_join` no rank has joined; else all have, and nothing is posted."""
         devices = tuple(model.initial for model in self.models)
         packets: Numbers = ()
         if not self.instance.from_join:
@@ -56,13 +54,12 @@ class StateSpace:
         return all(len(seen.ready) == len(model.ranks.members) for model, seen in now)
 
     def summaries(self, devices: Numbers) -> list[DeviceSummary]:
-        """Returns the summary of each device's state."""
         return [model.summaries[state] for model, state in zip(self.models, devices, strict=True)]
 
     # Transitions
 
     def successors(self, state: State) -> Iterator[tuple[str, State]]:
-        """Yields every state that may follow, with a description of the event."""
+        """Every state that may follow, with a description of the event."""
         yield from self._packet_steps(state)
         yield from self._failures(state)
         for number, seen in enumerate(self.summaries(state.devices)):
@@ -104,13 +101,12 @@ class StateSpace:
             yield f"{describe_event(event)} at device {number}", self._after(state, number, event)
 
     def _may_crash(self, seen: list[DeviceSummary]) -> list[int]:
-        """Devices that may crash: NICs, or else switches. A device that has no work left is excluded; its crash has
-        no effect."""
+        """NICs, or else switches, that may crash: only with work left, as a crash has no effect otherwise."""
         now = zip(self.models, seen, strict=True)
         return [n for n, (m, one) in enumerate(now) if m.is_nic != self.instance.switches_crash and not one.is_done]
 
     def timeouts(self, devices: Numbers, packets: Numbers) -> list[tuple[int, int]]:
-        """Returns (device, event) of all time-outs that may happen."""
+        """(device, event) of all time-outs that may happen."""
         return self._timeouts.events(self.summaries(devices), quiet=not packets)
 
     # Events
@@ -120,19 +116,19 @@ class StateSpace:
         return state._replace(devices=devices, packets=packets)
 
     def apply_event(self, devices: Numbers, packets: Numbers, number: int, event: int) -> tuple[Numbers, Numbers]:
-        """Returns devices and packets after an event of a device."""
+        """Devices and packets after an event of a device."""
         after, sent = self.models[number].step(devices[number], event)
         return (*devices[:number], after, *devices[number + 1 :]), _with(packets, sent)
 
     def deliver_all(self, devices: Numbers, packets: Numbers) -> tuple[Numbers, Numbers]:
-        """Returns devices and packets after all packets have arrived."""
+        """Devices and packets after all packets have arrived."""
         following: Numbers = ()
         for packet in packets:
             devices, following = self.apply_event(devices, following, self._receiver(packet), packet)
         return devices, following
 
     def expire_all(self, devices: Numbers) -> tuple[Numbers, Numbers]:
-        """Returns devices and packets after the timers of all devices have expired. No packet may be on its way."""
+        """Devices and packets after the timers of all devices have expired. No packet may be under way."""
         packets: Numbers = ()
         for number in range(len(self.models)):
             devices, packets = self.apply_event(devices, packets, number, TIMER)

@@ -1,7 +1,7 @@
 """Time in the model checker. Time stands still; the passing of time is an event of a device.
 
-After each event, fields that contain times, learnt intervals or repetition counters are reset. States that differ in
-nothing else become one.
+After each event, times, learnt intervals and repetition counters are reset, so that states that differ in nothing else
+become one.
 """
 
 import numpy as np
@@ -49,7 +49,7 @@ def expire_timers(device: Device, now: int) -> list[Packet]:
 
 
 def age_job(device: Device, now: int) -> list[Packet]:
-    """Lets the job of a device age: no member has been heard for the ageing time. Returns the packets sent."""
+    """Lets the job of a device age: no member was heard for the ageing time. Returns the packets sent."""
     header, tables = device.engine.header, device.engine.tables
     ageing = int(header["ageing"])
     header["ageing"] = 0
@@ -62,7 +62,7 @@ def age_job(device: Device, now: int) -> list[Packet]:
 
 
 def silence_neighbours(device: Device, bitmap: int, *, below: bool) -> None:
-    """Marks neighbours as not heard for the detection time.
+    """Marks neighbours as silent for the detection time.
 
     Args:
         bitmap: children of a switch by their bits, or neighbours of a NIC (see `neighbours`).
@@ -79,7 +79,7 @@ def silence_neighbours(device: Device, bitmap: int, *, below: bool) -> None:
 
 
 def abandon_leave(device: Device, now: int) -> list[Packet]:
-    """Lets a device stop repeating LEAVE because no answer has come. Returns the packets sent."""
+    """Lets a device stop repeating LEAVE, as no answer has come. Returns the packets sent."""
     job = device.engine.tables["jobs"][0]
     job["retries"] = UNANSWERED
     job["deadline"] = job["leaving_since"] = 0
@@ -88,8 +88,7 @@ def abandon_leave(device: Device, now: int) -> list[Packet]:
 
 
 def canonicalize(device: Device) -> None:
-    """Resets all fields that depend on time, so that states that differ only in them become one. Also clears the
-    leftovers of a job that has gone."""
+    """Resets all fields that depend on time, and clears the leftovers of a finished job, to merge states."""
     engine = device.engine
     for name, value in ENGINE_CONSTANTS.items():
         engine.header[name] = value

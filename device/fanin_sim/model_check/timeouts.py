@@ -1,6 +1,6 @@
 """Time-outs in the model checker: jobs age, silent neighbours are noticed, ranks stop waiting.
 
-Time stands still during a search. Each time-out is an event, which is possible when no packet could prevent it.
+Time stands still during a search: a time-out is an event, possible when no packet could prevent it.
 """
 
 from fanin_nic.engine.records.tables import JobState
@@ -14,15 +14,13 @@ ACTIVE, LEAVING, ABORTED = JobState.ACTIVE, JobState.LEAVING, JobState.ABORTED
 
 
 class Timeouts:
-    """Finds the possible time-outs from the summaries of all devices."""
-
     def __init__(self, instance: Instance, models: list[DeviceModel], placement: Placement) -> None:
         found = neighbours(placement)
         self._instance, self._models = instance, models
         self._neighbours = [found.get(number, {}) for number in range(len(models))]
 
     def events(self, seen: list[DeviceSummary], *, quiet: bool) -> list[tuple[int, int]]:
-        """Returns (device, event) of all possible time-outs. `quiet`: no packet is on its way."""
+        """(device, event) of all possible time-outs. `quiet`: no packet is under way."""
         late = [*self._ageing_jobs(seen), *self._silent_neighbours(seen), *self._unanswered(seen)] if quiet else []
         return [*late, *self._join_timeouts(seen)]
 
@@ -44,9 +42,9 @@ class Timeouts:
         return aged
 
     def _silent_neighbours(self, seen: list[DeviceSummary]) -> list[tuple[int, int]]:
-        """A neighbour is silent if it has crashed. It is also silent if it has restarted or has gone on to another
-        incarnation while this device runs the job, as a late CONFIG can bring about. The packets of live neighbours
-        are not timed here, so those are never silent."""
+        """A neighbour is silent if it has crashed. It also is if it has restarted or reached another incarnation while
+        this device runs the job, as after a late CONFIG. Live neighbours are never silent: their packets are not timed
+        here."""
         if not self._instance.may_fall_silent:
             return []
         silent = []
@@ -69,8 +67,7 @@ class Timeouts:
         return given_up
 
     def _join_timeouts(self, seen: list[DeviceSummary]) -> list[tuple[int, int]]:
-        """A rank may stop waiting for the answer to a JOIN if other ranks have died or gone on to a later
-        incarnation."""
+        """A rank may stop waiting for the answer to a JOIN if others have died or reached a later incarnation."""
         latest_incarnation = max(one.latest_incarnation for one in seen)
         waiting = [(number, *rank) for number, one in enumerate(seen) for rank in one.waiting]
         return [(number, event) for number, event, incarnation in waiting if incarnation < latest_incarnation]
@@ -83,9 +80,8 @@ def has_forgotten(device: DeviceSummary, key: int) -> bool:
 
 
 def describe_event(event: int) -> str:
-    """Returns a description of a time-out."""
     if event in (AGEING, UNANSWERED):
-        return "the job ages" if event == AGEING else "LEAVE is not repeated any more"
+        return "the job ages" if event == AGEING else "LEAVE is repeated no more"
     return (
         f"neighbours {SILENCE - event:#b} have been silent" if event <= SILENCE else "a rank stops waiting for its JOIN"
     )

@@ -37,7 +37,6 @@ def _crash(seed: int) -> Finding:
 
 
 def explain(runner: ScheduleRunner, broken: Outcome) -> Finding:
-    """Describe a schedule that has violated what must hold, with its last events."""
     outcome = runner.run(broken.plan, trace=True)
     events = list(lines_of(runner.trace_of(broken.plan)))[-TAIL:]
     description = f"{heading(broken.plan)}: {describe(outcome)}"
@@ -51,12 +50,10 @@ def _finding(violation: Violation, seed: int, description: str, details: tuple[s
 
 @functools.cache
 def schedule_runner() -> ScheduleRunner:
-    """The runner of this process."""
     return ScheduleRunner()
 
 
 def replay(seed: int) -> Replay:
-    """Run one seed again."""
     runner, plan = schedule_runner(), plan_of(seed)
     outcome = runner.run(plan, trace=True)
     violation = describe(outcome) if outcome.violation else ""

@@ -31,7 +31,7 @@ class WrongRequest(enum.IntEnum):
 
 
 class Violation(enum.IntEnum):
-    """The violations of what must hold."""
+    """The violations."""
 
     NOTHING = codes.NOTHING
     WRONG_DATA = 1  # a request has succeeded with wrong bytes
@@ -49,7 +49,7 @@ class Violation(enum.IntEnum):
 
 
 class EventKind(enum.IntEnum):
-    """The kinds of lines in a trace. The first ones are also the kinds of events in the event queue."""
+    """The kinds of lines in a trace; the first ones are also those of events in the event queue."""
 
     PACKET = 1
     SERVE = 2  # a device works off what has arrived
@@ -79,7 +79,7 @@ class RequestKind(enum.IntEnum):
 
 
 class RequestFate(enum.IntEnum):
-    """How far a request is."""
+    """The state of a request."""
 
     OPEN = 0  # not posted
     POSTED = 1

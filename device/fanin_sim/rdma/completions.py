@@ -48,7 +48,6 @@ NO_ICRC_STATUS = 14  # statuses that there are
 
 @internal
 def complete(w, device, action):
-    """A completion of a device."""
     wr_id, status = int64(action.wr_id), int64(action.status)
     side, number = (wr_id & 0xFFFFFFFF) // ROWS, (wr_id & 0xFFFFFFFF) % ROWS
     w.completions += 1
@@ -75,7 +74,7 @@ def complete(w, device, action):
 
 @internal
 def complete_send(w, side, row, number, action, status):
-    """The completion of a request to send. Those before it that have none were not signalled, and have succeeded."""
+    """The completion of a request to send. Unsignalled requests before it have succeeded."""
     if number < row.ended or number >= row.posted:
         report_violation(w, WRONG_COMPLETION, side, number)
         return
@@ -103,8 +102,8 @@ def complete_send(w, side, row, number, action, status):
 
 @internal
 def end_silent(w, side):
-    """The queue pair of a side has ended. Its last requests may have no completion because they were not signalled, and
-    have succeeded. Returns the number of one that lacks its completion; -1 if none does."""
+    """The queue pair of a side has ended. Its last requests may lack a completion as they were not signalled, and have
+    succeeded. Returns the number of one that lacks its completion; -1 if none does."""
     row = side_row(w.sides, side)
     for number in range(row.ended, row.posted):
         if request_of(w, side, row.generation, number).flags & SIGNALED:
@@ -127,7 +126,7 @@ def opcode_of(kind):
 
 @internal
 def check_failure(w, side, row, request, status):
-    """Check the status of a request that has failed."""
+    """Check the status of a failed request."""
     if not w.checks_icrc:
         return
     if request.wrong and status == request.wanted:
@@ -142,13 +141,13 @@ def check_failure(w, side, row, request, status):
 
 @internal
 def is_calm(w):
-    """Whether no packet is lost, so that every error must be reported as what it is."""
+    """Whether no packet is lost, so that every error must be reported exactly."""
     return w.rate[1] == 0 and w.rate[2] == 0 and w.rate[5] == 0 and w.restart_device < 0 and w.abandon_connection < 0
 
 
 @internal
 def succeed(w, side, row, number):
-    """A request has succeeded: check what it has done here, and let the model do it."""
+    """A request has succeeded: check its effects here, and apply it to the model."""
     request = request_of(w, side, row.generation, number)
     row.ended = number + 1
     request.fate = SUCCEEDED
@@ -180,7 +179,7 @@ def succeed(w, side, row, number):
 
 @internal
 def complete_receive(w, side, row, number, action, status):
-    """The completion of a receive request: the oldest one that is open."""
+    """The completion of the oldest open receive request."""
     if number != row.receives_ended or number >= row.receives_posted:
         report_violation(w, WRONG_COMPLETION, side, IS_RECEIVE + number)
         return
@@ -207,7 +206,7 @@ def end_receive(w, side, row, receive, action, status):
 
 @internal
 def receive_message(w, side, row, receive, action):
-    """A message has arrived: find out which it is, and check it."""
+    """A message has arrived: identify and check it."""
     found = next_message(w, side, row, action)
     if found < 0:
         report_violation(w, WRONG_COMPLETION, side, int64(action.immediate))
@@ -233,8 +232,8 @@ def receive_message(w, side, row, receive, action):
 
 @internal
 def next_message(w, side, row, action):
-    """Number of the request whose message a completion is about; -1 if it can be none. RC: the next one. UC and UD:
-    any, by its immediate data, since a network that repeats packets repeats messages of these services."""
+    """The number of the request that sent a message; -1 if none fits. RC: the next one. UC and UD: any, by its
+    immediate data, since a network that repeats packets repeats messages of these services."""
     if row.kind != RC:
         found = int64(action.immediate) - ((side ^ 1) * ROWS + row.generation * REQUESTS)
         return found if 0 <= found < side_row(w.sides, side ^ 1).posted else -1
@@ -246,7 +245,7 @@ def next_message(w, side, row, action):
 
 @internal
 def is_described(w, sender, row, request, number, action, head):
-    """Whether a completion says of a message what is true."""
+    """Whether a completion describes a message truly."""
     if action.opcode != (WITH_IMMEDIATE if request.kind == WRITE_IMM else RECEIVED):
         return False
     flags = (0 if request.kind == SEND else WITH_IMM) | (GRH if row.kind == UD else 0)
@@ -277,7 +276,7 @@ def complete_shared(w, device, owner, number, action, status):
 
 @internal
 def break_connection(w, side):
-    """A connection has failed, or was ended: its programs post nothing more, and end their queue pairs soon."""
+    """A connection has failed or was ended: its programs post nothing more, and end their queue pairs soon."""
     first = side & ~1
     if side_row(w.sides, first).is_broken:
         return
@@ -291,7 +290,7 @@ def break_connection(w, side):
 
 @internal
 def finish_if_over(w, side):
-    """If all requests of a connection have ended, its programs end it."""
+    """End a connection all of whose requests have ended."""
     first = side & ~1
     for number in range(first, first + 2):
         row = side_row(w.sides, number)

@@ -21,7 +21,7 @@ MOST_TURNS = 4  # of queue pairs, between two performances of actions
 
 @internal
 def serve_soon(w, index):
-    """Let a device work off what has arrived, after a pause in which more may arrive."""
+    """Let a device work off its packets, after a pause in which more may arrive."""
     device = device_row(w.devices, index)
     if not device.serves:
         device.serves = 1
@@ -45,7 +45,7 @@ def arrive(w, index, number):
 
 @internal
 def serve(w, index):
-    """A device works off its packets, then gives turns to its queue pairs until none has anything to do."""
+    """A device works off its packets, then gives turns to its queue pairs until all are idle."""
     device = device_row(w.devices, index)
     device.serves = 0
     take_batch(w, index, device)
@@ -57,7 +57,7 @@ def serve(w, index):
 
 @internal
 def take_batch(w, index, device):
-    """Give the transport the packets that wait, as one batch."""
+    """Give the transport the waiting packets as one batch."""
     count = device.inbox_count
     for place in range(count):
         number = int64(load_u32(device.inbox + uint64(4 * place)))
@@ -84,7 +84,6 @@ def deadline_of(w, index):
 
 @internal
 def tick(w, index):
-    """The timer of a device has expired."""
     call_event(w.on_tick, (int64(device_row(w.devices, index).base), w.now))
     perform(w, index)
     serve_soon(w, index)

@@ -1,4 +1,4 @@
-"""The event loop: runs a schedule from its first event to its last, and checks what must hold."""
+"""The event loop: runs a schedule from its first event to its last, and checks it."""
 
 from numba import int64, uint64
 
@@ -57,7 +57,6 @@ def prepare(w):
 
 @internal
 def handle(w):
-    """Handle the first event of the queue."""
     event = event_row(w.queue, 0)
     w.now = max(w.now, event.time)
     kind, target, index, generation = event.kind, int64(event.target), int64(event.index), int64(event.generation)
@@ -110,7 +109,7 @@ def advance(w):
 
 @compiled
 def run_schedule(world):
-    """Run the schedule of the WORLD record at an address. The outcome is written to the same record."""
+    """Run the schedule of the WORLD record at an address, which gets the outcome."""
     w = world_row(uint64(world), 0)
     prepare(w)
     while w.violation == NOTHING and advance(w):

@@ -1,5 +1,4 @@
-"""Fault injection: decides which random faults happen to packets and programs, by a hash of the seed, the link and the
-number of the packet."""
+"""Fault injection: random faults of packets and programs, by a hash of the seed, the link and the packet's number."""
 
 from numba import int64, uint64
 
@@ -19,13 +18,12 @@ NO_VALUE = -1  # the fault does not happen
 
 @internal
 def link_of(w, source, target):
-    """Number of the link from one device to another."""
     return source * w.device_count + target
 
 
 @internal
 def next_ordinal(w, link):
-    """How many packets a link has carried; counts one more."""
+    """How many packets a link has carried, before this one."""
     place = w.sent + uint64(4 * link)
     ordinal = int64(load_u32(place))
     store_u32(place, ordinal + 1)
@@ -34,14 +32,14 @@ def next_ordinal(w, link):
 
 @internal
 def note_fault(w, kind, place):
-    """Count a fault that happens, and note it in the trace."""
+    """Count a fault, and note it in the trace."""
     w.happened[kind] += 1
     add_line(w, FAULT_APPLIED, place, 0, 0, 0, kind, 0, 0)
 
 
 @internal
 def fault_value(w, kind, place, ordinal):
-    """Value of a fault, a random number of at least 0; NO_VALUE if the fault does not happen."""
+    """Value of a fault, a random number of at least 0; NO_VALUE if it does not happen."""
     if w.rate[kind] == 0 or w.budget <= 0:
         return NO_VALUE
     drawn = draw(w.seed, kind, place, ordinal)
@@ -54,15 +52,15 @@ def fault_value(w, kind, place, ordinal):
 
 @internal
 def is_response(packet):
-    """Whether a packet answers a request, as READs, atomics and acknowledgements do. Its PSN is that of the request, so
-    a request in the other direction may have the same."""
+    """Whether a packet answers a request, as READs, atomics and acknowledgements do. It has the PSN of its request,
+    which a request in the other direction may have as well."""
     return READ_RESPONSE <= packet.opcode <= ATOMIC_ACKNOWLEDGE
 
 
 @internal
 def place_of_removals(w, packet):
-    """Address of the counter of times, in a row, that a packet did not arrive in time. A packet that is sent again has
-    the same PSN; an acknowledgement that is repeated may have another one."""
+    """Address of the counter of a packet's failures in a row. A packet that is sent again has the same PSN; a repeated
+    acknowledgement may have another one."""
     psn = 0 if packet.opcode == ACKNOWLEDGE else 1 + int64(packet.psn)
     key = int64(packet.qpn) * 74 + 2 * psn + (1 if is_response(packet) else 0)
     link = link_of(w, int64(packet.source), int64(packet.target))
@@ -71,8 +69,8 @@ def place_of_removals(w, packet):
 
 @internal
 def removal_value(w, kind, packet, link, ordinal):
-    """As `fault_value`, for a fault that lets a packet not arrive in time. It does not happen too often in a row: a
-    request arrives at the latest at the third time, what answers it at the second. So seven retries suffice."""
+    """As `fault_value`, for a fault that delays or loses a packet. A request arrives at the latest at the third time,
+    its answer at the second, so seven retries suffice."""
     place = place_of_removals(w, packet)
     limit = 1 if is_response(packet) else w.most_in_a_row
     if int64(load_u32(place)) >= limit:
@@ -85,5 +83,4 @@ def removal_value(w, kind, packet, link, ordinal):
 
 @internal
 def reset_removals(w, packet):
-    """A packet has arrived in time."""
     store_u32(place_of_removals(w, packet), 0)

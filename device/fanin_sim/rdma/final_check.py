@@ -40,14 +40,14 @@ def check_end(w):
 
 @internal
 def accept(w, index, place, length):
-    """Some bytes of a device may be anything: the model takes them as they are."""
+    """The model takes bytes of a device that may be anything."""
     device = device_row(w.devices, index)
     copy(device.model + uint64(place), device.memory + uint64(place), uint64(length))
 
 
 @internal
 def excuse_failed(w):
-    """Requests that have failed may have been carried out, or not, or in part."""
+    """Failed requests may have been carried out, or not, or in part."""
     for side in range(w.side_count):
         row = side_row(w.sides, side)
         for generation in range(GENERATIONS):
@@ -61,7 +61,7 @@ def excuse_failed(w):
 
 @internal
 def excuse_request(w, row, other, request):
-    """Excuse what a request that has failed, or was never acknowledged, may have done."""
+    """Excuse the effects of a request that has failed, or was never acknowledged."""
     if request.fate == SUCCEEDED and row.kind == RC:
         return
     if request.kind >= READ:

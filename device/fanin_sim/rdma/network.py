@@ -1,4 +1,4 @@
-"""The network: packets on their way between devices."""
+"""The network: packets under way between devices."""
 
 from numba import int64, uint64
 
@@ -27,7 +27,7 @@ HEADER = uint64(ACTION.fields["header"][1])  # type: ignore[index]
 SHORTEST, SPREAD = 2_000, 3_000  # ns: latency of a link
 LONGEST_REORDERING = 100_000  # ns
 LONGEST_DELAY = 20_000_000  # ns: several time-outs
-QPN, PSN = uint64(BTH.byte_offset("dqpn") - 1), uint64(BTH.byte_offset("psn") - 1)  # words whose low 24 bits they are
+QPN, PSN = uint64(BTH.byte_offset("dqpn") - 1), uint64(BTH.byte_offset("psn") - 1)  # in the low 24 bits of these words
 LOW_24 = (1 << 24) - 1
 
 
@@ -42,7 +42,7 @@ def device_of(w, address):
 
 @internal
 def send(w, source, index):
-    """The SEND action `index` of a device, with the PIECEs behind it."""
+    """The SEND action `index` of a device, with the PIECEs after it."""
     t = transport_at(device_row(w.devices, source).base)
     target = device_of(w, int64(action_at(t, uint64(index)).destination))
     if target < 0:
@@ -108,7 +108,6 @@ def transmit(w, number, packet):
 
 @internal
 def trace_packet(w, packet, fate, arrival):
-    """Add a line about a sent packet to the trace."""
     add_line(
         w, SENT, int64(packet.source), int64(packet.target), int64(packet.opcode), int64(packet.psn), fate, arrival, 0
     )
@@ -116,8 +115,7 @@ def trace_packet(w, packet, fate, arrival):
 
 @internal
 def corrupt(w, number, packet, link, ordinal):
-    """Flip a bit of a packet, if this fault happens to it. The ICRC decides whether the receiver notices. Returns the
-    packet's fate."""
+    """Flip a bit, if this fault happens. The ICRC decides whether the receiver notices. Returns the packet's fate."""
     value = removal_value(w, CORRUPTION, packet, link, ordinal)
     if value < 0:
         return ARRIVES

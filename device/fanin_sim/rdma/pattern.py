@@ -1,4 +1,4 @@
-"""The bytes of messages: each message has a pattern of its own, in which no packet equals another."""
+"""The bytes of messages: each message has its own pattern, in which no packet equals another."""
 
 from numba import int64, uint64
 
@@ -9,7 +9,6 @@ from fanin_sim.kernel.counter_rng import GOLDEN, mix
 
 @internal
 def byte_of(pattern, index):
-    """Byte `index` of a pattern."""
     word = mix(uint64(pattern) * GOLDEN + uint64(index >> 3))
     return int64(word >> uint64(8 * (index & 7))) & 255
 

@@ -23,7 +23,7 @@ PACKET_FAULTS = (
 
 
 class Profile(enum.Enum):
-    """The profile of a schedule: its faults, and the outcome that is required."""
+    """Its faults, and the outcome that is required."""
 
     LOSSY = "lossy"  # faults of packets: every request succeeds
     WRONG = "wrong requests"  # one request is wrong: it fails with its status, or its connection does
@@ -37,10 +37,7 @@ PROFILES = tuple(profile for profile, share in SHARES.items() for _ in range(sha
 
 
 class Plan(NamedTuple):
-    """A plan. Its members are those of the WORLD record.
-
-    rates: faults per 65536 packets or steps, by kind.
-    """
+    """A plan: members of the WORLD record. rates: faults per 65536 packets or steps, by kind."""
 
     seed: int
     topology: int
@@ -68,7 +65,6 @@ class Plan(NamedTuple):
 
 
 def plan_of(seed: int) -> Plan:
-    """The plan of a seed."""
     rng = random.Random(seed)
     topology = rng.randrange(len(TOPOLOGIES))
     profile = rng.choice(PROFILES)
@@ -95,12 +91,11 @@ def plan_of(seed: int) -> Plan:
 
 
 def first_plan_of(topology: int) -> Plan:
-    """The plan of the first seed that has a topology."""
     return next(plan for plan in map(plan_of, itertools.count()) if plan.topology == topology)
 
 
 def names_only_its_own(plan: Plan) -> bool:
-    """Whether the side, the device and the connection that a plan names are there in its topology."""
+    """Whether side, device and connection of a plan exist in its topology."""
     topology = TOPOLOGIES[plan.topology]
     connections = len(topology.connections)
     return (
@@ -111,7 +106,6 @@ def names_only_its_own(plan: Plan) -> bool:
 
 
 def _rates(rng: random.Random, profile: Profile) -> dict[FaultKind, int]:
-    """Rates of at least three kinds of faults."""
     if profile == Profile.CALM:
         return {FaultKind.LATE_PROGRAM: rng.choice((0, 2_000)), FaultKind.DUPLICATION: rng.choice((0, 2_000))}
     kinds = rng.sample(PACKET_FAULTS, rng.randint(3, len(PACKET_FAULTS)))

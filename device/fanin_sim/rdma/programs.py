@@ -59,7 +59,6 @@ def base_of(w, row):
 
 @internal
 def qpn_of(w, side):
-    """Number of the queue pair of a side."""
     row = side_row(w.sides, side)
     return int64(queue_pair_at(transport_at(base_of(w, row)), uint64(row.row)).qpn)
 
@@ -87,7 +86,6 @@ def step(w, side, generation):
 
 @internal
 def put_piece(place, address, length, key):
-    """Store an SGE."""
     store_u64(place, address)
     store_u32(place + uint64(8), length)
     store_u32(place + uint64(12), key)
@@ -116,7 +114,7 @@ def post_receive(w, side, row):
 
 @internal
 def put_pieces(place, address, length, split, key):
-    """Store a stretch of memory as two pieces, if `split` lies within it, else as one. Returns how many."""
+    """Store memory as two pieces, if `split` lies within it, else as one. Returns how many."""
     if split <= 0 or split >= length:
         put_piece(place, address, length, key)
         return 1
@@ -127,7 +125,6 @@ def put_pieces(place, address, length, split, key):
 
 @internal
 def post_send(w, side, row):
-    """Post the next request to send."""
     number, here = row.posted, device_row(w.devices, row.device)
     other = side_row(w.sides, side ^ 1)
     there = device_row(w.devices, other.device)
@@ -180,7 +177,7 @@ def attach_data(w, side, row, request, wqe, here):
 
 @internal
 def give_up(w, connection, generation):
-    """The programs of a connection end their queue pairs: what is open is flushed."""
+    """The programs of a connection end their queue pairs: open requests are flushed."""
     first = 2 * connection
     if side_row(w.sides, first).generation != generation:
         return
@@ -197,7 +194,7 @@ def give_up(w, connection, generation):
 
 @internal
 def reconnect(w, connection, generation):
-    """All requests of a connection must have ended. Make it anew, if it is to live once more."""
+    """Make a connection anew, if it is to live once more; all its requests must have ended."""
     first = 2 * connection
     if side_row(w.sides, first).generation != generation:
         return
@@ -268,7 +265,7 @@ def make_queue_pair(w, side, row):
 
 @internal
 def first_psn(w, side, generation):
-    """First PSN that a side sends: often shortly before all PSNs are used up."""
+    """First PSN that a side sends: often shortly before the PSNs wrap."""
     drawn = draw(w.seed, PSN, side, generation)
     base = w.psn_base if drawn & 3 else drawn >> 2
     return (base - (drawn >> 4 & 31)) & PSN_MASK

@@ -1,4 +1,4 @@
-"""A device starts anew: its tables are empty, and its programs know nothing of requests that were under way."""
+"""A restart of a device: its tables are empty, and its programs forget requests under way."""
 
 from numba import int64, uint64
 
@@ -20,7 +20,6 @@ FORGOTTEN = int(RequestFate.FORGOTTEN)
 
 @internal
 def restart(w, index):
-    """Restart a device."""
     note_fault(w, RESTART, index)
     add_line(w, RESTARTED, index, 0, 0, 0, 0, 0, 0)
     empty(w, index)
@@ -35,7 +34,7 @@ def restart(w, index):
 
 @internal
 def empty(w, index):
-    """Empty the tables of a device, and drop the packets that wait."""
+    """Empty the tables of a device, and drop the waiting packets."""
     device = device_row(w.devices, index)
     copy(device.base, device.snapshot, uint64(device.size))
     t = transport_at(device.base)
@@ -50,7 +49,7 @@ def empty(w, index):
 
 @internal
 def forget(w, side, row):
-    """The program of a side gets no completions any more."""
+    """The program of a side gets no more completions."""
     row.is_forgotten = 1
     for number in range(REQUESTS):
         request = request_of(w, side, row.generation, number)

@@ -1,4 +1,4 @@
-"""One schedule: a plan is written into its world, run, and its outcome read."""
+"""One schedule: a plan is written into its world and run, and its outcome read."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ COUNTS = ("events", "deliveries", "completions", "succeeded", "failed", "receive
 
 
 class Outcome(NamedTuple):
-    """What has happened in a schedule. counts: by the names of COUNTS. faults: how many of each kind."""
+    """The outcome of a schedule. counts: by the names of COUNTS. faults: how many of each kind."""
 
     plan: Plan
     violation: Violation
@@ -31,13 +31,12 @@ class Outcome(NamedTuple):
 
 
 class ScheduleRunner:
-    """Runs schedules. The worlds are made once."""
+    """Runs schedules; it makes the worlds once."""
 
     def __init__(self) -> None:
         self._worlds: dict[int, World] = {}
 
     def world(self, topology: int) -> World:
-        """The world of a topology."""
         if topology not in self._worlds:
             self._worlds[topology] = World(TOPOLOGIES[topology])
         return self._worlds[topology]
@@ -50,8 +49,7 @@ class ScheduleRunner:
     def run(self, plan: Plan, *, trace: bool = False) -> Outcome:
         """Run a plan. trace: keep a trace, see `trace_of`.
 
-        Raises:
-            ValueError: the plan is of another topology; compiled code would write outside of its tables.
+        Raises ValueError for a plan of another topology: compiled code would write outside of its tables.
         """
         if not names_only_its_own(plan):
             raise ValueError(f"a plan of another topology than {TOPOLOGIES[plan.topology].name}: {plan}")

@@ -1,8 +1,8 @@
 """The checks of shared receive queues: their order, and that no request is lost.
 
-With them, a device has one for its reliable connections and one for all else, so that datagrams that a network repeats
-take no request from a connection that would wait for it. A program posts its requests also when its connection has
-failed: others may have received from the first ones.
+A device has one for its reliable connections and one for all else: a datagram that the network repeats then takes no
+request from a waiting connection. A program also posts its requests after its connection has failed: other queue pairs
+may have received from the first ones.
 """
 
 from numba import int64, uint64
@@ -40,7 +40,7 @@ def receiver_of(w, device, qpn):
 
 @internal
 def waiting_request(w, t, shared, number):
-    """The request `number` of those that wait in a shared queue, as the programs know it."""
+    """The request `number` that waits in a shared queue, as the programs know it."""
     waits = shared_row(t, shared_index(t, shared, int64(shared.head) + number))
     return receive_row(w.receives, int64(waits.wr_id) & NUMBER)
 
@@ -80,7 +80,7 @@ def check_shared_queues(w, device):
 
 @internal
 def forget_shared(w, device):
-    """A device has started anew: its shared queues are empty."""
+    """A restarted device has empty shared queues."""
     for side in range(w.side_count):
         if side_row(w.sides, side).device == device:
             for number in range(ROWS):

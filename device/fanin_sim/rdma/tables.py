@@ -1,7 +1,7 @@
 """The tables of the simulator, on which its compiled code works.
 
 The WORLD record contains the address of every other table, and the members of `kernel.tables`. A *side* is one end of a
-connection: it posts requests, and receives what the other side sends.
+connection: it posts requests, and receives those of the other side.
 """
 
 import numpy as np
@@ -19,8 +19,8 @@ SLOTS = 3  # areas of a side that the other side writes, and as many that it rea
 WORDS = 4  # of a side that the other side changes by atomics
 COUNTERS = 1024  # of packets removed in a row, on a link
 
-# The memory of a side in one generation: buffers of its requests, buffers of its receive requests, then the areas of
-# the other side's requests: those that are written, those that are read, and the words of atomics.
+# The memory of a side in one generation: buffers of its requests, of its receive requests, then areas for the other
+# side's requests: written ones, read ones, and the words of atomics.
 RECEIVES_AT = REQUESTS * BUFFER
 WRITTEN_AT = 2 * REQUESTS * BUFFER
 READ_AT = WRITTEN_AT + SLOTS * BUFFER
@@ -137,7 +137,7 @@ REQUEST = np.dtype(
         ("flags", "i8"),
         ("local", "i8"),  # place in the memory of its device
         ("remote", "i8"),  # place in the memory of the other device
-        ("pattern", "i8"),  # of the bytes that it brings, or must find
+        ("pattern", "i8"),  # of the bytes that it sends, or must find
         ("operand", "u8"),  # atomics
         ("compare", "u8"),
         ("original", "u8"),  # what an atomic must find

@@ -20,27 +20,24 @@ CATEGORIES = {
 
 
 def category_of(violation: Violation) -> Category:
-    """The category under which a violation is counted."""
     return CATEGORIES.get(violation, Category.OTHER)
 
 
 @dataclass
 class RdmaTally(Tally):
-    """The tally of a campaign. Its counts are `schedules`, `shared` (those with shared receive queues) and those of
-    schedule.COUNTS."""
+    """The tally of a campaign: schedule.COUNTS, `schedules`, and `shared` (those with shared receive queues)."""
 
     profiles: Counter[str] = field(default_factory=Counter)
     topologies: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome) -> None:
-        """Add one schedule."""
         self.counts.update(schedules=1, shared=outcome.plan.is_shared, **outcome.counts)
         self.faults.update({kind.name: count for kind, count in outcome.faults.items()})
         self.profiles[outcome.plan.profile.value] += 1
         self.topologies[TOPOLOGIES[outcome.plan.topology].name] += 1
 
     def merge(self, other: Tally) -> None:
-        """Add another tally, with its distributions if it is one of a campaign."""
+        """Add another tally, with its distributions if it has any."""
         super().merge(other)
         if isinstance(other, RdmaTally):
             self.profiles.update(other.profiles)

@@ -1,4 +1,4 @@
-"""The requests of a schedule: which they are follows from the seed, the side, the generation and the number."""
+"""The requests of a schedule, from the seed, the side, the generation and the number."""
 
 from numba import int64, uint64
 
@@ -61,13 +61,11 @@ ROWS = GENERATIONS * REQUESTS
 
 @internal
 def request_of(w, side, generation, number):
-    """The request `number` of a side in a generation."""
     return request_row(w.requests, side * ROWS + generation * REQUESTS + number)
 
 
 @internal
 def receive_of(w, side, generation, number):
-    """The receive request `number` of a side in a generation."""
     return receive_row(w.receives, side * ROWS + generation * REQUESTS + number)
 
 
@@ -79,7 +77,6 @@ def part_at(w, side, generation):
 
 @internal
 def plan_side(w, side, generation):
-    """Make the requests and receive requests of a side for one generation."""
     messages = 0
     for number in range(REQUESTS):
         request = request_of(w, side, generation, number)
@@ -121,7 +118,6 @@ def plan_request(w, side, generation, number, request):
 
 @internal
 def choose_kind(w, side, ordinal, service):
-    """Kind of a request, of those that a service has."""
     drawn = draw(w.seed, KIND, side, ordinal)
     if service == UD:
         return SEND_IMM
@@ -144,7 +140,7 @@ def choose_length(w, side, ordinal, service):
 
 @internal
 def remote_place(w, side, ordinal, request):
-    """Place of the other side's memory that a request is about, from the start of its part on."""
+    """Place in the other side's memory for a request, from the start of its part on."""
     slot = draw_below(w.seed, SLOT, side, ordinal, SLOTS)
     if request.kind >= FETCH_ADD:
         return WORDS_AT + 8 * (slot % WORDS)
@@ -153,8 +149,7 @@ def remote_place(w, side, ordinal, request):
 
 @internal
 def order_requests(w, side, generation):
-    """What depends on the order of a side's requests: what reads of written memory must find, what atomics must find,
-    and fences where a write might overtake a read."""
+    """What the order of requests sets: data for reads and atomics, and fences where a write might overtake a read."""
     for number in range(REQUESTS):
         request = request_of(w, side, generation, number)
         if request.kind == READ_BACK:
@@ -169,13 +164,13 @@ def order_requests(w, side, generation):
 
 @internal
 def read_pattern(place):
-    """Pattern of an area that is read, and never written."""
+    """Pattern of an area that is only read."""
     return place * 7 + 3
 
 
 @internal
 def read_back(w, side, generation, number, request):
-    """A read of what the last write to the same area has brought. If there is none, it is a read like others."""
+    """A read of the data of the last write to the same area, or an ordinary read if there was none."""
     for earlier in range(number - 1, -1, -1):
         other = request_of(w, side, generation, earlier)
         if (other.kind == WRITE or other.kind == WRITE_IMM) and other.remote == request.remote and other.length > 0:
@@ -198,7 +193,7 @@ def fence_after_read(w, side, generation, number, request):
 
 @internal
 def plan_atomic(w, side, generation, number, request):
-    """What an atomic must find, as the requests before it have left it."""
+    """The operand and expected value of an atomic, after the requests before it."""
     original = uint64(0)
     for earlier in range(number):
         other = request_of(w, side, generation, earlier)
@@ -216,7 +211,6 @@ def plan_atomic(w, side, generation, number, request):
 
 @internal
 def fill_read_areas(w, side, generation):
-    """Give the areas of a side that are read their bytes."""
     device = device_row(w.devices, side_row(w.sides, side).device)
     for slot in range(SLOTS):
         place = part_at(w, side, generation) + READ_AT + slot * BUFFER

@@ -1,4 +1,4 @@
-"""The world of a topology, made once and used for any number of schedules: devices, their snapshots, and all tables."""
+"""The world of a topology, made once for any number of schedules: devices, their snapshots, and all tables."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import Access, QueuePairState
 
-PACKETS = 1024  # on their way at one time
+PACKETS = 1024  # under way at one time
 INBOX = 256
 PACKET_STRIDE = 4096 + 64
 TRACE_LINES = 1 << 15
@@ -45,16 +45,12 @@ ARGUMENTS = {
 
 
 class Connection(NamedTuple):
-    """Two devices, and the service between them."""
-
     one: int
     other: int
     service: Service
 
 
 class Topology(NamedTuple):
-    """Devices and connections."""
-
     name: str
     devices: int
     connections: tuple[Connection, ...]
@@ -70,10 +66,7 @@ TOPOLOGIES = (
 
 
 class World(Tables):
-    """A topology as the tables of a WORLD record.
-
-    snapshots: the state of each device, from which every schedule begins.
-    """
+    """A topology as the tables of a WORLD record. snapshots: the state from which every schedule begins, by device."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -126,7 +119,7 @@ class World(Tables):
         self.devices["snapshot"] = [snapshot.ctypes.data for snapshot in self.snapshots]
 
     def _make_queue_pair(self, device: int, other: int, service: Service) -> int:
-        """A queue pair in state RTS. What a schedule decides is set when it is connected."""
+        """A queue pair in state RTS. A schedule sets the rest when it connects it."""
         transport = self.transports[device]
         index = transport.create_queue_pair(service, send_cq=0, receive_cq=1, domain=DOMAIN)
         row = transport.queue_pair(index)

@@ -34,7 +34,7 @@ class LevelTraffic(NamedTuple):
 
 
 def traffic_by_level(simulation: Simulation) -> list[LevelTraffic]:
-    """Returns one entry for each level and direction, from the top down."""
+    """One entry for each level and direction, from the top down."""
     groups: dict[tuple[int, str], list[Link]] = {}
     for completed, link in simulation.links.by_ends.items():
         groups.setdefault(_level_and_direction(simulation.topology, *completed), []).append(link)

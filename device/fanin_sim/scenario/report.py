@@ -30,7 +30,6 @@ class Report:
     wall_s: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report for JSON."""
         links = [
             {**line._asdict(), "payload": line.payload._asdict(), "wire": line.wire._asdict()} for line in self.links
         ]

@@ -26,8 +26,8 @@ class ScenarioFailed(Exception):
 
 
 class CompletionTimes:
-    """The completion times of several jobs. `times`: ns by job id. `shares`: for each job its share of the payload
-    bytes that all links had carried when the first job was complete."""
+    """The completion times of several jobs. `times`: ns by job id. `shares`: of each job in the payload bytes on all
+    links until the first job was complete."""
 
     def __init__(self, jobs: list[Job]) -> None:
         self.simulation = jobs[0].simulation
@@ -53,11 +53,7 @@ class CompletionTimes:
 
 
 class ScenarioRun:
-    """A run of a scenario.
-
-    Raises:
-        ScenarioInvalid: the numbers of the scenario contradict each other.
-    """
+    """A run of a scenario. Raises ScenarioInvalid if its numbers contradict each other."""
 
     def __init__(self, scenario: Scenario) -> None:
         scenario.check()
@@ -77,11 +73,7 @@ class ScenarioRun:
         self.jobs = [self._job(number) for number in range(scenario.jobs)]
 
     def report(self) -> Report:
-        """Runs the scenario: the jobs join, post and wait for their results, which are checked.
-
-        Raises:
-            ScenarioFailed: a job was refused, has failed or has a wrong result.
-        """
+        """Runs the jobs: they join, post, and get results, which are checked. Raises ScenarioFailed."""
         begun = time.perf_counter()
         for job in self.jobs:
             self._join(job)

@@ -68,22 +68,14 @@ class Scenario:
     slots: int = 64
 
     def topology(self) -> Topology:
-        """Returns the fabric.
-
-        Raises:
-            ValueError: the nodes do not fit.
-        """
+        """The fabric. Raises ValueError if the nodes do not fit."""
         if not self.fanout:
             return Topology.direct(self.nodes)
         fabric = Topology.fan_out(*self.fanout, nodes=self.nodes)
         return fabric._replace(plain=frozenset(fabric.homes)) if self.plain_leaves else fabric
 
     def check(self) -> None:
-        """Checks the numbers.
-
-        Raises:
-            ScenarioInvalid: they contradict each other.
-        """
+        """Raises ScenarioInvalid if the numbers contradict each other."""
         _require_choice("collective", self.collective, COLLECTIVES)
         _require_choice("reproducible", self.reproducible, MODES)
         _require_choice("route", self.route, ("tree", "ring"))
@@ -93,13 +85,12 @@ class Scenario:
         self._check_fabric()
         for name in ("chunk", "slots"):
             value = getattr(self, name)
-            _require(value & (value - 1) == 0, f"{name} {value} is no power of two", "use for example 64 or 4096")
+            _require(value & (value - 1) == 0, f"{name} {value} is not a power of two", "use for example 64 or 4096")
         _require(self.slots >= FEWEST_SLOTS, f"{self.slots} slots", f"use {FEWEST_SLOTS} or more")
         self._check_size()
         self._check_links()
 
     def _check_fabric(self) -> None:
-        """Checks the operation, the placement and the route."""
         try:
             check_supported(operation_by_name(self.operation), datatype_by_name(self.dtype))
         except ValueError as error:
@@ -112,7 +103,7 @@ class Scenario:
         _require(ring_fits, f"a ring of {self.nodes} nodes", f"use at most {MAX_CHILDREN}, or route tree")
 
     def _check_size(self) -> None:
-        """Checks that each block has an element. Only the last block may be shorter than the others."""
+        """Each block needs an element. Only the last block may be shorter than the others."""
         collective, itemsize = COLLECTIVES[self.collective], datatype_by_name(self.dtype).itemsize
         if collective.contributors == NOBODY:
             return
@@ -126,7 +117,7 @@ class Scenario:
         _require(fits, f"{cause} leaves some of {blocks} ranks without a block", f"use a multiple of {least} bytes")
 
     def _check_links(self) -> None:
-        """Checks that links are not so slow that devices take each other for lost, or jobs do not end in time."""
+        """Slow links would make devices take each other for lost, or jobs end too late."""
         _require(self.delay <= LONGEST_DELAY, f"a delay of {self.delay} ns", f"use at most {LONGEST_DELAY}")
         bytes_per_second = max(self.chunk / SECONDS_OF_SEGMENT, self.jobs * self.size / SECONDS_OF_MESSAGES)
         least = math.ceil(8 * bytes_per_second / 1000)  # kbit/s
@@ -135,7 +126,7 @@ class Scenario:
         _require(self.rate == 0 or self.rate >= 1000 * least, cause, remedy)
 
     def limits(self, children: int) -> Limits:
-        """Returns the limits of a device whose tables are just large enough.
+        """The limits of a device whose tables are just large enough.
 
         Args:
             children: most children of the device. In a reproducible mode each slot has a buffer for each child.

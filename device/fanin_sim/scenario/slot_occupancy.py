@@ -10,8 +10,6 @@ FIRST_INTERVAL = 1_000  # ns
 
 
 class SlotUse(NamedTuple):
-    """Slots in use in a group of devices: the mean over the devices, and the maximum."""
-
     mean: float
     most: int
 
@@ -24,8 +22,8 @@ class Sample(NamedTuple):
 
 
 class Occupancy:
-    """Samples of a simulation at regular intervals. When there are too many samples, every second one is dropped and
-    the interval is doubled. The samples therefore cover the whole run, whatever its duration."""
+    """Samples at regular intervals. When there are too many, every second one is dropped and the interval doubled, so
+    that they cover the whole run, whatever its duration."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.groups = device_groups(simulation)
@@ -47,7 +45,7 @@ class Occupancy:
 
 
 def device_groups(simulation: Simulation) -> dict[str, list[Device]]:
-    """Returns the groups of devices: the switches of each level, and the NICs."""
+    """The groups of devices: the switches of each level, and the NICs."""
     topology = simulation.topology
     groups: dict[str, list[Device]] = {}
     for switch, device in enumerate(simulation.switches):

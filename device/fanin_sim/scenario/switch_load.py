@@ -1,5 +1,4 @@
-"""The load that `fanin bench engine` measures: a switch that runs one job, and the contributions of its four
-children."""
+"""The load that `fanin bench engine` measures: a switch with one job, and the contributions of its four children."""
 
 import numpy as np
 from numba import int64, uint32, uint64
@@ -36,8 +35,7 @@ def run(base, received, count, icrc):
         icrc: NO_ICRC; ICRC_IN_ONE_OUT, which checks each packet and computes the ICRC of the first result of a segment;
             or ICRC_IN_AND_OUT, which checks and computes all.
 
-    Returns:
-        Packets sent, duration in ns, and a sum of all ICRCs. If an ICRC is wrong, the first is -1.
+    Returns packets sent, duration in ns, and a sum of all ICRCs. If an ICRC is wrong, the first is -1.
     """
     e = engine_at(U64(base))
     frame = stack_bytes(TRANSPORT_SIZE)
@@ -86,8 +84,7 @@ def encapsulate(e, index, frame, sent, icrc):
 
 
 class Load:
-    """`segments` positions of a job with `payload` bytes each, and a contribution of each of four children to all of
-    them."""
+    """`segments` positions of a job with `payload` bytes each, and a contribution of each of four children to all."""
 
     def __init__(self, payload: int, segments: int, slots: int) -> None:
         limits = Limits(
@@ -166,11 +163,9 @@ class Load:
 
 @compiled
 def encode(header, packet):
-    """Headers of a packet, from a record of fields.HEADER."""
     encode_header(U64(header), U64(packet))
 
 
 @compiled
 def checksum(source, destination, packet, length):
-    """ICRC of a packet in memory."""
     return contiguous_icrc(uint32(source), uint32(destination), uint32(PORT), U64(packet), U64(length), uint32(0))

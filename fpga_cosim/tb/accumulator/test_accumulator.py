@@ -1,6 +1,6 @@
-"""Commands one behind the other on few slots: each sees what those before it have written, and gives its beats back.
+"""Commands without gaps on few slots: each sees the results of earlier ones, and gives its beats back.
 
-Some divide: then the mean is what is sent. Some payloads go into a buffer, and are computed when they are recalled.
+Some divide: then the mean is sent. Some payloads go into a buffer, and are computed when recalled.
 """
 
 from typing import NamedTuple
@@ -22,8 +22,8 @@ TYPES = {0: DType["I32"], 1: DType["F16"], 2: DType["I32"]}  # of the slots
 
 
 class Command(NamedTuple):
-    """kind: sum, copy, keep (what the slot has), store (into a buffer), or none (the payload is given back). ranks: the
-    divisor; 1: none. buffer: the one that is stored, or recalled; None: the data are the payload."""
+    """kind: sum, copy, keep (the slot's value), store (into a buffer), or none (give back the payload). ranks: the
+    divisor; 1: none. buffer: stored, or recalled; None: the data are the payload."""
 
     kind: str
     slot: int
@@ -34,7 +34,7 @@ class Command(NamedTuple):
 
 
 class Slots:
-    """The memories of the slots: what is computed, its upper half for f16, what is sent, and the buffers."""
+    """The memories of the slots: the values, their upper halves for f16, the values to send, and the buffers."""
 
     def __init__(self) -> None:
         self.low, self.high, self.sent, self.early = (
@@ -42,8 +42,7 @@ class Slots:
         )
 
     def take(self, command: Command, data: np.ndarray) -> None:
-        """Data are copied or summed into a slot, or what it has is kept; then it is divided, if there is a divisor. Or
-        they are stored."""
+        """Copy, sum or keep data in a slot, then divide if there is a divisor; or store them."""
         if command.buffer is not None:
             buffer = self.early[command.buffer << CHUNK :][: command.beats]
             if command.kind == "store":
@@ -66,13 +65,12 @@ class Slots:
             self.sent[at] = MEAN.finish(total, command.ranks, I32).view(np.uint8)
 
     def halves(self, at: slice) -> np.ndarray:
-        """The f32 numbers of some beats."""
         return joined_halves(self.low[at], self.high[at])
 
 
 def test_commands(generator: np.random.Generator) -> None:
     """Memory and ring answer one clock after the address. Sums, copies, means of i32 and f16, payloads given back, and
-    what was stored in a buffer by another command than the last one."""
+    buffers that an earlier command than the last one has stored."""
     module = Module("accumulator")
     ring = generator.integers(0, 256, (1 << RING, BYTES), np.uint8)
     memory, model, expected_head = Slots(), Slots(), 0

@@ -1,4 +1,4 @@
-"""What is written of a child is read of it alone, and a walk goes through the children from the lowest bit."""
+"""Each child has its own record, and a walk goes through the children from the lowest bit."""
 
 import numpy as np
 

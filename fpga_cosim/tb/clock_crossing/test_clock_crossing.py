@@ -1,4 +1,4 @@
-"""What is seen in the other clock are values that were there, whole, in their order, and the last one in time."""
+"""The other clock sees values of the source, whole, in order, and the last one in time."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,11 @@ import pytest
 from fpga_cosim.tb.clocks import HALVES, M, S, TwoClocks
 from fpga_cosim.tb.verilated import Module
 
-WIDTH, STEPS, PERIODS = 64, 4000, 4  # periods of each side in which a value crosses; two may be on their way
+WIDTH, STEPS, PERIODS = 64, 4000, 4  # periods of each side for a value to cross; two may be under way
 
 
 @pytest.fixture(scope="module")
 def crossing() -> Module:
-    """A value of 64 bits."""
     return Module("clock_crossing", {"WIDTH": WIDTH})
 
 
@@ -35,7 +34,7 @@ def test_values_stay_whole(crossing: Module, halves: tuple[int, int], generator:
 @pytest.mark.parametrize("halves", HALVES)
 @pytest.mark.parametrize("ports", [("s_rst",), ("m_rst",), ("s_rst", "m_rst")])
 def test_a_value_comes_after_a_reset(crossing: Module, halves: tuple[int, int], ports: tuple[str, ...]) -> None:
-    """Of one side or both, at any place of the handshake."""
+    """A reset of one side or both, at any point of the handshake."""
     for delay in range(2 * sum(halves)):
         clocks = TwoClocks(crossing, halves)
         for value in (1, 2):

@@ -1,4 +1,4 @@
-"""Commands to the sender, to the children of a walk, and to the group, and what each opcode has in its fields."""
+"""Commands to the sender, to the children of a walk, and to the group, with the fields of each opcode."""
 
 import pytest
 
@@ -18,7 +18,6 @@ CONTEXT = PACKET | CHILD | JOB | POSITION | {"group_address": GROUP, "is_walked"
 
 @pytest.fixture
 def writer() -> Steps:
-    """With a packet, a child, a job and a position."""
     return Steps(Module("command_writer"), **CONTEXT)
 
 
@@ -43,7 +42,6 @@ def told(writer: Steps, opcode: str, **asked: int) -> dict[str, int]:
 
 
 def fields(seen) -> dict[str, int]:
-    """The fields that are not 0."""
     names = [name for name in seen.dtype.names if name.startswith("c_")]
     values = {name.removeprefix("c_"): int.from_bytes(seen[name].tobytes(), "little") for name in names}
     return {name: value for name, value in values.items() if value and name not in ("opcode", "slot_beat")}

@@ -1,4 +1,4 @@
-"""What the vector unit computes is what the profile of the switch says, and what it knows of types is true."""
+"""The vector unit computes what the profile of the switch says, with true properties of types."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Payloads of CONFIG, read beat by beat: right ones, short ones, and ones with one field that can not be."""
+"""Payloads of CONFIG, read beat by beat: right ones, short ones, and ones with one impossible field."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a contribution makes of its slot, written once more from SPEC.md, for packets and slots at random."""
+"""The effect of a contribution on its slot, written again from SPEC.md, for random packets and slots."""
 
 import numpy as np
 
@@ -44,7 +44,6 @@ def draw(generator: np.random.Generator, inputs: np.ndarray) -> None:
 
 
 def expected(given: np.void) -> dict[str, int]:
-    """The verdict."""
     g = {name: int(given[name]) for name in given.dtype.names}
     has_data, wants = (bool(g["p_flags"] & FLAG[name]) for name in ("HAS_DATA", "WANTS_RESULT"))
     kind, source = g["p_flags"] >> SHIFT & 3, g["source_bit"]

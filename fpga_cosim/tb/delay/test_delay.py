@@ -1,4 +1,4 @@
-"""What goes in comes out so many clocks with `advance` later."""
+"""Inputs come out so many clocks with `advance` later."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a packet is by its job, its key, its sender and its opcode (SPEC.md, section 5), and who gets the turn."""
+"""A packet by its job, its key, its sender and its opcode (SPEC.md, section 5), and the machine that gets the turn."""
 
 import pytest
 
@@ -15,7 +15,7 @@ UNKNOWN = {"found": 0}
 
 
 def decide(opcode: str, **inputs: int) -> tuple[Steps, object]:
-    """The clock in which a packet is decided upon."""
+    """The clock in which a packet is decided."""
     steps = Steps(Module("dispatch"), header_valid=1, p_opcode=OPCODE[opcode], **(SENDER | inputs))
     steps.step()
     return steps, steps.step()

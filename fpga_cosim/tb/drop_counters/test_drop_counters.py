@@ -1,4 +1,4 @@
-"""Each reason has a counter of its own, which a reset clears."""
+"""Each reason has its own counter, which a reset clears."""
 
 import numpy as np
 

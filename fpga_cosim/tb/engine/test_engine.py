@@ -24,7 +24,7 @@ LEFT_OUT = (
 
 
 def test_conformance(module: Module) -> None:
-    """Every script of the profile passes; of most groups all are in it."""
+    """Every script of the profile passes; of most groups the profile has all."""
     target = RtlTarget(suite.ADDRESSES, module, group=GROUP)
     verdicts = suite.run(target, suite.chosen([]), 1, lambda verdict: None, PROFILE)
     failed = [each for each in verdicts if each.outcome == FAILED]

@@ -1,4 +1,4 @@
-"""The whole switch keeps the rules of slots that `make formal` proves, and what it assumes of the other modules."""
+"""The whole switch keeps the rules of slots that `make formal` proves, and its assumptions about other modules."""
 
 from fpga_cosim.formal.formal import FAULTS, RTL
 from fpga_cosim.tb.switch_core.test_switch_core import compare

@@ -1,4 +1,4 @@
-"""Entries come out in the order in which they went in; what is pushed into a full queue is lost."""
+"""Entries come out in order; a push into a full queue is lost."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""Every f16 and every bf16 becomes the f32 that the oracle has."""
+"""Every f16 and every bf16 becomes the oracle's f32."""
 
 import numpy as np
 import pytest

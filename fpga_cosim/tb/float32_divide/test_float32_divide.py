@@ -12,7 +12,6 @@ RANKS = range(2, 65)
 
 
 def check(a: np.ndarray, by: np.ndarray) -> None:
-    """Quotients of an array of bits by an array of divisors."""
     seen = quotients(a, by)
     with np.errstate(all="ignore"):
         expected = arithmetic.canonical(a.view(np.float32) / by.astype(np.float32)).view(np.uint32)

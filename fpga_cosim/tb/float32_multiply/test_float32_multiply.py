@@ -11,7 +11,6 @@ SIGN_AND_FRACTION = np.uint32(0x807FFFFF)
 
 
 def check(a: np.ndarray, b: np.ndarray) -> None:
-    """The products of two arrays of bits."""
     seen = products(a, b)
     with np.errstate(all="ignore"):
         expected = operation_by_name("PROD").oracle(np.stack([a, b]).view(np.float32)).view(np.uint32)
@@ -24,7 +23,7 @@ def test_products(vectors: int, generator: np.random.Generator) -> None:
 
 
 def test_products_at_the_edge_of_subnormals_and_of_infinity(vectors: int, generator: np.random.Generator) -> None:
-    """Exponents whose sum is about the least one that a number can have, or the greatest."""
+    """Exponents whose sum is near the least or the greatest of a number."""
     a, b = operands(generator, vectors)
     low = generator.random(len(a)) < 0.5
     exponent = np.where(low, generator.integers(40, 90, len(a)), generator.integers(170, 210, len(a)))

@@ -10,24 +10,23 @@ from fpga_cosim.tb import frames
 from fpga_cosim.tb.clocks import HALVES, M, S, TwoClocks
 from fpga_cosim.tb.verilated import Module
 
-ADDRESS, FRAMES, MOST = 4, 150, 12  # 16 beats; beats of a frame at most, those that are too long left out
+ADDRESS, FRAMES, MOST = 4, 150, 12  # 16 beats; beats of a frame that fits, at most
 TOO_LONG = 17
 BAD, HURRIES = 0.1, 0.95
 S_FIELDS = ("s_axis_tdata", "s_axis_tkeep", "s_axis_tlast")
 
 
 def module(drops: bool) -> Module:
-    """A queue of 16 beats."""
     return Module("frame_fifo", {"ADDRESS": ADDRESS, "DROPS": int(drops)})
 
 
 def any_frame(generator: np.random.Generator, beats: int) -> bytes:
-    """Of so many beats, the last of which may have any number of bytes."""
+    """Of so many beats, the last with any number of bytes."""
     return generator.integers(0, 256, frames.BEAT * beats - int(generator.integers(frames.BEAT)), np.uint8).tobytes()
 
 
 class Bench(TwoClocks):
-    """A source and a sink that act as chance has it."""
+    """A source and a sink that pause at random."""
 
     def __init__(self, module: Module, halves: tuple[int, int], generator: np.random.Generator) -> None:
         super().__init__(module, halves)
@@ -37,26 +36,24 @@ class Bench(TwoClocks):
         self._beats: list[np.ndarray] = []
 
     def put(self, frame: bytes, is_bad: bool = False) -> None:
-        """Offer a frame after those that are offered already."""
         beats = frames.to_beats([frame], self._dtype)
         beats["s_bad"][-1] = is_bad
         self._beats += [beats[i : i + 1] for i in range(len(beats))]
 
     def hold_back(self, count: int) -> list[np.ndarray]:
-        """Take the last beats back from what is offered."""
+        """Take the last beats back from the queue of offers."""
         self._beats, held = self._beats[:-count], self._beats[-count:]
         return held
 
     def give(self, beats: list[np.ndarray]) -> None:
-        """Offer such beats again."""
         self._beats += beats
 
     def forget(self) -> None:
-        """What has come out."""
+        """Discard the output."""
         self.came = self.came[:0]
 
     def run(self, steps: int, offers: float, takes: float, until_given: bool = False) -> None:
-        """So many steps, with the likelihood that source and sink go on in a clock; or until all beats have gone in."""
+        """Run steps; source and sink act in a clock with this likelihood. until_given: stop when all beats are in."""
         for _ in range(steps):
             rising, falling = self.step()
             if S in rising:
@@ -79,7 +76,7 @@ class Bench(TwoClocks):
                 self.inputs["m_axis_tready"] = self._generator.random() < takes
 
     def finish(self) -> Sequence[bytes]:
-        """Everything that still comes, and the frames that have come since the beginning."""
+        """Drain the queue. Returns all frames since the start."""
         while self._beats:
             self.run(200, 1, 1)
         self.run(2000, 1, 1)
@@ -89,7 +86,7 @@ class Bench(TwoClocks):
 @pytest.mark.parametrize("halves", HALVES)
 @pytest.mark.parametrize("takes", [0.3, HURRIES])
 def test_waits_for_room(halves: tuple[int, int], takes: float, generator: np.random.Generator) -> None:
-    """Nothing is lost but what is bad."""
+    """Only bad frames are lost."""
     bench = Bench(module(drops=False), halves, generator)
     sent = [any_frame(generator, int(generator.integers(1, MOST))) for _ in range(FRAMES)]
     bad = generator.random(FRAMES) < BAD
@@ -145,7 +142,7 @@ def test_a_reset_of_the_sink(halves: tuple[int, int], generator: np.random.Gener
 @pytest.mark.parametrize("halves", HALVES)
 @pytest.mark.parametrize("port", ["s_rst", "m_rst"])
 def test_a_reset_of_an_empty_queue(halves: tuple[int, int], port: str, generator: np.random.Generator) -> None:
-    """Nothing comes out, at whatever place of the handshake it falls, and then all is as before."""
+    """Nothing comes out, at any point of the handshake, and the queue works as before."""
     bench = Bench(module(drops=False), halves, generator)
     for delay in range(4 * sum(halves)):
         sent = [any_frame(generator, 3)]
@@ -160,7 +157,7 @@ def test_a_reset_of_an_empty_queue(halves: tuple[int, int], port: str, generator
 @pytest.mark.parametrize("halves", HALVES)
 @pytest.mark.parametrize("taken", [0, 1, 3])
 def test_a_reset_of_the_source(halves: tuple[int, int], taken: int, generator: np.random.Generator) -> None:
-    """The frame that has begun to come out ends with the next beat; the one behind it is gone."""
+    """The frame that has begun to come out ends with the next beat; the next one is lost."""
     bench = Bench(module(drops=False), halves, generator)
     old, new = ([any_frame(generator, 6) for _ in range(2)] for _ in range(2))
     for frame in old:

@@ -12,13 +12,10 @@ FIELDS = ("tdata", "tkeep", "tlast")
 
 @pytest.fixture(scope="module")
 def merge() -> Module:
-    """With the `tuser` of a port of corundum."""
     return Module("frame_merge", {"USER": USER})
 
 
 class Side:
-    """A source of frames; each begins with the number of the side."""
-
     def __init__(self, number: int, generator: np.random.Generator) -> None:
         self.name, self.number, self._generator = SIDES[number], number, generator
         sizes = generator.integers(1, 300, FRAMES)
@@ -28,7 +25,6 @@ class Side:
         self.place, self.offers = 0, False
 
     def offer(self, inputs: np.ndarray, likelihood: float) -> None:
-        """A beat stays once it is offered."""
         self.offers = self.place < len(self.beats) and (self.offers or self._generator.random() < likelihood)
         inputs[f"{self.name}_axis_tvalid"] = self.offers
         if self.offers:
@@ -38,13 +34,12 @@ class Side:
                 inputs["nic_axis_tuser"] = self.users[self.place]
 
     def user(self) -> int:
-        """What must come with the beat."""
         return 0 if self.number else int(self.users[self.place])
 
 
 @pytest.mark.parametrize("offers", [(1, 1), (0.2, 1), (1, 0.2), (0.5, 0.5)])
 def test_both_sides(merge: Module, offers: tuple[float, float], generator: np.random.Generator) -> None:
-    """With stops of the sink; what is offered to it stays."""
+    """The sink pauses; beats offered to it are stable."""
     sides = [Side(number, generator) for number in range(2)]
     inputs, came = np.zeros(1, merge.inputs), []
     merge.reset()
@@ -70,6 +65,6 @@ def test_both_sides(merge: Module, offers: tuple[float, float], generator: np.ra
     every = frames.from_beats(np.array(came, merge.outputs))
     for side in sides:
         assert [frame for frame in every if frame[0] == side.number] == side.sent
-    if offers == (1, 1):  # two that never pause take turns
+    if offers == (1, 1):  # without pauses both take turns
         order = [frame[0] for frame in every]
         assert order[:FRAMES] == [1, 0] * (FRAMES // 2)

@@ -1,4 +1,4 @@
-"""Frames of every length, right and wrong, with stops on both sides: headers, payloads, and what the ICRC says."""
+"""Frames of every length, right and wrong, with pauses on both sides: headers, payloads, and ICRC verdicts."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def any_frame(generator: np.random.Generator, length: int, right: bool) -> bytes
 
 
 def test_frames(generator: np.random.Generator) -> None:
-    """The reader takes a header when it likes, and looks at all beats of its payload."""
+    """The reader takes a header at random, and reads all beats of its payload."""
     module = Module("frame_receiver", {"MOST": MOST, "RING": RING})
     lengths = [*range(58, 260), *(HEAD + ICRC + size for size in (1016, 1020, 1024, 1028, 1100, 3000) * 3)]
     lengths = [lengths[i] for i in generator.permutation(len(lengths))]

@@ -1,4 +1,4 @@
-"""Each frame leaves whole on one of the two ways, as its headers say, with what `tuser` says of it."""
+"""Each frame leaves whole in one of two directions, by its headers, with its `tuser`."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ WAYS = ("nic", "switch")
 
 
 def headers() -> Iterator[tuple[bytes, bool]]:
-    """The beginnings of frames, and whether they are for the switch."""
+    """The starts of frames, and whether they are for the switch."""
     mac = Ether(dst=MAC.hex(":"), src="02:00:00:00:00:09")
     ip, udp = IP(src="10.0.1.1", dst=ADDRESS), UDP(sport=1, dport=UDP_PORT)
     datagram = mac / ip / udp
@@ -44,14 +44,13 @@ def headers() -> Iterator[tuple[bytes, bool]]:
 
 @pytest.fixture(scope="module")
 def select() -> Module:
-    """With the `tuser` of a port with time stamps."""
     return Module("frame_select", {"USER": USER})
 
 
 def way_of(
     select: Module, sent: list[bytes], generator: np.random.Generator, is_on: np.ndarray | int
 ) -> dict[str, list[bytes]]:
-    """Frames through it, with stops on all sides; `is_on` at each beat. Returns the frames that left on each way."""
+    """Frames through it, with pauses on all sides; `is_on` at each beat. Returns the frames of each direction."""
     beats = frames.to_beats(sent, select.inputs)
     beats["s_axis_tuser"] = generator.integers(0, 256, beats["s_axis_tuser"].shape)
     beats["s_axis_tuser"][:, USER // 8] &= (1 << USER % 8) - 1
@@ -91,7 +90,7 @@ def test_by_headers(select: Module, generator: np.random.Generator) -> None:
 
 
 def test_too_short_for_its_port(select: Module, generator: np.random.Generator) -> None:
-    """What lies behind the end of a frame decides nothing."""
+    """Bytes after the end of a frame decide nothing."""
     head, _ = next(headers())
     short = [head[:length] for length in range(14, 38)]
     beats = way_of(select, [*short, head[:38]], generator, 1)
@@ -99,7 +98,7 @@ def test_too_short_for_its_port(select: Module, generator: np.random.Generator) 
 
 
 def test_turned_off(select: Module, generator: np.random.Generator) -> None:
-    """Everything passes. A frame stays on its way when the switch is turned on or off in the middle of it."""
+    """Everything passes. A frame keeps its direction when the switch is turned on or off meanwhile."""
     head, _ = next(headers())
     sent = [head + generator.bytes(200) for _ in range(40)]
     assert way_of(select, sent, generator, 0) == {"nic": sent, "switch": []}

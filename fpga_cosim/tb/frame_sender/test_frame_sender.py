@@ -1,4 +1,4 @@
-"""Frames of every length, from the slot memory and from bodies, equal those built by scapy's layers, with any stops."""
+"""Frames of every length, from the slot memory and from bodies, equal those of scapy's layers, with any pauses."""
 
 import ipaddress
 
@@ -19,7 +19,7 @@ FIELDS += ("token", "node_bitmap", "rank_bitmap")
 
 
 def commands_of(module: Module, generator: np.random.Generator, lengths: list[int]) -> tuple[np.ndarray, list[bytes]]:
-    """Commands with random fields, whose payload is a body, and the frames that they ask for."""
+    """Commands with random fields and a body as payload, and their frames."""
     records, expected = np.zeros(len(lengths), module.inputs), []
     records["own_mac"] = int.from_bytes(frames.mac_of(OWN))
     records["own_address"] = int(ipaddress.IPv4Address(OWN))
@@ -43,7 +43,7 @@ def commands_of(module: Module, generator: np.random.Generator, lengths: list[in
 
 
 def sent(module: Module, records: np.ndarray, ready: np.ndarray) -> list[bytes]:
-    """The frames that come of commands, each of which is there until it is taken."""
+    """The frames of commands, each offered until it is taken."""
     came, place, idle = [], 0, np.zeros(1, module.inputs)
     for take in ready:
         inputs = records[place : place + 1] if place < len(records) else idle
@@ -63,7 +63,7 @@ def test_bodies(generator: np.random.Generator) -> None:
 
 
 def test_payloads_of_every_length(generator: np.random.Generator) -> None:
-    """The memory answers one clock after the address, and stands still when it is not read."""
+    """The memory answers one clock after the address, and holds its output between reads."""
     module = Module("frame_sender")
     lengths = [*range(1, 200), 1020, 1024, 4093, 4096]
     records, _ = commands_of(module, generator, [0] * len(lengths))

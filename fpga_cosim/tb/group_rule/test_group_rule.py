@@ -1,4 +1,4 @@
-"""When one packet goes to the multicast group, written once more from SPEC.md, 7.4."""
+"""When one packet goes to the multicast group, written again from SPEC.md, 7.4."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from fpga_cosim.tb.verilated import Module
 
 
 def expected(given: np.void) -> tuple[bool, bool]:
-    """Whether the job's children may be sent to by the group, and whether the result is."""
+    """Whether the job's children may be reached by the group, and whether the result is sent to it."""
     children, wanting = int(given["mask"]).bit_count(), int(given["wants"]).bit_count()
     may_invite = given["group_address"] != 0 and children > 1 and 2 * children > given["group_size"]
     most = 2 * wanting > given["group_size"] and 2 * wanting > children

@@ -1,4 +1,4 @@
-"""The CRC of frames of every length, one behind the other and with stops, is the definition's."""
+"""The CRC of frames of every length, without gaps and with pauses, is the definition's."""
 
 import numpy as np
 
@@ -10,7 +10,6 @@ BYTES, LATENCY, ETHERNET, RIGHT = 64, 9, 14, 0x2144DF1C
 
 
 def beats_of(frame: bytes, dtype: np.dtype) -> np.ndarray:
-    """A frame as beats, with any bytes behind its end."""
     count = -(-len(frame) // BYTES)
     beats = np.zeros(count, dtype)
     padded = frame + bytes([0xA5]) * (count * BYTES - len(frame))

@@ -13,13 +13,12 @@ INTEGERS = [each for each in DATATYPES if each.family == Family.INTEGER]
 
 
 def products(a: np.ndarray, b: np.ndarray, datatype: DataType) -> np.ndarray:
-    """What must come of words of 64 bits."""
+    """The expected words of 64 bits."""
     rows = np.stack([a, b]).view(datatype.numpy)
     return operation_by_name("PROD").partial(rows, datatype).view(np.uint64)
 
 
 def size_log2(datatype: DataType) -> int:
-    """The port of that name."""
     return datatype.itemsize.bit_length() - 1
 
 

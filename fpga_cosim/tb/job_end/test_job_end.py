@@ -1,4 +1,4 @@
-"""The end of a job, clock by clock: the children that are left are told, and the job is free when none remains."""
+"""The end of a job, clock by clock: the remaining children get ABORT, and the job is free when none remains."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Jobs from their first CONFIG to their end: found by their jid, one entry each, with what was said of them."""
+"""Jobs from their first CONFIG to their end: found by their jid, one entry each, with their state."""
 
 import pytest
 
@@ -14,12 +14,11 @@ SECOND = 1_000_000  # microseconds
 
 @pytest.fixture
 def table() -> Steps:
-    """Empty."""
     return Steps(Module("job_table", {"JOBS": JOBS}))
 
 
 def look_up(table: Steps, jid: int, key: int = 9) -> bool:
-    """Whether a job is there; from now on it has the turn, and the packet."""
+    """Whether a job is found; from now on it has the turn, and the packet."""
     table.keep(jid=jid, key=key, looks_up=1)
     table.step()
     table.keep(looks_up=0)
@@ -27,7 +26,7 @@ def look_up(table: Steps, jid: int, key: int = 9) -> bool:
 
 
 def form(table: Steps, jid: int, key: int = 9) -> int:
-    """A job that is not there yet, and its entry."""
+    """Form a new job. Returns its entry."""
     assert not look_up(table, jid, key)
     table.step(forms=1, **CONFIG)
     return int(table.step()["job"])
@@ -99,7 +98,7 @@ def test_a_scan_goes_through_all_entries(table: Steps) -> None:
 
 
 def test_times(table: Steps) -> None:
-    """What is known of the job one clock ago."""
+    """Times of the job, one clock late."""
     form(table, 5)
     table.step(is_heard=1, lived_us=10)
     table.step(loses=1, invites=1, now_us=10)

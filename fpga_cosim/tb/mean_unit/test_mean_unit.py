@@ -18,7 +18,6 @@ MEAN, LATENCY, PAUSED = operation_by_name("MEAN"), 8, 0.25
 def beat(
     module: Module, generator: np.random.Generator, datatype: DataType, divisor: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A total of a type, and its mean as bytes."""
     inputs = np.zeros(1, module.inputs)
     inputs["valid"], inputs["dtype"] = 1, datatype.code
     is_integer = datatype.family == Family.INTEGER

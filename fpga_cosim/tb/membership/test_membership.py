@@ -1,4 +1,4 @@
-"""Joins and leaves, clock by clock: what becomes of a CONFIG, and what a LEAVE ends."""
+"""Joins and leaves, clock by clock: the verdict on a CONFIG, and the effects of a LEAVE."""
 
 import pytest
 
@@ -19,12 +19,11 @@ REPRODUCIBLE_RUN = 2
 
 
 def membership(**inputs: int) -> Steps:
-    """With the packet of a child."""
     return Steps(Module("membership", {"LEASE": LEASE}), **SENDER, has_entry=1, **inputs)
 
 
 def join(steps: Steps, **inputs: int):
-    """The clock in which a CONFIG is decided upon."""
+    """The clock in which a CONFIG is decided."""
     steps.keep(**(CONFIG | inputs))
     steps.step(joins=1)
     steps.step()
@@ -82,7 +81,7 @@ def test_the_first_child(flags: int, mask: int, lease: int) -> None:
 
 @pytest.mark.parametrize("may_invite", [0, 1])
 def test_the_last_child(may_invite: int) -> None:
-    """All slots are opened, all children are told, and invited to the group if there is one."""
+    """All slots are opened, all children get CONFIG_ACK, and an invitation if there is a group."""
     steps = membership(**KNOWN | {"joined": CHILDREN & ~SOURCE, "may_invite": may_invite})
     assert join(steps)["job_is_heard"]
     seen = steps.step()
@@ -117,7 +116,7 @@ def test_a_job_that_has_ended(state: str) -> None:
 
 @pytest.mark.parametrize("name", ["digest", "chunk", "mask", "route", "lane", "flags"])
 def test_one_that_does_not_agree_ends_the_job(name: str) -> None:
-    """If it has not joined it is told first."""
+    """A sender that has not joined is told first."""
     other = {f"config_{name}": {"digest": 1, "chunk": 512, "mask": 0b11, "route": 2, "lane": 1, "flags": 2}[name]}
     ended = (1, STATUS["MEMBERS_MISMATCH"], SOURCE)
     seen = join(membership(**KNOWN | JOINED), **other)
@@ -138,7 +137,6 @@ def test_a_child_that_was_started_again_is_lost() -> None:
 
 
 def leave(**inputs: int) -> tuple[Steps, object]:
-    """The clock in which a child leaves an active job."""
     steps = membership(**KNOWN | {"job_state": JOB["ACTIVE"], "joined": CHILDREN} | inputs)
     steps.step(leaves=1)
     assert not steps.step()["departs"]  # the LEAVE_ACK is first

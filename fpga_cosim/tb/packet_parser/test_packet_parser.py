@@ -1,4 +1,4 @@
-"""The fields of packets built by scapy's layers, and the reason for which each wrong one is dropped."""
+"""The fields of packets of scapy's layers, and the reason for dropping each wrong one."""
 
 import ipaddress
 
@@ -16,7 +16,6 @@ OWN, PEER, ETHERNET, BTH, CETH_AT = "10.0.0.1", "10.0.1.7", 14, 42, 54
 
 
 def packet(payload: bytes = b"", opcode: int = Opcode.CONTRIBUTION, **ceth: int) -> bytes:
-    """A frame to the device."""
     layers = offload(Opcode.CONTRIBUTION, **ceth)
     data = bytearray(datagram.build(layers / Raw(payload) if payload else layers, PEER, OWN))
     data[0] = opcode
@@ -24,7 +23,7 @@ def packet(payload: bytes = b"", opcode: int = Opcode.CONTRIBUTION, **ceth: int)
 
 
 def changed(frame: bytes, *changes: tuple[int, int], cut: int = 0) -> bytes:
-    """A frame with other bytes at some places, or less at its end: as it comes, and with lengths that agree."""
+    """A frame with changed bytes, or cut: as it comes, and with consistent lengths."""
     other = bytearray(frame[: len(frame) - cut])
     if cut:
         other = bytearray(frames.frame(PEER, OWN, datagram.TESTER_PORT, bytes(other[frames.HEADERS :])))
@@ -34,7 +33,6 @@ def changed(frame: bytes, *changes: tuple[int, int], cut: int = 0) -> bytes:
 
 
 def parsed(module: Module, every: list[bytes], right: list[bool]) -> np.ndarray:
-    """What the parser says of frames."""
     inputs = np.zeros(len(every), module.inputs)
     inputs["own_address"] = int(ipaddress.IPv4Address(OWN))
     inputs["frame_bytes"], inputs["icrc_is_right"] = [len(each) for each in every], right

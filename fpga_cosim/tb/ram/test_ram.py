@@ -1,4 +1,4 @@
-"""A read gives what was last written before, one clock later."""
+"""A read gives the last earlier write, one clock later."""
 
 import numpy as np
 

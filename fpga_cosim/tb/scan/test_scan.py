@@ -1,4 +1,4 @@
-"""A scan, clock by clock: which jobs end, which children are told that the switch lives, and how time is measured."""
+"""A scan, clock by clock: which jobs end, which children get a KEEPALIVE, and how time is measured."""
 
 import pytest
 
@@ -11,7 +11,7 @@ CHILDREN = 0b1011
 
 
 def begin(**inputs: int) -> Steps:
-    """A scan that has begun, of two jobs; the inputs are those of each."""
+    """A scan of two jobs; the inputs are those of each."""
     job = {"job_state": JOB["ACTIVE"], "mask": CHILDREN, "joined": CHILDREN} | inputs
     steps = Steps(Module("scan", ONE_JOB), **job)
     steps.step(starts=1)
@@ -19,7 +19,7 @@ def begin(**inputs: int) -> Steps:
 
 
 def walk(steps: Steps, silent: int = 0, due: int = 0) -> None:
-    """Through the children: some were silent too long, and some were sent nothing for long."""
+    """Walk through the children: some were silent too long, some were sent nothing for long."""
     seen = steps.step()
     assert (seen["loads"], seen["bits"]) == (1, CHILDREN)
     for bit in (0, 1, 3):
@@ -70,7 +70,7 @@ def test_all_jobs_are_gone_through() -> None:
 
 @pytest.mark.parametrize(("silent", "address"), [(0b0010, 101), (0b1010, 0)])
 def test_a_silent_child_ends_the_job(silent: int, address: int) -> None:
-    """The address is that of one that is silent alone."""
+    """The address is that of a single silent child."""
     steps = begin()
     walk(steps, silent=silent)
     seen = steps.step()

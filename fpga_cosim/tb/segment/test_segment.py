@@ -1,4 +1,4 @@
-"""The turn of a packet about a position, clock by clock: which states it takes, what it records and what is told."""
+"""The turn of a packet about a position, clock by clock: its states, the new record, and the answers."""
 
 import pytest
 
@@ -32,7 +32,6 @@ AGREES = {"op": SUM, "dtype": I32, "class": CLASS["ALL"], "length": 64}
 
 
 def packed(**values: int) -> int:
-    """A record."""
     record = at = 0
     for name, width in LAYOUT.items():
         record, at = record | values.get(name, 0) << at, at + width
@@ -40,7 +39,7 @@ def packed(**values: int) -> int:
 
 
 def unpacked(record: int) -> dict[str, int]:
-    """What is not 0 in a record."""
+    """The nonzero fields of a record."""
     found = {}
     for name, width in LAYOUT.items():
         found[name], record = record & (1 << width) - 1, record >> width
@@ -48,18 +47,17 @@ def unpacked(record: int) -> dict[str, int]:
 
 
 def open_slot(missing: int, **other: int) -> int:
-    """A slot of the packet's position in which others' data are."""
+    """A slot of the packet's position with data of others."""
     return packed(**(AGREES | {"position": POSITION, "missing": missing, "has_data": 1, "contributions": 1} | other))
 
 
 @pytest.fixture
 def turn() -> Steps:
-    """With a packet of the second of two children."""
+    """The turn of a packet of the second of two children."""
     return Steps(Module("segment"), **PACKET, **JOB, **READY)
 
 
 def begin(turn: Steps, record: int, **other: int):
-    """The clock in which the packet comes."""
     turn.keep(s_record=record, **other)
     return turn.step(is_positional=1)
 
@@ -113,7 +111,7 @@ def test_what_is_dropped_changes_nothing(turn: Steps) -> None:
 
 
 def test_a_duplicate(turn: Steps) -> None:
-    """It is not taken; if the slot is FINAL its result goes out again."""
+    """It is not taken; a FINAL slot sends its result again."""
     seen = begin(turn, open_slot(0b01))
     assert [seen[name] for name in ("works", "waits", "writes", "accumulate", "opcode")] == [0] * 5
     seen = begin(turn, open_slot(0, final=1))
@@ -152,7 +150,7 @@ def test_a_probe_of_what_is_missing(turn: Steps) -> None:
 
 @pytest.mark.parametrize(("had_loss", "age", "opcode"), [(0, 6000, "RESULT"), (1, 10, "RESULT"), (0, 10, "WAIT")])
 def test_a_probe_of_what_is_there(turn: Steps, had_loss: int, age: int, opcode: str) -> None:
-    """A result that may still be on its way is not sent again, unless a packet was lost."""
+    """A result that may still be under way is not sent again, unless a packet was lost."""
     begin(turn, open_slot(0, final=1, finished=1000), p_opcode=OPCODE["PROBE"], had_loss=had_loss, now_us=1000 + age)
     seen = turn.step()
     assert (seen["state"], seen["loses"]) == (STATE["RESEND"], opcode == "RESULT")

@@ -1,4 +1,4 @@
-"""Entries come out in order, none before it has settled; what is pushed into a full queue is lost."""
+"""Entries come out in order, none before it has settled; a push into a full queue is lost."""
 
 from collections import deque
 

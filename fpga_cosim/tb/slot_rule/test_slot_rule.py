@@ -1,4 +1,4 @@
-"""The slot rule and the agreement of contributions, written once more from SPEC.md, at positions near each other."""
+"""The slot rule and the agreement of contributions, written again from SPEC.md, at positions near each other."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Records of slots: what is written is read of the same slot alone, and a slot that is opened has served s - N."""
+"""Records of slots: each slot has its own, and an opened one has served s - N."""
 
 import numpy as np
 import pytest

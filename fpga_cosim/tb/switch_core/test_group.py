@@ -1,4 +1,4 @@
-"""The group: its Ethernet address, and how many devices may listen to it (7.4-6). The suite has the rest."""
+"""The group: its Ethernet address, and its limit of listeners (7.4-6). The suite has the rest."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ CHILDREN, SIZE, CLOCKS = 3, 256, 400
 @pytest.mark.parametrize("wants", [0, spec.FLAGS["WANTS_RESULT"]])
 @pytest.mark.parametrize(("listeners", "serves"), [(0, True), (2 * CHILDREN - 1, True), (2 * CHILDREN, False)])
 def test_most_of_those_that_listen(module: Module, listeners: int, serves: bool, wants: int) -> None:
-    """One RESULT by the group, or one to each child where the children are not most of the listeners."""
+    """One RESULT by the group, or one to each child if the children are a minority of the listeners."""
     target, job, addresses = joined(module, CHILDREN, SIZE, GROUP, listeners)
     flags = DATA_AND_WANTS & ~spec.FLAGS["WANTS_RESULT"] | wants | int(Flag.HEARS_GROUP)
     sent = contributions(job, addresses, 1, SIZE, flags=flags)
@@ -28,6 +28,6 @@ def test_most_of_those_that_listen(module: Module, listeners: int, serves: bool,
 
 
 def test_scripts_of_the_group_without_one(module: Module) -> None:
-    """A switch that has no group leaves out the scripts that need one, and passes the others."""
+    """A switch without a group skips the scripts that need one, and passes the others."""
     verdicts = suite.run(RtlTarget(suite.ADDRESSES, module), suite.chosen(["groups"]), 1, lambda verdict: None)
     assert {each.outcome for each in verdicts} == {suite.PASSED, suite.NOT_RUN}

@@ -1,4 +1,4 @@
-"""A full table of jobs, whose next one is refused until a job has ended; and the chunk of a job."""
+"""A full table of jobs, which refuses the next one until a job has ended; and the chunk of a job."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def test_full_table(module: Module) -> None:
     (address,) = target.addresses
 
     def status(jid: int, name: str, data: bytes = b"") -> int:
-        """Of what one packet is answered."""
+        """The status in the answer to one packet."""
         packet = packets.build(name, address, ADDRESS, data, jid=jid, key=jid, lane=0, source=0)
         (answer,) = target.exchange_at(NOW_US, [(address, packet)], traffic.PORT)
         return spec.CETH.unpack(answer.data[spec.BTH.size :])["status"]
@@ -33,7 +33,7 @@ def test_full_table(module: Module) -> None:
 
 
 def test_more_than_the_chunk(module: Module) -> None:
-    """A payload that a slot could hold, but longer than the chunk of its job, is dropped. One as long as it counts."""
+    """A payload that fits a slot but exceeds the chunk of its job is dropped. One of that length counts."""
     target, job, addresses = joined(module, 2, CHUNK)
     for size in (CHUNK + 4, 2 * CHUNK):
         long = np.zeros(size // 4, "<i4")

@@ -1,4 +1,4 @@
-"""A mean whose last child brings no data: what the slot has is divided."""
+"""A mean whose last child brings no data: the slot's sum is divided."""
 
 import numpy as np
 

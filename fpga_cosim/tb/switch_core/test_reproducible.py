@@ -1,4 +1,4 @@
-"""Jobs in the order of the bits: the slots that they get, the buffers of all of them at once, and who gets none."""
+"""Jobs in the order of the bits: their slots, the buffers of all of them at once, and a job that gets none."""
 
 import functools
 import itertools
@@ -68,7 +68,7 @@ def test_a_large_lease(generator: np.random.Generator) -> None:
 
 
 def check_descending(module: Module, bits: Sequence[int], slots: int, generator: np.random.Generator) -> None:
-    """Children of a job with so many slots come from the last to the first, each to all slots; then once more."""
+    """Children of a job with so many slots come from the last to the first, each to all slots; then again."""
     children = len(bits)
     target = RtlTarget(children, module)
     of = dict(zip(bits, target.addresses, strict=True))

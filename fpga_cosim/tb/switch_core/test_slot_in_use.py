@@ -1,4 +1,4 @@
-"""A slot takes its next position only when no packet that waits to be sent reads its data; and a queue full of them."""
+"""A slot takes its next position only when no waiting packet reads its data; and a queue full of packets."""
 
 import numpy as np
 
@@ -11,12 +11,11 @@ CHILDREN = 4  # with 8 slots they get 32 results, and the queue has room for 16
 
 
 def data(number: int) -> np.ndarray:
-    """So many bytes of i32."""
     return np.full(SIZE // 4, number, "<i4")
 
 
 def test_a_result_that_is_still_sent(module: Module) -> None:
-    """Nobody takes the results at first. The child that may go on contributes to the next position of the slot."""
+    """The sink takes no results at first. The child that may go on contributes to the next position of the slot."""
     target, job, addresses = joined(module, 2)
     sent = [contribution(job, address, bit, 0, data(10 + bit)) for bit, address in enumerate(addresses)]
     sent.append(contribution(job, addresses[0], 0, SLOTS, data(1000)))
@@ -28,7 +27,7 @@ def test_a_result_that_is_still_sent(module: Module) -> None:
 
 
 def test_more_results_than_the_queue_holds(module: Module) -> None:
-    """Nobody takes the results of all slots at first. Then each child gets its own."""
+    """The sink takes no results of any slot at first. Then each child gets its own."""
     target, job, addresses = joined(module, CHILDREN)
     sent = [
         contribution(job, address, bit, position, data(10 * position + bit))

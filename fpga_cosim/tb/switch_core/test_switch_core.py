@@ -1,4 +1,4 @@
-"""The switch in Verilog and the one in plain Python are given the same packets, and must send and count the same."""
+"""The switches in Verilog and in plain Python get the same packets, and must send and count the same."""
 
 import numpy as np
 
@@ -15,8 +15,7 @@ REASONS = {"5-2", "5-4", "5-5", "5-6", "5-7", "5-12", "5-15", "5-17", "5-21", "5
 
 
 def compare(module: Module, seed: int, count: int, *, reproducible: bool = True) -> dict[str, int]:
-    """So many packets in groups of up to 8 without a gap, some of reproducible jobs. Returns the packets that were
-    dropped, by demand."""
+    """Packets in groups of up to 8 without a gap, some of reproducible jobs. Returns the dropped packets, by demand."""
     source = Traffic(seed, ADDRESS, GROUP, reproducible=reproducible)
     rtl, reference = RtlTarget(4, module, group=GROUP), Switch(ADDRESS, group=GROUP)
     now_us = ticked_us = round(rtl.now() * 1e6)
@@ -54,7 +53,7 @@ def _differing(seen: list[tuple[str, bytes]], expected: list[tuple[str, bytes]])
 
 
 def test_same_packets(module: Module, packets: int, seed: int) -> None:
-    """Nearly every reason to drop a packet comes up."""
+    """Nearly every reason to drop a packet occurs."""
     drops = compare(module, seed, packets)
     print(drops)
     assert packets < ENOUGH or set(drops) >= REASONS, REASONS - set(drops)

@@ -1,4 +1,4 @@
-"""How many clocks a contribution takes in steady state, and how many pass from the last one to the result."""
+"""Clocks of a contribution in steady state, and from the last one to the result."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from fpga_cosim.tb.one_job import PAYLOAD, contributions, joined, streamed
 from fpga_cosim.tb.verilated import Module
 
 POSITIONS = 24
-# The least share of one beat a clock, by bytes of payload and children. docs/fpga.md has what was measured.
+# The least share of one beat a clock, by bytes of payload and children. docs/fpga.md has the measurements.
 LEAST = {256: {2: 0.58, 4: 0.55, 8: 0.54}}
 LEAST_OF_OTHERS = 0.95
 # In the order of the bits, 1 KiB: where the children come in this order, and from the last to the first

@@ -1,4 +1,4 @@
-"""Time: in a flood of frames, between two KEEPALIVEs, and where its counter begins again."""
+"""Time: in a flood of frames, between two KEEPALIVEs, and where its counter wraps."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ FRAMES, BEFORE, SOON = 2000, 100, 20  # questions without a gap, of 2 beats; tho
 
 
 def test_children_are_told_in_a_flood(module: Module) -> None:
-    """A child's questions keep the queue of headers full. KEEPALIVEs come all the same, among the answers."""
+    """A child's questions keep the queue of headers full. KEEPALIVEs still come, among the answers."""
     target, job, addresses = joined(module, 2)
     query = packets.build("QUERY", addresses[0], ADDRESS, **job, source=0)
     flood = target.beats_of([frames.frame(addresses[0], ADDRESS, traffic.PORT, query)] * FRAMES)
@@ -29,7 +29,7 @@ def test_children_are_told_in_a_flood(module: Module) -> None:
 
 
 def test_time_goes_on_where_its_counter_begins_again(module: Module) -> None:
-    """For twice the detection time around that: KEEPALIVEs come in time, none is lost, and the next sum comes."""
+    """For twice the detection time around the wrap: KEEPALIVEs come in time, no child is lost, and sums go on."""
     target, job, addresses = joined(module, 2)
     begin = WRAP - 5_000_000
     target.exchange_frames(begin, [])

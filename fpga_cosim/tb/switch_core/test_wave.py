@@ -18,7 +18,6 @@ CLOCK_PS = 4000
 
 
 def conform(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command."""
     command = [str(Path(sys.executable).with_name("fanin")), "conform", *words]
     return subprocess.run(command, capture_output=True, text=True)
 
@@ -52,7 +51,7 @@ def check(path: Path, module: str, ports: dict[str, int]) -> set[str]:
 
 
 def test_the_signals_of_a_module_have_their_names(tmp_path: Path) -> None:
-    """With what goes in before the edge, and what the edge makes of it behind it."""
+    """With the inputs before the edge, and the effects of the edge after it."""
     path = tmp_path / "fifo.vcd"
     module = Module("fifo", wave=path)
     inputs = np.zeros(3, module.inputs)

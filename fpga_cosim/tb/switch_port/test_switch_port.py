@@ -1,4 +1,4 @@
-"""A switch and a NIC share a port: frames of both pass, children get their results, and the host sees and sets."""
+"""A switch and a NIC share a port: frames of both pass, children get their results, and the host reads and sets."""
 
 from collections import deque
 
@@ -24,9 +24,9 @@ RESET = 100  # clocks
 
 
 class Port(Clocks):
-    """The module between a NIC and a MAC that give frames without a pause; the MAC takes those of others when it likes.
+    """The module between a NIC and a MAC that send frames without a pause; the MAC accepts frames at random.
 
-    received, sent: beats that have come to the NIC and to the MAC. takes: how likely the MAC takes a beat.
+    received, sent: beats that have come to the NIC and to the MAC. takes: how likely the MAC accepts a beat.
     """
 
     def __init__(self, generator: np.random.Generator) -> None:
@@ -44,7 +44,6 @@ class Port(Clocks):
         self._waiting[way].extend(np.split(beats, len(beats)) if len(beats) else [])
 
     def clock(self) -> np.void:
-        """A clock of the switch; the outputs before its edge."""
         rising, falling = self.step()
         for way, clock in zip(WAYS, (RX, TX), strict=True):
             if clock in rising:
@@ -71,7 +70,7 @@ class Port(Clocks):
             self.inputs["m_axis_tx_tready"] = self._generator.random() < self.takes
 
     def reset_in_traffic(self, *ports: str) -> None:
-        """What is beyond a clock that is reset is reset, too; the others go on."""
+        """The other side of a reset clock is reset, too; the others go on."""
         for level in (1, 0):
             for port in ports:
                 self.inputs[port] = level
@@ -84,7 +83,7 @@ class Port(Clocks):
                         self._came[way].clear()
 
     def run(self) -> None:
-        """Until nothing waits outside, and nothing has come for a while."""
+        """Run until no input waits, and no output has come for a while."""
         quiet, before = 0, None
         while quiet < QUIET:
             self.clock()
@@ -98,11 +97,10 @@ class Port(Clocks):
         return list(frames.from_beats(beats, f"m_axis_{way}"))
 
     def read(self, name: str) -> int:
-        """A register."""
         return self.host.read(REGISTERS[name])
 
     def drops(self) -> dict[str, int]:
-        """The counters of drops that are not 0, by demand."""
+        """The nonzero counters of drops, by demand."""
         counts = {clause: self.host.read(address) for clause, address in drop_counters().items()}
         return {clause: count for clause, count in counts.items() if count}
 
@@ -112,7 +110,6 @@ class Port(Clocks):
         assert any(self.read("STATUS") == on for _ in range(POLLS))
 
     def start(self) -> None:
-        """With its settings."""
         for name, value in own_settings().items():
             assert self.host.write(REGISTERS[name], value) == OKAY
         self.turn(True)
@@ -121,19 +118,18 @@ class Port(Clocks):
 
 @pytest.fixture
 def port(generator: np.random.Generator) -> Port:
-    """Turned off."""
+    """The port, turned off."""
     return Port(generator)
 
 
 def mixed(generator: np.random.Generator, one: list[bytes], other: list[bytes]) -> list[bytes]:
-    """Both, each in its order."""
     places = generator.permutation(len(one) + len(other)) < len(one)
     sources = {True: iter(one), False: iter(other)}
     return [next(sources[bool(place)]) for place in places]
 
 
 def test_children_beside_a_nic(port: Port, generator: np.random.Generator) -> None:
-    """Children get what the switch in plain Python sends, while frames of the NIC pass both ways."""
+    """Children get the answers of the switch in plain Python, while frames of the NIC pass both ways."""
     port.start()
     talk = conversation(generator)
     received, sent = (others(generator, way, OTHERS) for way in (RECEIVED, TRANSMITTED))
@@ -167,7 +163,7 @@ def test_turned_off_and_on(port: Port, generator: np.random.Generator) -> None:
 
 
 def test_turned_off_at_once(port: Port, generator: np.random.Generator) -> None:
-    """What has come by then is answered; nothing is left half sent."""
+    """Earlier packets are answered; no frame is cut off."""
     port.start()
     talk = conversation(generator)
     port.put("rx", talk.sent)
@@ -184,7 +180,7 @@ def test_turned_off_at_once(port: Port, generator: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("late", range(0, 60, 3))
 def test_on_again_in_the_middle_of_a_frame(port: Port, generator: np.random.Generator, late: int) -> None:
-    """A frame that was for the switch before may still come: it is thrown away whole, or answered."""
+    """A frame for the switch may still come: it is dropped whole, or answered."""
     port.start()
     port.put("rx", [contribution(JOB, "10.0.1.1", 0, 0, np.zeros(256, "<f4"), op=1, dtype=1)] * 20)
     for _ in range(BEGUN):
@@ -199,7 +195,7 @@ def test_on_again_in_the_middle_of_a_frame(port: Port, generator: np.random.Gene
 
 @pytest.mark.parametrize("reset", [("rx_rst",), ("tx_rst",), ("rx_rst", "tx_rst")])
 def test_a_reset_in_traffic(port: Port, generator: np.random.Generator, reset: tuple[str, ...]) -> None:
-    """Of the clock of one way of the port, or of both. Then frames of both pass whole, and the switch answers."""
+    """A reset of the clock of one direction or both. Then frames of both pass whole, and the switch answers."""
     port.start()
     talk, sent = conversation(generator), others(generator, TRANSMITTED, OTHERS)
     port.put("rx", talk.sent)
@@ -213,7 +209,7 @@ def test_a_reset_in_traffic(port: Port, generator: np.random.Generator, reset: t
     port.turn(False)
     port.start()
     again, received = conversation(generator), others(generator, RECEIVED, OTHERS)
-    port.put("rx", received + again.sent)  # first for the NIC: what was cut was for the switch
+    port.put("rx", received + again.sent)  # first for the NIC: the cut frame was for the switch
     port.put("tx", sent)
     port.run()
     passed, answers = parted(port.came("tx"))
@@ -223,7 +219,7 @@ def test_a_reset_in_traffic(port: Port, generator: np.random.Generator, reset: t
 
 
 def test_a_reset_of_a_mac_that_does_not_send(port: Port, generator: np.random.Generator) -> None:
-    """Nothing comes of what waits for it."""
+    """The frames that wait for it are lost."""
     port.start()
     talk = conversation(generator, positions=1)
     port.takes = 0
@@ -237,7 +233,7 @@ def test_a_reset_of_a_mac_that_does_not_send(port: Port, generator: np.random.Ge
 
 
 def test_a_mac_that_does_not_send(port: Port, generator: np.random.Generator) -> None:
-    """The switch is pushed back, frames for it are dropped whole, and each is counted; others pass."""
+    """The switch is pushed back; frames for it are dropped whole, and counted; others pass."""
     port.start()
     talk, received = conversation(generator, positions=40), others(generator, RECEIVED, OTHERS)
     port.takes = 0
@@ -255,7 +251,7 @@ def test_a_mac_that_does_not_send(port: Port, generator: np.random.Generator) ->
 
 
 def test_bad_frames(port: Port, generator: np.random.Generator) -> None:
-    """The MAC marks one in its last beat; the switch does not see it."""
+    """The MAC marks a frame in its last beat; the switch does not see it."""
     port.start()
     frame = conversation(generator).sent[0]
     port.put("rx", [frame])

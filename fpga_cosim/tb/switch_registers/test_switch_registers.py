@@ -1,4 +1,4 @@
-"""What the host writes and reads on AXI-Lite, with stops on both sides."""
+"""Reads and writes of the host on AXI-Lite, with pauses on both sides."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,6 @@ class SwitchHost(Host):
         super().__init__(self.inputs, lambda: module.run(self.inputs)[0], generator)
 
     def settings(self) -> dict[str, int]:
-        """By register."""
         seen = self._module.run(self.inputs)[0]
         mac = int(seen["own_mac"]).to_bytes(6)
         return settings(mac, *(int(seen[name]) for name in ("own_address", "group_address", "group_size")))
@@ -30,12 +29,11 @@ class SwitchHost(Host):
 
 @pytest.fixture
 def host(generator: np.random.Generator) -> SwitchHost:
-    """After a reset."""
     return SwitchHost(Module("switch_registers", {"ADDRESS": 24}), generator)
 
 
 def test_settings(host: SwitchHost, generator: np.random.Generator) -> None:
-    """They are 0, can be written and read, and can not be written while the switch is on or runs."""
+    """They are 0 at first, and can be written, except while the switch is on or runs."""
     assert host.settings() == dict.fromkeys(SETTINGS, 0)
     for _ in range(20):
         wanted = {name: int(generator.integers(1 << bits)) for name, bits in SETTINGS.items()}
@@ -64,7 +62,7 @@ def test_counters(host: SwitchHost, generator: np.random.Generator) -> None:
 
 
 def test_what_is_no_setting(host: SwitchHost) -> None:
-    """Identity, version, and addresses that read as 0. A write to them is refused, as that of a part of a word is."""
+    """Identity, version, and addresses that read as 0. A write to them, or to a part of a word, is refused."""
     assert host.read(REGISTERS["IDENTITY"]).to_bytes(4) == b"FNIN"
     assert host.read(REGISTERS["VERSION"]) == WIRE_VERSION
     for address in (REGISTERS["IDENTITY"], REGISTERS["STATUS"], REGISTERS["SENT"], REGISTERS["DROPS"], 0xFC):

@@ -1,4 +1,4 @@
-"""Beats of all operations and types, mixed from beat to beat and with stops, equal the oracle bit for bit."""
+"""Beats of all operations and types, mixed and with pauses, equal the oracle bit for bit."""
 
 from typing import NamedTuple
 
@@ -19,9 +19,9 @@ WIDTHS = {"f32": (8, 23), "f16": (5, 10), "bf16": (8, 7)}  # of exponent and fra
 
 
 class Expected(NamedTuple):
-    """What must come of beats, as bytes: the value as it is kept (with an upper half for f16 and bf16), and as sent.
+    """Expected output of beats, as bytes: the kept value (with an upper half for f16 and bf16), and the sent one.
 
-    None: may be anything.
+    None: any value.
     """
 
     result: np.ndarray
@@ -30,14 +30,13 @@ class Expected(NamedTuple):
 
 
 def floats(generator: np.random.Generator, count: int, name: str) -> np.ndarray:
-    """Two rows of so many numbers of a type: special and random ones, in no order."""
+    """Two rows of numbers of a type: special and random ones, mixed."""
     a, b = operands(generator, count, *WIDTHS[name])
     pick = generator.permutation(len(a))[:count]
     return np.stack([a[pick], b[pick]])
 
 
 def rows(generator: np.random.Generator, beats: int, datatype: DataType) -> np.ndarray:
-    """Two operands of so many beats, as bytes."""
     if datatype.family == Family.FLOAT:
         return floats(generator, beats * BYTES // 4, "f32").view(np.uint8)
     raw = generator.integers(0, 256, (2, beats * BYTES), np.uint8)
@@ -84,7 +83,7 @@ def copied(inputs: np.ndarray, datatype: DataType) -> tuple[np.ndarray, Expected
 
 
 def kept(inputs: np.ndarray, right: Expected) -> tuple[np.ndarray, Expected]:
-    """The same beats where no data come: the value is kept, and is not sent."""
+    """The same beats without data: the value is kept, and not sent."""
     inputs = inputs.copy()
     inputs["keeps"] = 1
     high = None if right.result_high is None else inputs["a_high"]

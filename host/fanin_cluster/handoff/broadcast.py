@@ -1,14 +1,12 @@
 """A plan carried out by broadcasts: one stream of segments for each link, received by every GPU of node 2.
 
-Each link is a job of its own: rank 0 is its first GPU, rank 1 + g is GPU g of node 2. Every GPU is a process. The first
-GPU broadcasts its stripe in a job of two NICs, so each byte crosses the network once. The NIC of node 2 writes what
-arrives into the memory of all its ranks, each at its offset in the data. So the stages *diffuse* and *collect* (000, T5
-and T6) are done when the stripes are.
+Each link is a job: rank 0 is its first GPU, rank 1 + g is GPU g of node 2; every GPU is a process. The job has two
+NICs, so each byte crosses the network once. The NIC of node 2 writes what arrives into the memory of all its ranks,
+each at its offset in the data: the stages *diffuse* and *collect* (000, T5 and T6) are done with the stripes.
 
-A link has failed if its job has ended: a NIC is lost, or the way between two. What has arrived is agreed over the other
-links: after the stripes, the ranks of each job compute the least number of chunks of every link that any GPU has
-received. All jobs come to the same numbers, since the GPUs of node 2 are in all of them. From them every rank makes the
-same plan of the rest.
+A link has failed if its job has ended: a NIC or the path between two is lost. The ranks agree over the other links:
+after the stripes, each job computes the least number of chunks of every link that any GPU has received. The GPUs of
+node 2 are in all jobs, so all jobs get the same numbers, and every rank makes the same plan of the rest.
 
 | position in the agreement | value | of |
 | --- | --- | --- |
@@ -38,7 +36,7 @@ from fanin_cluster.handoff.plan import Plan
 from fanin_cluster.handoff.ranges import joined
 from fanin_cluster.handoff.selection import HandoffInvalid, device_of
 
-CHUNK = 1 << 20  # bytes of a broadcast: what a failing link loses at most beside its last one
+CHUNK = 1 << 20  # bytes of a broadcast: a failing link loses at most this much beside its last one
 JOIN_TIMEOUT = 60.0
 LINK_FAILED = (PeerLost, DeviceLost, Aborted, Flushed, Timeout)
 UNKNOWN = np.iinfo(np.int64).max
@@ -48,7 +46,7 @@ Bytes = NDArray[np.uint8]
 def jobs_of(
     plan: Plan, first_addresses: Mapping[str, str], second_addresses: Mapping[str, str], jid: int, key: int
 ) -> tuple[Job, ...]:
-    """The job of each link, which all processes must make alike.
+    """The job of each link; all processes must make the same.
 
     Args:
         first_addresses, second_addresses: IPv4 addresses of the NICs of each node, by their names in the plan.
@@ -72,10 +70,7 @@ def jobs_of(
 
 
 class Streams:
-    """The communicators of one process: of node 1 in the jobs of its links, of node 2 in all of them.
-
-    Use `with`: the end of its block leaves the jobs.
-    """
+    """The communicators of a process: in node 1 in the jobs of its links, in node 2 in all. `with` leaves the jobs."""
 
     def __init__(
         self,
@@ -92,7 +87,7 @@ class Streams:
         Args:
             jobs: from `jobs_of`.
             devices: the socket of the device of each NIC of this node, by the name of the NIC.
-            first_gpus: in node 1, the GPUs that this process has; it needs to be called only for those of links.
+            first_gpus: in node 1, the GPUs of this process, at least one of them at a link.
             second_gpu: in node 2, the GPU of this process.
             timeout: seconds to wait for the other processes, for each link.
 
@@ -116,14 +111,14 @@ class Streams:
                 self.streams[number] = Communicator(job, rank, connections[socket], timeout)
             if not self.streams:
                 raise HandoffInvalid(f"the GPUs {sorted(first_gpus)} are at no link", "give those of the plan's links")
-            # Registered memory, one for each link, as its agreement is written in place.
+            # The agreement is written in place: registered memory for each link.
             self._tables = {link: stream.alloc(2 * len(plan.links), np.int64) for link, stream in self.streams.items()}
         except BaseException:
             self._end(leave=False)
             raise
 
     def alloc(self, size: int) -> Bytes:
-        """`size` bytes of new memory that is registered with all NICs of this process, so that nothing is copied."""
+        """Allocate `size` bytes that are registered with all NICs of this process, so that nothing is copied."""
         with SharedMemory(size) as memory:
             for stream in self.streams.values():
                 MR(stream.connection.pd, size, memory=memory)
@@ -157,7 +152,7 @@ class Streams:
         return plan
 
     def _stripes(self, memory: Bytes, work: list[list[tuple[int, int]]]) -> tuple[list[int], list[bool]]:
-        """The chunks of every link. Returns: of each link, how many have arrived, and whether it has not failed."""
+        """Broadcast the chunks. Returns of each link how many have arrived, and whether it lives."""
         under_way = {link: self._threads.submit(self._stripe, link, memory, work[link]) for link in self.streams}
         counts = [len(chunks) if self.is_first else 0 for chunks in work]
         alive = [self.is_first] * len(work)
@@ -178,7 +173,7 @@ class Streams:
         return count, True
 
     def _agree(self, counts: list[int], alive: list[bool]) -> tuple[list[int], list[bool]]:
-        """What all GPUs of node 2 have of each link, and which links have failed for none of them."""
+        """What all GPUs of node 2 have of each link, and which links live for all of them."""
         posted, agreed, causes = {}, [], []
         for link, stream in list(self.streams.items()):
             table = self._tables[link]
@@ -201,7 +196,7 @@ class Streams:
         return agreed[0][:links], [bool(each) for each in agreed[0][links:]]
 
     def _give_up(self, link: int, error: FaninError) -> str:
-        """Leave the job of a link that has failed. Returns the cause."""
+        """Leave the job of a failed link. Returns the cause."""
         self.streams.pop(link).abort()
         return str(error)
 
@@ -222,7 +217,7 @@ class Streams:
 
 
 def chunks_of(plan: Plan, most: int = CHUNK) -> list[list[tuple[int, int]]]:
-    """Of each link, the ranges (offset, length) that are broadcast in turn, each of at most `most` bytes."""
+    """The ranges (offset, length) that each link broadcasts in turn, each of at most `most` bytes."""
     chunks: list[list[tuple[int, int]]] = [[] for _ in plan.links]
     for link, copy in plan.send:
         chunks[link] += split(copy.offset, copy.length, most)
@@ -230,10 +225,10 @@ def chunks_of(plan: Plan, most: int = CHUNK) -> list[list[tuple[int, int]]]:
 
 
 def rest_of(plan: Plan, work: list[list[tuple[int, int]]], counts: Sequence[int], alive: Sequence[bool]) -> Plan:
-    """The plan that follows one whose chunks were `work`: the same object if no link has failed.
+    """The plan that follows one whose chunks were `work`; the same object if no link has failed.
 
     Args:
-        counts: of each link, the chunks that all GPUs have. alive: whether it has not failed.
+        counts: of each link, the chunks that all GPUs have. alive: whether the link lives.
 
     Raises HandoffInvalid if no link is left.
     """
@@ -246,6 +241,6 @@ def rest_of(plan: Plan, work: list[list[tuple[int, int]]], counts: Sequence[int]
 
 
 def split(offset: int, length: int, most: int) -> list[tuple[int, int]]:
-    """A range in ranges of at most so many bytes."""
+    """Cut a range into ranges of at most `most` bytes."""
     end = offset + length
     return [(start, min(most, end - start)) for start in range(offset, end, most)]

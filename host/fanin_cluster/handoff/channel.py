@@ -15,11 +15,11 @@ OTHER_NODE = "the other node"
 
 
 class HandoffFailed(ClusterError):
-    """A transfer that has ended without its data."""
+    """A transfer that ended without its data."""
 
 
 class Lines:
-    """Messages over a connection, each a line of JSON. `other`: who is at its other end, in errors."""
+    """Messages over a connection, each a line of JSON. `other` names the other end in errors."""
 
     def __init__(self, channel: socket.socket, other: str = OTHER_NODE) -> None:
         self.file = channel.makefile("rwb")
@@ -33,7 +33,6 @@ class Lines:
             self.file.close()
 
     def put(self, message: Mapping[str, Any]) -> None:
-        """Send a message."""
         try:
             self.file.write(json.dumps(message).encode() + b"\n")
             self.file.flush()
@@ -41,7 +40,7 @@ class Lines:
             raise broken(str(error), self.other) from None
 
     def take(self, *names: str) -> dict[str, Any]:
-        """The next message, which has one of the names. Raises HandoffFailed if it has none or none comes."""
+        """The next message. Raises HandoffFailed if it has none of the names, or if none comes."""
         try:
             line = self.file.readline(MOST_LINE)
             message = json.loads(line) if line else None
@@ -55,5 +54,5 @@ class Lines:
 
 
 def broken(how: str, other: str = OTHER_NODE) -> HandoffFailed:
-    """The error of a process whose other end does not go on."""
+    """The error of a connection whose other end has failed."""
     return HandoffFailed(f"{other} has stopped: {how}", f"see the error of {other}")

@@ -1,9 +1,8 @@
 """What a plan costs: bytes on every link and NIC, and the time that follows from rates.
 
-The time of a stage is that of its most loaded part: a link in the stage of the network, the output or the input of a
-GPU within a node. The document runs the stages one after the other. In c chunks, each stage works on one chunk while
-the next stage works on the chunk before: all stages once for a chunk, and then the slowest c - 1 times. No latency is
-counted, and no rate of PCIe or of a path that crosses the processors.
+The most loaded part sets the time of a stage: a link in the network stage, the output or input of a GPU within a node.
+The document runs the stages in sequence. In c chunks they overlap: all stages once for the first chunk, and then the
+slowest stage c - 1 times. Latency, PCIe and paths that cross the processors are not counted.
 """
 
 from collections import Counter
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from fanin_cluster.handoff.plan import Copy, Plan
 
 STAGES = ("spread", "send", "diffuse", "collect")
-INSIDE_RATE = 200e9  # bytes per second of a GPU to the others of its node, in each direction; no source tells it
+INSIDE_RATE = 200e9  # bytes per second of a GPU to the others of its node, in each direction; assumed: no source has it
 STEP = 100e-6  # seconds that one more chunk costs: acknowledgements of its WRITEs, and a message; not measured
 MOST_CHUNKS = 64
 
@@ -31,7 +30,7 @@ class Cost:
         return sum(self.seconds.values())
 
     def pipelined(self, chunks: int) -> float:
-        """Seconds in chunks that follow each other through the stages."""
+        """Seconds when chunks follow each other through the stages."""
         return (self.sequential + (chunks - 1) * max(self.seconds.values())) / chunks
 
 
@@ -51,7 +50,7 @@ def cost(plan: Plan, inside_rate: float = INSIDE_RATE) -> Cost:
 
 
 def chosen_chunks(plan: Plan, inside_rate: float = INSIDE_RATE, step: float = STEP) -> int:
-    """The number of chunks, a power of two, with the least predicted time, if each costs `step` seconds.
+    """The number of chunks, a power of two, with the least predicted time if each costs `step` seconds.
 
     No chunk of a stripe is shorter than the granule. 1: the stages one after the other.
     """
@@ -62,7 +61,7 @@ def chosen_chunks(plan: Plan, inside_rate: float = INSIDE_RATE, step: float = ST
 
 
 def naive_seconds(plan: Plan) -> float:
-    """The time of the network if every GPU of node 2 gets a copy of its own, over all links of the plan."""
+    """Seconds of the network if every GPU of node 2 gets its own copy, over all links of the plan."""
     return plan.size * len(plan.second_gpus) / sum(link.rate for link in plan.links)
 
 

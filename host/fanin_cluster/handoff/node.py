@@ -1,7 +1,7 @@
-"""The processes of one server in a literal hand-off: the memory of its GPUs, and what they tell each other.
+"""The processes of one server in a literal hand-off: the memory of its GPUs, and their messages to each other.
 
-A server has one process with all GPUs (`WholeNode`), or several, each with some of them (`SharedNode`). Of each server
-one process leads: it has the connection to the other server. What it hears there it shares with the others.
+One process has all GPUs (`WholeNode`), or several have some each (`SharedNode`). One process of each server leads: it
+has the connection to the other server, and shares what it hears there.
 Record 0096 (docs/decisions) says why one process for each GPU.
 """
 
@@ -34,12 +34,12 @@ Bytes = NDArray[np.uint8]
 
 
 class Node(ABC):
-    """One process of a server. Use `with`: the end of its block leaves, so that the others hear of it.
+    """One process of a server. `with` leaves the node, so that the others hear of it.
 
     lines: in the leading process, messages to that of the other server; else None.
 
     Args:
-        channel: in the leading process, a connection to that of the other server. The program closes it. That takes
+        channel: in the leading process, a connection to that of the other server. The program closes it; this takes
             effect when the node has been left.
     """
 
@@ -55,12 +55,11 @@ class Node(ABC):
 
     @property
     def leads(self) -> bool:
-        """Whether this process has the connection to the other server."""
         return self.lines is not None
 
     @abstractmethod
     def owns(self, gpu: int) -> bool:
-        """Whether a GPU is of this process."""
+        """Whether a GPU belongs to this process."""
 
     @abstractmethod
     def memory_of(self, gpu: int) -> Bytes:
@@ -76,11 +75,11 @@ class Node(ABC):
 
     @abstractmethod
     def share(self, take: Callable[[], Any]) -> Any:
-        """What `take` returns in the leading process, in all. Raises its ClusterError in all, as HandoffFailed."""
+        """Call `take` in the leading process; return its value, or raise its ClusterError as HandoffFailed, in all."""
 
     @abstractmethod
     def gather(self, value: Any = None) -> list[Any]:
-        """The values of all processes, in all. None has gone on before all have come."""
+        """The values of all processes, in all. A barrier: no process returns before all have come."""
 
     def copy(self, copies: Iterable[Copy]) -> None:
         """Carry out those copies within the server whose source is a GPU of this process."""
@@ -106,7 +105,7 @@ class Node(ABC):
 
 
 class WholeNode(Node):
-    """A server whose GPUs are all of this process. Use `with`: the end of its block leaves.
+    """A server whose GPUs all belong to this process. `with` leaves the node.
 
     Args:
         memory: contiguous bytes of shape (GPUs, size), a row for each GPU; or (size,), if all have the same.
@@ -146,21 +145,20 @@ class WholeNode(Node):
 
 
 class SharedNode(Node):
-    """A server with several processes, each of which has some of the GPUs. Use `with`: the end of its block leaves.
+    """A server with several processes, each of which has some of the GPUs. `with` leaves the node.
 
-    The memory of each GPU is shared: a copy to the GPU of another process is one write into its memory.
-
-    memories: the memory of each GPU of the server, its own and those of the others.
+    GPUs share their memory: a copy to the GPU of another process is one write.
+    memories: of each GPU of the server, also those of other processes.
 
     Args:
-        path: of the socket at which the processes of this server meet, of one user; the leading one makes it.
-        processes: how many there are. In node 1 those with the GPUs of the plan's links, and with its holder.
+        path: of the socket at which the processes of this server and user meet; the leading one makes it.
+        processes: their number. In node 1 those with the GPUs of the plan's links, and with its holder.
         gpus: those of this process, by their indices.
         size: bytes of each GPU.
         channel: in the leading process, a connection to that of the other server.
         timeout: seconds to wait for the others at the beginning.
 
-    Raises HandoffInvalid for GPUs that two processes have, or other sizes; HandoffFailed if the others do not come;
+    Raises HandoffInvalid if two processes have one GPU, or sizes differ; HandoffFailed if the others do not come;
     NoResources without memory.
     """
 
@@ -226,7 +224,7 @@ class SharedNode(Node):
         return found
 
     def _meet(self, path: Path, count: int, timeout: float) -> None:
-        """Lead: take the memories of all others, and give everyone all."""
+        """Lead: collect the memories of all processes, and give everyone all."""
         arrived: list[tuple[socket.socket, Lines]] = []
         shared = dict(self.own)
         with _listener(path, timeout) as listener:
@@ -256,7 +254,7 @@ class SharedNode(Node):
         self._map(shared)
 
     def _join(self, path: Path, deadline: float) -> None:
-        """Follow: give the memories of this process, and take those of all."""
+        """Follow: give the memories of this process, and take all."""
         leader = self._opened.enter_context(socket.socket(socket.AF_UNIX))
         while True:
             try:
@@ -303,7 +301,7 @@ def _listener(path: Path, timeout: float) -> Iterator[socket.socket]:
     listener = socket.socket(socket.AF_UNIX)
     try:
         listener.bind(str(path))
-        path.chmod(0o600)  # nobody can connect before listen()
+        path.chmod(0o600)  # before listen(), when connections become possible
         listener.listen()
     except OSError as error:
         listener.close()

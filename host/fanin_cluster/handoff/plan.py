@@ -7,9 +7,9 @@
 | diffuse | T5 | second GPUs | GPUs of node 2 | pieces of the stripes, until every GPU owns one |
 | collect | T6 | GPUs of node 2 | all others there | the piece that each owns |
 
-All GPUs of node 2 are in groups, one for each link, whose first member is the second GPU. Stripe i is cut into as many
-pieces as group i has members, so that a second GPU keeps a piece of what it receives. A copy names the offset in the
-data, at the source and at the target alike: so the order of ranks does not matter, and no buffer is permuted.
+The GPUs of node 2 form groups, one for each link; the first member is the second GPU. Stripe i has as many pieces as
+group i has members, so a second GPU keeps a piece of what it receives. Source and target of a copy have the same offset
+in the data, so the order of ranks does not matter and no buffer is permuted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Plan:
     granule: bytes that are not cut
     levels: the classes of nearness of first GPUs and of second GPUs to their NICs
     arrived: what second GPUs hold before this plan begins; owner is the GPU
-    failed: links that are not used any more
+    failed: links out of use
     """
 
     size: int
@@ -84,7 +84,7 @@ class Plan:
 
     @property
     def held(self) -> list[Share]:
-        """What second GPUs hold after the network: owner is the GPU."""
+        """What second GPUs hold after the network."""
         return [*self.arrived, *(Share(copy.target, copy.offset, copy.length) for _, copy in self.send)]
 
     @property
@@ -94,10 +94,7 @@ class Plan:
 
     @property
     def collect(self) -> list[Copy]:
-        """Stage in node 2: every GPU gets what it does not hold yet.
-
-        A piece that several GPUs own, as a whole stripe, is taken from each of them in turn.
-        """
+        """Stage in node 2: every GPU gets what it lacks. Several owners of a piece send it in turn."""
         copies = []
         owners: dict[tuple[int, int], list[int]] = {}
         for piece in self.pieces:
@@ -110,13 +107,13 @@ class Plan:
         return copies
 
     def without(self, failures: Mapping[int, Sequence[tuple[int, int]]]) -> Plan:
-        """The rest of this plan after links have failed in the stage of the network.
+        """The rest of this plan after links have failed in the network stage.
 
         Args:
-            failures: for each such link, by its index, the ranges (offset, length) of its stripes that have arrived.
+            failures: for each failed link, by its index, the ranges (offset, length) of its stripes that have arrived.
                 The stripes of all other links arrive whole.
 
-        Returns: a plan whose stripes are the missing ranges, over the other links in proportion to their rates.
+        Returns: a plan for the missing ranges over the other links, in proportion to their rates.
         Raises HandoffInvalid if there is no other link.
         """
         failed = (*self.failed, *failures)
@@ -136,7 +133,7 @@ class Plan:
         return replace(self, stripes=tuple(stripes), arrived=tuple(arrived), failed=failed)
 
     def avoiding(self, failed: Sequence[int]) -> Plan:
-        """This plan, before anything is sent, over other links than these. Raises HandoffInvalid if there is none."""
+        """This plan, before anything is sent, without the failed links. Raises HandoffInvalid if no link is left."""
         stripes: list[Share] = []
         for stripe in self.stripes:
             here = stripe.owner in failed and stripe.length
@@ -144,7 +141,6 @@ class Plan:
         return replace(self, stripes=tuple(stripes), failed=tuple(failed))
 
     def _striped_again(self, gap: tuple[int, int], failed: Sequence[int]) -> list[Share]:
-        """Stripes of a range over the links that have not failed."""
         others = [each for each in range(len(self.links)) if each not in failed]
         if not others:
             raise _none_left()
@@ -152,16 +148,16 @@ class Plan:
         return [Share(other, *part) for other, part in zip(others, parts, strict=True) if part[1]]
 
     def of_size(self, size: int) -> Plan:
-        """The plan for other data over the same links, without those that have failed."""
+        """The plan for data of another size over the same links, without failed ones."""
         stripes = _stripes(size, self.links, self.granule)
         pieces = _pieces(stripes, self.groups, self.whole, self.granule)
         fresh = replace(self, size=size, stripes=stripes, pieces=pieces, arrived=())
         return fresh.avoiding(self.failed) if self.failed else fresh
 
     def in_chunks(self, count: int) -> list[Plan]:
-        """This plan, before anything is sent, as `count` plans that can follow each other through the stages.
+        """This plan, before anything is sent, as `count` plans that follow each other through the stages.
 
-        Each has one part of every stripe, and the pieces of this part. Together they carry the data once.
+        Each has one part of every stripe, and its pieces. Together they carry the data once.
         """
         parts = [cut(stripe.offset, stripe.length, [1] * count, self.granule) for stripe in self.stripes]
         plans = []
@@ -190,7 +186,7 @@ def plan_handoff(
         holder: the index of the only GPU of node 1 that holds the data; None if all do.
         whole: second GPUs share whole stripes.
         granule: bytes of an element, which is not cut.
-        nic_rate: bytes per second of NICs whose rate is not known.
+        nic_rate: bytes per second of NICs whose rate is unknown.
 
     Raises HandoffInvalid for a node without a GPU or a NIC with RDMA, and for arguments out of range.
     """
@@ -242,8 +238,8 @@ def build(
 def groups_of(links: Sequence[Link], machine: Machine) -> list[list[int]]:
     """The GPUs of node 2 by the link whose stripe they own pieces of; sizes differ by one at most.
 
-    A GPU joins the nearest second GPU whose group has room: one with links of its own kind first, then by bridges, then
-    the smallest group. Where all are equally near, this is the interleaved order of [46].
+    A GPU joins the nearest second GPU whose group has room: first by links of its own kind, then by bridges, then by
+    the size of the group. If all are equally near, this is the interleaved order of [46].
     """
     gpus = machine.gpus
     groups = [[link.second] for link in links]
@@ -264,12 +260,11 @@ def groups_of(links: Sequence[Link], machine: Machine) -> list[list[int]]:
 
 
 def _stripes(size: int, links: Sequence[Link], granule: int) -> tuple[Share, ...]:
-    """What each link carries, in proportion to its rate."""
     return tuple(Share(link, *part) for link, part in enumerate(cut(0, size, _weights(links), granule)))
 
 
 def _pieces(stripes: Sequence[Share], groups: Sequence[Sequence[int]], whole: bool, granule: int) -> tuple[Share, ...]:
-    """What each GPU of node 2 owns: of each stripe, one piece for each GPU of the group of its link."""
+    """The pieces of GPUs of node 2: of each stripe, one for each GPU of the group of its link."""
     pieces = []
     for stripe in stripes:
         group = groups[stripe.owner]

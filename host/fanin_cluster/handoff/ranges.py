@@ -1,4 +1,4 @@
-"""Ranges of bytes: cutting, and what two sets of ranges have in common."""
+"""Ranges of bytes: cutting, and the overlap of two sets."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True)
 class Share:
-    """A range of the data, and its owner: the index of a link, or of a GPU."""
+    """A range of the data. `owner`: the index of a link, or of a GPU."""
 
     owner: int
     offset: int
@@ -15,14 +15,13 @@ class Share:
 
     @property
     def end(self) -> int:
-        """The offset behind the last byte."""
         return self.offset + self.length
 
 
 def cut(offset: int, length: int, weights: Sequence[int], granule: int = 1) -> list[tuple[int, int]]:
     """Cut a range into parts in proportion to weights: (offset, length) of each; a part may be empty.
 
-    Parts begin at multiples of `granule`, counted from the start of the data, so that no element is cut.
+    Parts begin at multiples of `granule` from the start of the data, so that no element is cut.
     """
     total = sum(weights)
     bounds, sum_so_far = [offset], 0
@@ -46,7 +45,7 @@ def overlaps(held: Iterable[Share], wanted: Iterable[Share]) -> list[tuple[int, 
 
 
 def missing(wanted: Share, arrived: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The parts (offset, length) of a range that are not among those that have arrived, in order."""
+    """The parts (offset, length) of a range that have not arrived, in order."""
     gaps, position = [], wanted.offset
     for start, length in sorted(arrived):
         start, end = max(start, wanted.offset), min(start + length, wanted.end)
@@ -59,7 +58,7 @@ def missing(wanted: Share, arrived: Iterable[tuple[int, int]]) -> list[tuple[int
 
 
 def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same bytes as (offset, length) in order, neighbours and overlapping ones as one."""
+    """The same bytes as (offset, length) in order; adjacent and overlapping ranges are merged."""
     found: list[tuple[int, int]] = []
     for start, length in sorted(ranges):
         if found and start <= sum(found[-1]):

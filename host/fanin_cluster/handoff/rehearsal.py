@@ -1,7 +1,6 @@
-"""A plan carried out on arrays, without a network: it says whether the plan is right.
+"""A plan carried out on arrays, without a network: it shows whether the plan is right.
 
-Memory of GPUs that holds nothing yet is marked, and a copy out of it fails. So a plan that is carried out whole has put
-right bytes, and none from the wrong stage, everywhere.
+A copy from memory that holds nothing yet fails, so a complete rehearsal proves that each stage copies the right bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from fanin_cluster.handoff.plan import Copy, Plan
 
 
 class RehearsalFailed(Exception):
-    """A copy reads what its source does not hold."""
+    """A copy from bytes that its source does not hold."""
 
 
 class Node:
@@ -26,7 +25,6 @@ class Node:
         self.valid = np.zeros((gpus, size), np.bool_)
 
     def fill(self, gpu: int, data: NDArray[np.uint8]) -> None:
-        """Give a GPU all data."""
         self.bytes[gpu] = data
         self.valid[gpu] = True
 
@@ -51,7 +49,6 @@ class Rehearsal:
             self.first.fill(gpu, data)
 
     def spread(self) -> None:
-        """Stage in node 1."""
         for copy in self.plan.spread:
             self.first.take(self.first, copy)
 
@@ -71,7 +68,7 @@ class Rehearsal:
         return arrived
 
     def broadcast(self, work: Sequence[Sequence[tuple[int, int]]], seen: Mapping[int, Sequence[int]]) -> None:
-        """Stage over the network in the form of broadcasts, which is the last one.
+        """Stage over the network as broadcasts; it is the last stage.
 
         Args:
             work: of each link, its chunks (offset, length).
@@ -84,7 +81,6 @@ class Rehearsal:
                     self.second.take(self.first, Copy(source, gpu, offset, length))
 
     def finish(self) -> None:
-        """Stages in node 2."""
         for copy in [*self.plan.diffuse, *self.plan.collect]:
             self.second.take(self.second, copy)
 

@@ -1,9 +1,9 @@
 """Which GPUs of two servers send and receive, and through which NICs (000, T1 to T3).
 
-*First GPUs* are those of the sending node, *second GPUs* those of the receiving one. They are the GPUs that share a
-switch with a NIC with RDMA. If fewer than two do, the next class of nearness is taken, and so on; the plan says which
-class was used. The i-th first GPU is linked with the i-th second GPU. GPUs are counted in turn over the NICs, so that
-the first k of them use as many NICs as there are.
+*First GPUs* are those of the sending node, *second GPUs* those of the receiving one: GPUs that share a switch with a
+NIC with RDMA. If fewer than two do, the next class of nearness is taken, and so on; the plan names the class. Link i
+joins the i-th first GPU to the i-th second GPU. GPUs are counted in turn over the NICs, so that the first k use as many
+NICs as possible.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from fanin_cluster.topology.affinity import gpus_of_nics
 from fanin_cluster.topology.machine import Component, Machine, Nearness
 
 AT_LEAST = 2  # [6]
-NIC_RATE = 25e9  # bytes per second (200 Gbit/s) of a NIC whose rate is not known
+NIC_RATE = 25e9  # bytes per second (200 Gbit/s) of a NIC whose rate is unknown
 
 
 class HandoffInvalid(ClusterError):
-    """A hand-off that can not be planned."""
+    """A hand-off that is impossible to plan."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def select(machine: Machine) -> Side:
 
 
 def pair(first: Side, second: Side, most: int = 0, nic_rate: float = NIC_RATE) -> tuple[Link, ...]:
-    """The links of two nodes (T3): as many as the smaller side has GPUs, or `most` if that is fewer and not 0.
+    """The links of two nodes (T3): as many as the smaller side has GPUs, at most `most` unless that is 0.
 
-    The rate of a link is the slower share of its two NICs, each of which its links divide equally. `nic_rate` is that
-    of NICs whose rate is not known.
+    The links of a NIC divide its rate equally; a link has the lower rate of its two ends. `nic_rate` stands for unknown
+    rates.
     """
     count = min(len(first.candidates), len(second.candidates))
     count = min(count, most) if most else count
@@ -88,12 +88,11 @@ def pair(first: Side, second: Side, most: int = 0, nic_rate: float = NIC_RATE) -
 
 
 def _share(candidate: Candidate, side: Sequence[Candidate], nic_rate: float) -> float:
-    """The rate of a NIC, divided by its links."""
     return (candidate.nic.rate or nic_rate) / sum(each.nic is candidate.nic for each in side)
 
 
 def device_of(devices: Mapping[str, str], nic: str, what: str = "device") -> str:
-    """The socket, or another property, of the device of a NIC. Raises HandoffInvalid if it is not given."""
+    """The socket, or another property, of the device of a NIC. Raises HandoffInvalid if it is missing."""
     if nic not in devices:
         raise HandoffInvalid(f"the {what} of {nic} is missing", "give it for each NIC of the plan's links")
     return devices[nic]

@@ -1,7 +1,7 @@
-"""`send` and `recv` of one or several tensors, as a pipeline-parallel program calls them at the border of two stages.
+"""`send` and `recv` of tensors, as a pipeline-parallel program calls them at the border of two stages.
 
-A message is a header of a fixed length, which says what tensors follow, and then their bytes, one after the other, each
-from a multiple of 64 bytes on. Both are handed over by `Streams.carry`.
+A message is a header of fixed length, then the bytes of the tensors, each from a multiple of 64 bytes on. Both are
+handed over by `Streams.carry`.
 
 | member of the header, which is JSON padded with zeros | value |
 | --- | --- |
@@ -42,9 +42,9 @@ class Entry:
 
 
 class Stage:
-    """The border of two stages, for one process of either of them. `capacity`: bytes of the longest message.
+    """The border of two stages, for one process of either. `capacity`: bytes of the longest message.
 
-    In node 1 every process that has a link calls `send`, with the same tensors; in node 2 every process calls `recv`.
+    In node 1 every process with a link calls `send`, with the same tensors; in node 2 every process calls `recv`.
     """
 
     def __init__(self, streams: Streams, capacity: int) -> None:
@@ -55,10 +55,8 @@ class Stage:
     def send(self, tensors: Any) -> None:
         """Send an array, a tensor of torch, or a list of them. A tensor may be in the memory of a GPU.
 
-        They are copied into registered memory, unless there is one that lies at its start (`buffer`). Returns when
-        node 2 has them.
-
-        Raises HandoffInvalid for what is no such tensor, or is too long; else as `Streams.carry`.
+        They are copied into registered memory, except one at its start (`buffer`). Returns when node 2 has them.
+        Raises HandoffInvalid for other types and for too much data; else as `Streams.carry`.
         """
         given = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
         kinds, parts = zip(*map(bytes_of, given), strict=True) if given else ((), ())
@@ -77,10 +75,9 @@ class Stage:
         self.streams.carry(self.memory[:size])
 
     def recv(self) -> list[Any]:
-        """The tensors of the next message, as numpy arrays or tensors of torch, whichever were sent.
+        """The tensors of the next message: numpy arrays or tensors of torch, as they were sent.
 
-        They are views of registered memory, which is the host's, and hold until the next call.
-
+        They are views of registered memory of the host, valid until the next call.
         Raises HandoffFailed for a header that can not be read; else as `Streams.carry`.
         """
         self.streams.carry(self.header)
@@ -90,13 +87,13 @@ class Stage:
         return [tensor_of(entry, data) for entry in entries]
 
     def buffer(self, shape: Sequence[int], dtype: Any) -> Any:
-        """The start of the registered memory as an array, or by a type of torch a tensor: `send` does not copy it."""
+        """The start of registered memory as an array, or for a type of torch as a tensor. `send` does not copy it."""
         kind = str(dtype) if str(dtype).startswith(TORCH) else np.dtype(dtype).str
         return tensor_of(Entry(kind, tuple(shape), 0), self.memory)
 
 
 def entries_of(header: bytes, capacity: int) -> tuple[int, list[Entry]]:
-    """What a header says: the bytes of the data, and the tensors in them. Raises HandoffFailed if it is none."""
+    """Decode a header: the bytes of the data, and the tensors in them. Raises HandoffFailed if it is invalid."""
     try:
         said = json.loads(header.rstrip(b"\0"))
         size = int(said["size"])
@@ -116,7 +113,7 @@ def entries_of(header: bytes, capacity: int) -> tuple[int, list[Entry]]:
 
 
 def bytes_of(tensor: Any) -> tuple[str, Any]:
-    """The kind of a tensor, and its bytes: an array, or for a tensor on a GPU a tensor there."""
+    """The type of a tensor, and its bytes: an array, or for a tensor on a GPU a tensor there."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
         if tensor.is_meta:
@@ -129,7 +126,7 @@ def bytes_of(tensor: Any) -> tuple[str, Any]:
 
 
 def _put(part: Any, place: Bytes) -> None:
-    """Copy what `bytes_of` gave, unless it is there already."""
+    """Copy the bytes, unless they are in place already."""
     if not isinstance(part, np.ndarray):
         sys.modules["torch"].from_numpy(place).copy_(part)
     elif part.size and part.ctypes.data != place.ctypes.data:
@@ -147,7 +144,7 @@ def _layout(sizes: Sequence[int]) -> tuple[list[int], int]:
 
 
 def _itemsize(kind: str) -> int:
-    """Bytes of an element. Raises ValueError, TypeError, AttributeError or ImportError for what is no type here."""
+    """Bytes of an element. Raises ValueError, TypeError, AttributeError or ImportError for an unknown type."""
     if not kind.startswith(TORCH):
         dtype = np.dtype(kind)
         if dtype.hasobject or not dtype.itemsize:

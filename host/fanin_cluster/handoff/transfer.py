@@ -1,8 +1,8 @@
 """A plan carried out in its literal form: stripes by RDMA WRITE of RC queue pairs, then copies within node 2.
 
-A server has one process or several (`node`). Each process has the queue pairs of the links of its GPUs, and does the
-copies whose source is one of them: *spread* in node 1, *diffuse* and *collect* in node 2. The leading processes of the
-two nodes agree over a connection that the program brings, by lines of JSON:
+Each process of a server (`node`) has the queue pairs of the links of its GPUs, and does the copies whose source is one
+of them: *spread* in node 1, *diffuse* and *collect* in node 2. The leading processes agree over a connection that the
+program brings, in lines of JSON:
 
 | from | line |
 | --- | --- |
@@ -11,8 +11,8 @@ two nodes agree over a connection that the program brings, by lines of JSON:
 | sender | of each chunk: it has arrived; or which links have failed, with the ranges that have; or none is left |
 | receiver | every GPU has the data |
 
-A link has failed if a WRITE ends with an error (the other NIC or the way to it is gone) or if the own NIC is gone. What
-it had not yet had acknowledged is striped over the other links.
+A link has failed if a WRITE ends with an error (the other NIC or the path is lost) or if the own NIC is lost. What was
+not acknowledged is striped over the other links.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def send(plan: Plan, node: Node, devices: Mapping[str, str], chunks: int = 1) ->
 
     Args:
         node: the first `plan.size` bytes of its GPUs are the data; of the plan's holder alone, if it has one. They must
-            stay as they are until the call returns.
+            not change until the call returns.
         devices: the socket of the device of each NIC of the links of this process, by the name of the NIC.
-        chunks: in how many the stages follow each other; 1: one stage after the other, as in the document. `recv` must
-            be given the same number; `cost.chosen_chunks` has the one with the least predicted time.
+        chunks: that follow each other through the stages; 1: one stage after the other, as in the document. `recv` must
+            have the same number; `cost.chosen_chunks` predicts the fastest.
 
     Returns: the plan of the last round, of the last chunk: `failed` names the links that have failed.
     Raises HandoffFailed, HandoffInvalid, or FaninError for a device that can not be reached.
@@ -102,8 +102,8 @@ def _send_part(
 def recv(plan: Plan, node: Node, devices: Mapping[str, str], chunks: int = 1) -> Plan:
     """Receive the data of `send` into the memory of every GPU of node 2.
 
-    Arguments, returns and raises are those of `send`. With several chunks, the copies within this node are done while
-    the next chunk arrives.
+    Arguments, returns and errors are those of `send`. With several chunks, the copies within this node overlap with the
+    arrival of the next chunk.
     """
     _check(plan, node, len(plan.second_gpus), chunks)
     if not plan.size:
@@ -137,7 +137,7 @@ def recv(plan: Plan, node: Node, devices: Mapping[str, str], chunks: int = 1) ->
 
 
 class End:
-    """One end of a link: a queue pair of a NIC, and the memory of a GPU, registered there with rights."""
+    """One end of a link: a queue pair of a NIC, and registered memory of a GPU."""
 
     def __init__(self, device: str, node: Node, gpu: int, size: int, rights: int) -> None:
         self.rights = rights
@@ -156,11 +156,11 @@ class End:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        with contextlib.suppress(FaninError):  # of a device that is gone nothing needs to be given back
+        with contextlib.suppress(FaninError):  # a lost device needs nothing back
             self.context.close()
 
     def described(self) -> dict[str, Any]:
-        """What the other end must know."""
+        """Numbers and addresses for the other end."""
         return {"qpn": self.qp.qp_num, "gid": self.gid, "rkey": self.mr.rkey, "address": self.mr.address}
 
     def connect(self, peer: Mapping[str, Any]) -> None:
@@ -199,12 +199,12 @@ class End:
 
 
 def digest_of(plan: Plan, chunks: int) -> str:
-    """What both nodes must have alike."""
+    """What both nodes must agree on."""
     return hashlib.sha256(f"{plan!r} in {chunks}".encode()).hexdigest()
 
 
 def agree(plan: Plan, ends: Mapping[int, End], node: Node, chunks: int) -> list[dict[str, Any]]:
-    """Exchange plans and queue pairs with the other node, connect those of this process, and return all other ends."""
+    """Exchange plans and queue pairs with the other node and connect those of this process. Returns all other ends."""
     digest = digest_of(plan, chunks)
     here = node.gather({"plan": digest, "ends": [[link, end.described()] for link, end in ends.items()]})
     _check_plans(digest, here)  # first: with another plan, a process has other links

@@ -1,7 +1,7 @@
 """The class that a new job is given, in the three readings of founding document 002.
 
-A state says how many pairs of each class are free on each node. In a node, the *recommended* class is the one with more
-free pairs; "otherwise" in [42] makes it the last of those that are equal. The readings score a class by
+A state says how many pairs of each class are free on each node. A node *recommends* the class with the most free pairs;
+"otherwise" in [42] means the last of equal ones. The readings score a class by
 
 | reading | score | source |
 | --- | --- | --- |
@@ -9,10 +9,8 @@ free pairs; "otherwise" in [42] makes it the last of those that are equal. The r
 | recommended | its free pairs on the nodes that recommend it | claim 2, [5] |
 | votes | the nodes that recommend it | [42] |
 
-and the class with the largest score wins; "either" may win if scores are equal.
-
-None of them asks whether the job fits. `choose` does: a class must hold all workers of the job. Of classes with equal
-scores the one wins that the job fills best, and then the first.
+The largest score wins; "either" may win if scores are equal. No reading asks whether the job fits. `choose` does: the
+class must hold all workers of the job. Of equal scores the class wins that the job fills best, then the first.
 Record 0085 (docs/decisions) says why `total` is the default.
 """
 
@@ -26,8 +24,6 @@ State = Sequence[Sequence[int]]  # [node][class]: free pairs
 
 
 class Reading(StrEnum):
-    """How a class is scored."""
-
     TOTAL = "total"
     RECOMMENDED = "recommended"
     VOTES = "votes"
@@ -83,9 +79,9 @@ def winners(state: State, reading: Reading) -> frozenset[int]:
 
 
 def fit(free: Sequence[int], job: Job) -> tuple[int, ...] | None:
-    """Workers for each node, of the free pairs of one class on each; None if they do not hold the job.
+    """Workers for each node, from the free pairs of one class on each; None if the job does not fit.
 
-    The node that is left with the fewest free pairs comes first, so that whole nodes stay free for larger workers.
+    Nodes that would have the fewest free pairs left come first: whole nodes stay free for larger workers.
     """
     left = job.workers
     given = [0] * len(free)
@@ -97,15 +93,12 @@ def fit(free: Sequence[int], job: Job) -> tuple[int, ...] | None:
 
 
 def pieces_left(free: Sequence[int], workers: Sequence[int], job: Job) -> int:
-    """Pairs that are left on nodes that the job uses: free, and too few for a whole node."""
+    """Free pairs that the job leaves on the nodes that it uses, too few for a whole node."""
     return sum(each - count * job.gpus for each, count in zip(free, workers, strict=True) if count)
 
 
 def choose(state: State, job: Job, reading: Reading = DEFAULT) -> Choice | None:
-    """The class for a job, of those that hold it; None if none does.
-
-    Raises PlacementInvalid for a wrong state or job.
-    """
+    """The class for a job, of those that hold it; None if none does. PlacementInvalid for a wrong state or job."""
     if job.workers < 1 or job.gpus < 1:
         raise PlacementInvalid(f"a job of {job.workers} workers with {job.gpus} GPUs", "give at least one of each")
     if not state or len({len(free) for free in state}) > 1 or not state[0]:

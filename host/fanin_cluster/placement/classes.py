@@ -1,9 +1,9 @@
 """Resource classes of a server: its GPUs in pairs with virtual functions of their NIC (002, [23] to [39], [43]).
 
-A GPU belongs to the NIC with RDMA that is nearest to it, if that is near enough; of equally near NICs to the one with
-the fewest GPUs. A NIC needs as many virtual functions (VFs) as it has GPUs. All pairs that reach one subnet are one
-class, since the workers of a job must not need a route between subnets. Where subnets are not known, all pairs of one
-NUMA node are one class; a server whose NICs are in one NUMA node then has a single class.
+A GPU belongs to its nearest NIC with RDMA, if that is near enough; of equally near NICs to the one with the fewest
+GPUs. A NIC needs as many virtual functions (VFs) as it has GPUs. All pairs in one subnet are one class, since the
+workers of a job must not need a route between subnets. If subnets are unknown, all pairs of one NUMA node are one
+class; a server whose NICs are in one NUMA node then has a single class.
 """
 
 import re
@@ -39,9 +39,9 @@ class Pair:
     """A GPU and the VF that is reserved for it: one device of Kubernetes.
 
     gpu: name of the GPU
-    vf: RDMA device of the VF, or the name that stands for a VF that is not made yet
+    vf: RDMA device of the VF, or a name for a VF that does not exist yet
     nic: name of the physical NIC
-    address: PCI address of the VF; "" if it is not made yet
+    address: PCI address of the VF; "" before it exists
     """
 
     gpu: str
@@ -51,7 +51,7 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The id of the device. The document has "/", which the names of CDI devices can not contain."""
+        """The id of the device. The document has "/", which CDI forbids in names of devices."""
         return f"{self.gpu}_{self.vf}"
 
 
@@ -66,13 +66,13 @@ class ResourceClass:
 
 @dataclass
 class ServerClasses:
-    """The classes of a server, and what is in none.
+    """The classes of a server, and the devices in none.
 
     needed: VFs that each NIC must have, by the name of the NIC; 0 for a NIC without GPUs
-    without_nic: GPUs that no NIC is near enough to
+    without_nic: GPUs without a near NIC
     without_vf: GPUs whose NIC has VFs, but too few
-    without_subnet: NICs with GPUs whose subnet is not given, where those of others are
-    absent: NICs of which a subnet is given, and that are not there
+    without_subnet: NICs with GPUs but without a subnet, if other NICs have one
+    absent: missing NICs for which a subnet is given
     """
 
     classes: list[ResourceClass]
@@ -85,8 +85,7 @@ class ServerClasses:
 
 @dataclass(frozen=True)
 class Kept:
-    """A pair that is to stay one, by PCI addresses: no other GPU gets its VF, and no other VF its GPU, while the GPU
-    belongs to this NIC."""
+    """A pair, by PCI addresses, that keeps its GPU and its VF as long as the GPU belongs to this NIC."""
 
     gpu: str
     vf: str
@@ -99,14 +98,14 @@ def server_classes(
     """The classes of a server.
 
     Args:
-        subnets: of each NIC with GPUs, "10.1.0.0/24" by the name or PCI address of the NIC; none if they are not known.
+        subnets: of each NIC with GPUs, "10.1.0.0/24" by the name or PCI address of the NIC; empty if unknown.
 
-    Raises PlacementInvalid if a subnet is none, if a NIC is not there, or if a NIC with GPUs has no subnet.
+    Raises PlacementInvalid for an invalid subnet, a missing NIC, or a NIC with GPUs but without a subnet.
     """
     found = classes_now(machine, subnets, affinity)
     if found.absent:
         there = ", ".join(nic.name for nic in machine.rdma_nics) or "none"
-        raise PlacementInvalid(f"there is no NIC {found.absent[0]} with RDMA", f"name one that is there: {there}")
+        raise PlacementInvalid(f"there is no NIC {found.absent[0]} with RDMA", f"name one of {there}")
     if found.without_subnet:
         cause = f"the subnet of {found.without_subnet[0]} is missing"
         raise PlacementInvalid(cause, "give that of every NIC with GPUs")
@@ -121,13 +120,13 @@ def classes_now(
     *,
     whole_nics: bool = False,
 ) -> ServerClasses:
-    """The classes of a server whose devices come and go: NICs that lack, or have no subnet, are named in the result.
+    """The classes of a server whose devices come and go: the result lists NICs that are missing or have no subnet.
 
     Args:
-        kept: pairs of an earlier look.
-        whole_nics: a NIC that can have no VFs stands for its one VF.
+        kept: pairs of an earlier call.
+        whole_nics: a NIC that can have no VFs serves as its own VF.
 
-    Raises PlacementInvalid if a subnet is none.
+    Raises PlacementInvalid for an invalid subnet.
     """
     texts = {name: subnet_text(name, text) for name, text in (subnets or {}).items()}
     given, absent = by_component(texts, machine.rdma_nics)
@@ -153,16 +152,16 @@ def classes_now(
 
 
 def functions_of(machine: Machine, nic: Component, *, whole_nics: bool) -> list[Component]:
-    """What of a NIC can be given away: its VFs, or itself if it can have none and `whole_nics` is set."""
+    """The VFs of a NIC, or the NIC itself if it can have none and `whole_nics` is set."""
     return machine.virtual_functions(nic) or ([nic] if whole_nics and nic.most_vfs == 0 else [])
 
 
 def _pairs(
     nic: Component, gpus: list[Component], functions: list[Component], kept: Mapping[str, str]
 ) -> tuple[list[Pair], list[str]]:
-    """GPUs and VFs in their order, and the GPUs for which there is no VF. Without any VF, names stand for them.
+    """Pairs of GPUs and VFs in order, and the GPUs without a VF. A NIC without any VF gets names for them.
 
-    kept: the VF that stays reserved for a GPU, both by their addresses.
+    kept: VF by GPU, both by their addresses; a kept VF stays reserved for its GPU.
     """
     if not functions:
         return [Pair(gpu.name, f"{nic.name}v{number}", nic.name) for number, gpu in enumerate(gpus)], []
@@ -180,7 +179,7 @@ def _pairs(
 
 
 def subnet_text(nic: str, text: str) -> str:
-    """The subnet of a NIC as `ipaddress` writes it. Raises PlacementInvalid if it is none."""
+    """The subnet of a NIC as `ipaddress` writes it. Raises PlacementInvalid if it is invalid."""
     try:
         return str(ip_network(text))
     except ValueError as error:
@@ -193,8 +192,7 @@ def _label(subnet: str) -> str:
 
 
 def vf_of_container(pairs: list[Pair]) -> str:
-    """The one VF that a container gets of the pairs that it was given ([45]): that of its first GPU. The others stay
-    reserved with their GPUs. Raises PlacementInvalid if there is no pair."""
+    """The one VF of a container: that of its first GPU ([45]). The others stay reserved. Raises PlacementInvalid."""
     if not pairs:
         raise PlacementInvalid("a container without a GPU has no VF", "request at least one pair")
     return pairs[0].vf

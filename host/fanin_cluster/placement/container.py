@@ -8,8 +8,8 @@
 | the NIC of Fanin | its folder, mounted at /run/fanin, and FANIN_SOCKET |
 | the address of the VF | FANIN_VF_IPV4; the plugin gives it to the interface when the container starts |
 
-The document passes the PCI address by `--devices`. A device that a container is given is a path below /dev, so it is
-the verbs device of that address here, and the address is told by a variable and by an annotation.
+The document passes the PCI address by `--devices`, which takes paths below /dev only. So the verbs device of that
+address is passed; a variable and an annotation have the address.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,6 @@ SOCKET_FOLDER = "/run/fanin"
 
 @dataclass(frozen=True)
 class FileMount:
-    """A file or folder of the host in a container."""
-
     container: str
     host: str
     read_only: bool
@@ -72,7 +70,7 @@ def grant(pairs: Sequence[NodePair], conf: Path, socket: Path | None = None, ipv
         environment["FANIN_VF_IPV4"] = ipv4
     mounts = [FileMount(NCCL_CONF, str(conf), read_only=True)]
     if socket is not None:
-        # The folder, because a device that is started again makes a new socket, which a mounted file would not show.
+        # The folder, because a restarted device makes a new socket, which a mounted file would not show.
         environment["FANIN_SOCKET"] = f"{SOCKET_FOLDER}/{socket.name}"
         mounts.append(FileMount(SOCKET_FOLDER, str(socket.parent), read_only=True))
     return Grant(
@@ -84,7 +82,7 @@ def grant(pairs: Sequence[NodePair], conf: Path, socket: Path | None = None, ipv
 
 
 def nccl_conf(pair: NodePair, gid_index: int | None = None) -> str:
-    """The file that NCCL reads, a KEY=VALUE in each line. "=" before a name lets NCCL take no longer one."""
+    """The file that NCCL reads, a KEY=VALUE in each line. "=" before a name makes NCCL match it exactly."""
     lines = [f"NCCL_IB_HCA=={pair.pair.vf}"]
     if pair.interface:
         lines.append(f"NCCL_SOCKET_IFNAME=={pair.interface}")
@@ -108,10 +106,10 @@ def vf_ipv4(first: str, subnet: str, position: int) -> str:
     except ValueError as error:
         raise PlacementInvalid(f"the addresses of VFs: {error}", remedy) from None
     if address not in network or address in (network.network_address, network.broadcast_address):
-        raise PlacementInvalid(f"VF {position} would have {address}, no address of a host in {subnet}", remedy)
+        raise PlacementInvalid(f"VF {position} would have {address}, which is not a host's address in {subnet}", remedy)
     return f"{address}/{network.prefixlen}"
 
 
 def address_commands(interface: str, ipv4: str) -> tuple[tuple[str, ...], ...]:
-    """The commands that give a VF its address and bring it up ([46]). Repeated, they change nothing."""
+    """The commands that give a VF its address and bring it up ([46]); repeating them is harmless."""
     return (("ip", "address", "replace", ipv4, "dev", interface), ("ip", "link", "set", "dev", interface, "up"))

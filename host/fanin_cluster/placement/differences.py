@@ -1,7 +1,7 @@
 """Where the three readings of the choice differ: `python -m fanin_cluster.placement.differences [PAGE]`.
 
-All states of three nodes with two classes and 0 to 4 free pairs of each are enumerated: 5^6 = 15,625. With the path of
-a page its table is written anew.
+It enumerates all states of three nodes with two classes and 0 to 4 free pairs of each: 5^6 = 15,625. With the path of a
+page it updates the table there.
 """
 
 import sys
@@ -20,7 +20,6 @@ EXAMPLE_JOB = Job(workers=3, gpus=2)
 
 
 def states() -> Iterator[State]:
-    """Every small state."""
     for numbers in product(FREE, repeat=NODES * CLASSES):
         yield tuple(numbers[node * CLASSES : (node + 1) * CLASSES] for node in range(NODES))
 
@@ -43,9 +42,9 @@ def outcomes() -> dict[tuple[str, ...], tuple[int, State]]:
 
 
 def misplaced(job: Job) -> dict[Reading, tuple[int, int]]:
-    """For each reading: of the states in which a class holds the job, those in which the winner alone does not hold it.
+    """For each reading: the states where a class holds the job but the winner does not, and those where one does.
 
-    The second number is that of the states. A tie counts as misplaced if any of the winners does not hold the job.
+    A tie counts as misplaced if any of the winners does not hold the job.
     """
     wrong: Counter[Reading] = Counter()
     possible = 0
@@ -60,7 +59,6 @@ def misplaced(job: Job) -> dict[Reading, tuple[int, int]]:
 
 
 def table() -> str:
-    """The table in Markdown."""
     found = outcomes()
     total = sum(count for count, _ in found.values())
     same = sum(count for outcome, (count, _) in found.items() if len(set(outcome)) == 1)
@@ -80,7 +78,7 @@ def table() -> str:
 
 
 def with_table(page: str) -> str:
-    """A page with its table as it is now."""
+    """A page with its table updated."""
     before, _, rest = page.partition(BEGIN)
     return before + BEGIN + table() + END + rest.partition(END)[2]
 

@@ -3,7 +3,7 @@
 | path | is read for |
 | --- | --- |
 | SYSFS/bus/pci/devices/VF/infiniband_verbs/NAME | the verbs device, /dev/infiniband/NAME |
-| SYSFS/bus/pci/devices/VF/net/NAME | the network interface; not there while it is in another network namespace |
+| SYSFS/bus/pci/devices/VF/net/NAME | the network interface; missing while it is in another network namespace |
 | SYSFS/bus/pci/devices/NIC/infiniband/NAME/ports/N/state | whether the link is up: "4: ACTIVE" |
 | SYSFS/bus/pci/devices/NIC/virtfnN | a link to VF number N |
 | SYSFS/bus/pci/devices/GPU | whether the GPU is on the bus |
@@ -32,7 +32,6 @@ class NodePaths:
     proc: Path = Path("/proc")
 
     def function(self, address: str) -> Path:
-        """The folder of a PCI function."""
         return self.sysfs / "bus/pci/devices" / address
 
 
@@ -62,28 +61,27 @@ class NodePair:
 
     @property
     def id(self) -> str:
-        """The id of the device for the kubelet, who keeps it beyond restarts of the node: names change, addresses do
-        not when VFs are made anew."""
+        """The id of the device for the kubelet, which keeps it when the node restarts: PCI addresses outlive names."""
         return f"{self.gpu_address}_{self.vf_address}"
 
     @property
     def name(self) -> str:
-        """What people call it, the name of its pair. Earlier releases gave it to the kubelet as the id."""
+        """The name for people: that of its pair. Earlier releases used it as the kubelet's id."""
         return self.pair.name
 
     @property
     def claims(self) -> frozenset[str]:
-        """The names under which somebody may have been given the GPU or the VF, `canonical`."""
+        """The names, `canonical`, under which the GPU or the VF may have been given away."""
         return frozenset({self.gpu_id, self.driver_id, self.gpu_address, self.vf_address, self.pair.vf} - {""})
 
 
 def node_pairs(
     machine: Machine, classes: ServerClasses, paths: NodePaths, gpu_ids: Mapping[str, str] | None = None
 ) -> tuple[dict[str, NodePair], list[str]]:
-    """The pairs that can be given away, by id, and what hinders each of the others, in sentences.
+    """The usable pairs by id, and the reason against each of the others, in sentences.
 
     Args:
-        gpu_ids: ids of GPUs by their names or PCI addresses, where the driver does not tell them.
+        gpu_ids: ids of GPUs by their names or PCI addresses, where the driver has none.
 
     Raises PlacementInvalid if two GPUs have one id.
     """
@@ -138,9 +136,9 @@ def _hindrance(pair: Pair, nic: Component, needed: int, paths: NodePaths) -> str
 
 
 def _position(machine: Machine, nic: Component, address: str, paths: NodePaths) -> int | None:
-    """The number of a VF, by the links of its NIC; where there are none, its place among those that are there.
+    """The number of a VF by the links of its NIC; without links its place among the VFs.
 
-    None if it is not among them: somebody writes sriov_numvfs at this moment.
+    None if it is missing: sriov_numvfs is being written.
     """
     for link in _entries(paths.function(nic.address)):
         number = link.name.removeprefix("virtfn")
@@ -157,7 +155,7 @@ def driver_id(paths: NodePaths, address: str) -> str:
 
 
 def fault(pair: NodePair, paths: NodePaths) -> str:
-    """Why a pair can not be used now; "" if it can, with both devices as they were read."""
+    """Why a pair can not be used now; "" if both devices are as they were read."""
     if not paths.function(pair.gpu_address).exists():
         return f"{pair.pair.gpu} ({pair.gpu_address}) is not on the bus"
     if not paths.function(pair.vf_address).exists():
@@ -178,7 +176,7 @@ def fault(pair: NodePair, paths: NodePaths) -> str:
 
 
 def _first(folder: Path) -> str:
-    """The name of the first device in a folder; "" where there is none."""
+    """The name of the first device in a folder, or ""."""
     return next((each.name for each in _entries(folder)), "")
 
 
@@ -190,7 +188,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _target(link: Path) -> str:
-    """What a link names; "" where it has gone."""
+    """What a link names; "" if it is gone."""
     try:
         return os.readlink(link)
     except OSError:

@@ -1,8 +1,8 @@
 """Which free pairs a container gets: those whose GPUs are nearest to each other, of few NICs.
 
-The cost of a set of pairs is the sum over its couples: the class of nearness of their GPUs (0 to 3), 0 if a link
-connects them, and 1 if their NICs differ. Sets grow from each free pair by the cheapest addition. Of equal sets the one
-wins that leaves the fewest pairs on the NICs that it uses, so that whole groups stay free for larger containers.
+The cost of a set is a sum over its couples: the class of nearness of their GPUs (0 to 3), 0 if a link connects them,
+and 1 if their NICs differ. Sets grow from each free pair by the cheapest addition. Of equal sets the one wins that
+leaves the fewest pairs on its NICs: whole groups stay free for larger containers.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from fanin_cluster.topology.machine import Machine, nearness
 def prefer(machine: Machine, available: Sequence[Pair], must: Sequence[Pair], size: int) -> list[Pair]:
     """`size` pairs of `available`, with all of `must`, in the order of `available`.
 
-    Raises PlacementInvalid if there are too few, or `must` is not among them.
+    Raises PlacementInvalid if there are too few, or if one of `must` is missing.
     """
     if not len(must) <= size <= len(available) or not set(must) <= set(available):
         raise PlacementInvalid(
@@ -31,7 +31,7 @@ def prefer(machine: Machine, available: Sequence[Pair], must: Sequence[Pair], si
     free = [each.nic for each in available]
 
     def grown(start: list[Pair]) -> tuple[int, int, list[Pair]]:
-        """A set from its first pairs: its cost, what it leaves on its NICs, and the set."""
+        """Grow a set from its first pairs. Returns its cost, the pairs left on its NICs, and the set."""
         chosen = list(start)
         while len(chosen) < size:
             rest = [each for each in available if each not in chosen]

@@ -1,7 +1,7 @@
 """Jobs that come and go under each reading: `python -m fanin_cluster.placement.simulation`.
 
-A job is given its class when it is created, as the document has it, and waits for that class in a queue of its own
-until its pairs are free. So a class that is chosen badly costs time. Time is in units of the mean run time of a job.
+As in the document, a job gets its class when it is created, and waits in the queue of that class until its pairs are
+free: a bad choice costs time. Time is in units of the mean run time of a job.
 """
 
 import heapq
@@ -25,8 +25,7 @@ def simulate(reading: Reading, feasible: bool, jobs: int, seed: int, nodes: int 
     """Run jobs on `nodes` nodes with two classes of 4 pairs.
 
     Args:
-        feasible: whether a class that holds the job goes before one that does not (`choose`), or the largest score
-            alone decides, with the first of equal ones.
+        feasible: prefer a class that holds the job (`choose`); else the largest score decides, the first if equal.
         load: the share of all pairs that the jobs need on average.
     """
     chance = random.Random(seed)
@@ -73,7 +72,6 @@ def simulate(reading: Reading, feasible: bool, jobs: int, seed: int, nodes: int 
 
 
 def table(jobs: int = 4000, seeds: int = 3) -> str:
-    """The table in Markdown."""
     lines = ["| load | reading | asks whether the job fits | at once | mean wait |", "| --- | --- | --- | --- | --- |"]
     for load in (0.5, 0.7):
         for feasible in (False, True):

@@ -7,11 +7,11 @@
 
 | attribute of a device | is |
 | --- | --- |
-| resourceClass, subnet, nic, vf, gpu | of the pair; of a domain of its own, that of the driver |
+| resourceClass, subnet, nic, vf, gpu | of the pair, in the domain of the driver |
 | vfPciBusID | PCI address of the VF |
 | resource.kubernetes.io/pciBusID, pcieRoot, numaNode | of the GPU, by Kubernetes' own names |
 
-Names of devices are DNS labels, so that "_" becomes "-". Where a source does not tell a value, there is no attribute.
+Names of devices are DNS labels: "_" becomes "-". An unknown value has no attribute.
 Source: kubernetes.io/docs/reference/node/dra-standard-device-attributes.
 """
 
@@ -29,7 +29,7 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 
 
 def pcie_root(component: Component) -> str:
-    """The host bridge above a function, "pci0000:50"; "" where the source does not tell it."""
+    """The host bridge above a function, "pci0000:50"; "" if unknown."""
     bridge = next((each for each in component.ancestors() if each.kind is Kind.HOST_BRIDGE), None)
     return f"pci{bridge.address}" if bridge is not None and bridge.address else ""
 
@@ -46,12 +46,12 @@ def objects(machine: Machine, classes: ServerClasses, node: str, driver: str) ->
         node: name of the node in Kubernetes.
         driver: name of the driver, a DNS name.
 
-    Raises PlacementInvalid if a name is none, or if two pairs would have one name.
+    Raises PlacementInvalid for an invalid name, or if two pairs would have one name.
     """
     for what, name in (("node", node), ("driver", driver)):
         if not SUBDOMAIN.fullmatch(name) or len(name) > 63:
             raise PlacementInvalid(
-                f"the name {name!r} of the {what} is no DNS name", "write it as in node1.example.com"
+                f"the name {name!r} of the {what} is not a DNS name", "write it as in node1.example.com"
             )
     gpus = {gpu.name: gpu for gpu in machine.gpus}
     devices = [

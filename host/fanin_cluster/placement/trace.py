@@ -1,9 +1,9 @@
 """Jobs on the nodes of a public trace: `python -m fanin_cluster.placement.trace NODES.csv PODS.csv`.
 
 The files are those of Alibaba's cluster-trace-gpu-v2023: nodes have a column `gpu`, pods `num_gpu` and `gpu_milli`.
-Pods that take whole GPUs are the workers. The trace tells neither NICs nor which pods are one job. So each node is
-taken to have two NICs in two subnets, each with half of the GPUs, and a job has 1, 2 or 4 workers of a size that is
-drawn from the pods. Jobs come, and none ends, until they want as many GPUs as there are.
+Pods with whole GPUs are the workers. The trace has neither NICs nor jobs, so each node is assumed to have two NICs in
+two subnets, each with half of the GPUs, and a job 1, 2 or 4 workers of a size drawn from the pods. Jobs come, and none
+ends, until they want all GPUs.
 
 | policy | a worker gets |
 | --- | --- |
@@ -12,8 +12,8 @@ drawn from the pods. Jobs come, and none ends, until they want as many GPUs as t
 | kubelet, separate | free GPUs of a node in any order, and any free VF: two resources, without topology |
 | kubelet, one NUMA node | the same, but a worker whose GPUs and VF are not of one NUMA node is refused |
 
-The two of the kubelet take the fullest node with enough free GPUs, as the others take the fullest class: a scheduler
-does not see more of a node than numbers.
+The kubelet's policies take the fullest node with enough free GPUs, as the others take the fullest class: a scheduler
+sees only numbers of a node.
 """
 
 import csv
@@ -34,7 +34,7 @@ PIECE = 4  # GPUs of the worker by which free ones are judged
 
 
 class Policy(StrEnum):
-    """See above."""
+    """How a worker gets its GPUs: see the table above."""
 
     PAIRS = "pairs"
     PAIRS_LARGE = "pairs, large"
@@ -43,18 +43,18 @@ class Policy(StrEnum):
 
 
 class TraceInvalid(ClusterError):
-    """A file that is no trace."""
+    """A file that is not a trace."""
 
 
 @dataclass(frozen=True)
 class Placed:
     """What became of the jobs.
 
-    jobs, all_jobs: that were placed, and that came
-    gpus, all_gpus: in use, and there
-    aligned, workers: workers whose GPUs and VF are of one NIC each, and placed ones
+    jobs, all_jobs: placed ones, and all
+    gpus, all_gpus: in use, and all
+    aligned, workers: placed workers whose GPUs and VF are of one NIC each, and all placed ones
     one_subnet: placed jobs whose workers have VFs of one subnet
-    usable, free: of the free GPUs those that workers of PIECE GPUs could still get, and all
+    usable, free: free GPUs that workers of PIECE GPUs could still get, and all free ones
     """
 
     jobs: int
@@ -69,7 +69,7 @@ class Placed:
 
 
 def read_column(path: Path, column: str, *, whole: bool = False) -> list[int]:
-    """The numbers of a column that are not 0; with `whole` only of pods that share no GPU. Raises TraceInvalid."""
+    """The nonzero numbers of a column; with `whole` only of pods that share no GPU. Raises TraceInvalid."""
     try:
         with path.open(newline="") as lines:
             rows = list(csv.DictReader(lines))
@@ -84,7 +84,7 @@ def read_column(path: Path, column: str, *, whole: bool = False) -> list[int]:
 
 
 def draw_jobs(pods: Sequence[int], gpus: int, seed: int) -> list[Job]:
-    """Jobs until they want `gpus` GPUs."""
+    """Draw jobs until they want `gpus` GPUs."""
     chance = random.Random(seed)
     found, wanted = [], 0
     while wanted < gpus:
@@ -95,7 +95,7 @@ def draw_jobs(pods: Sequence[int], gpus: int, seed: int) -> list[Job]:
 
 
 def place(nodes: Sequence[int], jobs: Sequence[Job], policy: Policy, seed: int = 0) -> Placed:
-    """Let jobs come to nodes of so many GPUs."""
+    """Place jobs on nodes of so many GPUs."""
     chance = random.Random(seed)
     free = [[gpus - gpus // 2, gpus // 2] for gpus in nodes]
     placed: list[Job] = []
@@ -138,7 +138,7 @@ def _by_class(free: list[list[int]], job: Job) -> str:
 
 
 def _whole_nodes(free: list[list[int]], nodes: Sequence[int], job: Job) -> str:
-    """Workers that no class could ever hold, each on all pairs of a node."""
+    """Place workers that no class could ever hold, each on all pairs of a node."""
     if any(gpus - gpus // 2 >= job.gpus for gpus in nodes):
         return ""
     fitting = [node for node, gpus in zip(free, nodes, strict=True) if gpus == job.gpus == sum(node)]
@@ -184,7 +184,6 @@ def _by_numbers(
 
 
 def table(nodes: Sequence[int], pods: Sequence[int], seed: int = 1) -> str:
-    """The table in Markdown."""
     jobs = draw_jobs(pods, sum(nodes), seed)
     lines = [
         f"{sum(nodes)} GPUs on {len(nodes)} nodes, {len(jobs)} jobs",
@@ -207,7 +206,6 @@ def table(nodes: Sequence[int], pods: Sequence[int], seed: int = 1) -> str:
 
 
 def main() -> int:
-    """Exit code 2 for files that are no trace."""
     if len(sys.argv) != 3:
         print("usage: python -m fanin_cluster.placement.trace NODES.csv PODS.csv", file=sys.stderr)
         return 2

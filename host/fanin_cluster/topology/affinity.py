@@ -4,7 +4,7 @@ from fanin_cluster.topology.machine import Component, Machine, Nearness, distanc
 
 
 def gpus_of_nics(machine: Machine, least: Nearness) -> tuple[dict[str, list[Component]], list[Component]]:
-    """The GPUs of each NIC with RDMA, by the name of the NIC, and the GPUs that are nearer than `least` to none.
+    """The GPUs of each NIC with RDMA, by the name of the NIC, and the GPUs without one in the class `least` or nearer.
 
     A GPU belongs to its nearest NIC; of equally near ones to the one with the fewest GPUs.
     """

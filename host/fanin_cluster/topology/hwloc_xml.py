@@ -8,8 +8,8 @@
 | PCIDev | pci_busid, pci_type ("0302 [10de:1db8] ..."), pci_link_speed (GB/s) | a PCI function |
 | OSDev | name, osdev_type | what the operating system calls the function above it |
 
-`osdev_type` is a number in version 2 and a set of bits in version 3. hwloc merges bridges with one child unless it is
-told otherwise, which changes the number of bridges on a way, but no class. It does not say which functions are virtual.
+`osdev_type` is a number in version 2 and a set of bits in version 3. By default hwloc merges bridges with one child,
+which changes the number of bridges on a path, but no class. It does not mark virtual functions.
 Source: doc/hwloc.doxy and hwloc/topology-xml.c of hwloc.
 """
 
@@ -45,7 +45,7 @@ class _Reader:
         version = root.get("version", "1")
         self.major = version.partition(".")[0]
         if self.major not in ("2", "3"):
-            raise self.invalid(root, f"it is of hwloc {version}; versions 2 and 3 can be read")
+            raise self.invalid(root, f"it is of hwloc {version}; give a file of version 2 or 3")
 
     def invalid(self, element: Element, cause: str) -> TopologyInvalid:
         return TopologyInvalid(f"{self.path}: line {element.line}: {cause}", REMEDY)
@@ -63,7 +63,7 @@ class _Reader:
         if element.get("type") == "NUMANode":
             number = element.whole("os_index")
             if number is None:
-                raise self.invalid(element, f"{element.shown('os_index')} of a NUMANode is no whole number")
+                raise self.invalid(element, f"{element.shown('os_index')} of a NUMANode is not a whole number")
             if number not in self.nodes:
                 self.nodes[number] = self.machine.root.add(Component(Kind.NUMA, number=number))
         for child in element.all("object"):
@@ -83,7 +83,7 @@ class _Reader:
         try:  # 32 bits a word, the highest first
             words = [int(word or "0", 16) for word in nodeset.split(",")]
         except ValueError:
-            raise self.invalid(element, f"nodeset={nodeset[:MAX_SHOWN]!r} is no list of hexadecimal words") from None
+            raise self.invalid(element, f"nodeset={nodeset[:MAX_SHOWN]!r} is not a list of hexadecimal words") from None
         bits = [32 * place + bit for place, word in enumerate(reversed(words)) for bit in range(32) if word >> bit & 1]
         found = [self.nodes[bit] for bit in bits if bit in self.nodes]
         return found[0] if len(found) == 1 else self.machine.root
@@ -102,10 +102,10 @@ class _Reader:
     def pci_function(self, element: Element) -> Component:
         address = normal_address(element.get("pci_busid"))
         if address is None:
-            raise self.invalid(element, f"{element.shown('pci_busid')} is no PCI address")
+            raise self.invalid(element, f"{element.shown('pci_busid')} is not a PCI address")
         said = TYPE.match(element.get("pci_type").lower())
         if said is None:
-            raise self.invalid(element, f"{element.shown('pci_type')} names no class and vendor")
+            raise self.invalid(element, f"{element.shown('pci_type')} has no class and vendor")
         vendor = f"0x{said[2]}"
         kind = Kind.SWITCH if element.get("type") == "Bridge" else kind_of_class(said[1], vendor, address)
         devices = [(self.device_types(each), each.get("name")) for each in element.all("object")]
@@ -120,11 +120,11 @@ class _Reader:
     def bus_rate(self, element: Element) -> float:
         speed = element.get("pci_link_speed", "0")
         if not NUMBER.fullmatch(speed):
-            raise self.invalid(element, f"{element.shown('pci_link_speed')} is no number")
+            raise self.invalid(element, f"{element.shown('pci_link_speed')} is not a number")
         return float(speed) * GIGABYTES
 
     def device_types(self, element: Element) -> set[str]:
-        """What an OSDev is, of what matters here."""
+        """The kinds of an OSDev that matter here."""
         number = element.whole("osdev_type")
         if element.get("type") != "OSDev" or number is None:
             return set()

@@ -10,16 +10,16 @@ T = TypeVar("T")
 
 
 def canonical(name: str) -> str:
-    """A name in the form in which names are compared: a PCI address as Linux writes it, anything else as it is."""
+    """The form in which names are compared: a PCI address as Linux writes it, any other name unchanged."""
     return normal_address(name) or name
 
 
 def by_component(given: Mapping[str, T], there: Iterable[Component]) -> tuple[dict[str, T], list[str]]:
-    """`given` by the names of the components, and the names that none of them has.
+    """`given` by the names of the components, and the names without a component.
 
     Args:
-        given: by name, by a device of the component, or by PCI address in any form. Of two that mean one component the
-            last one counts.
+        given: by name, by a device of the component, or by PCI address in any form. The last of two names for one
+            component counts.
     """
     names = {
         name: each.name

@@ -8,9 +8,8 @@
 | SWITCH | a PCI bridge: a root port, or a port of a switch | PCI bridges and functions |
 | GPU, NIC, VF, OTHER | a PCI function; VF is a virtual function of a NIC | nothing that counts |
 
-The nearness of two functions is the kind of their lowest common ancestor. This is the model of NCCL's and hwloc's
-topologies, reduced to what placement needs.
-Record 0084 (docs/decisions) says why a tree, and what its three sources do not know.
+The kind of the lowest common ancestor is the nearness of two functions: the model of NCCL and hwloc, reduced to what
+placement needs. Record 0084 (docs/decisions) says why a tree, and what its three sources do not know.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from fanin_cluster.errors import ClusterError
 
 
 class TopologyInvalid(ClusterError):
-    """A source that describes no machine. `cause` names the place."""
+    """A source that does not describe a machine. `cause` names the place."""
 
 
 class Kind(StrEnum):
-    """What a component is."""
+    """The kind of a component."""
 
     MACHINE = "machine"
     NUMA = "NUMA node"
@@ -52,7 +51,7 @@ class Nearness(IntEnum):
 
     @property
     def words(self) -> str:
-        """The class as people read it."""
+        """The class in words."""
         return ("same switch", "same host bridge", "same NUMA node", "other")[self]
 
 
@@ -66,17 +65,17 @@ NEARNESS_OF = {
 
 @dataclass(eq=False)
 class Component:
-    """A vertex of the tree. Two components are equal only if they are the same one.
+    """A vertex of the tree, compared by identity.
 
-    address: PCI address in lower case, "0000:19:00.0"; "" where there is none
-    number: of a NUMA node, or of a GPU as its driver counts; None if the source gives none
+    address: PCI address in lower case, "0000:19:00.0"; "" for other components
+    number: of a NUMA node, or of a GPU as its driver counts; None if unknown
     rate: of the network of a NIC in bytes per second, both ports together; 0 if unknown
     bus_rate: of the PCIe link above a function in bytes per second; 0 if unknown
     vendor: PCI vendor, "0x15b3"; "" if unknown
-    devices: names by which the operating system knows it, RDMA devices first
-    rdma: whether a NIC has an RDMA device; None if the source does not say
+    devices: names in the operating system, RDMA devices first
+    rdma: whether a NIC has an RDMA device; None if unknown
     physical: of a VF, the address of its physical function
-    most_vfs: of a NIC, as many as it can have; None if the source does not say
+    most_vfs: the limit of VFs of a NIC; None if unknown
     """
 
     kind: Kind
@@ -119,10 +118,10 @@ class Component:
 
 @dataclass(frozen=True)
 class Link:
-    """Connections between two GPUs, or of a GPU to a switch of such connections, that do not cross PCIe.
+    """Connections between two GPUs, or from a GPU to a switch of such connections, that do not cross PCIe.
 
     kind: "nvlink" or "xgmi"
-    ends: names of the two GPUs; the second is an address if it is no GPU of this machine
+    ends: names of the two GPUs; the second is an address if it is not a GPU of this machine
     count: parallel connections
     """
 
@@ -136,10 +135,10 @@ class Machine:
     """A server.
 
     root: the tree
-    source: where it was read from: a path
+    source: the path that was read
     format: "NCCL XML", "hwloc XML" or "sysfs"
     links: between GPUs, each pair once
-    notes: what the source leaves out or contradicts, in sentences
+    notes: gaps and contradictions of the source, in sentences
     """
 
     root: Component
@@ -154,7 +153,7 @@ class Machine:
 
     @property
     def gpus(self) -> list[Component]:
-        """The GPUs, by their numbers if the source numbers each once."""
+        """The GPUs, by their numbers if these are unique."""
         found = self.all(Kind.GPU)
         numbers = [each.number for each in found]
         if None in numbers or len(set(numbers)) < len(numbers):
@@ -168,7 +167,7 @@ class Machine:
 
     @property
     def rdma_nics(self) -> list[Component]:
-        """The NICs that have an RDMA device, or of which the source does not say."""
+        """The NICs that have, or may have, an RDMA device."""
         return [nic for nic in self.nics if nic.rdma is not False]
 
     def virtual_functions(self, nic: Component) -> list[Component]:
@@ -191,7 +190,7 @@ def nearness(one: Component, other: Component) -> Nearness:
 
 
 def distance(one: Component, other: Component) -> tuple[Nearness, int]:
-    """The class, and within it the number of bridges on the way: smaller is nearer."""
+    """The class, and within it the number of bridges on the path: smaller is nearer."""
     top = common_ancestor(one, other)
     bridges = sum(
         each.kind in (Kind.SWITCH, Kind.HOST_BRIDGE)
@@ -203,14 +202,14 @@ def distance(one: Component, other: Component) -> tuple[Nearness, int]:
 
 
 def numa_of(component: Component) -> int | None:
-    """The number of the NUMA node that a component belongs to; None if the source does not say."""
+    """The number of the NUMA node of a component; None if unknown."""
     return next((each.number for each in component.ancestors() if each.kind is Kind.NUMA), None)
 
 
 def name_components(machine: Machine) -> None:
     """Give every component its name: `gpu0`, the RDMA device of a NIC or `nic0`, else its kind and place.
 
-    Characters that would move the cursor of a terminal are taken out of the names of devices.
+    Control characters are removed from names of devices: they would move the cursor of a terminal.
     """
     for each in machine.root.walk():
         each.devices = tuple("".join(filter(str.isprintable, device)) for device in each.devices)

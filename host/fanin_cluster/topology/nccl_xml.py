@@ -9,10 +9,10 @@
 | nic, net | name, dev, speed (Mbit/s), guid, gdr | the function above it is a NIC; speed is that of its network |
 | nvlink, xgmi | target, count | a link of the GPU above it |
 
-A file for NCCL_TOPO_FILE may lack `gpu` and `nic`, which NCCL then finds on the machine: such functions are classified
-by PCI class. It may lack the class as well; then a function is OTHER, and a note says so.
-NCCL's plugin for sockets gives a device its number as GUID, and no access to memory of GPUs (gdr): that is how a NIC
-without RDMA is known. A GUID that is missing says nothing: NCCL takes it from the machine.
+A file for NCCL_TOPO_FILE may lack `gpu` and `nic`, which NCCL then finds on the machine: the PCI class then gives the
+kind of a function, or OTHER and a note if the class is missing as well.
+NCCL's plugin for sockets gives a device its number as GUID, and no access to memory of GPUs (gdr): this marks a NIC
+without RDMA. A missing GUID means nothing: NCCL takes it from the machine.
 Source: src/graph/xml.cc and topo.cc of NCCL; src/transport/net_socket.cc.
 """
 
@@ -30,7 +30,7 @@ REMEDY = "correct the file, or let NCCL write it anew (NCCL_TOPO_DUMP_FILE)"
 
 
 def read_nccl(root: Element, path: Path) -> Machine:
-    """The machine that a `system` element describes. Raises TopologyInvalid with the line of what is wrong."""
+    """The machine that a `system` element describes. Raises TopologyInvalid with the wrong line."""
     return _Reader(path).read(root)
 
 
@@ -48,7 +48,7 @@ class _Reader:
         """An attribute that is a whole number."""
         number = element.whole(name)
         if number is None:
-            raise self.invalid(element, f"{element.shown(name)} of <{element.tag}> is no whole number")
+            raise self.invalid(element, f"{element.shown(name)} of <{element.tag}> is not a whole number")
         return number
 
     def read(self, root: Element) -> Machine:
@@ -60,7 +60,7 @@ class _Reader:
             self.below(element, nodes[key])
         hosts = {host for host, _ in nodes}
         if len(hosts) > 1:
-            raise self.invalid(root, f"it describes {len(hosts)} hosts (host_hash), where one is wanted")
+            raise self.invalid(root, f"it describes {len(hosts)} hosts (host_hash); give a file of one")
         if not nodes:
             raise self.invalid(root, "it has no <cpu>")
         name_components(self.machine)
@@ -78,7 +78,7 @@ class _Reader:
     def function(self, element: Element, above: Component) -> None:
         address = normal_address(element.get("busid"))
         if address is None:
-            raise self.invalid(element, f"{element.shown('busid')} is no PCI address")
+            raise self.invalid(element, f"{element.shown('busid')} is not a PCI address")
         vendor = element.get("vendor").lower()
         component = above.add(
             Component(
@@ -133,7 +133,7 @@ class _Reader:
 
 
 def _has_rdma(net: Element) -> bool | None:
-    """Whether a device is none of the plugin for sockets. None if the file does not say."""
+    """Whether a device has RDMA: False for the plugin for sockets, None if unknown."""
     if net.get("gdr") == "1":
         return True
     guid = net.get("guid")

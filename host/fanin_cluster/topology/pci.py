@@ -1,4 +1,4 @@
-"""What PCI says of a function: its address, its class, the rate of its link."""
+"""What PCI says about a function: its address, its class, the rate of its link."""
 
 import re
 
@@ -13,7 +13,7 @@ CLASSES = {
     "0280": Kind.NIC,  # other network controller
     "0604": Kind.SWITCH,  # PCI bridge
 }
-# A GPU is a function of these classes by these vendors, or by one that the source does not tell. Others have them too:
+# GPUs are functions of these classes by these vendors, or by an unknown one. Other functions have the classes too:
 # management controllers (ASPEED, Matrox), the displays of virtual machines (virtio, bochs, QXL), FPGA cards.
 GPU_VENDORS = {
     "0300": {NVIDIA, AMD},  # VGA controller
@@ -29,7 +29,7 @@ OLD_CODE_GT = 5.0
 
 
 def normal_address(text: str) -> str | None:
-    """An address in the form of Linux, "0000:19:00.0", also of nvidia-smi's "00000000:19:00.0"; None if it is none."""
+    """An address in the form of Linux, "0000:19:00.0", also from nvidia-smi's "00000000:19:00.0"; None if invalid."""
     match = ADDRESS.fullmatch(text.strip().lower())
     if match is None:
         return None
@@ -38,7 +38,7 @@ def normal_address(text: str) -> str | None:
 
 
 def kind_of_class(code: str, vendor: str, address: str = "") -> Kind:
-    """The kind of a function by its class, "0x030200" or "0302", its vendor, "0x10de" or "" if unknown, and place."""
+    """The kind of a function by its class "0x030200" or "0302", its vendor "0x10de" ("" if unknown), its address."""
     digits, vendor = code.strip().lower().removeprefix("0x")[:4], vendor.lower()
     if digits in GPU_VENDORS:
         counts = (not vendor or vendor in GPU_VENDORS[digits]) and (vendor, address) not in INTEGRATED

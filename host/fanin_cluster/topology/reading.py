@@ -1,4 +1,4 @@
-"""A machine from any of the sources: the root element of a file says its format."""
+"""A machine from any source: the root element of a file says its format."""
 
 from pathlib import Path
 

@@ -18,7 +18,7 @@ def nearest(machine: Machine, gpu: Component) -> tuple[Nearness, list[Component]
 
 
 def matrix(machine: Machine) -> list[tuple[Component, list[Nearness]]]:
-    """For each GPU its classes to all NICs, in the order of `machine.nics`."""
+    """The classes from each GPU to all NICs, in the order of `machine.nics`."""
     return [(gpu, [nearness(gpu, nic) for nic in machine.nics]) for gpu in machine.gpus]
 
 
@@ -29,7 +29,7 @@ def class_counts(machine: Machine) -> dict[Nearness, int]:
 
 
 def shown_children(component: Component) -> list[Component]:
-    """The components below one that lead to a GPU or a NIC, and these."""
+    """The components below one that are or lead to a GPU or a NIC."""
     return [child for child in component.children if any(each.kind in LEAVES for each in child.walk())]
 
 

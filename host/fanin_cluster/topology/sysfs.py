@@ -1,19 +1,17 @@
-"""The topology of a running Linux, from sysfs.
+"""The topology of a running Linux, from sysfs; it has no links between GPUs.
 
 | path below /sys | is read for |
 | --- | --- |
 | bus/pci/devices/ADDRESS | a link to the function's folder, whose path names its host bridge and its bridges |
 | .../class, vendor | its kind |
-| .../driver | a link: its driver; a function that is passed on to a virtual machine counts as none of this one |
+| .../driver | a link: its driver; a function that is passed on to a virtual machine does not count |
 | .../numa_node | its NUMA node; -1 is unknown |
 | .../current_link_speed, current_link_width | the rate of its PCIe link |
 | .../physfn | a link: this is a virtual function of the NIC there |
-| .../sriov_totalvfs | how many VFs a NIC can have; not there: none |
+| .../sriov_totalvfs | how many VFs a NIC can have; missing: none |
 | .../infiniband/NAME/ports/N/rate | its RDMA device, and its rate in Gbit/s |
 | .../net/NAME/speed | its network interface, and its rate in Mbit/s; that of a virtio device is in a folder virtioN |
 | devices/system/node/online | the NUMA nodes |
-
-Links between GPUs are not in sysfs.
 """
 
 import re
@@ -29,7 +27,7 @@ GBITS, MBITS = 1e9 / 8, 1e6 / 8
 
 
 def read_sysfs(root: Path = ROOT) -> Machine:
-    """This machine. Raises TopologyInvalid where sysfs is not to be seen."""
+    """This machine. Raises TopologyInvalid if sysfs can not be read."""
     try:
         next((root / "devices").iterdir(), None)
         folder = root / "bus/pci/devices"
@@ -44,7 +42,7 @@ def read_sysfs(root: Path = ROOT) -> Machine:
     name_components(reader.machine)
     if not functions:
         reader.machine.notes.append("There is no PCI bus.")
-    reader.machine.notes.append("sysfs does not tell links between GPUs.")
+    reader.machine.notes.append("sysfs has no links between GPUs.")
     return reader.machine
 
 
@@ -58,7 +56,7 @@ class _Reader:
         return self.machine.root.add(Component(Kind.NUMA, number=number))
 
     def place(self, folder: Path) -> Component:
-        """The NUMA node of a folder; on a machine with one node that one; else the machine."""
+        """The NUMA node of a folder; on a machine with one node that node; else the machine."""
         text = _text(folder / "numa_node")
         if text.isdecimal():
             if int(text) not in self.nodes:
@@ -120,7 +118,7 @@ def _ports(folder: Path, name: str) -> list[Path]:
 
 
 def _names(folder: Path) -> list[str]:
-    """The names in a folder; none where it is not there, or goes away meanwhile: devices do."""
+    """The names in a folder; none if it is missing, as devices disappear."""
     try:
         return sorted(each.name for each in folder.iterdir())
     except OSError:
@@ -128,7 +126,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _text(path: Path) -> str:
-    """What a file says; "" where it is not there or the kernel has no answer (the speed of a link that is down)."""
+    """The text of a file; "" if it is missing or the kernel has no answer (the speed of a link that is down)."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -136,7 +134,7 @@ def _text(path: Path) -> str:
 
 
 def _first_number(text: str) -> float:
-    """The number that a text begins with; 0 where there is none, or a negative one, which is unknown."""
+    """The number at the start of a text; 0 if there is none or it is negative (unknown)."""
     match = re.match(r"\d+(?:\.\d+)?", text)
     return float(match[0]) if match else 0.0
 

@@ -1,7 +1,7 @@
-"""XML from a file that nobody vouches for: elements with their lines, no entities, within bounds.
+"""XML from an untrusted file: elements with their lines, no entities, within bounds.
 
-Topologies need no entities, so a declaration of one is refused: expansion of nested entities would fill the memory. An
-external document type, which hwloc names, is not fetched.
+Topologies need no entities, so a declaration of one is refused: nested entities would fill the memory. An external
+document type, which hwloc names, is not fetched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REMEDY = "give a topology that NCCL, RCCL or hwloc 2 or newer has written"
 
 @dataclass
 class Element:
-    """An element: its tag, its attributes, its elements, and the line of the file on which it begins."""
+    """An element: its tag, attributes and children, and the line on which it begins."""
 
     tag: str
     attributes: dict[str, str]
@@ -32,25 +32,24 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def get(self, name: str, default: str = "") -> str:
-        """An attribute."""
         return self.attributes.get(name, default)
 
     def whole(self, name: str) -> int | None:
-        """An attribute that is a whole number; None if it is none, or too long for any topology."""
+        """An attribute that is a whole number; None if it is another, or too long for any topology."""
         text = self.get(name).strip()
         return int(text) if WHOLE.fullmatch(text) else None
 
     def shown(self, name: str) -> str:
-        """An attribute as an error names it."""
+        """An attribute as errors name it."""
         return f"{name}={self.get(name)[:MAX_SHOWN]!r}"
 
     def all(self, tag: str) -> list[Element]:
-        """The elements directly below with a tag."""
+        """The children with a tag."""
         return [child for child in self.children if child.tag == tag]
 
 
 def parse(path: Path) -> Element:
-    """The root element of a file. Raises TopologyInvalid if it can not be read, is no XML, or is out of bounds."""
+    """The root element of a file. Raises TopologyInvalid if it can not be read, is not XML, or is out of bounds."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -62,8 +61,6 @@ def parse(path: Path) -> Element:
 
 
 class _Parser:
-    """Builds the elements from the events of expat."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.open: list[Element] = []
@@ -79,7 +76,7 @@ class _Parser:
             self.expat.Parse(data, True)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
-            raise TopologyInvalid(f"{self.path}: line {error.lineno}: it is no XML: {reason}", REMEDY) from None
+            raise TopologyInvalid(f"{self.path}: line {error.lineno}: it is not XML: {reason}", REMEDY) from None
         except (UnicodeDecodeError, LookupError, ValueError) as error:  # an encoding that Python lacks or refuses
             raise TopologyInvalid(f"{self.path}: line 1: it can not be decoded: {error}", REMEDY) from None
         assert self.root is not None  # expat refuses a document without an element

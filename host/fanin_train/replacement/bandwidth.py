@@ -1,4 +1,4 @@
-"""The bandwidth between nodes: an adjacency matrix [65], of which little is measured anew after a failure."""
+"""The bandwidth between nodes: an adjacency matrix [65], of which a failure needs few new measurements."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class UnknownBandwidth(TrainingError):
 
 @dataclass
 class Bandwidths:
-    """Bytes per second by (sender, receiver); 0: there is no way."""
+    """Bytes per second by (sender, receiver); 0: not connected."""
 
     of_pairs: dict[tuple[str, str], float] = field(default_factory=dict)
 
@@ -33,12 +33,12 @@ class Bandwidths:
 
 
 def pairs_after_failure(previous: str, following: str, candidates: Iterable[str]) -> list[tuple[str, str]]:
-    """All that the choice looks at, and so all that is worth measuring anew: 2 for each candidate, not n (n - 1)."""
+    """The pairs that the choice looks at and that need measuring: 2 for each candidate, not n (n - 1)."""
     return [pair for each in candidates for pair in ((previous, each), (each, following))]
 
 
 def rounds_of(pairs: Iterable[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    """The pairs in rounds. In a round no node is twice, so that no measurement is in the way of another at a node."""
+    """The pairs in rounds, each node at most once in a round, so that no measurement disturbs another."""
     rounds: list[list[tuple[str, str]]] = []
     for pair in dict.fromkeys(pairs):
         for taken in rounds:

@@ -11,22 +11,20 @@ from fanin_train.replacement.records import Monitor
 
 
 class NotFailed(TrainingError):
-    """A node that is to be replaced, but lives or runs nothing."""
+    """A node to be replaced that lives or runs nothing."""
 
     def __init__(self, address: str, why: str) -> None:
-        super().__init__(f"NOT_FAILED: node {address} {why}", "name nodes of a task that do not live any more")
+        super().__init__(f"NOT_FAILED: node {address} {why}", "name dead nodes of a task")
 
 
 class RingLost(TrainingError):
-    """No node of the ring lives, so nobody has the state of the training."""
+    """No node of the ring lives: the state of the training is lost."""
 
     def __init__(self, task: str) -> None:
         super().__init__(f"RING_LOST: no node of task {task} lives", "start the task again from a checkpoint")
 
 
 class Rule(StrEnum):
-    """By which rule a node was chosen."""
-
     LEAST_PEAK = "least peak of those not slower than T_avg"  # [133]
     LEAST_TIME = "least time"  # [136]
     NONE = "no candidate"  # [137]
@@ -34,7 +32,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class Choice:
-    """What was decided about a failed node. replacement: None: there is none. average: T_avg, in seconds."""
+    """The decision about a failed node. replacement: None if there is none. average: T_avg, in seconds."""
 
     failed: str
     task: str
@@ -61,7 +59,7 @@ def select(found: Iterable[Estimate], average: float) -> tuple[Rule, Estimate | 
 
 
 def neighbours_of(monitor: Monitor, task: str, failed: str) -> tuple[str, str]:
-    """The previous and the next node of the ring that live; they may be the same. RingLost if none lives."""
+    """The previous and the next live node of the ring; they may be the same. RingLost if none lives."""
     ring = monitor.task(task).ring
     at = ring.index(failed)
     others = [address for address in (*ring[at + 1 :], *ring[:at]) if monitor.node(address).alive]
@@ -71,7 +69,7 @@ def neighbours_of(monitor: Monitor, task: str, failed: str) -> tuple[str, str]:
 
 
 def choose(monitor: Monitor, bandwidths: Bandwidths, failed: str, options: Options | None = None) -> Choice:
-    """What is to be done about a failed node; changes nothing. NotFailed, RingLost, UnknownBandwidth."""
+    """Decide about a failed node; changes nothing. NotFailed, RingLost, UnknownBandwidth."""
     options = options or Options()
     node = monitor.node(failed)
     if node.alive or node.task is None:
@@ -102,7 +100,7 @@ def apply(monitor: Monitor, choice: Choice, options: Options | None = None) -> N
 def replace_all(
     monitor: Monitor, bandwidths: Bandwidths, failed: Iterable[str], options: Options | None = None
 ) -> list[Choice]:
-    """Replace failed nodes one by one, in the order given [139] to [141]. A replacement is a neighbour of the next."""
+    """Replace failed nodes one by one, in this order [139] to [141]. A replacement is a neighbour of the next."""
     choices = []
     for address in failed:
         choice = choose(monitor, bandwidths, address, options)

@@ -1,4 +1,4 @@
-"""How long an iteration takes with a candidate in the place of a failed node: t = t_comm + t_comp [124] [127]."""
+"""The time of an iteration with a candidate in the place of a failed node: t = t_comm + t_comp [124] [127]."""
 
 import math
 from collections.abc import Iterable
@@ -11,13 +11,13 @@ from fanin_train.replacement.records import Monitor, Node, Task
 
 @dataclass(frozen=True)
 class Options:
-    """What the text leaves open, or says in two ways.
+    """Choices that the text leaves open, or describes in two ways.
 
     cost: "text": a node sends W to the next one [117]; "ring": 2 (n - 1) / n times as much, as ring allreduce does
     key: of compute times: "type" of the candidate [130], or the "task" alone [118], which is equal for all candidates
-    scaled: S / FLOP/s is divided by the utilisation seen on types that were measured, of which the text knows nothing
+    scaled: S / FLOP/s is divided by the utilisation of measured types, which the text ignores
     with_failed: whether the step times of the failed node count in T_avg
-    without_candidate: "null": say so, and wait [137]; "rebuild": drop the node from the ring [80]
+    without_candidate: "null": wait [137]; "rebuild": drop the node from the ring [80]
     """
 
     cost: Literal["text", "ring"] = "ring"
@@ -32,7 +32,7 @@ LITERAL = Options(cost="text", scaled=False, with_failed=True, without_candidate
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a candidate would take for an iteration, in seconds."""
+    """The predicted iteration of a candidate, in seconds."""
 
     node: Node
     communication: float
@@ -40,7 +40,6 @@ class Estimate:
 
     @property
     def time(self) -> float:
-        """t_x, in seconds."""
         return self.communication + self.computation
 
 
@@ -48,7 +47,7 @@ def communication_time(task: Task, up: float, down: float, options: Options) -> 
     """t_comm in seconds [117] [129].
 
     Args:
-        task: that of the failed node, whose W counts [106] [109].
+        task: of the failed node, whose W counts [106] [109].
         up: bytes per second from the previous neighbour.
         down: the same to the next one.
         options: `cost` counts.
@@ -60,7 +59,7 @@ def communication_time(task: Task, up: float, down: float, options: Options) -> 
 
 
 def utilisation(monitor: Monitor, task: Task) -> float:
-    """The part of the peak that the types reach on which the task was measured, on the average; 1 if there are none."""
+    """The mean share of the peak on the types that were measured with the task; 1 if there are none."""
     peaks = {node.type: node.peak for node in monitor.nodes.values()}
     found = [
         task.flop / peaks[kind] * len(times) / sum(times)
@@ -71,7 +70,7 @@ def utilisation(monitor: Monitor, task: Task) -> float:
 
 
 def computation_time(monitor: Monitor, task: Task, candidate: Node, options: Options) -> float:
-    """t_comp in seconds: what was measured, else S / FLOP/s [119] to [122] [130] [131]."""
+    """t_comp in seconds: the measured time, else S / FLOP/s [119] to [122] [130] [131]."""
     times = [
         time
         for (identifier, kind), measured in monitor.compute_times.items()
@@ -91,7 +90,7 @@ def estimates(
     candidates: Iterable[Node],
     options: Options,
 ) -> list[Estimate]:
-    """The estimates of the candidates that can reach both neighbours. neighbours: the previous and the next one."""
+    """The estimates of the candidates that reach both neighbours, the previous and the next one."""
     previous, following = neighbours
     found = [
         Estimate(

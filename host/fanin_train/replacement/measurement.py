@@ -14,14 +14,14 @@ SENDER, RECEIVER = 0, 1
 def measure(
     pool: Communicator, ranks: Mapping[str, int], pairs: Iterable[tuple[str, str]], size: int, timeout: float
 ) -> Bandwidths:
-    """Measure pairs; all ranks of `pool` call this with the same arguments, and get the same results.
+    """Measure pairs. All ranks of `pool` call this with the same arguments, and get the same results.
 
     Args:
         pool: the processes.
         ranks: in `pool`, by name.
-        pairs: names of senders and receivers. Pairs without a process in common are measured at the same time.
+        pairs: names of senders and receivers. Disjoint pairs are measured at the same time.
         size: bytes of a broadcast.
-        timeout: seconds that a step may take.
+        timeout: of a step, seconds.
     """
     measured = Bandwidths()
     for together in rounds_of(pairs):
@@ -38,7 +38,7 @@ def measure(
 
 
 def _seconds(pair: Communicator, size: int, timeout: float) -> float:
-    """Of a broadcast, from when both are there until it is complete on both."""
+    """Seconds of a broadcast, from when both ranks are ready until it is complete on both."""
     data = pair.alloc(size, np.uint8)
     pair.broadcast(data, root=SENDER, timeout=timeout)
     pair.barrier(timeout=timeout)

@@ -1,7 +1,7 @@
 """Types of nodes, with the peak of one processor from its manual.
 
-The first four are those of Alibaba's cluster of 2023 (github.com/alibaba/clusterdata, cluster-trace-gpu-v2023) whose
-names are public; its G2 and G3 are not. The others are in the text [87], or beside what it names.
+The first four are those of Alibaba's cluster of 2023 (github.com/alibaba/clusterdata, cluster-trace-gpu-v2023) with
+public names, so not its G2 and G3. The text [87] names the others, or types like them.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What is known of nodes and of the tasks that they run: the monitoring information of [8], [83], [103]."""
+"""The monitoring information of nodes and tasks: [8], [83], [103]."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -7,14 +7,14 @@ from fanin_train.errors import TrainingError
 
 
 class UnknownNode(TrainingError):
-    """An address that no record has."""
+    """An address without a record."""
 
     def __init__(self, address: str) -> None:
         super().__init__(f"UNKNOWN_NODE: there is no record of node {address}", "add it with Monitor.add_node")
 
 
 class UnknownTask(TrainingError):
-    """A task that no record has."""
+    """A task without a record."""
 
     def __init__(self, task: str) -> None:
         super().__init__(f"UNKNOWN_TASK: there is no record of task {task}", "add it with Monitor.add_task")
@@ -32,10 +32,10 @@ class Node:
     """A node.
 
     address: its name, as `ip` of [89]
-    type: its kind of processor [87]
+    type: of its processor [87]
     peak: FLOP/s, from the manual of the type [61] [94]
     alive: whether its heartbeat comes [60]
-    task: id of the task that it runs [64] [102]; None: it is idle
+    task: id of its task [64] [102]; None if idle
     step_times: seconds of each step of its task, as it measured them [97]
     """
 
@@ -58,9 +58,9 @@ class Task:
     """A training task.
 
     id: unique [102]
-    ring: addresses of its nodes, in the order of the ring; the last one sends to the first [89]
+    ring: addresses of its nodes, in order; the last one sends to the first [89]
     parameters: of its model: W [86]
-    flop: that a node does in an iteration: S [86]
+    flop: of a node in an iteration: S [86]
     element_bytes: bytes of a parameter
     model: its description [90]
     """
@@ -86,18 +86,18 @@ class Task:
 
 @dataclass
 class Monitor:
-    """All records. compute_times: seconds of an iteration, by (task, type of node); one probe of a type does [95]."""
+    """All records. compute_times: seconds of an iteration, by (task, type of node), from one probe [95]."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
     compute_times: dict[tuple[str, str], list[float]] = field(default_factory=dict)
 
     def add_node(self, node: Node) -> None:
-        """Take a record of a node in place of an earlier one. A node that comes back is idle [8]."""
+        """Add or replace the record of a node. A node that comes back is idle [8]."""
         self.nodes[node.address] = node
 
     def add_task(self, task: Task) -> None:
-        """Take a task; its nodes run it from now on. WrongRecord if one of them runs another."""
+        """Add a task; its nodes run it from now on. WrongRecord if one of them runs another."""
         for address in task.ring:
             if self.node(address).task not in (None, task.id):
                 raise WrongRecord(f"node {address} runs task {self.node(address).task} already")
@@ -106,39 +106,36 @@ class Monitor:
             self.change(address, task=task.id)
 
     def node(self, address: str) -> Node:
-        """The record of a node."""
         if address not in self.nodes:
             raise UnknownNode(address)
         return self.nodes[address]
 
     def task(self, identifier: str) -> Task:
-        """The record of a task."""
         if identifier not in self.tasks:
             raise UnknownTask(identifier)
         return self.tasks[identifier]
 
     def change(self, address: str, **members: object) -> None:
-        """Change members of the record of a node."""
         self.nodes[address] = replace(self.node(address), **members)  # type: ignore[arg-type]
 
     def note_compute_time(self, task: str, kind: str, seconds: float) -> None:
-        """A compute time that was measured on a node of this type."""
+        """Note a compute time of this type of node."""
         if not seconds > 0:
             raise WrongRecord(f"a compute time of {seconds} s")
         self.compute_times.setdefault((task, kind), []).append(seconds)
 
     def candidates(self) -> list[Node]:
-        """The nodes that live and run no task [66] to [68]."""
+        """The live nodes without a task [66] to [68]."""
         return [node for node in self.nodes.values() if node.alive and node.task is None]
 
     def failed(self, task: str) -> list[str]:
-        """The nodes of a task that do not live, in the order of its ring."""
+        """The dead nodes of a task, in the order of its ring."""
         return [address for address in self.task(task).ring if not self.node(address).alive]
 
     def average_time(self, task: str, without: Iterable[str] = ()) -> float:
-        """T_avg, in seconds: the mean step time of the node whose mean is the longest [97] [98].
+        """T_avg in seconds: the mean step time of the node with the longest mean [97] [98].
 
-        without: nodes that are left out. The failed one may have been the slowest; then the literal T_avg is too lax.
+        without: nodes to ignore. The failed one may have been the slowest; then the literal T_avg is too lax.
         WrongRecord if no node has measured a step.
         """
         measured = [self.node(address).step_times for address in self.task(task).ring if address not in set(without)]

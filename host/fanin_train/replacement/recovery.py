@@ -4,10 +4,10 @@
         training = Training(pool, workers=4, state={"model": model, "optimizer": optimizer, "random": random})
         training.run(step, steps=1000)
 
-All processes are ranks of one job, the pool. The first `workers` of them train, in a job of their own, the group. The
-others are spares and wait. When a member is lost, all that are left agree who is left (shrink), tell each other how far
-they are, choose a spare by the same rule from the same records, and form a new group. In it the spare has the position
-that was lost. A member that has completed the last step sends the state to those that have not. Then all go on.
+All processes are ranks of one job, the pool. The first `workers` of them train in their own job, the group; the others
+are spares. After a loss the survivors agree on the members (shrink), exchange their progress, choose a spare by the
+same rule from the same records, and form a new group, where the spare has the lost position. A member that completed
+the last step sends the state to those that did not.
 Record 0098 (docs/decisions) says why a pool, and why the end takes two agreements.
 """
 
@@ -34,19 +34,19 @@ LOST = (PeerLost, Timeout, Aborted)
 TASK = "task"
 KEPT_TIMES = 16  # steps whose times are remembered
 SPARE_PATIENCE = 86400.0  # s that a spare waits for the workers after another spare was lost
-REVOKE = 0.5  # s until the spares hear that the workers agree anew, although the pool has lost nobody
+REVOKE = 0.5  # s for telling the spares, whose pool has lost no process, to agree anew
 FINISHED, AGREE_ANEW = 1, 2
 
 
 class Fenced(TrainingError):
-    """This process was lost to the others, which go on without it."""
+    """The others have lost this process and go on without it."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"FENCED: {why}", "end this process; start it again as a spare")
 
 
 class NoReplacement(TrainingError):
-    """A position that no spare can take, and a policy that wants one."""
+    """A position without a spare, under a policy that demands one."""
 
     def __init__(self, member: int) -> None:
         super().__init__(
@@ -56,7 +56,7 @@ class NoReplacement(TrainingError):
 
 
 class WrongWorkers(TrainingError):
-    """A number of workers that the pool does not have."""
+    """A number of workers that exceeds the pool."""
 
     def __init__(self, workers: int, size: int) -> None:
         super().__init__(f"WRONG_WORKERS: {workers} workers in a pool of {size}", f"use 1 to {size}")
@@ -64,7 +64,7 @@ class WrongWorkers(TrainingError):
 
 @dataclass(frozen=True)
 class Work:
-    """What the choice of a replacement looks at.
+    """Data for the choice of a replacement.
 
     kind, peak: type of this process's node, and FLOP/s, from its manual
     parameters, element_bytes, flop: of the model, and of an iteration on a node (Task)
@@ -79,7 +79,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What was done about a failure: lost members, the choices, the step that is repeated, and the seconds it took."""
+    """A handled failure: lost members, the choices, the step that is repeated, and the seconds it took."""
 
     lost: tuple[int, ...]
     choices: tuple[Choice, ...]
@@ -91,14 +91,14 @@ class Recovery:
 class Training:
     """The place of this process in a training.
 
-    pool: all processes; closed by whoever made it. After a failure `self.pool` is another one
+    pool: all processes; its creator closes it. After a failure `self.pool` is another one
     workers: how many of its ranks train; the others are spares
     state: what a spare needs to go on: objects with state_dict and load_state_dict, arrays, generators of numpy
     steady: names of parts that a step changes only after its last collective (State)
-    work, options: what the choice looks at, and how
+    work, options: data and rules of the choice
     measured: bytes of a measurement of bandwidth before the first step, when the network is idle, and of the pairs of
-        candidates after a failure; 0: none is made, and all links count as equal
-    patience: seconds that a member may take to answer while all agree; a process that is stopped for longer is lost
+        candidates after a failure; 0: none, and all links count as equal
+    patience: seconds that a member may take to answer while all agree; then it is lost
     """
 
     pool: Communicator
@@ -116,11 +116,11 @@ class Training:
             raise WrongWorkers(self.workers, self.pool.size)
         self.member = self.pool.rank
         self.done = -1  # steps completed; a spare has none
-        self._is_finished = False  # all steps of all workers are done, as all have agreed
+        self._is_finished = False  # all have agreed that all steps of all workers are done
         self._state = State(self.state, self.steady)
         self._epoch, self._ring = 0, tuple(range(self.workers))
         self._members = list(range(self.pool.size))  # by rank in the pool
-        self._own: list[Communicator] = []  # that are this object's to close
+        self._own: list[Communicator] = []  # for this object to close
         self._bandwidths = Bandwidths()
         self._step_times: list[float] = []
         self._compute_times: list[float] = []
@@ -130,19 +130,19 @@ class Training:
 
     @property
     def is_worker(self) -> bool:
-        """Whether this process trains, now."""
+        """Whether this process trains now."""
         return self.member in self._ring
 
     @property
     def position(self) -> int:
-        """Of this process in the ring of workers, which is its rank in the group. A spare gets that of the lost one."""
+        """Its rank in the group, the ring of workers. A spare takes the lost position."""
         return self._ring.index(self.member)
 
     def run(self, step: Callable[[Communicator, int], object], steps: int) -> None:
         """Call step(group, number) for each step that is not done. Returns on all processes when all steps are.
 
-        The step communicates by `group` only, with time-outs if a process that stands still shall be replaced. A step
-        that a failure interrupts is called again, with the state from before.
+        The step communicates by `group` only, with time-outs if a process that stands still shall be replaced. An
+        interrupted step is called again, with the state from before.
         Raises Fenced, NoReplacement, RingLost; DeviceLost if the NIC of this process is gone.
         """
         self._is_finished = False
@@ -175,7 +175,7 @@ class Training:
     # ---- Steps ----
 
     def _work_on(self, step: Callable[[Communicator, int], object], steps: int) -> bool:
-        """Whether all is done, and all know it; a spare waits for that."""
+        """Do steps, or wait as a spare. Returns whether all is done, and all know it."""
         while self.group is not None and self.done < steps:
             copies = self._state.copies()
             begin = time.perf_counter()
@@ -189,18 +189,17 @@ class Training:
         return self._end()
 
     def _end(self) -> bool:
-        """Whether all workers have done all steps."""
         self._is_finished = self._say(0 if self.group is None else FINISHED) == FINISHED
         if self._is_finished:
             self._stay_until_all_have_heard()
         return self._is_finished
 
     def _stay_until_all_have_heard(self) -> None:
-        """Else the last ones could take the leaving of the others for a failure."""
+        """Else the last ones could take the departure of the others for a failure."""
         self._say(FINISHED, self.patience)
 
     def note_compute_time(self, seconds: float) -> None:
-        """Seconds of a step that were not communication, for the choice of a replacement."""
+        """Note the seconds of a step without communication, for the choice of a replacement."""
         self._compute_times = [*self._compute_times[1 - KEPT_TIMES :], seconds]
 
     def _say(self, word: int, timeout: float | None = None) -> int:
@@ -210,7 +209,7 @@ class Training:
     # ---- After a failure ----
 
     def _recover(self, error: BaseException | None) -> None:
-        """Agree, until that succeeds without another failure."""
+        """Agree, until no further failure interrupts it."""
         begin = time.perf_counter()
         if self.group is not None:
             self.group.abort()
@@ -228,8 +227,7 @@ class Training:
                 continue
 
     def _patience_after(self, error: BaseException | None) -> float:
-        """A spare that hears of the loss of spares only waits until the workers hear of it, too. At the end they do so
-        at once."""
+        """How long to wait: if only spares are lost, a spare waits for the workers to notice, at the end at once."""
         if self._is_finished:
             return self.patience
         named = {self._members[rank] for rank in getattr(error, "missing_ranks", ())}
@@ -237,7 +235,7 @@ class Training:
         return SPARE_PATIENCE if is_of_spares and not self.is_worker else self.patience
 
     def _shrink(self, patience: float) -> Communicator:
-        """Those that are left, as a pool; the old one is closed. Fenced if they have gone on without this process."""
+        """The survivors as a pool; closes the old one. Fenced if they have gone on without this process."""
         attempts = 0
         while True:
             try:
@@ -260,7 +258,7 @@ class Training:
         self._members = [row.member for row in rows]
         self._is_finished = any(row.finished for row in rows)
         if self._is_finished:
-            self._stay_until_all_have_heard()  # the rows may have come to some only
+            self._stay_until_all_have_heard()  # only some may have the rows
             return
         self._require_quorum(before)
         newest = max(rows, key=lambda row: row.epoch)
@@ -278,7 +276,7 @@ class Training:
         self.recoveries.append(Recovery(gone, tuple(choices), last, time.perf_counter() - begin))
 
     def _require_quorum(self, before: list[int]) -> None:
-        """Of two parts of a network only one may go on: that with more members, or with the lowest of two halves."""
+        """Only one part of a divided network may go on: that with more members, or with the lowest of two halves."""
         twice = 2 * len(self._members)
         if twice < len(before) or (twice == len(before) and min(before) not in self._members):
             raise Fenced(f"only {len(self._members)} of {len(before)} members can reach each other")
@@ -289,7 +287,7 @@ class Training:
         return Row(self.member, self.work.kind, self.work.peak, *place, *times)
 
     def _regroup(self, pool: Communicator, members: list[int]) -> None:
-        """The group of the ring, on those that are in it."""
+        """Form the group of the ring."""
         if self.group is not None:
             self.group.abort()
             self.group = None
@@ -297,7 +295,7 @@ class Training:
         self.group = pool.split(color, key, self.patience)
 
     def _level(self, rows: list[Row]) -> int:
-        """Let all workers have the state after the last step that anybody has completed: returns which it is."""
+        """Give all workers the state after the last step that anybody has completed. Returns that step."""
         done = {row.member: row.done for row in rows}
         last = max(done[member] for member in self._ring)
         if last < 0:
@@ -330,7 +328,7 @@ class Training:
     def _choose(
         self, pool: Communicator, rows: list[Row], ring: tuple[int, ...], lost: tuple[int, ...]
     ) -> list[Choice]:
-        """Equal on all, since it follows from the rows, and from measurements that all know."""
+        """The choices, equal on all: they follow from the rows and from shared measurements."""
         if not lost:
             return []
         monitor = self._monitor(rows, ring, lost)
@@ -343,7 +341,7 @@ class Training:
         return choices
 
     def _monitor(self, rows: list[Row], ring: tuple[int, ...], lost: tuple[int, ...]) -> Monitor:
-        """The records of document 004. Members are their addresses."""
+        """The records of document 004, with members as addresses."""
         monitor = Monitor()
         for row in rows:
             kept = row.step_times or ((float("inf"),) if row.member in ring else ())
@@ -358,7 +356,7 @@ class Training:
         return monitor
 
     def _measure_anew(self, pool: Communicator, monitor: Monitor, lost: tuple[int, ...]) -> None:
-        """The pairs that the choice looks at; of one candidate it is known without that."""
+        """Measure the pairs that the choice looks at. A single candidate needs none."""
         candidates = [node.address for node in monitor.candidates()]
         for member in lost:
             previous, following = neighbours_of(monitor, TASK, str(member))
@@ -372,11 +370,11 @@ class Training:
                 self._bandwidths.of_pairs.setdefault((sender, receiver), float("inf"))
 
     def _leave(self, has_ended: bool) -> None:
-        """The pools and the group that were made here. `pool`, which the program has given, is the program's.
-        Not `has_ended`: the others shall miss this process."""
+        """Close the pools and the group that were made here, but not the program's `pool`. Without `has_ended`, the
+        others shall miss this process."""
         for made in (*([self.group] if self.group is not None else []), *self._own):
             if has_ended:
-                with contextlib.suppress(FaninError):  # all steps are done, whatever has failed beside them
+                with contextlib.suppress(FaninError):  # all steps are done: failures no longer matter
                     made.flush(self.patience)
             made.end(leave=has_ended)
         self.group = None

@@ -1,4 +1,4 @@
-"""What the processes tell each other when they agree: a row of each, of equal length."""
+"""The rows, of equal length, that the processes exchange when they agree."""
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ ROW_BYTES = 4096
 
 
 class RowTooLong(TrainingError):
-    """Names or rings that do not fit into a row."""
+    """Names or rings that exceed a row."""
 
     def __init__(self, length: int) -> None:
         super().__init__(
@@ -21,12 +21,12 @@ class RowTooLong(TrainingError):
 class Row(msgspec.Struct, frozen=True):
     """A process.
 
-    member: its number, which it keeps: its rank in the first pool
+    member: its number, fixed: its rank in the first pool
     kind, peak: type of its node, and FLOP/s
-    epoch, ring: how often the ring has changed, as far as it knows, and the ring: members by position
+    epoch, ring: number of changes of the ring, as far as it knows, and the ring: members by position
     done: steps that it has completed; -1: it has no state yet
     finished: whether it has heard that all steps of all workers are done
-    step_times, compute_times: seconds of its last steps, and of what of them was not communication
+    step_times, compute_times: seconds of its last steps, and of them without communication
     """
 
     member: int

@@ -1,9 +1,8 @@
 """Failures of nodes in random clusters: `python -m fanin_train.replacement.simulation [FAILURES]`.
 
-Each failure has a cluster of its own: a ring of 8 nodes and up to 12 idle ones of the types of a public trace, links of
-10, 25 or 100 Gbit/s, and a task. A type reaches 30 to 60 % of its peak. The monitor knows compute times of the types in
-the ring, as one probe per type gives them, and must estimate those of other types. The step time after each choice is
-the true one.
+Each failure has its own cluster: a ring of 8 nodes and up to 12 idle ones of the types of a public trace, links of 10,
+25 or 100 Gbit/s, and a task. A type reaches 30 to 60 % of its peak. The monitor knows compute times of the types in the
+ring, as one probe per type gives them, and must estimate the others. The step time after a choice is the true one.
 """
 
 import random
@@ -26,7 +25,7 @@ STEPS = 3  # that each node has measured
 
 @dataclass
 class Cluster:
-    """A cluster with a failed node. compute: seconds of an iteration, the truth, by type."""
+    """A cluster with a failed node. compute: true seconds of an iteration, by type."""
 
     monitor: Monitor
     bandwidths: Bandwidths
@@ -34,7 +33,7 @@ class Cluster:
     failed: str
 
     def step_time(self, ring: tuple[str, ...]) -> float:
-        """Seconds of a step in truth: that of the slowest node and its way to the next."""
+        """True seconds of a step: the slowest node with its link to the next."""
         task = self.monitor.task(TASK)
         times = []
         for at, address in enumerate(ring):
@@ -44,7 +43,6 @@ class Cluster:
 
 
 def make(chance: random.Random) -> Cluster:
-    """A cluster, and a failure in it."""
     monitor, bandwidths = Monitor(), Bandwidths()
     ring = tuple(f"10.0.0.{number}" for number in range(RING))
     idle = tuple(f"10.0.1.{number}" for number in range(chance.randint(1, MOST_IDLE)))
@@ -71,7 +69,7 @@ def make(chance: random.Random) -> Cluster:
 
 
 def as_text(options: Options) -> Callable[[Cluster, random.Random], str | None]:
-    """The rule of the text, and a check that it is: AssertionError if not."""
+    """The rule of the text, with a check of it (AssertionError)."""
 
     def chosen(cluster: Cluster, chance: random.Random) -> str | None:
         choice = choose(cluster.monitor, cluster.bandwidths, cluster.failed, options)
@@ -94,7 +92,6 @@ def fastest(cluster: Cluster, chance: random.Random) -> str | None:
 
 
 def any_node(cluster: Cluster, chance: random.Random) -> str | None:
-    """One at random."""
     return chance.choice(cluster.monitor.candidates()).address
 
 
@@ -108,7 +105,7 @@ POLICIES: dict[str, Callable[[Cluster, random.Random], str | None]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """Means over all failures. ratio: step time after by before; worst: its largest; peak: FLOP/s of what was taken."""
+    """Means over all failures. ratio: step time after by before; worst: its largest; peak: their FLOP/s."""
 
     ratio: float
     worst: float
@@ -132,7 +129,6 @@ def simulate(policy: Callable[[Cluster, random.Random], str | None], failures: i
 
 
 def table(failures: int = 2000) -> str:
-    """The table in Markdown."""
     lines = [
         "| choice | step time after / before, mean | worst | longer than before | TFLOP/s taken, mean |",
         "| --- | --- | --- | --- | --- |",

@@ -1,4 +1,4 @@
-"""The parts of a training's state: what has state_dict and load_state_dict, as in torch; arrays; numpy's generators."""
+"""The parts of a training's state: objects with torch's state_dict and load_state_dict, arrays, numpy's generators."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ class State:
     """Parts by name: model, optimiser, random numbers, the place in the data.
 
     steady: names of parts that a step changes only after its last collective, as an optimiser does. The others are
-    copied before each step, so that a step that fails half-way can be repeated; a large model is better steady.
+    copied before each step, so that a step that fails half-way can be repeated; a large model should be steady.
     """
 
     def __init__(self, parts: Mapping[str, Any], steady: Iterable[str] = ()) -> None:
@@ -46,11 +46,10 @@ class State:
                 raise WrongState(f"part {name} is a {type(part).__name__}, without state_dict and load_state_dict")
 
     def copies(self) -> dict[str, Any]:
-        """What is to be put back if the step fails."""
+        """Copies for the case that the step fails."""
         return {name: copy.deepcopy(_get(part)) for name, part in self.parts.items() if name not in self.steady}
 
     def put_back(self, contents: Mapping[str, Any]) -> None:
-        """Let parts be as they were."""
         for name, content in contents.items():
             _set(self.parts[name], content)
 
@@ -59,7 +58,7 @@ class State:
         transfer.send(group, {name: _get(part) for name, part in self.parts.items()}, timeout)
 
     def receive(self, group: Communicator, root: int, timeout: float, load: bool = True) -> None:
-        """Take what `root` sends; not `load`: and do nothing with it, since this rank has it already."""
+        """Receive the parts of `root`. load: False if this rank has them already, to drop them."""
         blocks = transfer.receive(group, root, timeout)
         if load:
             self.put_back(unpack(blocks))

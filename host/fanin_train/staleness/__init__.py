@@ -1,5 +1,5 @@
 """Asynchronous reduction with bounded staleness: founding document 003.
 
-Each node goes on with its own parameters, sends every gradient to all other nodes, and waits only where it would be
-more than `stale_max` iterations ahead of the slowest.
+Each node has its own parameters, sends every gradient to all others, and waits only to be at most `stale_max`
+iterations ahead of the slowest.
 """

@@ -1,4 +1,4 @@
-"""What a node asks its driver to do. The driver does it in this order."""
+"""What a node asks its driver to do, in this order."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -17,8 +17,6 @@ class Timer(StrEnum):
 
 
 class Send(NamedTuple):
-    """Send a message to a node."""
-
     to: int
     message: Message
 
@@ -32,21 +30,23 @@ class SetTimer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of the optimiser: with the sum of these gradients, in this order."""
+    """One step of the optimiser with the sum of these gradients, in this order."""
 
     contributions: tuple[Contribution, ...]
 
 
 class Adopt(NamedTuple):
-    """Replace parameters and optimiser state by a snapshot, then step with what it lacks."""
+    """Replace parameters and optimiser state by a snapshot, then step with the gradients that it lacks."""
 
     snapshot: Snapshot
     contributions: tuple[Contribution, ...]
 
 
 class Compute(NamedTuple):
-    """Compute the gradient of this order from the parameters, divide it by the number of nodes, and call
-    `iteration_finished` with it. The sender divides, so that all nodes apply the same, whoever has noticed a death."""
+    """Compute the gradient of this order, divide it by the number of nodes, and call `iteration_finished` with it.
+
+    The sender divides, so that all nodes apply the same gradient, whoever has noticed a death.
+    """
 
     number: int
     nodes: int

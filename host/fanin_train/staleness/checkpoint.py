@@ -1,4 +1,4 @@
-"""What training can be begun anew from: parameters that contain all gradients up to an order, and the vector clock."""
+"""A start for training: parameters that contain all gradients up to an order, and the vector clock."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ PREFIX = "optimiser."
 
 
 class Checkpoint(NamedTuple):
-    """Of all nodes: it contains each gradient up to `order`, and none after it. clock: by rank, what each had finished
-    when it was made."""
+    """Contains the gradients of all nodes up to `order`, no others. clock: finished orders at that time, by rank."""
 
     order: int
     parameters: np.ndarray
@@ -24,7 +23,7 @@ class Checkpoint(NamedTuple):
     clock: dict[int, int]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it, whole or not at all."""
+        """Write the file, whole or not at all."""
         target = Path(path)
         partial = target.with_name(f"{target.name}.partial")
         arrays: dict[str, Any] = {f"{PREFIX}{name}": array for name, array in self.optimiser.items()}
@@ -37,7 +36,7 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        """TrainingError where it is none."""
+        """Raises TrainingError for an invalid file."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)

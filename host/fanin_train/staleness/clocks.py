@@ -1,4 +1,4 @@
-"""The vector clock of a node: what each node has finished, as far as this one knows."""
+"""The vector clock of a node: the orders that all nodes have finished, as far as it knows."""
 
 from collections.abc import Iterable
 
@@ -12,24 +12,23 @@ class VectorClock:
         self._entries = dict.fromkeys(ranks, 0)
 
     def advance(self, rank: int, order: int) -> None:
-        """A member has finished `order`. Nothing of a node that is no member is kept."""
+        """A member has finished `order`. Other nodes are ignored."""
         if self._entries.get(rank, order) < order:
             self._entries[rank] = order
 
     def add(self, rank: int, order: int) -> None:
-        """A node becomes a member, unless it is one."""
+        """Add a member, unless it is one."""
         self._entries.setdefault(rank, order)
 
     def remove(self, rank: int) -> None:
-        """A node is no member any longer."""
         self._entries.pop(rank, None)
 
     def minimum(self) -> int:
-        """What all members have finished."""
+        """The order that all members have finished."""
         return min(self._entries.values())
 
     def minimum_of_others(self, rank: int) -> int:
-        """What all members but one have finished; NEVER, if there is no other."""
+        """The order that all other members have finished; NEVER if there is no other."""
         return min((order for each, order in self._entries.items() if each != rank), default=NEVER)
 
     def entries(self) -> dict[int, int]:

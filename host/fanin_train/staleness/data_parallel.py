@@ -1,10 +1,10 @@
-"""Training over a fabric with bounded staleness: the front door for programs of PyTorch.
+"""Training over a fabric with bounded staleness: the entry for programs of PyTorch.
 
-model = StaleDataParallel(model, communicator, Adam(1e-3), stale_max=4)
-for images, labels in batches:
-    loss(model(images), labels).backward()
-    model.step()
-model.finish()
+    model = StaleDataParallel(model, communicator, Adam(1e-3), stale_max=4)
+    for images, labels in batches:
+        loss(model(images), labels).backward()
+        model.step()
+    model.finish()
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class StaleDataParallel(nn.Module):
     """A module whose parameters are trained by all ranks, as DistributedDataParallel but without waiting.
 
     `optimiser` changes the parameters in the memory of the host; the module may compute on a GPU, and in bfloat16
-    (`FlatParameters`). Load and move it before. The other
-    arguments are those of BoundedStaleness. Buffers, as of BatchNorm, stay those of each rank.
+    (`FlatParameters`). Load and move it before. The other arguments are those of BoundedStaleness. Buffers, as of
+    BatchNorm, stay those of each rank.
     """
 
     def __init__(
@@ -48,7 +48,6 @@ class StaleDataParallel(nn.Module):
         self.flat.give()  # what the others have, or the checkpoint
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """As of the module."""
         return self.module(*args, **kwargs)
 
     def step(self) -> None:
@@ -59,7 +58,7 @@ class StaleDataParallel(nn.Module):
         self.flat.clear()
 
     def checkpoint(self) -> Checkpoint | None:
-        """As BoundedStaleness.checkpoint. The buffers of the module are not in it."""
+        """As BoundedStaleness.checkpoint, without the buffers of the module."""
         made = self.trainer.checkpoint()
         self.flat.give()
         return made
@@ -70,6 +69,6 @@ class StaleDataParallel(nn.Module):
         self.flat.give()
 
     def finish(self) -> None:
-        """After the last step: all ranks have the same parameters then."""
+        """Call after the last step: then all ranks have the same parameters."""
         self.trainer.finish()
         self.flat.give()

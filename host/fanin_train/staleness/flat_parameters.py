@@ -14,11 +14,11 @@ MASTER = {  # type of a module's parameters -> of the master weights, which the 
 
 
 class FlatParameters:
-    """What a module learns.
+    """The parameters of a module.
 
-    values, gradients: of shape (count,), in the memory of the host, float64 where the module has that, else float32.
-    The parameters of a module with such floats on the CPU are views of them. Those of a module on a GPU, or with floats
-    of fewer bits, are views of flat tensors like them, and `fetch` and `give` copy.
+    values, gradients: of shape (count,), in the memory of the host, float64 if the module has that, else float32. The
+    parameters of a module with such floats on the CPU are views of them. Those on a GPU, or with smaller floats, are
+    views of flat tensors like them, and `fetch` and `give` copy.
 
     Raises TrainingError for parameters of several types, on several devices, or of a type without master weights.
     """
@@ -60,8 +60,7 @@ class FlatParameters:
     def fetch(self) -> None:
         """Bring the gradients to the host, after backward().
 
-        Raises TrainingError if the module has other parameters than it was given, in other memory, or with other
-        values: it has been moved or loaded, and would train without effect.
+        Raises TrainingError if the module was moved or loaded since it was given, and would train without effect.
         """
         if list(map(id, self._trainable())) != [id(parameter) for parameter, _, _ in self._parts]:
             raise TrainingError(
@@ -80,10 +79,10 @@ class FlatParameters:
             self._host_gradients.copy_(self._gradients)
 
     def give(self) -> None:
-        """Give the module the values."""
+        """Copy the values to the module."""
         if self._copies:
             self._values.copy_(self._host_values)
 
     def clear(self) -> None:
-        """Let the gradients begin at zero again."""
+        """Set the gradients to zero."""
         self._gradients.zero_()

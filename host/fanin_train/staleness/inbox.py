@@ -10,8 +10,8 @@ from fanin_train.staleness.messages import Contribution, Version
 class Inbox:
     """Gradients by number and rank.
 
-    keep: how many of each node are kept after they have been applied, for a node that adopts parameters which lack
-    them. start: the number before the first gradient of each node.
+    keep: how many of each node are kept after use, for a node that adopts parameters without them. start: the number
+    before the first gradient of each node.
     """
 
     def __init__(self, keep: int = 0, start: int = 0) -> None:
@@ -21,7 +21,7 @@ class Inbox:
         self._history: dict[int, deque[Contribution]] = {}
 
     def put(self, rank: int, number: int, gradient: Any) -> bool:
-        """Take a gradient. False: it was there before, and is dropped."""
+        """Store a gradient. Returns False for a duplicate, which is dropped."""
         last, missing = self._received.get(rank, self._nothing)
         if number > last:
             lost = missing.union(range(last + 1, number)) if number > last + 1 else missing
@@ -47,11 +47,11 @@ class Inbox:
         return last >= number and not any(each <= number for each in missing)
 
     def numbers(self) -> list[int]:
-        """Of the gradients that wait to be taken."""
+        """Of the gradients not yet taken."""
         return sorted({number for number, _ in self._pending})
 
     def applied(self) -> Mapping[int, Version]:
-        """What the parameters contain: all that has been received and taken."""
+        """The content of the parameters: all gradients received and taken."""
         versions = dict(self._received)
         for number, rank in self._pending:
             last, missing = versions[rank]
@@ -59,7 +59,7 @@ class Inbox:
         return versions
 
     def adopt(self, contains: Mapping[int, Version], latest: Iterable[Contribution] = ()) -> tuple[Contribution, ...]:
-        """The parameters now contain these. Returns what they lack and is still here, to be applied."""
+        """The parameters now contain these. Returns the gradients here that they lack, to be applied."""
         for each in latest:
             self.put(each.rank, each.number, each.gradient)
         lacking = sorted(
@@ -80,7 +80,7 @@ class Inbox:
         return tuple(lacking)
 
     def latest(self, rank: int) -> tuple[Contribution, ...]:
-        """The gradients of a node that are kept."""
+        """The kept gradients of a node."""
         return tuple(self._history.get(rank, ()))
 
 

@@ -22,14 +22,14 @@ class Version(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Parameters of a node, and the optimiser's state, as its driver makes them; and what they contain, by rank."""
+    """Parameters of a node and the optimiser's state, as its driver makes them, and their content, by rank."""
 
     content: Any
     contains: Mapping[int, Version]
 
 
 class Contribution(NamedTuple):
-    """One gradient: whose, of which order."""
+    """A gradient: its node and order."""
 
     number: int  # before the rank: the order of steps is that of these tuples
     rank: int
@@ -72,7 +72,7 @@ class Abort(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """Not in the document. To all: the initiator is done; who is the slowest, its order and its parameters."""
+    """Not in the document. To all: the initiator is done; the slowest node, its order and its parameters."""
 
     epoch: Epoch
     slowest: int
@@ -85,8 +85,8 @@ class Join(NamedTuple):
 
 
 class Welcome(NamedTuple):
-    """Not in the document. To a node that joins: what the sender has finished, the global order that it holds to, its
-    parameters, and its latest gradients, which the parameters of others may lack."""
+    """Not in the document. To a node that joins: the sender's finished order, its global order, its parameters, and its
+    latest gradients, which the parameters of others may lack."""
 
     finished: int
     global_order: int
@@ -95,8 +95,8 @@ class Welcome(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Not in the document. To all: the sender computes no more. It still counts in the mean; nobody waits for it when
-    all its gradients are here."""
+    """Not in the document. To all: the sender computes no more, but counts in the mean. Nobody waits for it once all
+    its gradients have arrived."""
 
     last: int  # number of its last gradient
 

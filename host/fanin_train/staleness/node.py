@@ -6,13 +6,13 @@
     node.expired(timer, generation)     -> actions
     node.lose(rank), node.leave()       -> actions
 
-`order` is L of the document: the own gradients in the node's parameters. `finished` counts the iterations: it is one
-more while the node waits at the bound, where its last gradient is queued. Other nodes hold to `finished`, and so at all
-times, over all members,
+`order` is L of the document: the own gradients in the node's parameters. `finished` counts the iterations: one more
+while the node waits at the bound with its last gradient in the queue. Other nodes use `finished`, so that always, over
+all members,
 
     max(order) - min(finished) <= stale_max.
 
-With 0 no node uses parameters before all have finished the order that made them: that is synchronous training.
+With 0 no node uses parameters before all have finished the order that made them: synchronous training.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,10 +30,9 @@ from fanin_train.staleness.synchronisation import Report, Synchronisation
 class Node:
     """A node of a job.
 
-    members: the ranks of all nodes, this one among them. content: makes a copy of parameters and optimiser state, which
-    `Adopt` may get on another node. random: uniform in [0, 1). last: the order after which it computes no more.
-    start: the order at which all begin, of a checkpoint. joining: the others are in training already; this node asks
-    to take part.
+    members: the ranks of all nodes, this one among them. content: makes a copy of parameters and optimiser state, for
+    `Adopt` on another node. random: uniform in [0, 1). last: the order after which it computes no more. start: the
+    order at which all begin, of a checkpoint. joining: the others are in training already; this node asks to take part.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Node:
         if rank not in everyone:
             raise TrainingError(f"rank {rank} is not among the members {sorted(everyone)}", "name all members")
         if joining and not rules.clocks:
-            raise TrainingError("the form of the document has no way to join", "take the repaired form")
+            raise TrainingError("the form of the document has no JOIN", "take the repaired form")
         self.rank, self.rules, self.last = rank, rules, last
         self.order = self.finished = self.global_order = start
         self.waiting = False  # at the bound
@@ -81,7 +80,7 @@ class Node:
         return self._collect()
 
     def iteration_finished(self, gradient: Any) -> list[Action]:
-        """Steps C2 and C6: the node's gradient of the order that `Compute` has named, its share in the mean."""
+        """Steps C2 and C6: the gradient of the order that `Compute` named, divided by the number of nodes."""
         self.finished += 1
         self.clocks.advance(self.rank, self.finished)
         self.inbox.put(self.rank, self.finished, gradient)
@@ -94,7 +93,7 @@ class Node:
         return self._collect()
 
     def receive(self, source: int, message: Message) -> list[Action]:
-        """A message. Those of a node that is no member are dropped, but for its wish to join."""
+        """Handle a message. Those of other nodes than members are dropped, except JOIN."""
         if isinstance(message, Join):
             self._receive_join(source)
         elif isinstance(message, Welcome):
@@ -104,7 +103,6 @@ class Node:
         return self._collect()
 
     def expired(self, timer: Timer, generation: int) -> list[Action]:
-        """A timer is over."""
         if self.synchronisation.is_current(timer, generation):
             if timer is Timer.JOIN:
                 self._ask_to_join()
@@ -116,7 +114,7 @@ class Node:
         return self._collect()
 
     def lose(self, rank: int) -> list[Action]:
-        """A node is dead or has left. The smallest order is now that of the others."""
+        """A node is dead or has left: the smallest order is now that of the others."""
         self._lose(rank)
         return self._collect()
 
@@ -127,27 +125,27 @@ class Node:
         return self._collect()
 
     def finish(self) -> list[Action]:
-        """Compute no more: this is the last order. What comes from the others still goes into the parameters."""
+        """Compute no more: this is the last order. Gradients of the others still go into the parameters."""
         if self.waiting:
-            raise TrainingError("the node waits at the bound", "finish after the iteration that it has begun")
+            raise TrainingError("the node waits at the bound", "finish after the current iteration")
         self.last = self.order
         self._finish()
         return self._collect()
 
     def apply_up_to_now(self) -> list[Action]:
-        """Put all gradients into the parameters whose number is at most this node's order, though it is early for
-        fixed steps. All nodes do so at the same order, for a checkpoint."""
+        """Put all gradients up to this node's order into the parameters, though early for fixed steps. All nodes do so
+        at the same order, for a checkpoint."""
         first = self.order - self.rules.stale_max + 1 if self.rules.apply is Apply.FIXED else self.order
         for number in range(first, self.order + 1):
             self._step(number)
         return self._collect()
 
     def is_everything_here(self) -> bool:
-        """Whether all nodes have finished the order of this one, as far as it knows."""
+        """Whether all nodes have finished this node's order, as far as it knows."""
         return self.clocks.minimum() >= self.order
 
     def are_all_done(self) -> bool:
-        """Whether no gradient of another node is to come."""
+        """Whether no other node will send a gradient."""
         return self.clocks.minimum_of_others(self.rank) == NEVER
 
     def _lose(self, rank: int) -> None:
@@ -167,7 +165,7 @@ class Node:
         return self.order - self.global_order < self.rules.stale_max
 
     def _go_on(self) -> None:
-        """Step C4, if the node waits and may: apply what has arrived, and compute."""
+        """Step C4, if the node waits and may go on: apply what has arrived, and compute."""
         if self.rules.clocks:
             self.global_order = max(self.global_order, self.clocks.minimum())
         if not self.is_within_bound() and self.memory[1] > self.global_order:
@@ -203,7 +201,7 @@ class Node:
         return self.waiting
 
     def _horizon(self, order: int) -> int:
-        """The last number of which gradients go into the parameters of an order."""
+        """The last number of the gradients for the parameters of an order."""
         stale_max = self.rules.stale_max
         return order + stale_max if self.rules.apply is Apply.ARRIVED else order - stale_max
 
@@ -227,7 +225,7 @@ class Node:
         self._settle()
 
     def _settle(self) -> None:
-        """After the last iteration: what comes from the others still goes into the parameters."""
+        """After the last iteration: gradients of the others still go into the parameters."""
         assert self.last is not None
         if self.rules.apply is Apply.ARRIVED:
             self._step(NEVER)
@@ -283,7 +281,7 @@ class Node:
         self._take_part_if_welcome()
 
     def _receive_join(self, source: int) -> None:
-        """From now on this node holds to the one that joins, at the global order of now."""
+        """From now on this node waits for the one that joins, at the current global order."""
         if self.joining:
             return
         self.others.add(source)
@@ -297,7 +295,7 @@ class Node:
             self._take_part_if_welcome()
 
     def _take_part_if_welcome(self) -> None:
-        """It begins at the latest order that a member holds to, so that no member is too far ahead of it."""
+        """Begin at the latest order that a member waits for, so that no member is too far ahead."""
         if not self.joining or not self.others <= self._welcomes.keys():
             return
         self.joining = False

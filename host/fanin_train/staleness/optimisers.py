@@ -1,6 +1,6 @@
 """Optimisers on the CPU. A worker computes gradients only; the parameters of a node are one flat array.
 
-Each is arithmetic of numpy in the type of the parameters, in one order: equal gradients give equal bits.
+Each computes by numpy in the type of the parameters, in a fixed order: equal gradients give equal bits.
 """
 
 from typing import Protocol, runtime_checkable
@@ -20,7 +20,7 @@ class Optimiser(Protocol):
         """Take one step with the mean gradient of all nodes, of the same shape."""
 
     def state(self) -> State:
-        """A copy of all that the next steps depend on, but for the parameters."""
+        """A copy of all that the next steps depend on, except the parameters."""
 
     def load(self, state: State) -> None:
         """Go on from such a copy."""
@@ -35,7 +35,6 @@ class SGD:
         self._velocity: np.ndarray | None = None
 
     def step(self, parameters: np.ndarray, gradient: np.ndarray) -> None:
-        """As Optimiser.step."""
         rate = parameters.dtype.type(self.rate)
         if self.momentum:
             if self._velocity is None:
@@ -46,11 +45,9 @@ class SGD:
         parameters -= rate * gradient
 
     def state(self) -> State:
-        """As Optimiser.state."""
         return {} if self._velocity is None else {"velocity": self._velocity.copy()}
 
     def load(self, state: State) -> None:
-        """As Optimiser.load."""
         velocity = state.get("velocity")
         self._velocity = None if velocity is None else velocity.copy()
 
@@ -66,7 +63,6 @@ class Adam:
         self._second: np.ndarray | None = None
 
     def step(self, parameters: np.ndarray, gradient: np.ndarray) -> None:
-        """As Optimiser.step."""
         if self._first is None or self._second is None:
             self._first, self._second = np.zeros_like(parameters), np.zeros_like(parameters)
         of = parameters.dtype.type
@@ -79,13 +75,11 @@ class Adam:
         parameters -= rate * self._first / (np.sqrt(self._second) + of(self.epsilon))
 
     def state(self) -> State:
-        """As Optimiser.state."""
         if self._first is None or self._second is None:
             return {}
         return {"steps": np.array(self._steps), "first": self._first.copy(), "second": self._second.copy()}
 
     def load(self, state: State) -> None:
-        """As Optimiser.load."""
         if not state:
             self._steps, self._first, self._second = 0, None, None
             return

@@ -11,8 +11,6 @@ from fanin_train.staleness.optimisers import Optimiser, State
 
 
 class Content(NamedTuple):
-    """A copy of a replica."""
-
     parameters: np.ndarray
     optimiser: State
 
@@ -42,11 +40,10 @@ class Replica:
             self.optimiser.step(self.parameters, total)
 
     def content(self) -> Content:
-        """A copy."""
         return Content(self.parameters.copy(), self.optimiser.state())
 
     def adopt(self, content: Content, contributions: Iterable[Contribution]) -> None:
-        """Become a copy of another replica, and step with what it lacks."""
+        """Become a copy of another replica, and step with the gradients that it lacks."""
         self.parameters[:] = content.parameters
         self.optimiser.load(content.optimiser)
         self.step(contributions)

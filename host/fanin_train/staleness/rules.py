@@ -1,4 +1,4 @@
-"""Which form of the protocol a node follows: as the document says it, or repaired."""
+"""The form of the protocol that a node follows: as in the document, or repaired."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -7,7 +7,7 @@ from fanin_train.errors import TrainingError
 
 
 class Apply(StrEnum):
-    """Which gradients a step of the optimiser takes."""
+    """The gradients in a step of the optimiser."""
 
     ARRIVED = "arrived"  # all that have arrived: the freshest parameters, which depend on the network
     FIXED = "fixed"  # those that are `stale_max` orders old: equal bits on all nodes and in every run
@@ -21,10 +21,10 @@ class Rules:
     retry: T of step a5, the pause after a refusal. timeout: of the timer of step a1.
     jitter: the pause is drawn from half of `retry` to one and a half.
     initiator_refuses: a node that has begun a synchronisation refuses others.
-    abort: an initiator that gives up says so.
-    commit: an initiator that is done says so, with the result. priority: the lower rank wins.
-    epochs: messages of an earlier synchronisation are known as such, and the initiator has a timer.
-    clocks: the order that a gradient carries moves the global order; a synchronisation begins only if none comes.
+    abort: an initiator that gives up sends ABORT.
+    commit: an initiator that is done sends COMMIT, with the result. priority: the lower rank wins.
+    epochs: messages of an earlier synchronisation are recognised, and the initiator has a timer.
+    clocks: the order of a gradient moves the global order; a synchronisation begins only if none comes.
     """
 
     stale_max: int
@@ -62,7 +62,7 @@ def by_synchronisation(stale_max: int) -> Rules:
 
 
 def streaming(stale_max: int, apply: Apply = Apply.ARRIVED) -> Rules:
-    """The repaired form over links that lose nothing: the clocks are all that it needs."""
+    """The repaired form over links that lose nothing: clocks suffice."""
     return Rules(stale_max, clocks=True, apply=apply)
 
 

@@ -1,9 +1,9 @@
 """Gradients from node to node: one stream of broadcasts for each source, whose window is the bound.
 
-A stream is a job of its own, so that no source waits for another. Its message of number n is the gradient of order n. A
-receiver posts its requests up to number `finished + stale_max` and no further: a source that is further ahead than the
-bound finds no request at the slowest receiver, and its broadcast does not end. The devices hold the bound, whatever the
-host of the source believes. A receiver that has still to take many messages posts less: only what it has memory for.
+A stream is its own job, so that no source waits for another. Message n is the gradient of order n. A receiver posts
+requests up to number `finished + stale_max`: a source that is further ahead finds no request at the slowest receiver,
+and its broadcast does not end. So the devices hold the bound, whatever the source believes. A receiver with untaken
+messages posts fewer requests, as far as its memory goes.
 
 | bytes | content of a message |
 | --- | --- |
@@ -26,12 +26,11 @@ from fanin_train.errors import TrainingError
 
 HEADER = 16
 GRADIENT, DONE = 0, 1
-MAX_SOURCES = 63  # each has a job at every device on its way
+MAX_SOURCES = 63  # each has a job at every device of its path
 
 
 class Arrival(NamedTuple):
-    """A message of a source. gradient: in the memory of the stream, until as many later ones have come as it holds;
-    None: the source is done."""
+    """A message of a source. gradient: in the memory of the stream until it is reused; None: the source is done."""
 
     source: int
     number: int
@@ -58,12 +57,12 @@ class Stream:
         size = HEADER + count * dtype.itemsize
         memory = self.communicator.alloc((depth, aligned(size)), np.uint8)  # one region: a device takes few of a rank
         self.slots = [Slot(memory[number, :size], dtype) for number in range(depth)]
-        self.posted = self.ended = base  # numbers of messages
-        self.bound: int | None = base  # of a receiver: the last number that it may get; None: it has no bound
+        self.posted = self.ended = base
+        self.bound: int | None = base  # of a receiver: the last number that it may get; None: any
         self.is_done = False
 
     def slot(self, number: int) -> Slot:
-        """Where a message is."""
+        """The memory of a message."""
         return self.slots[number % len(self.slots)]
 
     def post(self, number: int) -> None:
@@ -73,7 +72,7 @@ class Stream:
         self.posted = number
 
     def accept(self) -> None:
-        """Post requests up to the bound, as far as there is memory. Without a bound half of the memory is enough: all
+        """Post requests up to the bound, as far as there is memory. Without a bound half of the memory suffices: all
         ranks step equally often, and the other half holds what waits to be applied."""
         depth = len(self.slots)
         end = self.ended + depth // 2 if self.bound is None else min(self.bound, self.ended + depth)
@@ -81,7 +80,7 @@ class Stream:
             self.post(self.posted + 1)
 
     def end(self, wait: bool = False) -> bool:
-        """Whether the oldest message that is under way has ended; with `wait` it has, if one is under way."""
+        """Whether the oldest message under way has ended; with `wait` it has, if one is under way."""
         if self.ended == self.posted:
             return False
         request = self.slot(self.ended + 1).request
@@ -95,7 +94,7 @@ class Stream:
 
 
 class Streams:
-    """All streams of a job of `communicator.size` nodes. All ranks make one at the same time.
+    """All streams of a job of `communicator.size` nodes. All ranks make them at the same time.
 
     count, dtype: of a gradient. window: stale_max. base: by rank, the number before the first message of its stream.
     """
@@ -118,14 +117,13 @@ class Streams:
         self._others = [stream for stream in self._streams if stream is not self._own]
 
     def room(self, number: int) -> np.ndarray:
-        """Memory for this node's gradient of an order, which `send` sends. Waits until the last message that it held
-        has reached all nodes."""
+        """Memory for `send` of a gradient of this order. Waits until all nodes have the last message in it."""
         while number - self._own.ended > len(self._own.slots):
             self._own.end(wait=True)
         return self._own.slot(number).gradient
 
     def send(self, number: int, kind: int = GRADIENT) -> None:
-        """Send what is in the room of this number; or, of kind DONE, that nothing follows."""
+        """Send the message in the room of this number; kind DONE: nothing follows."""
         self.room(number)
         self._own.slot(number).header[:] = number, kind
         self._own.post(number)
@@ -134,22 +132,21 @@ class Streams:
 
     @property
     def sent(self) -> int:
-        """Number of this node's last message."""
         return self._own.posted
 
     def own_gradient(self, number: int) -> np.ndarray:
-        """The gradient of an order that has been sent, one of the last."""
+        """The gradient of an order that has been sent, if recent."""
         return self._own.slot(number).gradient
 
     def accept(self, finished: int | None) -> None:
-        """Get what the bound allows to a node that has finished this order; None: everything, since it computes no
-        more."""
+        """Allow the messages that the bound allows to a node that has finished this order; None: all, since it computes
+        no more."""
         for stream in self._others:
             stream.bound = None if finished is None else finished + self.window
             stream.accept()
 
     def arrivals(self, wait_for: int | None = None) -> Iterator[Arrival]:
-        """What has arrived; at least one message of the source `wait_for`, if it is given."""
+        """Arrived messages; with `wait_for`, at least one of this source."""
         for stream in self._others:
             wait = stream.source == wait_for
             while not stream.is_done and stream.end(wait):
@@ -166,7 +163,7 @@ class Streams:
             pass
 
     def close(self) -> None:
-        """Leave, when the others have all that this node has sent."""
+        """Leave when the others have all messages of this node."""
         self.drain()
         for stream in self._streams:
             stream.communicator.close()

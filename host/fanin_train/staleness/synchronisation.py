@@ -1,7 +1,7 @@
 """The synchronisation of the global order: steps a1 to a6 of the document, for one node.
 
-What the forms of the protocol differ in is decided here, by `Rules`. The text ends within a6; the rest of it is: the
-global order is the smallest that a node has finished, with the parameters of that node, the lowest rank among equals.
+`Rules` decides where the forms of the protocol differ. The text ends within a6, which is completed here: the global
+order is the smallest that a node has finished, with the parameters of that node, the lowest rank among equals.
 """
 
 from collections.abc import Callable
@@ -13,18 +13,16 @@ from fanin_train.staleness.rules import Rules
 
 
 class Report(NamedTuple):
-    """What a node has finished, and its parameters."""
-
     finished: int
     snapshot: Snapshot
 
 
 class Synchronisation:
-    """One node's part in the synchronisations of all.
+    """One node's part in all synchronisations.
 
-    others: the other members; the node keeps it true. random: uniform in [0, 1). report: of this node, now.
+    others: the other members; the node updates it. random: uniform in [0, 1). report: of this node, now.
     do: takes actions. learn: takes the rank of the slowest, the global order and its snapshot.
-    free: this node waits for no other's any longer. is_waiting: whether it is at the bound.
+    free: this node no longer waits for another's. is_waiting: whether it is at the bound.
     """
 
     def __init__(
@@ -42,8 +40,8 @@ class Synchronisation:
         self._rank, self._others, self._rules, self._random = rank, others, rules, random
         self._report, self._do, self._learn, self._free, self._is_waiting = report, do, learn, free, is_waiting
         self.serving: Epoch | None = None  # V_sync of the document: whose synchronisation this node is in
-        self.own: Epoch | None = None  # the one that this node has begun
-        self.wanted = False  # this node begins one as soon as it may
+        self.own: Epoch | None = None
+        self.wanted = False  # begin one as soon as allowed
         self.pausing = False  # step a5
         self.completed = self.refused = 0
         self._number = 0
@@ -58,16 +56,15 @@ class Synchronisation:
             self._request()
 
     def forget(self) -> None:
-        """The node has got what it wanted in another way. What it has begun goes on."""
+        """The node has got the order in another way. Its own synchronisation goes on."""
         self.wanted = False
 
     def set_timer(self, timer: Timer, delay: float) -> None:
-        """Start a timer anew."""
         self._generations[timer] += 1
         self._do(SetTimer(timer, self._generations[timer], delay))
 
     def is_current(self, timer: Timer, generation: int) -> bool:
-        """Whether a timer that is over has not been started anew or stopped."""
+        """Whether an expired timer has not been restarted or stopped."""
         return generation == self._generations[timer]
 
     def _stop(self, timer: Timer) -> None:
@@ -169,7 +166,6 @@ class Synchronisation:
             self.begin()
 
     def expired(self, timer: Timer) -> None:
-        """One of its timers is over."""
         match timer:
             case Timer.SERVING:
                 self._be_free()
@@ -181,7 +177,6 @@ class Synchronisation:
                     self.begin()
 
     def lose(self, rank: int) -> None:
-        """A node is no member any longer."""
         self._replies.pop(rank, None)
         self._finish_if_complete()
         if self.serving is not None and self.serving.initiator == rank:

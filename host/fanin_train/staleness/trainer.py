@@ -1,12 +1,12 @@
-"""Training over a fabric with bounded staleness: the front door for programs of numpy.
+"""Training over a fabric with bounded staleness: the entry for programs of numpy.
 
     trainer = BoundedStaleness(communicator, parameters, SGD(0.1), stale_max=4)
     for batch in batches:
         trainer.step(gradient(parameters, batch))
     trainer.finish()
 
-The ranks of a node sum their gradients by its NIC. The first of them, the leader, keeps the parameters and the
-optimiser, speaks for the node, and gives the parameters to the others.
+The ranks of a node sum their gradients by its NIC. The first of them, the leader, has the parameters and the optimiser,
+acts for the node, and gives the parameters to the others.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ log = logging.getLogger("fanin")
 
 
 class Traffic(NamedTuple):
-    """Bytes of data of one node in one step. `sent` is one copy, which switches multiply; `without_switch` is what the
-    node would send to each other node by itself; `ring` is what an allreduce in a ring sends, and receives."""
+    """Bytes of data of one node in one step. `sent`: one copy, which switches multiply; `without_switch`: copies for
+    all other nodes; `ring`: sent, and received, by an allreduce in a ring."""
 
     sent: int
     received: int
@@ -50,12 +50,12 @@ class BoundedStaleness:
     """One rank's part in the training. All ranks of the job make one, and step as often.
 
     parameters: of shape (count,), floats; those of rank 0 are the start of all; changed in place by `step`.
-    optimiser: of this rank's own. stale_max: steps that a node may be ahead of the slowest; 0 is synchronous training.
+    optimiser: of this rank. stale_max: steps that a node may be ahead of the slowest; 0 is synchronous training.
     apply: "arrived", or "fixed" for equal bits on all nodes and in every run. checkpoint: to go on from; all ranks have
     the same. survive: when a node is lost the others go on without it; otherwise PeerLost is raised. joins: this rank
-    is new in a training that goes on, whose ranks call `admit` meanwhile; it takes no checkpoint.
+    is new in a running training, whose ranks call `admit` meanwhile; it takes no checkpoint.
 
-    Raises TrainingError for what can not be, and the errors of fanin.
+    Raises TrainingError for invalid arguments, and the errors of fanin.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BoundedStaleness:
         if apply not in tuple(Apply):
             raise TrainingError(f"apply is {apply!r}", f"give {' or '.join(map(repr, map(str, Apply)))}")
         if joins and checkpoint is not None:
-            raise TrainingError("a rank that joins has a checkpoint", "leave it out: the others give it what they have")
+            raise TrainingError("a rank that joins has a checkpoint", "leave it out: the others give it the state")
         self.rules = streaming(stale_max, Apply(apply))
         self.replica = Replica(parameters, optimiser)
         self.order = 0 if checkpoint is None else checkpoint.order
@@ -84,8 +84,8 @@ class BoundedStaleness:
         self._begin(communicator, joins)
 
     def _begin(self, communicator: fanin.Communicator, joins: bool) -> None:
-        """Take part in a job. Its ranks have done equally many steps, but for those that are new: these get the order,
-        the parameters and the optimiser of the first one that is not."""
+        """Take part in a job. Its old ranks have done equally many steps; new ones get the order, the parameters and
+        the optimiser of the first old one."""
         own = [-1 if joins else self.order, self.rules.stale_max, list(Apply).index(self.rules.apply)]
         said = communicator.allgather(np.array(own, np.int64))
         for rank, (_, stale_max, apply) in enumerate(said.tolist()):
@@ -110,7 +110,7 @@ class BoundedStaleness:
         self._total: np.ndarray | None = None
         if self._leaders is not None:
             self.rank, ranks = self._leaders.rank, range(self._leaders.size)
-            self._members = list(ranks)  # rank in the streams of now -> rank at the start
+            self._members = list(ranks)  # rank in the current streams -> rank at the start
             self.node = Node(self.rank, ranks, self.rules, self.replica.content, lambda: 0.0, start=self.order)
             self._received = dict.fromkeys(ranks, self.order)
             self._streams = self._new_streams([self.order] * len(self._members))
@@ -136,14 +136,14 @@ class BoundedStaleness:
 
     @property
     def leads(self) -> bool:
-        """Whether this rank speaks for its node."""
+        """Whether this rank acts for its node."""
         return self._leaders is not None
 
     # One step
 
     def step(self, gradient: np.ndarray) -> None:
-        """Take part with this rank's gradient of shape (count,), the mean over its batch. Returns when the next one may
-        be computed, from the parameters as they are then."""
+        """Contribute this rank's gradient of shape (count,), the mean over its batch. Returns when the next one may be
+        computed, from the parameters as they then are."""
         if gradient.shape != self.replica.parameters.shape:
             raise TrainingError(
                 f"the gradient has shape {gradient.shape}, the parameters {self.replica.parameters.shape}",
@@ -188,7 +188,7 @@ class BoundedStaleness:
         self._take_arrivals()
 
     def _slowest(self) -> int:
-        """A node of the streams that all wait for."""
+        """A node of the streams for which all wait."""
         entries = self.node.clocks.entries()
         own = self._members[self.rank]
         return self._members.index(min((each for each in entries if each != own), key=entries.__getitem__))
@@ -203,7 +203,7 @@ class BoundedStaleness:
             self._obey(self.node.receive(member, message))
 
     def _obey(self, actions: list[Action]) -> None:
-        """Sending is the stream's; a timer is of no use where nothing is lost; the program computes."""
+        """Streams send; timers are of no use where nothing is lost; the program computes."""
         for action in actions:
             if isinstance(action, Step):
                 self.replica.step(action.contributions)
@@ -213,7 +213,7 @@ class BoundedStaleness:
     # The end, and checkpoints
 
     def finish(self) -> None:
-        """After the last step: wait for the gradients of all, and give all ranks the parameters of the first."""
+        """Call after the last step: wait for all gradients, and give all ranks the parameters of the first."""
         if self._leaders is not None:
             self._surviving(self._finish)
             self._leaders.broadcast(self.replica.parameters, root=0)
@@ -230,8 +230,8 @@ class BoundedStaleness:
             self._take_arrivals(self._slowest())
 
     def checkpoint(self) -> Checkpoint | None:
-        """All ranks call it after the same step. It waits for the others, and takes their gradients up to this step.
-        Returns it on every leader; all are equal but for rounding, of fixed steps to the last bit."""
+        """The checkpoint on every leader. All ranks call it after the same step; it waits for gradients up to this
+        step. All are equal but for rounding, with fixed steps to the last bit."""
         made = None
         if self._leaders is not None:
             self._surviving(self._come_together)
@@ -246,24 +246,23 @@ class BoundedStaleness:
             self._take_arrivals(self._slowest())
         self._obey(self.node.apply_up_to_now())
         assert self._leaders is not None
-        self._leaders.barrier()  # so that nobody has a gradient of a later step
+        self._leaders.barrier()  # so that no rank has a gradient of a later step
 
     def admit(self, communicator: fanin.Communicator) -> None:
-        """Go on in a job with more ranks, as of Communicator.grow. All ranks call it after the same step, and wait for
-        each other; the new ones make a BoundedStaleness that joins. The mean is over all nodes from then on."""
+        """Go on in a job with more ranks, from Communicator.grow. All ranks call it after the same step, and wait for
+        each other; the new ones make a BoundedStaleness that joins. From then on the mean is over all nodes."""
         self.checkpoint()
         self._total = None
         assert self._group is not None
         if self._leaders is not None:
             self._streams.drain()
-            self._leaders.barrier()  # nobody has anything under way but requests for gradients that do not come
+            self._leaders.barrier()  # only requests for gradients that never come are under way
             self._streams.abort()
             self._leaders.close()
         self._group.close()
         self._begin(communicator, joins=False)
 
     def traffic(self) -> Traffic:
-        """Of one step of this node, in bytes of data."""
         size = self.replica.parameters.nbytes
         others = len(self.node.others) if self._leaders is not None else 0
         message = size + HEADER
@@ -283,8 +282,7 @@ class BoundedStaleness:
                 self._go_on_without()
 
     def _go_on_without(self) -> None:
-        """New streams of those that are left. Each begins at what all of them have of its source; what some have
-        already is dropped there."""
+        """New streams for the survivors, from the last gradient that all have; duplicates are dropped."""
         assert self._leaders is not None
         with contextlib.suppress(PeerLost):
             self._take_arrivals()
@@ -308,7 +306,7 @@ class BoundedStaleness:
             self._streams.send(self.node.finished + 1, DONE)
 
     def close(self) -> None:
-        """Leave, when the others have what this rank has sent."""
+        """Leave when the others have this rank's messages."""
         assert self._group is not None
         if self._leaders is not None:
             self._streams.close()

@@ -2,7 +2,7 @@
 
 `python -m tests.arm.programs.devices up WANTED` brings them up; `down` takes them down. WANTED in JSON: `places`, of
 each device its address and verbs device; `token`, a file; `detection`, in seconds. Each prints JSON: `machine`, as the
-kernel calls it; `files`, those of the device code when the program began.
+kernel calls it; `files`, of the device code at the start of the program.
 """
 
 import json
@@ -20,12 +20,10 @@ from tests.rdma.host_over_rxe import PORT, describe
 
 
 def files_of_code() -> list[str]:
-    """All files below the folder for caches."""
     return sorted(str(path) for path in Path(os.environ[ENVIRONMENT_VARIABLE]).rglob("*") if path.is_file())
 
 
 def main() -> None:
-    """Entry point of the module."""
     what, wanted = sys.argv[1], json.loads(sys.argv[2])
     files = files_of_code()
     fabric = replace(describe(wanted["places"], PORT, Path(wanted["token"])), detection=wanted["detection"])

@@ -19,7 +19,6 @@ from tests.rdma.host_over_rxe import PORT, describe, verified
 
 
 def main() -> None:
-    """Entry point of the module."""
     wanted = json.loads(sys.argv[1])
     fabric = replace(describe(wanted["places"], PORT, Path(wanted["token"])), detection=wanted["detection"])
     state = FabricState(fabric.name)  # of devices that run elsewhere: only jobs are described in it

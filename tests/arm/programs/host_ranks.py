@@ -1,10 +1,9 @@
 """A program of this machine in the namespace: devices for arm64, and ranks of this machine on them.
 
 `python -m tests.arm.programs.host_ranks WANTED`, WANTED in JSON: `root`, the file system for arm64; `environment`, of
-its programs; `options`, of the fabric; `demo`, of the demonstration.
-
-`fanin fabric up` for arm64 starts the devices; `fanin demo` of this machine starts the ranks. One line of output
-is JSON: `devices`, what executes the process of each device; `demo`, what `fanin demo --json` says.
+its programs; `options`, of the fabric; `demo`, of the demonstration. `fanin fabric up` for arm64 starts the devices;
+`fanin demo` of this machine starts the ranks. One line of output is JSON: `devices`, what executes the process of each
+device; `demo`, the output of `fanin demo --json`.
 """
 
 import json
@@ -21,7 +20,6 @@ NAME = "arm"
 
 
 def main() -> None:
-    """Entry point of the module."""
     wanted: dict[str, Any] = json.loads(sys.argv[1])
     os.environ["XDG_RUNTIME_DIR"] = wanted["environment"]["XDG_RUNTIME_DIR"]
 

@@ -1,7 +1,7 @@
-"""A program for arm64: what a device compiles when it loads its code.
+"""A program for arm64: the functions that a device compiles when it loads its code.
 
-It prints JSON: `cpu`, LLVM's name of the processor; `compiled`, the functions that were compiled; `counted`, how many
-the same counter finds where one has to be compiled.
+It prints JSON: `cpu`, LLVM's name of the processor; `compiled`, the compiled functions; `counted`, the same counter's
+result for one function that must be compiled.
 """
 
 import json
@@ -12,26 +12,25 @@ from numba.core import event
 
 
 def compilations(work: Callable[[], None]) -> list[str]:
-    """The functions that numba compiles during a call, and does not find in the cache."""
+    """The functions that numba compiles during a call, as the cache lacks them."""
     with event.install_recorder("numba:compile") as recorder:
         work()
     return [str(each.data["dispatcher"]) for _, each in recorder.buffer if each.is_start]
 
 
 def load() -> None:
-    """What a device does before it serves."""
+    """The work of a device before it serves."""
     from fanin_nic.daemon.precompile import precompile
 
     precompile()
 
 
 def compile_one() -> None:
-    """Something that no cache has."""
+    """Compile a function that no cache has."""
     njit(lambda number: number + 1).compile((types.int64,))
 
 
 def main() -> None:
-    """Entry point of the program."""
     compiled = compilations(load)
     counted = len(compilations(compile_one))
     print(json.dumps({"cpu": config.CPU_NAME, "compiled": compiled, "counted": counted}))

@@ -24,7 +24,6 @@ MTU = 9000  # so that a path MTU of 4096 fits
 
 
 def over_sockets(_: pytest.TempPathFactory) -> Running:
-    """A NIC with UDP sockets."""
     return Bench("rxe").up(Shape(1, 1, netns=True, mtu=MTU))
 
 
@@ -43,7 +42,7 @@ PORTS = {"sockets": over_sockets, "frames": over_queue_pairs}
 def network(
     request: pytest.FixtureRequest, guest_image: Image, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Daemons]:
-    """The guest and the NIC. The switch computes nothing here: its bridge connects them."""
+    """The guest and the NIC. The bridge of the switch, which computes nothing here, connects them."""
     try:
         namespaces.require()
     except ToolError as error:
@@ -61,14 +60,14 @@ def network(
 
 @pytest.fixture
 def wire(network: Daemons) -> Iterator[Daemons]:
-    """In the place of the wire of frames."""
+    """In place of the wire of frames."""
     yield network
     network.faults = LOSSLESS
 
 
 @pytest.fixture
 def connect(network: Daemons) -> Iterator[Callable[..., tuple[Nic, Rxe]]]:
-    """Makes an end at the NIC and one at rxe with a queue pair each, connected. Attributes by name, for both."""
+    """Makes an end at the NIC and one at rxe with connected queue pairs. Attributes by name, for both."""
     made: list[Nic | Rxe] = []
 
     def make(service: Service = Service.RC, **attributes: int) -> tuple[Nic, Rxe]:

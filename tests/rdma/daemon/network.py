@@ -1,8 +1,8 @@
 """The network of a fabric in namespaces, with a guest on the bridge of its switch.
 
-Nothing of the tests is between NIC and guest: the daemon's UDP socket, the host's kernel with a veth pair and a bridge,
-the emulator's tap interface, the guest's kernel with rxe. Loss is a rule of nftables at the bridge, which sees
-super-packets as one packet each.
+Between NIC and guest are only the daemon's UDP socket, the host's kernel with a veth pair and a bridge, the emulator's
+tap interface, and the guest's kernel with rxe. Loss is a rule of nftables at the bridge, which counts a super-packet as
+one packet.
 """
 
 import os
@@ -27,12 +27,10 @@ LOSSLESS = Faults()
 
 
 class NoTap(Exception):
-    """There can be no tap interface. The message says what is missing."""
+    """A tap interface is impossible. The message names the missing part."""
 
 
 class Daemons:
-    """A guest and the NIC of a fabric."""
-
     def __init__(self, fabric: Running, guest: Guest) -> None:
         self.fabric, self.guest = fabric, guest
         self._faults = LOSSLESS
@@ -40,7 +38,7 @@ class Daemons:
 
     @property
     def faults(self) -> Faults:
-        """Of the packets of RoCEv2, each way. There is no reordering and no repetition here."""
+        """Of the packets of RoCEv2, in each direction, without reordering and repetition."""
         return self._faults
 
     @faults.setter
@@ -57,11 +55,10 @@ class Daemons:
             self._faults = faults
 
     def lost(self) -> int:
-        """Packets lost by the faults that are set."""
+        """Packets lost by the current faults."""
         return int(self._nft("list", "table", "bridge", TABLE).partition("counter packets ")[2].split()[0])
 
     def rest(self, seconds: float) -> None:
-        """Let some time pass."""
         time.sleep(seconds)
 
     def _nft(self, *words: str) -> str:
@@ -70,7 +67,7 @@ class Daemons:
 
     @property
     def now(self) -> int:
-        """Time in ns, without that in which this process was stopped."""
+        """Time in ns, without pauses of this process."""
         time_now = time.monotonic_ns()
         self._now += min(time_now - self._last, 20 * MOST_ELAPSED_NS)
         self._last = time_now
@@ -78,16 +75,13 @@ class Daemons:
 
     @property
     def socket(self) -> str:
-        """Control socket of the NIC."""
         return str(self.fabric.state.socket(self.nic.name))
 
     @property
     def nic(self):
-        """The description of the NIC."""
         return self.fabric.fabric.nics[0]
 
     def counters(self) -> dict[str, int]:
-        """Counters of the NIC."""
         return device_query.query_status(self.fabric.state.socket(self.nic.name))["counters"]
 
     def __str__(self) -> str:
@@ -95,14 +89,13 @@ class Daemons:
 
 
 def switch_namespace(fabric: Running) -> str:
-    """Name of the namespace of the switch."""
     (switch,) = fabric.fabric.switches
     return namespaces.namespace(fabric.fabric, switch.host)
 
 
 @contextmanager
 def guest_beside(fabric: Running, image: Image) -> Iterator[Daemons]:
-    """A guest on the bridge of the fabric's switch. Raises NoTap where that is not possible."""
+    """A guest on the bridge of the fabric's switch. Raises NoTap."""
     if not os.access(TUN, os.R_OK | os.W_OK):
         raise NoTap(f"{TUN}, for the interface of the virtual machine")
     name = switch_namespace(fabric)

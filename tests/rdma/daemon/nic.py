@@ -1,4 +1,4 @@
-"""An end of a connection under test: a program on `fanin.verbs`, with a queue pair of a NIC that is a daemon."""
+"""An end of a connection under test: a program on `fanin.verbs`, with a queue pair of a NIC daemon."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,6 @@ from .network import Daemons
 
 
 def rights_of(names: Sequence[str]) -> Access:
-    """Rights by their names."""
     rights = Access(0)
     for name in names:
         rights |= Access[name]
@@ -36,7 +35,6 @@ def rights_of(names: Sequence[str]) -> Access:
 
 
 def route(text: str) -> AHAttr:
-    """Path to an IPv4 address."""
     return AHAttr(GlobalRoute(GID(f"::ffff:{text}")))
 
 
@@ -57,7 +55,6 @@ class Nic:
         self.qp: QP
 
     def close(self) -> None:
-        """Give everything back."""
         self.context.close()
 
     def create(self, service: Service) -> None:
@@ -147,6 +144,6 @@ class Nic:
         self.qp.modify(QPAttr(qp_state=int(QueuePairState.ERR)), int(A.STATE))
 
     def register(self, rights: Sequence[str], length: int) -> tuple[int, int]:
-        """Another region: address, key."""
+        """Register another region. Returns address and key."""
         region = MR(self.domain, length, int(rights_of(rights)))
         return region.address, region.rkey

@@ -1,5 +1,7 @@
-"""A program on the NIC's daemon, and one on rxe: every operation, both ways. The tests are those of the transport
-without a daemon, on this network."""
+"""A program on the NIC's daemon, and one on rxe: every operation in both directions.
+
+The tests are those of the transport without a daemon, on this network.
+"""
 
 import pytest
 

@@ -38,8 +38,8 @@ COMMANDS = (
 )
 ROW = re.compile(r"^ *\d+ +(\d+) .*?([\d.]+)\s*$", re.M)  # iterations; messages a second, or a latency
 ITERATIONS = 40
-READS = "16"  # under way, as many as Fanin has; rxe has 128, and the programs take that of their own device
-TIMEOUT = "20"  # 4 s: a machine with much else to do takes its time
+READS = "16"  # Fanin's limit; rxe has 128, and the programs use their own device's
+TIMEOUT = "20"  # 4 s, for a busy machine
 PORT = 18515
 SECONDS = 100
 GIDS = {"fanin0": "0", "rxe0": "1"}  # index of the IPv4 address of each device
@@ -47,7 +47,7 @@ WAYS = ("fanin to rxe", "rxe to fanin")  # from the client to the server
 
 
 class Side(NamedTuple):
-    """How a program is started for a device: its command."""
+    """The start command of a program on a device."""
 
     device: str
     line: list[str]
@@ -62,8 +62,6 @@ def side(device: str, command: str) -> Side:
 
 
 class Program:
-    """A program on the host of the NIC."""
-
     def __init__(self, network: Daemons, line: list[str]) -> None:
         prefix = namespaces.prefix_command(network.fabric.fabric, network.nic.host)
         self.process = subprocess.Popen(
@@ -88,7 +86,6 @@ class Program:
                     break
 
     def finish(self) -> tuple[int, str]:
-        """Exit status and output."""
         try:
             output, _ = self.process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
@@ -117,7 +114,7 @@ def run_pair(network: Daemons, command: str, way: str) -> dict[str, tuple[int, s
 
 
 def text_of(ended: dict[str, tuple[int, str]]) -> str:
-    """What both said."""
+    """The output of both."""
     return "\n".join(f"{device}: {status}\n{output}" for device, (status, output) in ended.items())
 
 

@@ -1,7 +1,7 @@
-"""Runs in the guest: makes queue pairs on the rxe device, and posts and polls, as the test on the host commands.
+"""Runs in the guest: makes queue pairs on the rxe device, and posts and polls as the test on the host commands.
 
-Requests come by a virtio port, a line of JSON each: {"call": name, "arguments": {...}}. An answer is a line as well:
-{"result": ...} or {"error": text}. Bytes are written in base 64. `Calls` has the calls.
+Requests come by a virtio port, a line of JSON each: {"call": name, "arguments": {...}}. An answer is also a line:
+{"result": ...} or {"error": text}. Bytes are in base 64. `Calls` has the calls.
 """
 
 import base64
@@ -33,13 +33,11 @@ LISTENING = "0A"  # in /proc/net/tcp
 
 
 def in_network_order(number):
-    """What stands in memory if a number of 32 bits is stored as the network has it; verbs wants immediate data so."""
+    """A number of 32 bits in network order, in which verbs demands immediate data."""
     return int.from_bytes(number.to_bytes(4, sys.byteorder), "big")
 
 
 class Pair:
-    """A queue pair with its two completion queues."""
-
     def __init__(self, context, domain, kind):
         self.kind = getattr(e, f"IBV_QPT_{kind}")
         self.queues = {"send": CQ(context, DEPTH), "receive": CQ(context, DEPTH)}
@@ -54,7 +52,7 @@ class Pair:
 
 
 class Calls:
-    """The calls. Handles are numbers that the guest gives."""
+    """The calls. Handles are numbers of the guest."""
 
     def __init__(self):
         self.context = Context(name=DEVICE)
@@ -71,14 +69,12 @@ class Calls:
         return self.last
 
     def device(self):
-        """What the device says of itself."""
         port = self.context.query_port(1)
         with open(f"/sys/class/infiniband/{DEVICE}/ports/1/gids/{GID_INDEX}") as file:
             gid = file.read().strip()
         return {"gid": gid, "active_mtu": port.active_mtu, "kernel": os.uname().release}
 
     def counters(self):
-        """Hardware counters of the port."""
         found = {}
         for path in glob.glob(f"/sys/class/infiniband/{DEVICE}/ports/1/hw_counters/*"):
             try:
@@ -89,7 +85,6 @@ class Calls:
         return found
 
     def run(self, command, seconds=60):
-        """Output of a program."""
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
         if done.returncode:
             raise RuntimeError(
@@ -105,7 +100,7 @@ class Calls:
         return self._add(self.programs, program)
 
     def finish(self, program, seconds):
-        """Exit status and output of a program; it is ended if it takes too long."""
+        """Exit status and output of a program; it is ended after so many seconds."""
         program = self.programs.pop(program)
         try:
             output, _ = program.communicate(timeout=seconds)
@@ -136,7 +131,6 @@ class Calls:
     # Queue pairs
 
     def queue_pair(self, kind):
-        """A queue pair in the state RESET."""
         pair = Pair(self.context, self.domain, kind)
         return {"handle": self._add(self.pairs, pair), "qpn": pair.qp.qp_num}
 
@@ -168,7 +162,8 @@ class Calls:
         self, pair, opcode, pieces=(), flags=("SIGNALED",), wr_id=1, immediate=0, rdma=None, atomic=None, datagram=None
     ):
         """Post a request. pieces: (address, length, lkey); rdma: (rkey, address); atomic: (rkey, address, compare or
-        add, swap); datagram: (address, QPN, Q_Key)."""
+        add, swap);
+        datagram: (address, QPN, Q_Key)."""
         request = SendWR(
             wr_id=wr_id,
             opcode=getattr(e, f"IBV_WR_{opcode}"),
@@ -192,7 +187,7 @@ class Calls:
         self.pairs[pair].qp.post_recv(RecvWR(wr_id, len(pieces), [SGE(*piece) for piece in pieces]))
 
     def poll(self, pair, queue, count, seconds):
-        """Completions: `count` of them, or as many as there are after some time."""
+        """`count` completions, or those of so many seconds."""
         found, end = [], time.monotonic() + seconds
         while True:
             _, completions = self.pairs[pair].queues[queue].poll(count - len(found))
@@ -214,7 +209,6 @@ class Calls:
 
 
 def is_listening(port):
-    """Whether a program listens to a port of TCP."""
     for table in ("tcp", "tcp6"):
         with open(f"/proc/net/{table}") as file:
             for row in file:
@@ -225,7 +219,7 @@ def is_listening(port):
 
 
 def wait_for_gid(address):
-    """The address becomes a GID some time after it has been given."""
+    """An address becomes a GID with some delay."""
     one, two, three, four = (int(part) for part in address.split("."))
     end = time.monotonic() + SECONDS_FOR_GID
     while time.monotonic() < end:
@@ -237,16 +231,14 @@ def wait_for_gid(address):
 
 
 def port():
-    """The virtio port of the test."""
     for path in glob.glob("/sys/class/virtio-ports/*/name"):
         with open(path) as file:
             if file.read().strip() == PORT_NAME:
                 return open("/dev/" + path.split("/")[-2], "r+b", buffering=0)
-    raise FileNotFoundError(f"there is no virtio port {PORT_NAME}")
+    raise FileNotFoundError(f"no virtio port {PORT_NAME}")
 
 
 def lines(file):
-    """Lines that arrive."""
     rest = b""
     while True:
         rest += file.read(1 << 16)

@@ -1,8 +1,7 @@
 """The virtual machine as a process, with a channel to the agent in it and the network as frames.
 
-Its network is a socket to this process, and so is its channel. Both are inherited, so there is nothing in the file
-system and no address to meet anybody else's, and the emulator needs no rights. Always TCG: a `/dev/kvm` that is there
-need not be able to run a kernel of Debian.
+Network and channel are inherited sockets to this process: no files, no addresses to collide, and the emulator needs no
+rights. Always TCG: an existing `/dev/kvm` may not be able to run a kernel of Debian.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ class GuestFailed(Exception):
 
 
 class CallFailed(Exception):
-    """The agent could not do what it was asked for: the message is its error."""
+    """The agent failed a call: the message is its error."""
 
 
 class Place(NamedTuple):
-    """A network of the host that a guest is part of. prefix: words before a command that runs there."""
+    """A network of the host with a guest. prefix: words before a command that runs there."""
 
     prefix: Sequence[str]
     tap: str  # its interface of the guest
@@ -57,18 +56,17 @@ class Place(NamedTuple):
 
     @property
     def device(self) -> str:
-        """The network of the emulator."""
         return f"tap,id=wire,ifname={self.tap},script=no,downscript=no"
 
 
 class Guest:
-    """A running guest. `frames` is its network: a stream of frames, each behind its length in 4 bytes.
+    """A running guest. `frames` is its network: a stream of frames, each after its length in 4 bytes.
 
-    serve: what is to go on while a call waits, above all the wire; it may block for up to the seconds that it is given,
-    until one of the file descriptors that it is given can be read.
-    place: where its network is, if not here.
+    serve: runs while a call waits, above all the wire; it may block for up to the given seconds, until one of the given
+    file descriptors can be read.
+    place: its network on the host, if any.
     peer: the guest at the other end of its network, which is then a link of the two.
-    with_files: the guest has a view of the files of this machine, which it can not change, in its folder `/machine`.
+    with_files: the guest has a read-only view of this machine's files in its folder `/machine`.
     """
 
     def __init__(
@@ -126,27 +124,24 @@ class Guest:
         self._answer("start", BOOT_SECONDS)
 
     def kill(self) -> None:
-        """End the guest without a word to anybody."""
+        """End the guest without a word."""
         self.is_whole = False
         self._process.kill()
         self._process.wait()
 
     @property
     def pid(self) -> int:
-        """Of the emulator."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the emulator has not ended."""
         return self._process.poll() is None
 
     def call(self, name: str, *, within: float = CALL_SECONDS, **arguments: Any) -> Any:
-        """Have the agent do something; its result. The wire goes on meanwhile.
+        """Call the agent; the wire goes on meanwhile. Returns the result.
 
-        Raises:
-            CallFailed: it could not.
-            GuestFailed: it did not answer within so many seconds, or the guest has ended.
+        Raises CallFailed for an error of the agent, GuestFailed without an answer in so many seconds or if the guest
+        has ended.
         """
         rest = json.dumps({"call": name, "arguments": arguments}).encode() + b"\n"
         end = time.monotonic() + within
@@ -161,11 +156,9 @@ class Guest:
         return self._answer(name, within)
 
     def fill(self, region: int, offset: int, data: bytes) -> None:
-        """Store bytes into a region."""
         self.call("fill", region=region, offset=offset, data=base64.b64encode(data).decode())
 
     def bytes(self, region: int, offset: int, length: int) -> bytes:
-        """Bytes of a region."""
         return base64.b64decode(self.call("bytes", region=region, offset=offset, length=length))
 
     def _answer(self, name: str, seconds: float) -> Any:
@@ -188,31 +181,30 @@ class Guest:
             raise self.failure(f"did not answer to {name} in {seconds:.0f} s")
 
     def failure(self, what: str) -> GuestFailed:
-        """An error with the end of the guest's console. The guest is of no use any more."""
+        """An error with the end of the guest's console. The guest is unusable then."""
         self.is_whole = False
         lines = self.console.read_text(errors="replace").splitlines()[-TAIL_LINES:]
         return GuestFailed("\n".join([f"the guest {what}; the end of its console:", *lines]))
 
     def stop(self) -> None:
-        """End the emulator, and wait for its end."""
         self.kill()
         self.frames.close()
         self._channel.close()
 
 
 def wait_only(seconds: float, descriptors: Sequence[int]) -> None:
-    """What a guest without a network does while it waits."""
+    """The wait of a guest without a network."""
     select.select(descriptors, [], [], seconds)
 
 
 def die_with_parent() -> None:
-    """In the child: the kernel ends it when the process of the test ends, however that ends."""
+    """In the child: the kernel ends it with the process of the test, however that ends."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @contextlib.contextmanager
 def running(image: Image, place: Place | None = None, *, peer: Guest | None = None, with_files: bool = False):
-    """A guest, which is stopped afterwards. place, peer, with_files: see `Guest`."""
+    """A guest, stopped afterwards. place, peer, with_files: see `Guest`."""
     with tempfile.TemporaryDirectory(prefix="fanin-rdma-") as folder:
         guest = Guest(image, Path(folder), place, peer=peer, with_files=with_files)
         try:

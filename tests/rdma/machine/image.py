@@ -1,6 +1,6 @@
-"""What the virtual machine is started from: emulator, kernel and file system, in the user's folder for caches.
+"""The parts of the virtual machine: emulator, kernel and file system, in the user's folder for caches.
 
-It is made once, in half a minute, and stays as it is; whoever wants newer packages removes the folder.
+It is made once, in half a minute. To get newer packages, remove the folder.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from fanin_nic.native.cache import cache_root
 
 from . import initramfs, packages
 
-# crc32_generic: rxe asks for it by name and does not say that it needs it.
+# crc32_generic: rxe loads it by name, without a declared dependency.
 MODULES = [
     *("virtio_pci", "virtio_net", "virtio_console", "virtio_rng", "crc32_generic", "rdma_rxe", "ib_uverbs"),
     *("9pnet_virtio", "9p", "overlay"),  # the files of this machine
@@ -30,8 +30,8 @@ SOURCES = [Path(packages.__file__), Path(initramfs.__file__), Path(__file__)]
 
 
 class Processor(NamedTuple):
-    """What a virtual machine has. package, program: of the emulator; options: of the emulator; console: arguments of
-    the kernel."""
+    """The configuration of a virtual machine. package, program: of the emulator; options: of the emulator; console:
+    arguments of the kernel."""
 
     package: str
     program: str
@@ -44,7 +44,7 @@ FOLDERS = ("dev", "proc", "sys", "run", "tmp", "root", "etc")
 
 
 class Image(NamedTuple):
-    """Paths. environment: what the emulator's process needs."""
+    """Paths. environment: of the emulator's process."""
 
     emulator: Path
     emulator_options: list[str]
@@ -55,11 +55,7 @@ class Image(NamedTuple):
 
 
 def image() -> Image:
-    """The image; made if there is none.
-
-    Raises:
-        PackagesMissing: it can not be made here.
-    """
+    """The image, made if necessary. Raises PackagesMissing."""
     root = cache_root()
     if root is None:
         raise packages.PackagesMissing("a home for the packages of the virtual machine")
@@ -73,8 +69,7 @@ def image() -> Image:
 
 
 def image_in(folder: Path, processor: Processor) -> Image:
-    """The image whose parts are in a folder: `emulator`, `kernel` and `file-system`. The emulator is that of this
-    machine if the folder has none."""
+    """The image in a folder with `kernel`, `file-system` and maybe `emulator`; else this machine's emulator."""
     emulator, kernel, file_system = (folder / name for name in ("emulator", "kernel", "file-system"))
     own = emulator / "usr/bin" / processor.program
     if not own.exists():
@@ -85,7 +80,7 @@ def image_in(folder: Path, processor: Processor) -> Image:
 
 
 def _make(folder: Path) -> None:
-    """Make the image beside `folder`, and give it its name when it is complete."""
+    """Make the image beside `folder`, and rename it when complete."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="rdma-guest-") as temporary:
         work = Path(temporary)
         made = work / "made"
@@ -102,7 +97,7 @@ def _make(folder: Path) -> None:
 
 
 def add_guest(made: Path, kernel: Path, guest: Path) -> None:
-    """Write `kernel` and `file-system` into a folder. kernel, guest: where their packages are unpacked."""
+    """Write `kernel` and `file-system` into a folder. kernel, guest: folders of their unpacked packages."""
     (image_of_kernel,) = (kernel / "boot").glob("vmlinuz-*")
     shutil.copy(image_of_kernel, made / "kernel")
     (made / "file-system").write_bytes(_file_system(kernel, guest))

@@ -1,6 +1,6 @@
 """The guest's file system: an archive in the format newc of cpio, which the kernel unpacks into memory.
 
-Archives can stand one behind the other, so that what changes is not packed with what stays.
+Archives can follow each other, so that files that change are packed apart from the others.
 """
 
 import os
@@ -14,7 +14,7 @@ SECTION = "<IIQQQQIIQQ"  # name, type, flags, address, offset, size, ...
 
 
 class Archive:
-    """An archive that grows. `finish` gives its bytes."""
+    """An archive under construction. `finish` gives its bytes."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -30,7 +30,7 @@ class Archive:
         self._parts += [head + path, bytes(-(len(head) + len(path)) % BLOCK), data, bytes(-len(data) % BLOCK)]
 
     def folder(self, name: str) -> None:
-        """Add a folder and those above it."""
+        """Add a folder and its parents."""
         if name and name not in self._folders:
             self.folder(name.rpartition("/")[0])
             self._folders.add(name)
@@ -47,7 +47,7 @@ class Archive:
         self.add(name, stat.S_IFLNK | 0o777, target.encode())
 
     def tree(self, root: Path, leave_out: str) -> None:
-        """Add all of a folder but what matches a regular expression."""
+        """Add a folder except for files that match a regular expression."""
         for path in sorted(root.rglob("*")):
             name = path.relative_to(root).as_posix()
             if re.search(leave_out, name):
@@ -58,15 +58,14 @@ class Archive:
                 self.file(name, path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644)
 
     def finish(self) -> bytes:
-        """The archive."""
         self.add("TRAILER!!!", 0)
         return b"".join(self._parts)
 
 
 def modules_with_needed(root: Path, wanted: list[str]) -> dict[str, bytes]:
-    """Modules of the kernel whose package is unpacked in `root`, each behind those that it needs: name and content.
+    """Modules of the kernel whose package is unpacked in `root`, each after its dependencies: name and content.
 
-    A module that is not there is part of the kernel itself.
+    A missing module is part of the kernel itself.
     """
     files = {path.stem.replace("-", "_"): path for path in root.glob("**/modules/*/kernel/**/*.ko")}
     found: dict[str, bytes] = {}
@@ -85,7 +84,7 @@ def modules_with_needed(root: Path, wanted: list[str]) -> dict[str, bytes]:
 
 
 def needs_of(module: bytes) -> list[str]:
-    """Names of the modules that a module says it needs, in its section `.modinfo` (ELF, 64 bits)."""
+    """Dependencies of a module, from its section `.modinfo` (ELF, 64 bits)."""
     (offset,) = struct.unpack_from("<Q", module, 0x28)
     size, count, names = struct.unpack_from("<HHH", module, 0x3A)
     sections = [struct.unpack_from(SECTION, module, offset + size * number) for number in range(count)]

@@ -1,4 +1,4 @@
-"""Debian packages by name: from the archive into a folder, with nothing installed on this machine."""
+"""Debian packages by name: from the archive into a folder, without installation on this machine."""
 
 import platform
 import re
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 KERNEL = "linux-image-amd64"  # names the package of the newest kernel; the flavour cloud-amd64 has no rxe
-GUEST = (  # the guest's whole user land: nothing of this machine is in it
+GUEST = (  # the guest's whole user land, without this machine's
     *("busybox-static", "libc6"),
     *(
         "python3.11-minimal",
@@ -29,11 +29,11 @@ SECONDS = 600  # for one command
 
 
 class PackagesMissing(Exception):
-    """The packages of the virtual machine can not be had here. The message says what is missing."""
+    """The packages of the virtual machine are unavailable here. The message names the missing part."""
 
 
 def check_host() -> None:
-    """Raises PackagesMissing where the packages could not run, or not be had."""
+    """Raises PackagesMissing if the packages could not run, or not be fetched."""
     if platform.machine() != "x86_64":
         raise PackagesMissing(f"an x86-64 processor for the virtual machine (this one is {platform.machine()})")
     for tool in TOOLS:
@@ -42,7 +42,7 @@ def check_host() -> None:
 
 
 def output_of(*command: str, folder: Path | None = None) -> str:
-    """What a command of apt prints; PackagesMissing if it fails."""
+    """The output of a command of apt. Raises PackagesMissing."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
@@ -51,7 +51,6 @@ def output_of(*command: str, folder: Path | None = None) -> str:
 
 
 def kernel_package() -> str:
-    """Name of the package of the newest kernel."""
     found = re.search(r"Depends: (linux-image-\d\S*)", output_of("apt-cache", "depends", KERNEL))
     if found is None:
         raise PackagesMissing(f"a kernel that {KERNEL} depends on")
@@ -59,7 +58,7 @@ def kernel_package() -> str:
 
 
 def emulator_packages(emulator: str) -> list[str]:
-    """The packages that this machine lacks to run the emulator, a package too; none if it is installed."""
+    """The missing packages to run the emulator, a package too; none if it is installed."""
     plan = output_of("apt-get", "--simulate", "--quiet", "--no-install-recommends", "install", emulator)
     return re.findall(r"^Inst (\S+)", plan, re.M)
 

@@ -1,7 +1,7 @@
 """Programs of this machine in a guest with its files: Python, the checkout, and compiled code for the guest's CPU.
 
-The emulator's CPU lacks what this machine's may have, so device code is compiled here once more, for a CPU that both
-are. That takes a minute or two, and the cache keeps it.
+The emulator's CPU may lack features of this machine's, so device code is compiled here again, for their intersection.
+That takes a minute or two, and the cache keeps it.
 """
 
 import os
@@ -25,18 +25,14 @@ LIBRARIES = "/run/verbs"  # libibverbs with rxe's provider, of the guest's packa
 FILES = "/machine"  # of this machine, in a guest with them
 PYVERBS = "/run/guest/lib/python3/dist-packages"  # of the guest's packages, for its Python
 PYVERBS_VERSION = (3, 11)
-# Before a program of the guest's packages, below /run/guest, that a program of this machine starts there
+# Prefix of a program of the guest's packages, below /run/guest, for a program of this machine
 GUEST_PROGRAM = ("/run/guest/lib64/ld-linux-x86-64.so.2", "--library-path", "/run/guest/lib/x86_64-linux-gnu")
 COPIED = ("libibverbs.so.1*", "librdmacm.so.1*", "libnl-3.so*", "libnl-route-3.so*", "libibverbs/librxe-rdmav*.so")
 ANSWER_SECONDS = 60  # for the agent, beyond the program's own time
 
 
 def prepare() -> dict[str, str]:
-    """Compile the device code for guests. Returns the environment of their programs.
-
-    Raises:
-        PackagesMissing: there is no folder to keep it.
-    """
+    """Compile the device code for guests. Returns their programs' environment. PackagesMissing without a cache."""
     variables = environment()
     folder = Path(variables[CACHE])
     if not completion_mark(folder / f"compiled-{source_digest()}").exists():
@@ -63,7 +59,7 @@ def environment() -> dict[str, str]:
 
 
 def install_verbs(guest: Guest) -> None:
-    """Give the programs libibverbs, which this machine need not have."""
+    """Give the programs libibverbs, which this machine may lack."""
     copies = " ".join(COPIED)
     script = f"mkdir {FILES}{LIBRARIES} && cd /usr/lib/*-linux-gnu && cp -a {copies} {FILES}{LIBRARIES}"
     guest.call("run", command=["busybox", "sh", "-c", script])
@@ -80,7 +76,7 @@ def run_module(
     root: str = FILES,
     python: str = sys.executable,
 ) -> str:
-    """What `python -m module` prints in the guest. Raises CallFailed with what it said if it fails.
+    """The output of `python -m module` in the guest. Raises CallFailed with the output of a failure.
 
     prefix: words before the command; root: its file system; python: its interpreter.
     """

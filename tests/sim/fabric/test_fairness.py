@@ -21,7 +21,6 @@ GIGABIT = Rate(10**9, 500)
 
 
 def jobs_on(route, topology: Topology, count: int, seed: int, loss: float = 0.0) -> list[Job]:
-    """Equal jobs over the same nodes."""
     simulation = Simulation(topology, seed, faults=Faults(delay=0, loss=loss), rate=GIGABIT, limits=LIMITS)
     members = members_of(NODES, 1)
     return [
@@ -31,7 +30,6 @@ def jobs_on(route, topology: Topology, count: int, seed: int, loss: float = 0.0)
 
 
 def start(job: Job) -> None:
-    """One large allreduce."""
     job.start(Message("allreduce", np.ones((NODES, ELEMENTS), "<f4"), NODES))
 
 
@@ -42,8 +40,8 @@ def carried(simulation: Simulation) -> dict[int, int]:
 
 
 def shares(jobs: list[Job], window: int) -> list[float]:
-    """Each job's share of the payload bytes of the next `window` ns, in which no job may end. Jobs take turns in
-    runs of up to a window of segments each (here 32, 0.3 ms), so `window` must be much longer than that."""
+    """Each job's share of the payload bytes of the next `window` ns, in which no job may end. Jobs take turns of up to
+    a window of segments each (here 32, 0.3 ms), so `window` must be much longer."""
     simulation = jobs[0].simulation
     before = carried(simulation)
     simulation.run_for(window)

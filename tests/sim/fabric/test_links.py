@@ -20,7 +20,7 @@ AT_ONCE = Faults(delay=0)
 
 
 def packet(payload: int, jid: int = 7) -> bytes:
-    """A packet as a link sees it."""
+    """A packet on a link."""
     return bytes(16) + jid.to_bytes(4, "big") + bytes(TRANSPORT_SIZE - 20 + payload)
 
 
@@ -61,8 +61,7 @@ def allreduce(topology: Topology, route, elements: int, **parameters) -> Job:
 
 
 def test_a_tree_takes_the_time_of_its_slowest_link() -> None:
-    """All data pass each NIC's link once in each direction. The time is that of these data, plus that of the first
-    packet."""
+    """All data pass each NIC's link once in each direction: the time of these data and of the first packet."""
     elements = 100 * CHUNK // 4
     simulation = Simulation(Topology.one_switch(4), 0, faults=AT_ONCE, rate=Rate(GIGABIT, 50))
     job = joined(Job(simulation, Route.TREE, members_of(4, 1), chunk=CHUNK, slots=64))
@@ -74,7 +73,7 @@ def test_a_tree_takes_the_time_of_its_slowest_link() -> None:
 
 
 def test_packets_for_other_devices_are_forwarded() -> None:
-    """A ring over a tree of switches: its packets pass two links or more, and its bytes are counted on each."""
+    """A ring over a tree of switches: its packets pass two links or more, and their bytes count on each."""
     topology = Topology.fan_out(2, 2)
     positions = 12 * topology.nodes
     simulation = allreduce(topology, Route.RING, positions * CHUNK // 4, rate=Rate(GIGABIT, 100)).simulation

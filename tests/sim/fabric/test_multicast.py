@@ -15,7 +15,6 @@ TOPOLOGIES = [Topology.one_switch(4), Topology.leaves(8, 2), Topology.leaves(7, 
 
 
 def run(topology: Topology, faults: Faults | None = None, multicast: bool = True) -> Simulation:
-    """An allreduce with right results."""
     simulation = Simulation(topology, 1, faults=faults, multicast=multicast)
     job = Job(simulation, Route.TREE, members_of(topology.nodes, 2), chunk=CHUNK, slots=16)
     job.join()

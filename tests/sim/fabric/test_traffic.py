@@ -14,7 +14,6 @@ LEASE = 16
 
 
 def run(route: Route, topology: Topology, ranks: int, positions: int) -> Job:
-    """An allreduce of f32 in `positions` full segments."""
     job = Job(Simulation(topology, 0), route, members_of(topology.nodes, ranks), chunk=CHUNK, slots=LEASE)
     job.join()
     data = [np.full(positions * CHUNK // 4, 1 + index, "<f4") for index in range(len(job.members))]

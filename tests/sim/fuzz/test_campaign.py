@@ -21,13 +21,11 @@ HANG_S = 300  # for a process of its own on a busy machine
 
 @pytest.fixture(scope="module")
 def runner() -> ScheduleRunner:
-    """All workloads."""
     return ScheduleRunner()
 
 
 @pytest.fixture(scope="module")
 def tally() -> FuzzTally:
-    """A short campaign."""
     return run(float("inf"), SEED, 2, schedules=SCHEDULES)
 
 
@@ -49,7 +47,6 @@ def test_every_kind_of_fault_happens_in_every_workload_and_profile(tally: FuzzTa
 
 
 def test_most_schedules_are_full(tally: FuzzTally) -> None:
-    """Only crashes end a schedule before it is full."""
     assert tally.counts["full"] > 0.8 * tally.counts["schedules"]
     assert tally.distributions["nodes"].quantile(0) == 1
 
@@ -84,7 +81,6 @@ def test_within_a_node_each_rank_may_go_at_any_event(runner: ScheduleRunner, num
 
 
 def lines_of(runner: ScheduleRunner, plan: Plan, faults: tuple | None = None) -> list[str]:
-    """The trace of a schedule as text."""
     runner.run(plan, faults, trace=True)
     return list(TraceFormatter(plan).lines(runner.trace_of(plan)))
 

@@ -1,4 +1,4 @@
-"""The schedule fuzzer finds defective engines, and shrinks the schedule to the faults that are needed."""
+"""The schedule fuzzer finds defective engines, and shrinks the schedule to the necessary faults."""
 
 import ctypes
 
@@ -26,13 +26,13 @@ MID, FLAGS = (BTH.size + CETH.byte_offset(name) for name in ("mid", "flags"))
 
 @compiled
 def tick_without_timers(base, now):
-    """A tick of an engine that never asks for what is lost."""
+    """A tick of an engine that never asks for lost packets."""
     engine_at(U64(base)).next_deadline = NEVER
 
 
 @compiled
 def half(base):
-    """A function whose result is not in the register from which C would take it."""
+    """A function whose result is not in the register where C expects it."""
     return base * 0.5
 
 
@@ -47,7 +47,7 @@ def first_broken(runner: ScheduleRunner, violation: Violation, faults: int = 0, 
 
 @pytest.fixture
 def runner() -> ScheduleRunner:
-    """A runner of its own for each test, which changes its worlds."""
+    """A runner for each test, which changes its worlds."""
     runner = ScheduleRunner()
     assert runner.fault_targets
     return runner
@@ -84,7 +84,7 @@ def test_wrong_arithmetic_needs_no_fault_and_one_message(runner: ScheduleRunner)
 
 @pytest.mark.parametrize("profile", [Profile.LOSSY, Profile.NO_ICRC], ids=lambda profile: profile.value)
 def test_data_of_no_message_are_found_when_they_arrive(runner: ScheduleRunner, profile: Profile) -> None:
-    """Data ahead of a result come with the number of no message, and no packet was corrupted."""
+    """Data ahead of a result have an unknown message number, and no packet was corrupted."""
     number = next(n for n, one in enumerate(WORKLOADS) if one.name == "a switch, a stream of short messages")
     record = runner.world(number).record
     take = PACKET_EVENT(int(record["on_packet"]))
@@ -103,7 +103,7 @@ def test_data_of_no_message_are_found_when_they_arrive(runner: ScheduleRunner, p
 
 
 def test_reports_of_members_that_are_well_are_found(runner: ScheduleRunner) -> None:
-    """The table of scopes is rotated, so that the engine's reports seem to be of other devices."""
+    """The table of scopes is rotated, so that the engine's reports seem to name other devices."""
     plan = next(plan for plan in map(runner.plan, range(1000)) if plan.profile == Profile.CRASHES)
     plan = plan._replace(workload=0, incarnations=1, rates={}, deadline_ms=0)
     crash = Fault(FaultKind.NIC_CRASH, 2, 2, 0, runner.fault_targets[0].events[2] // 2, ALL_ACTIONS)

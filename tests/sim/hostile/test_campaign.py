@@ -1,5 +1,5 @@
-"""Campaigns of hostile packets: every kind of attack is made, every reason to drop a packet is met, a seed repeats its
-life, and the judge finds what a device must not do."""
+"""Campaigns of hostile packets make every attack, meet every reason to drop a packet, and are repeatable by seed; the
+judge finds forbidden actions."""
 
 import json
 import subprocess
@@ -21,7 +21,6 @@ SEED, LIVES = 5_000, 60
 
 @pytest.fixture(scope="module")
 def tally() -> HostileTally:
-    """A short campaign, in this process."""
     return run(float("inf"), SEED, 1, schedules=LIVES)
 
 
@@ -45,7 +44,7 @@ def test_a_seed_repeats_its_life() -> None:
     assert first == second
 
 
-# What a device does that it must not do, with the words of the judge.
+# Forbidden actions of a device, with the words of the judge.
 
 
 def write_guard(device: Device, actions: np.ndarray) -> np.ndarray:
@@ -55,17 +54,15 @@ def write_guard(device: Device, actions: np.ndarray) -> np.ndarray:
 
 
 def end_twice(_device: Device, actions: np.ndarray) -> np.ndarray:
-    """A completion comes twice."""
     return np.concatenate([actions, actions[actions["kind"] == ActionKind.COMPLETE]])
 
 
 def lose_completions(_device: Device, actions: np.ndarray) -> np.ndarray:
-    """No completion comes."""
     return actions[actions["kind"] != ActionKind.COMPLETE]
 
 
 def read_elsewhere(device: Device, actions: np.ndarray) -> np.ndarray:
-    """An answer carries what lies before the memory that was asked for."""
+    """An answer carries bytes before the requested memory."""
     answers = (actions["kind"] == ActionKind.SEND) & (actions["length"] > 8) & (actions["of_request"] == 0)
     actions["payload"][answers] -= np.uint64(1)
     return actions

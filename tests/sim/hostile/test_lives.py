@@ -1,4 +1,4 @@
-"""Lives under attack: none violates what must hold. Mutants of the transport run this file."""
+"""Lives under attack without violations. Mutants of the transport run this file."""
 
 from fanin_sim.hostile.life import Life
 

@@ -1,4 +1,4 @@
-"""Every collective over every shape, with loss: each rank receives the blocks that the table of collectives says."""
+"""Every collective over every shape, with loss: each rank receives the blocks in the table of collectives."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ I32 = datatype_by_name("i32")
 
 
 def message_of(job: Job, collective: str, elements: int, root: int = 0) -> Message:
-    """A message of i32."""
     ranks = len(job.members)
     elements = 0 if collective == "barrier" else elements
     shape = (ranks, elements) if COLLECTIVES[collective].contributors == ALL else (elements,)
@@ -28,8 +27,7 @@ def message_of(job: Job, collective: str, elements: int, root: int = 0) -> Messa
 @EVERY_COLLECTIVE
 @pytest.mark.parametrize("faults", [ROUGH, LOSSY], ids=["order_dependent", "lossy"])
 def test_through_loss(shape: Shape, collective: str, faults) -> None:
-    """Blocks of several segments; the last segment of a block and the last block are shorter. Every rank is the root
-    once."""
+    """Blocks of several segments; the last segment and the last block are shorter. Every rank is the root once."""
     job = formed(shape, 3, faults)
     ranks = len(job.members)
     messages = [message_of(job, collective, 37 * ranks - 2, root) for root in range(ranks)]
@@ -90,7 +88,7 @@ def test_a_fence_holds_back_later_requests(shape: Shape) -> None:
 
 @EVERY_SHAPE
 def test_two_ranks_that_contribute_one_block_are_a_mismatch(shape: Shape) -> None:
-    """Two ranks post as the root of a broadcast. Every rank is told OP_MISMATCH."""
+    """Two ranks post as the root of a broadcast. Every rank gets OP_MISMATCH."""
     job = formed(shape, 4)
     if len(job.members) < 2:
         return

@@ -1,5 +1,4 @@
-"""Results are written over input data while packets are lost. Data that may have to be sent again must not be
-overwritten."""
+"""Results overwrite input data while packets are lost, but never data that may have to be sent again."""
 
 import numpy as np
 import pytest
@@ -11,13 +10,12 @@ from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import LOSSY, SHAPES, check_completions, formed, leave
 
 F32 = datatype_by_name("f32")
-# Short blocks in a long window: a block's results come while data of the first may have to go out again.
+# Short blocks in a long window: a block's results come while data of the first may have to be repeated.
 BLOCK, SLOTS = 20, 32  # elements: two segments
 SHAPE_NAMES = ("tree", "two levels", "three levels", "only plain leaves", "ring of 4")
 
 
 def message_of(job: Job, collective: str) -> Message:
-    """A block of several segments for each rank."""
     ranks = len(job.members)
     return Message(
         collective, order_independent(F32, "SUM", (ranks, BLOCK * ranks), job.simulation.seed), ranks, datatype=F32

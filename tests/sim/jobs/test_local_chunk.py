@@ -1,5 +1,4 @@
-"""Within one node no packet is sent. A chunk may therefore be longer than that of a packet; a slot then takes
-several payload buffers."""
+"""Within one node no packet is sent, so a chunk may exceed a packet; a slot then takes several payload buffers."""
 
 import pytest
 
@@ -19,7 +18,6 @@ SPAN = LOCAL_CHUNK // LIMITS.max_chunk
 
 
 def job_of(route: Route, nodes: int, **parameters) -> Job:
-    """A job with long chunks on a small device."""
     topology = Topology.direct(1) if nodes == 1 else Topology.one_switch(nodes)
     simulation = Simulation(topology, 5, limits=LIMITS)
     return Job(simulation, route, members_of(nodes, RANKS), slots=8, chunk=LOCAL_CHUNK, **parameters)
@@ -60,7 +58,7 @@ def test_no_packet_has_such_a_chunk() -> None:
 
 
 def test_a_job_without_slots_gets_the_smallest_lease() -> None:
-    """A slot takes many payload buffers here. A job of many ranks is formed on a small device all the same."""
+    """A slot takes many payload buffers here. A job of many ranks still forms on a small device."""
     limits = LIMITS._replace(slots=4 * SPAN, shared=1)
     simulation = Simulation(Topology.direct(1), 5, limits=limits)
     members = members_of(1, RANKS)

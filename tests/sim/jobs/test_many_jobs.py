@@ -19,7 +19,6 @@ I64 = datatype_by_name("i64")
 
 
 def message_of(job: Job, elements: int, seed: int = 0) -> Message:
-    """An allreduce of i64."""
     return Message("allreduce", order_independent(I64, "SUM", (len(job.members), elements), seed), len(job.members))
 
 
@@ -39,7 +38,7 @@ def test_two_routes_share_the_devices() -> None:
 
 
 def test_a_key_may_be_0() -> None:
-    """A key is any number of 32 bits. The checks of slots must not take it for that of no job."""
+    """A key is any number of 32 bits; 0 must not count as no job in the checks of slots."""
     simulation = Simulation(Topology.one_switch(2), 1)
     job = joined(Job(simulation, Route.TREE, members_of(2, 1), key=0))
     message = message_of(job, 300)
@@ -49,8 +48,7 @@ def test_a_key_may_be_0() -> None:
 
 
 def test_overlapping_groups_in_flight() -> None:
-    """A job of all ranks, two of halves, one of a rank of each node, and one within a node all have messages on
-    their way."""
+    """Jobs of all ranks, of each half, of a rank per node, and within a node all have messages under way."""
     simulation = Simulation(Topology.fan_out(2, 2), 5, faults=ROUGH, limits=SMALL_LIMITS._replace(jobs=8, slots=128))
     everyone = members_of(4, 2)
     groups = [
@@ -77,8 +75,7 @@ def test_overlapping_groups_in_flight() -> None:
 
 @pytest.mark.parametrize("route", [Route.LOCAL, Route.TREE, Route.RING])
 def test_two_communicators_used_in_opposite_order(route) -> None:
-    """Rank 0 posts to the first job and then to the second, rank 1 in the opposite order. Neither message fits into
-    a window."""
+    """Rank 0 posts to the first job, then to the second, rank 1 inversely. Neither message fits into a window."""
     members = members_of(1, 2) if route == Route.LOCAL else members_of(2, 1)
     simulation = Simulation(Topology.one_switch(len(members)), 0)
     jobs = [
@@ -120,7 +117,7 @@ def test_200_operations_outstanding() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_persistent_requests_started_in_different_orders(seed: int) -> None:
-    """Each persistent request has a stream of its own. Every rank may start them in a different order."""
+    """Each persistent request has its own stream. Every rank may start them in a different order."""
     requests, rounds = 4, 3
     simulation = Simulation(Topology.one_switch(3), seed, faults=ROUGH)
     members = members_of(3, 2)

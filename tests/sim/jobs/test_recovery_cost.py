@@ -22,31 +22,27 @@ ROUND_TRIP = 2 * Faults().delay
 
 
 class LosesOne:
-    """Faults that lose one packet: the one after `countdown` others."""
+    """Loses one packet: the one after `countdown` others."""
 
     def __init__(self) -> None:
         self._plain = Faults()
         self.countdown = -1
 
     def arrivals(self, rng: Any) -> list[int]:
-        """As Faults.arrivals."""
         self.countdown -= 1
         return [] if self.countdown == -1 else self._plain.arrivals(rng)
 
     def read(self, rng: Any) -> int:
-        """As Faults.read."""
         return self._plain.read(rng)
 
 
 def formed(name: str, faults: Any = None) -> Job:
-    """A job of a shape, with the default intervals."""
     shape = SHAPES[name]
     simulation = Simulation(shape.topology, 1, faults=faults)
     return joined(Job(simulation, shape.route, members_of(shape.topology.nodes, shape.ranks)))
 
 
 def payload(job: Job) -> int:
-    """Bytes of segments sent by all devices."""
     return sum(size for (_, _, opcode), size in job.simulation.payload.items() if opcode in DATA)
 
 
@@ -76,7 +72,7 @@ def test_rank_that_is_late_by_ten_seconds_costs_headers_and_no_payload(name: str
     intervals = LATENESS // Timing().keepalive
     neighbours = 2 * (len(simulation.vertices) + len(simulation.nics))  # each link, and a ring, in both directions
     asked = simulation.total(Opcode.PROBE)
-    assert asked <= len(simulation.vertices) * (intervals + 15)  # in a ring nobody asks: all is acknowledged
+    assert asked <= len(simulation.vertices) * (intervals + 15)  # no ring device asks: all is acknowledged
     assert simulation.total(Opcode.KEEPALIVE) <= neighbours * (intervals + 1)
     assert sum(device.engine.counters()["resent"] for device in simulation.vertices) == 0
     check_completions(job, 2)
@@ -104,8 +100,7 @@ def test_busy_job_sends_no_keepalives(name: str) -> None:
 
 
 def delay(name: str, lost: int, others: int) -> int:
-    """Returns by how much one lost packet delays a message (ns), after `others` packets were lost in messages
-    before."""
+    """By how much one lost packet delays a message (ns), after losses in `others` earlier messages."""
     faults = LosesOne()
     job = formed(name, faults)
     message = allreduce_of(job, ELEMENTS)
@@ -124,8 +119,8 @@ def delay(name: str, lost: int, others: int) -> int:
 @pytest.mark.parametrize("name", ["tree", "two levels", "ring of 4"])
 @pytest.mark.parametrize("percent", [0, 20, 40, 60, 80])
 def test_first_lost_packet_delays_a_message_by_the_reorder_time(name: str, percent: int) -> None:
-    """A later packet overtakes the lost one, so the loss is noticed. After that, a tree does not use a quarter of
-    its window, which is one position of four here, and needs more round trips for the rest."""
+    """A later packet overtakes the lost one, so the loss is noticed. After that, a tree does not use a quarter of its
+    window, one position of four here, and needs more round trips for the rest."""
     assert delay(name, percent, 0) <= Timing().reorder + (6 + 10) * ROUND_TRIP
 
 

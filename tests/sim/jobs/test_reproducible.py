@@ -37,7 +37,7 @@ def message_of(ranks: int, dtype: str, operation: str = "SUM") -> Message:
 
 
 def run(shape: Shape, message: Message, seed: int, mode: str) -> tuple[set[bytes], bytes]:
-    """Returns the distinct results of all ranks, and the expected result."""
+    """The distinct results of all ranks, and the expected result."""
     members = members_of(shape.topology.nodes, shape.ranks)
     job = joined(Job(simulation_of(shape, seed, FAULTS), shape.route, members, reproducible=mode))
     for member in members:
@@ -50,7 +50,7 @@ def run(shape: Shape, message: Message, seed: int, mode: str) -> tuple[set[bytes
 
 
 def patterns(name: str, dtype: str, mode: str, operation: str = "SUM") -> tuple[set[bytes], set[bytes]]:
-    """Returns the distinct results of many runs, and the expected results."""
+    """The distinct results of many runs, and the expected results."""
     shape = SHAPES[name]
     message = message_of(shape.topology.nodes * shape.ranks, dtype, operation)
     seen, expected = zip(*(run(shape, message, seed, mode) for seed in range(RUNS)), strict=True)
@@ -98,7 +98,6 @@ def test_without_a_mode_the_order_of_arrival_shows() -> None:
 
 @EVERY_TYPE
 def test_orders_and_shapes_differ(dtype: str) -> None:
-    """The expected results of different shapes differ."""
     shapes = [shape for shape in SHAPES.values() if shape.topology.nodes == NODES]
     message = message_of(NODES * RANKS, dtype)
     expected = {run(shape, message, 0, "run")[1] for shape in shapes}

@@ -1,7 +1,7 @@
 """Loss, duplication and reordering from seeds, over every route: results, completions, slots, invariants.
 
 The simulator checks the invariants of slots and of memory after every event (`fanin_sim.fabric.invariants`). A failure
-prints its seed; the same seed repeats the run.
+prints its seed, which repeats the run.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ COMBINATIONS = [
 
 
 def allreduce_of(job: Job, elements: int, operation: str = "SUM", datatype: DataType = F32) -> Message:
-    """An allreduce of values whose result does not depend on the order of reduction."""
+    """Allreduce of values whose result does not depend on the order of reduction."""
     data = order_independent(datatype, operation, (len(job.members), elements), job.simulation.seed)
     return Message("allreduce", data, len(job.members), operation=operation, datatype=datatype)
 
@@ -138,7 +138,7 @@ def test_memory_that_can_not_be_read_poisons_for_all() -> None:
         if number == bad:
             job.device(member).register_process(job.queue(member))
             wqe["source_lkey"] = abi.LKEY_PROCESS
-            wqe["address"]["source"] = 4096  # nothing is there
+            wqe["address"]["source"] = 4096
         job.post(member, wqe)
     job.finish()
     statuses = {int(job.completions(member)[0]["status"]) for member in job.members}

@@ -23,7 +23,7 @@ WAIT_S = 900
 COMPILER = ["gcc", "-w", "-DCOLLAPSE", "-DVECTORSZ=2048", "-DMEMLIM=2000"]  # MiB
 VERIFIER = ["./pan", "-n", "-m1000000"]  # up to that depth
 SOUND, ASSERTION = "holds", "an assertion fails"
-LOST = "a wake-up is lost"  # an end state in which somebody waits for ever
+LOST = "a wake-up is lost"  # an end state in which a thread waits for ever
 
 
 class Run(NamedTuple):
@@ -100,16 +100,12 @@ class ModelFailed(Exception):
 
 
 def missing_tools() -> list[str]:
-    """Returns the tools that are needed and not installed."""
+    """The missing tools."""
     return [tool for tool in ("spin", "gcc") if shutil.which(tool) is None]
 
 
 def check(run: Run) -> Outcome:
-    """Searches a model.
-
-    Raises:
-        ModelFailed: the model can not be compiled, or is too large.
-    """
+    """Search a model. Raises ModelFailed if it can not be compiled, or is too large."""
     definitions = [f"-D{word}" for word in run.definitions.split()]
     speed = "-O0" if run.quick else "-O2"  # the compiler would take longer than the search
     with tempfile.TemporaryDirectory(prefix="fanin-model-") as folder:
@@ -125,11 +121,7 @@ def check(run: Run) -> Outcome:
 
 
 def outcome(output: str) -> Outcome:
-    """Reads the output of the verifier.
-
-    Raises:
-        ModelFailed: the search was not complete.
-    """
+    """Parse the output of the verifier. Raises ModelFailed if the search was incomplete."""
     stored, transitions = re.search(r"(\d+) states, stored", output), re.search(r"(\d+) transitions", output)
     result = next((result for said, result in FAILURES.items() if said in output), SOUND)
     incomplete = result == SOUND and ("errors: 0" not in output or "not completed" in output)
@@ -176,7 +168,6 @@ def write_table(name: str, table: str) -> None:
 
 
 def main(names: list[str]) -> None:
-    """Makes tables by name; without a name, all."""
     for name in names or TABLES:
         write_table(name, TABLES[name]())
 

@@ -17,14 +17,14 @@ def test_nothing_bad_can_happen(name: str) -> None:
 
 
 def test_faults_add_states() -> None:
-    """The more faults are possible, the larger the search is. A search that ignores faults would fail here."""
+    """Further faults enlarge the search. A search that ignores faults would fail here."""
     tree = INSTANCES["tree"]
     sizes = [Explorer(tree._replace(losses=n, copies=n)).run().states for n in (0, 1)]
     assert sizes[0] * 10 < sizes[1]
 
 
 def test_deaths_are_explored_and_told() -> None:
-    """Deaths add states. When a rank dies, the others are told PEER_LOST."""
+    """Deaths add states. When a rank dies, the others get PEER_LOST."""
     instance = INSTANCES["a death on a node"]
     sizes = [Explorer(instance._replace(deaths=deaths)).run().states for deaths in (0, 1)]
     assert sizes[0] * 2 < sizes[1]
@@ -36,14 +36,14 @@ def test_deaths_are_explored_and_told() -> None:
 
 @pytest.mark.parametrize("name", ["a NIC restarts", "a NIC of a ring restarts", "the switch restarts"])
 def test_crashes_and_restarts_are_explored_and_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Crashes and restarts add states. Surviving ranks are told PEER_LOST, which reports the crashed device."""
+    """Crashes and restarts add states. Surviving ranks get PEER_LOST, which names the crashed device."""
     instance = INSTANCES[name]
     faults = ((0, 0), (1, 0), (1, 1))
     sizes = [
         Explorer(instance._replace(crashes=crashes, restarts=restarts)).run().states for crashes, restarts in faults
     ]
     assert sizes[0] * 2 < sizes[1] < sizes[2]
-    monkeypatch.setattr(Explorer, "crashed", staticmethod(lambda _seen: 0))  # so nobody may be named
+    monkeypatch.setattr(Explorer, "crashed", staticmethod(lambda _seen: 0))  # so no device may be named
     with pytest.raises(Violation, match="is told that others are lost"):
         Explorer(instance).run()
 

@@ -11,7 +11,6 @@ QUICK = [run for run in RUNS if run.quick]
 
 
 def title(run: Run) -> str:
-    """Name of a test."""
     return f"{run.model} {run.definitions}".strip()
 
 
@@ -35,7 +34,7 @@ def test_model_that_can_not_be_compiled() -> None:
 
 
 def test_search_that_was_not_complete_is_no_result() -> None:
-    """A search that ran out of depth or memory must not pass for a model that holds."""
+    """A search that ran out of depth or memory must not pass for a proof."""
     said = "State-vector 1 byte, depth reached 9, errors: 0\n 12 states, stored\n 34 transitions (= visited+matched)\n"
     assert outcome(said)[:3] == (SOUND, 12, 34)
     for trouble in ("error: max search depth too small", "Warning: Search not completed"):
@@ -47,7 +46,7 @@ def test_search_that_was_not_complete_is_no_result() -> None:
 
 @pytest.mark.parametrize(("model", "count"), [("queues", 15), ("remote", 8)])
 def test_every_barrier_has_a_fault(model: str, count: int) -> None:
-    """Each barrier that a model names is left out by some search, which finds it."""
+    """For each barrier that a model names, some search omits it and finds the fault."""
     text = (MODELS / f"{model}.pml").read_text()
     barriers = set(re.findall(r"^#ifndef (\w+)\n#define \w+ 1 +/\*", text, re.MULTILINE))
     assert len(barriers) == count

@@ -1,4 +1,4 @@
-"""One package that holds every mutant, so that all of them are compiled at once.
+"""One package with every mutant, so that all of them are compiled at once.
 
 The copy lies beside the machine code of the sound engine, and its own machine code beside it: only the first run after
 a change of the engine, of the simulator or of the list compiles.
@@ -23,7 +23,7 @@ IMPORT = "\nfrom fanin_nic.native.mutant import mutant_is\n"
 
 
 class MutantInvalid(ValueError):
-    """A mutant can not be made. The message says why."""
+    """A mutant can not be made; the message says why."""
 
 
 class Edit(NamedTuple):
@@ -35,8 +35,7 @@ class Edit(NamedTuple):
 
 
 def build(mutants: Sequence[Mutant]) -> Path:
-    """Returns the folder with the package, in which mutant number k is `mutants[k - 1]`. Makes it if it does not
-    exist."""
+    """The folder with the package, made if necessary. Mutant number k in it is `mutants[k - 1]`."""
     folder = CACHE_FOLDER / f"mutants-{digest_of(mutants)}"
     if not folder.exists():
         making = folder.with_name(f"{folder.name}.{os.getpid()}")
@@ -50,13 +49,12 @@ def build(mutants: Sequence[Mutant]) -> Path:
 
 
 def digest_of(mutants: Sequence[Mutant]) -> str:
-    """Digest of the list of mutants and of the code that switches them on. The cache folder's name contains a digest
-    of the engine."""
+    """Digest of the mutants and of the code that selects them. The cache folder's name has a digest of the engine."""
     return hashlib.sha256(SWITCH.read_bytes() + repr(mutants).encode()).hexdigest()[:12]
 
 
 def publish(making: Path, folder: Path) -> None:
-    """Renames a complete folder. Does nothing if another run has made the same folder before."""
+    """Rename a complete folder, unless another run has made it."""
     try:
         making.rename(folder)
     except OSError:
@@ -66,7 +64,7 @@ def publish(making: Path, folder: Path) -> None:
 
 
 def mutated(file: str, text: str, mutants: Sequence[Mutant]) -> str:
-    """Returns the text of a file with all its mutants."""
+    """The text of a file with all its mutants."""
     edits = [edit_of(mutant, n, text) for n, mutant in enumerate(mutants, 1) if mutant.file == file]
     edits.append(Edit(place_of_import(text), place_of_import(text), IMPORT))
     edits.sort(reverse=True)
@@ -79,7 +77,7 @@ def mutated(file: str, text: str, mutants: Sequence[Mutant]) -> str:
 
 
 def place_of_import(text: str) -> int:
-    """Where another import may stand: behind the docstring, and behind imports from `__future__`."""
+    """The place for another import: after the docstring, and after imports from `__future__`."""
     end = 0
     for statement in ast.parse(text).body:
         if not isinstance(statement, ast.Expr) and getattr(statement, "module", "") != "__future__":
@@ -89,16 +87,15 @@ def place_of_import(text: str) -> int:
 
 
 def equal_at_first(one: str, other: str) -> int:
-    """How many characters of two texts are the same before the first that differs."""
+    """The length of the common start of two texts."""
     differing = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(differing, min(len(one), len(other)))
 
 
 def edit_of(mutant: Mutant, number: int, text: str) -> Edit:
-    """Returns the edit that a mutant makes: only what differs, so that others may change the lines beside it.
+    """The edit of a mutant: only the difference, so that others may change the neighbouring lines.
 
-    Raises:
-        MutantInvalid: the old text does not occur exactly once.
+    Raises MutantInvalid if the old text does not occur exactly once.
     """
     if text.count(mutant.old) != 1:
         raise MutantInvalid(f"{mutant.name}: the text to replace is {text.count(mutant.old)} times in {mutant.file}")

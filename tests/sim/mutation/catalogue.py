@@ -1,8 +1,9 @@
 """The mutants, from the patches in this folder.
 
 A patch begins with `== NAME` and `@ FILE | CHECK`, or `@ FILE | CHECK | REPORT`: a file of `fanin_nic`; `explorer` and
-an instance of it, or a test by its id without the folder `tests/`; and, of the explorer, a part of its output. Behind
-them are lines that the file has once: those that go (-), those that come (+), and those that stay.
+an instance of it, or a test by its id without the folder `tests/`; and, of the explorer, a part of its output. Then
+follow
+lines that the file has once: removed (-), added (+), and unchanged ones.
 """
 
 from collections.abc import Iterator
@@ -15,12 +16,10 @@ EXPLORER = "explorer "
 
 
 def check_of(text: str) -> Check:
-    """The check that a patch names."""
     return explorer(text.removeprefix(EXPLORER)) if text.startswith(EXPLORER) else test(text)
 
 
 def patches(text: str) -> Iterator[Mutant]:
-    """The mutants of a file of patches."""
     for patch in text.split("\n== ")[1:]:
         name, about, *lines = (line for line in patch.strip("\n").split("\n") if not line.startswith("#"))
         file, check, *report = about.removeprefix("@ ").split(" | ")

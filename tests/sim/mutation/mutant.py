@@ -1,8 +1,8 @@
-"""A mutant: the text of the engine that it replaces, the new text, and the check that must fail."""
+"""A mutant: the replaced text of the engine, the new text, and the check that must fail."""
 
 from typing import NamedTuple
 
-ON = "MUTANT"  # in the new text: the condition that this mutant is switched on
+ON = "MUTANT"  # in the new text: the condition that selects this mutant
 
 
 class Check(NamedTuple):
@@ -26,7 +26,7 @@ def test(node: str) -> Check:
     return Check("test", f"tests/{node}")
 
 
-test.__test__ = False  # type: ignore[attr-defined]  # pytest must not take it for one
+test.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it
 
 
 class Mutant(NamedTuple):

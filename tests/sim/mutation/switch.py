@@ -1,6 +1,6 @@
-"""Which mutant of this package is switched on: a number at a fixed address, which machine code from any cache finds.
+"""The selected mutant of this package: a number at a fixed address, where machine code from any cache finds it.
 
-`build` copies this file into the package as `fanin_nic.native.mutant`. Whoever imports it has the number 0: none.
+`build` copies this file into the package as `fanin_nic.native.mutant`. At import the number is 0: none.
 """
 
 import ctypes
@@ -30,11 +30,10 @@ _claim()
 
 
 def choose(number: int) -> None:
-    """Switch one mutant on, for this process; 0: none."""
+    """Select one mutant for this process; 0: none."""
     ctypes.c_uint32.from_address(CELL).value = number
 
 
 @internal_for(int64, returns=uint32)
 def mutant_is(number):
-    """Whether a mutant is switched on."""
     return load_u32(CELL) == number

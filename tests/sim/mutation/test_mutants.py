@@ -1,4 +1,4 @@
-"""Every mutant is caught by a check that the sound engine passes. A passing check therefore means something.
+"""A check that the sound engine passes catches every mutant: a passing check means something.
 
 Number 0 of each check is the sound engine, from the same machine code as the mutants.
 """
@@ -18,7 +18,7 @@ from tests.sim.mutation.catalogue import MUTANTS
 from tests.sim.mutation.mutant import Check, Mutant, explorer
 
 ROOT = Path(__file__).parents[3]
-PASSED, FAILED = 0, 1  # as `trial` says it
+PASSED, FAILED = 0, 1  # as in `trial`
 OPTIMISE = "1"  # numba compiles faster so, and 0 can not be cached
 NAMES = [mutant.name for mutant in MUTANTS]
 DEMANDED = ("one version bit", "N < 2W", "window off by one", "bitmap is not cleared", "result is forgotten", "LOCAL")
@@ -27,24 +27,22 @@ DEMANDED += ("stale RESULT", "POISON", "rounding before the last hop")
 
 
 class Verdict(NamedTuple):
-    """The exit code of a trial, and its output."""
-
     code: int
     report: str
 
 
 class Trials:
-    """The verdicts of a running `trial`. They are read when a test asks for them."""
+    """The verdicts of a running `trial`, read on request."""
 
     def __init__(self, process: subprocess.Popen) -> None:
         self._lines = process.stdout
         self._verdicts: dict[tuple[int, Check], Verdict] = {}
 
     def verdict(self, number: int, check: Check) -> Verdict:
-        """Waits for the trial of a mutant, or of the sound engine (0), by a check."""
+        """Wait for the trial of a mutant, or of the sound engine (0), by a check."""
         while (number, check) not in self._verdicts:
             line = self._lines.readline() if self._lines else ""
-            assert line, f"the trials have ended without that of number {number}"
+            assert line, f"the trials have ended without number {number}"
             if line.startswith("["):
                 tried, named, code, report = json.loads(line)
                 self._verdicts[tried, Check(*named)] = Verdict(code, report)
@@ -53,7 +51,7 @@ class Trials:
 
 @pytest.fixture(scope="module")
 def trials() -> Iterator[Trials]:
-    """Runs all trials in a process of its own."""
+    """Run all trials in their own process."""
     folder = build(MUTANTS)
     path = os.pathsep.join([str(folder), str(ROOT), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path, "FANIN_CACHE_DIR": str(folder / "cache"), "NUMBA_OPT": OPTIMISE}
@@ -105,7 +103,7 @@ def test_every_mutant_can_be_made() -> None:
 
 
 def test_mutants_that_can_not_be_made() -> None:
-    """A change of the engine under the list is noticed."""
+    """A change of the engine that affects the list is noticed."""
     text = "from __future__ import annotations\n\na = 1\nb = 1\n"
     fault = Mutant("a fault", "file.py", "a = 1\n", "a = 1 if MUTANT else 2\n", explorer("tree"), "")
     assert "a = 1 if mutant_is(1) else 2\n" in mutated("file.py", text, [fault])

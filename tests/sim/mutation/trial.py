@@ -1,10 +1,9 @@
-"""Runs the checks of all mutants, in the package that `build` has made:
-
-    python -m tests.sim.mutation.trial
+"""Runs the checks of all mutants in the package of `build`: `python -m tests.sim.mutation.trial`.
 
 The tests of the sound engine (number 0) come first. They run in this process, which loads the machine code. Each other
 trial runs in a fork of this process, so that trials can not affect each other and load nothing. Each verdict is a line
-of JSON: number, check, exit code, output.
+of
+JSON: number, check, exit code, output.
 """
 
 import io
@@ -31,7 +30,7 @@ from tests.sim.mutation.mutant import Check
 
 AT_ONCE = 2  # processes
 LONGEST_S = 240  # of a trial: a mutant may never end
-PASSED, FAILED, BROKEN = 0, 1, 2  # a check ended well, has found something, could not be made
+PASSED, FAILED, BROKEN = 0, 1, 2  # the check passed, found a fault, could not run
 PYTEST = ["-q", "--no-header", "--tb=short", "-p", "no:cacheprovider"]
 
 
@@ -59,7 +58,7 @@ class Outcomes:
             self.passed.add(report.nodeid)
 
     def verdict(self, node: str) -> tuple[int, str]:
-        """Returns the exit code and the output of a test, with all its parameters."""
+        """The exit code and the output of a test, with all its parameters."""
         failures = [text for name, text in self.failed.items() if belongs(name, node)]
         if failures:
             return FAILED, "\n".join(failures)
@@ -67,12 +66,11 @@ class Outcomes:
 
 
 def belongs(name: str, node: str) -> bool:
-    """Whether a test is a node, or the node with parameters."""
     return name == node or name.startswith(f"{node}[")
 
 
 def try_sound_engine() -> Iterator[tuple[int, Check]]:
-    """Runs all tests on the sound engine, in this process. Yields the trials that remain."""
+    """Run all tests on the sound engine, in this process. Yields the remaining trials."""
     checks = list(dict.fromkeys(mutant.check for mutant in MUTANTS))
     tests = [check for check in checks if check.kind == "test"]
     outcomes = Outcomes()
@@ -84,13 +82,13 @@ def try_sound_engine() -> Iterator[tuple[int, Check]]:
 
 
 def trials() -> Iterator[tuple[int, Check]]:
-    """Yields (number, check) of the trials that run in a process of their own."""
+    """(number, check) of the trials that get their own process."""
     yield from try_sound_engine()
     yield from ((number, mutant.check) for number, mutant in enumerate(MUTANTS, 1))
 
 
 def perform(number: int, check: Check) -> int:
-    """Runs one trial. Returns PASSED, FAILED or BROKEN."""
+    """Run one trial. Returns PASSED, FAILED or BROKEN."""
     choose(number)
     if check.kind == "test":
         code = pytest.main([*PYTEST, "-x", check.name])
@@ -104,7 +102,7 @@ def perform(number: int, check: Check) -> int:
 
 
 def begin(number: int, check: Check) -> tuple[int, Trial]:
-    """Forks a process for a trial. Returns its process id and the trial."""
+    """Fork a process for a trial. Returns its process id and the trial."""
     file, path = tempfile.mkstemp(prefix="fanin-mutant-")
     sys.stdout.flush()
     process = os.fork()
@@ -124,7 +122,6 @@ def begin(number: int, check: Check) -> tuple[int, Trial]:
 
 
 def end(trial: Trial, status: int) -> None:
-    """Prints the verdict of a trial."""
     with open(trial.report, errors="replace") as file:
         report = file.read()
     os.unlink(trial.report)
@@ -135,12 +132,10 @@ def end(trial: Trial, status: int) -> None:
 
 
 def say(number: int, check: Check, code: int, report: str) -> None:
-    """Prints a verdict as JSON."""
     print(json.dumps([number, [*check], code, report]), flush=True)
 
 
 def main() -> None:
-    """Runs all trials, some at the same time."""
     running: dict[int, Trial] = {}
     for number, check in trials():
         running.update([begin(number, check)])
@@ -151,7 +146,7 @@ def main() -> None:
 
 
 def reap(running: dict[int, Trial]) -> None:
-    """Waits a little for trials to end. Kills those that have passed their deadline."""
+    """Wait a little for trials to end. Kill those beyond their deadline."""
     for process, trial in list(running.items()):
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:

@@ -16,7 +16,7 @@ from fanin_sim.rdma.tally import RdmaTally
 from fanin_sim.rdma.world import TOPOLOGIES
 
 SEED, SCHEDULES = 5_000, 2_000
-MANY = 30_000  # `fanin sim --fuzz --rdma` goes on as long as it is told
+MANY = 30_000  # `fanin sim --fuzz --rdma` can run longer
 HANG_S = 300
 
 
@@ -27,7 +27,6 @@ def runner() -> ScheduleRunner:
 
 @pytest.fixture(scope="module")
 def tally() -> RdmaTally:
-    """A short campaign, in this process."""
     return run(float("inf"), SEED, 1, schedules=SCHEDULES)
 
 
@@ -91,7 +90,7 @@ def test_trace_is_text() -> None:
 
 
 def test_a_violation_is_explained(runner: ScheduleRunner) -> None:
-    """Without retries a lossy network ends connections, which the profile does not allow."""
+    """Without retries a lossy network ends connections, which the profile forbids."""
     broken = runner.run(plan_of(find(Profile.LOSSY))._replace(retry_count=0, rates={FaultKind.LOSS: 30_000}, budget=64))
     assert broken.violation == Violation.WRONG_STATUS
     finding = campaign.explain(runner, broken)
@@ -102,7 +101,7 @@ def test_a_violation_is_explained(runner: ScheduleRunner) -> None:
 
 
 def test_writes_outside_of_memory_are_found() -> None:
-    """The transport is told of a region that is longer than the memory behind it."""
+    """The transport knows a region that is longer than the memory behind it."""
     runner, plan = ScheduleRunner(), plan_of(find(Profile.CALM, wrong_kind=WrongRequest.BEYOND_REGION, wrong_side=0))
     for snapshot in runner.world(plan.topology).snapshots:
         regions = int(snapshot[: TRANSPORT.itemsize].view(TRANSPORT)["region_offset"][0])
@@ -111,7 +110,6 @@ def test_writes_outside_of_memory_are_found() -> None:
 
 
 def violations(runner: ScheduleRunner, plan: Plan) -> set[Violation]:
-    """The violations of some schedules like a plan."""
     return {runner.run(plan._replace(seed=seed)).violation for seed in range(plan.seed, plan.seed + 100)}
 
 

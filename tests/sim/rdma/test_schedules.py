@@ -1,4 +1,4 @@
-"""Random schedules of the transport: none violates what must hold. The mutants of the transport run this file."""
+"""Random schedules of the transport without violations. The mutants of the transport run this file."""
 
 from fanin_sim.rdma.plan import plan_of
 from fanin_sim.rdma.schedule import ScheduleRunner, describe

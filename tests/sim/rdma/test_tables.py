@@ -1,4 +1,4 @@
-"""A schedule stays in the tables of its world, and a plan of another topology, which would not, is refused."""
+"""A schedule stays in the tables of its world, and a plan of another topology is refused."""
 
 from itertools import count
 
@@ -28,13 +28,11 @@ class MarginWorld(World):
 
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch) -> ScheduleRunner:
-    """A runner whose worlds have margins."""
     monkeypatch.setattr("fanin_sim.rdma.schedule.World", MarginWorld)
     return ScheduleRunner()
 
 
 def assert_inside(runner: ScheduleRunner) -> None:
-    """Nothing has been written behind a table."""
     for topology in range(len(TOPOLOGIES)):
         world = runner.world(topology)
         assert isinstance(world, MarginWorld)
@@ -42,7 +40,7 @@ def assert_inside(runner: ScheduleRunner) -> None:
 
 
 def test_preparation_writes_only_to_its_tables(runner: ScheduleRunner) -> None:
-    """It runs one schedule of each topology; it once ran the same plan for all, with a side that some do not have."""
+    """It runs one schedule of each topology; once it ran the same plan for all, with a side that some lack."""
     runner.prepare()
     assert_inside(runner)
 
@@ -54,7 +52,7 @@ def test_schedules_write_only_to_their_tables(runner: ScheduleRunner) -> None:
 
 
 def first(member: str) -> Plan:
-    """The plan of the first seed that names a side, device or connection that topology 0 does not have."""
+    """The plan of the first seed with a side, device or connection that topology 0 lacks."""
     least = {"wrong_side": 2, "restart_device": 2, "abandon_connection": 1}[member]
     return next(plan for plan in map(plan_of, count()) if getattr(plan, member) >= least)
 

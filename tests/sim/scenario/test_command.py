@@ -46,7 +46,7 @@ def test_json() -> None:
         (["--route", "mesh"], "route 'mesh'; use one of tree, ring"),
         (["--fanout", "direct"], "route tree needs switches; give a fan-out"),
         (["--nodes", "7"], "; choose a fan-out and a number of nodes that fit"),
-        (["--chunk", "1000"], "chunk 1000 is no power of two; use for example"),
+        (["--chunk", "1000"], "chunk 1000 is not a power of two; use for example"),
         (["--bytes", "3"], "a message of 3 bytes; use at least 4 bytes, an element of f32"),
         (
             ["--bytes", "20", "--collective", "gather"],
@@ -166,7 +166,7 @@ def test_trace_is_no_json() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("kind", ["--fuzz", "--rdma"])
 def test_a_number_of_schedules(kind: str) -> None:
-    """Exactly so many, shared among processes; or fewer, if the time is over before."""
+    """Exactly so many, shared among processes; or fewer, if the time ends before."""
     done = CliRunner().invoke(app, ["sim", kind, "--schedules", "7", "--processes", "2", "--json"])
     assert json.loads(done.stdout)["schedules"] == 7
     done = CliRunner().invoke(app, ["sim", kind, "--schedules", "1000000", "--seconds", "0.2", "--json"])
@@ -187,7 +187,7 @@ def test_a_number_of_schedules(kind: str) -> None:
     ],
 )
 def test_options_of_another_way_to_simulate_are_refused(words: str, refused: str) -> None:
-    """They would be ignored, and the run would be another than the one that is asked for."""
+    """Ignored options would silently run another simulation."""
     done = CliRunner().invoke(app, ["sim", *words.split()])
     assert done.exit_code == 2
     assert refused in done.stderr

@@ -43,7 +43,7 @@ def test_equal_jobs_have_equal_shares() -> None:
 
 
 def test_a_reproducible_mode_costs_buffers_not_time() -> None:
-    """Each child of a device has a buffer. The lease is the same, and so are time and traffic."""
+    """Each child of a device has a buffer. The lease, the time and the traffic stay the same."""
     quick, ordered = (
         ScenarioRun(replace(SMALL, size=64 << 10, reproducible=mode)).report() for mode in ("none", "run")
     )
@@ -96,7 +96,7 @@ def test_scenarios_with_right_results(changes: dict) -> None:
         ({"fanout": (70,), "nodes": 70, "route": "ring"}, "a ring of 70 nodes"),
         ({"operation": "LAND"}, "LAND of f32"),
         ({"dtype": "f8"}, "'f8' is not supported"),
-        ({"chunk": 1000}, "chunk 1000 is no power of two"),
+        ({"chunk": 1000}, "chunk 1000 is not a power of two"),
         ({"size": 20, "collective": "allgather"}, "20 bytes"),
         ({"rate": 100}, "links of 100 bit/s for segments of 1024 "),
         ({"rate": 100_000, "size": 1 << 20}, "messages of 1048576 bytes"),

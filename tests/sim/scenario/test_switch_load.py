@@ -1,4 +1,4 @@
-"""The load of `fanin bench engine` consists of real packets, all of which are processed."""
+"""The load of `fanin bench engine`: real packets, all of which are processed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The devices of trainings, and the training that nothing happens to. The long forms are for `make training` only."""
+"""The devices of trainings, and the undisturbed training. The long forms are for `make training` only."""
 
 import os
 from collections.abc import Iterator

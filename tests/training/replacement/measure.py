@@ -1,10 +1,10 @@
-"""How long a training stands still when a node fails: real processes, five nodes in namespaces, links of unequal rates.
+"""The pause of a training when a node fails: real processes, five nodes in namespaces, links of unequal rates.
 
     python -m tests.training.replacement.measure [--runs 3] [--model linear] [--only "link cut"]
 
-Three workers train a network of PyTorch, or a linear model in numpy, two spares wait. For each way
-to fail it prints the seconds from the failure to the end of the next step of all workers, and whether the losses are
-those of a run without failure, bit by bit. Needs root. Minutes, on a machine that does nothing else.
+Three workers train a network of PyTorch, or a linear model in numpy; two spares wait. For each kind of failure it
+prints the seconds from the failure to the end of the next step of all workers, and whether the losses equal those of a
+run without failure, bit by bit. Needs root. Minutes, on an idle machine.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def _scene(faults: dict[int, list[str]] | None, model: str) -> Scene:
-    """Each with a fabric of its own, since a link may be cut."""
+    """Each with its own fabric, since a link may be cut."""
     bench = Bench("lost")
     running: Running = bench.build(unequal_links(bench))
     try:

@@ -1,4 +1,4 @@
-"""What trainees learn: a linear model in numpy, and a network of PyTorch with dropout and Adam."""
+"""The models of trainees: a linear one in numpy, and a network of PyTorch with dropout and Adam."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ class Model(Protocol):
         """The state of the training, by name; "model" is loaded first."""
 
     def gradient(self, draw: np.random.Generator) -> np.ndarray:
-        """Of the loss on a batch that is drawn; the loss is its last element."""
+        """Of the loss on a random batch; the loss is its last element."""
 
     def update(self, gradient: np.ndarray) -> None:
         """A step of the optimiser."""
@@ -35,27 +35,23 @@ class Linear:
         self._on_load = on_load
 
     def parts(self) -> dict[str, Any]:
-        """As Model.parts."""
         return {"model": self, "random": self.random}
 
     def state_dict(self) -> dict[str, Any]:
-        """As of torch's modules."""
         return {"weights": self.weights, "velocity": self.velocity}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """As of torch's modules."""
         self._on_load()
         self.weights[:], self.velocity[:] = state["weights"], state["velocity"]
 
     def gradient(self, draw: np.random.Generator) -> np.ndarray:
-        """As Model.gradient, with noise on the weights as dropout: drawn before the collective."""
+        """The gradient with noise on the weights, like dropout, drawn before the collective."""
         inputs = draw.standard_normal((ROWS, FEATURES))
         targets = inputs @ np.arange(FEATURES) / FEATURES
         errors = inputs @ (self.weights + self.random.standard_normal(FEATURES) * self.noise) - targets
         return np.append(errors @ inputs / ROWS, (errors**2).mean())
 
     def update(self, gradient: np.ndarray) -> None:
-        """As Model.update."""
         self.velocity *= self.momentum
         self.velocity += gradient
         self.weights -= self.rate * self.velocity

@@ -29,6 +29,6 @@ def cluster(
 
 
 def fail(monitor: Monitor, *addresses: str) -> None:
-    """Their heartbeats do not come any more."""
+    """Their heartbeats stop."""
     for address in addresses:
         monitor.change(address, alive=False)

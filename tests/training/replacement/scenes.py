@@ -1,4 +1,4 @@
-"""A training in processes of its own, which are killed and stopped, and what they have said."""
+"""A training in separate processes, which are killed and stopped, and their output."""
 
 import os
 import re
@@ -22,7 +22,7 @@ TRAINEE = "tests.training.replacement.trainee"
 ROOT = Path(__file__).parents[3]
 WORKERS, SPARES, STEPS = 3, 2, 8
 MEMBERS = WORKERS + SPARES
-# Limits: where nobody stands still, where a member does, and of an idle machine, where it is measured.
+# Limits: if no member stands still, if one does, and for measurements on an idle machine.
 PATIENT_S, IMPATIENT_S, MEASURED_S = 60.0, 15.0, 3.0
 RATES = ("1gbit", "1gbit", "500mbit", "200mbit", "800mbit")  # of the links of the members, where they are shaped
 PIPE = subprocess.PIPE
@@ -30,7 +30,7 @@ PIPE = subprocess.PIPE
 
 @dataclass
 class Scene:
-    """What the members have printed, by their rank in the pool. losses: by step, of all members that had them."""
+    """The output of the members, by their rank in the pool. losses: by step, of all members that had them."""
 
     outputs: list[str]
     codes: list[int]
@@ -42,18 +42,18 @@ class Scene:
                 self.losses.setdefault(int(step), set()).add(loss)
 
     def last(self, member: int) -> str:
-        """What became of a member: its last line but those about recoveries."""
+        """The end of a member: its last line except those about recoveries."""
         lines = [
             line for line in self.outputs[member].splitlines() if not re.match("loss|fault|recovered|seconds", line)
         ]
         return lines[-1] if lines else ""
 
     def recoveries(self, member: int) -> list[str]:
-        """What a member says of its recoveries, but for their time."""
+        """A member's lines about its recoveries, without their time."""
         return re.findall(r"^recovered (.*)$", self.outputs[member], re.MULTILINE)
 
     def interruption(self) -> float:
-        """Seconds from the first fault until all workers had completed a step that some began after it."""
+        """Seconds from the first fault to the end of all workers' steps that began after it."""
         text = "\n".join(self.outputs)
         begin = min(map(float, re.findall(r"^fault (\S+)$", text, re.MULTILINE)))
         ends: dict[int, list[float]] = {}
@@ -63,7 +63,7 @@ class Scene:
 
 
 def unequal_links(bench: Bench) -> Fabric:
-    """A node of its own for each member, in namespaces. The second spare has the faster link of the two."""
+    """A node for each member, in namespaces. The second spare has the faster link of the two."""
     fabric = bench.describe(Shape(MEMBERS, 1, netns=True, detection=DETECTION_S))
     nics = [nic.name for nic in fabric.nics]
     links = []
@@ -74,8 +74,7 @@ def unequal_links(bench: Bench) -> Fabric:
 
 
 def set_link(running: Running, member: int, to: str) -> list[str]:
-    """The command that takes the link of a member's node `up` or `down`. Without a namespace that would be a link of
-    this machine."""
+    """The command that sets the link of a member's node `up` or `down`; it needs a namespace, or it would be ours."""
     if not running.fabric.netns:
         raise ValueError(f"fabric {running.fabric.name} has no namespaces, whose links could be set")
     nic = running.fabric.nics[member]
@@ -90,8 +89,8 @@ def run(
     model: str = "linear",
     limit: float = PATIENT_S,
 ) -> Scene:
-    """Run a training to its end. A member that stops itself goes on when the others have ended, a link that a member
-    has cut is mended then. limit: seconds after which a member that stands still is taken for lost."""
+    """Run a training to its end. A member that stops itself continues when the others have ended; then a cut link is
+    mended, too. limit: seconds after which a member that stands still counts as lost."""
     job, sockets = across(running, range(MEMBERS), route)
     path = folder / "job"
     path.write_text(msgspec.structs.replace(job, reproducible="run", slots=64).to_text())

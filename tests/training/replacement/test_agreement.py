@@ -1,4 +1,4 @@
-"""What a member does when the agreement about who is left fails."""
+"""A member after a failed agreement about the survivors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of a replacement: what founding document 004 says, by its paragraphs, and what holds for any cluster."""
+"""The choice of a replacement: founding document 004 by its paragraphs, and properties for any cluster."""
 
 import math
 
@@ -82,7 +82,7 @@ def test_literal_times() -> None:
 
 
 def test_ring_moves_more_than_the_text_says() -> None:
-    """2 (n - 1) / n times W; and the bandwidths are those to the candidate and from it, not the other way."""
+    """2 (n - 1) / n times W; the bandwidths are those to the candidate and from it, not inverse."""
     monitor, bandwidths = cluster(["A100"] * 4, ["slow"])
     bandwidths.note("p0", "r0", 1.0)
     bandwidths.note("r2", "p0", 1.0)
@@ -106,7 +106,7 @@ def test_compute_times_are_those_of_the_candidates_type() -> None:
 
 
 def test_types_that_were_never_measured_are_not_favoured() -> None:
-    """The A100 reaches half of its peak; so is the slow node expected to."""
+    """The A100 reaches half of its peak, so the slow node is expected to."""
     monitor, _ = cluster(["A100"], ["slow"])
     task = monitor.task("t")
     monitor.note_compute_time("t", "A100", 2 * task.flop / 19.5e12)
@@ -152,7 +152,7 @@ def test_rule_on_any_estimates(found: list[Estimate], average: int) -> None:
 
 @given(st.lists(TYPES, min_size=2, max_size=6), st.lists(TYPES, max_size=6), st.data())
 def test_replacement_takes_the_failed_position(ring: list[str], pool: list[str], data: st.DataObject) -> None:
-    """[78]. The failed node is in no ring any more; nobody else has moved."""
+    """[78]. The failed node is in no ring, and the others keep their positions."""
     monitor, bandwidths = cluster(ring, pool)
     failed = data.draw(st.sampled_from(monitor.task("t").ring))
     fail(monitor, failed)

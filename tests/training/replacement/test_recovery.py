@@ -1,4 +1,4 @@
-"""A worker of a training is killed. The losses are those of a run without failure, bit by bit (more: make training)."""
+"""A worker of a training is killed. The losses equal those without failure, bit by bit (more: make training)."""
 
 import signal
 from pathlib import Path
@@ -13,7 +13,7 @@ ENDS = [*(f"done {STEPS} position {place}" for place in range(WORKERS)), *["done
 
 
 def test_killed_in_the_middle_of_a_step(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path) -> None:
-    """The spare has the position that was lost, and the losses are the same."""
+    """The spare has the lost position, and the losses are the same."""
     scene = run(running, tmp_path, {1: ["kill=3"]})
     assert scene.codes[1] == -signal.SIGKILL
     assert scene.losses == undisturbed
@@ -23,7 +23,7 @@ def test_killed_in_the_middle_of_a_step(running: Running, undisturbed: dict[int,
 
 
 def test_killed_when_all_is_done(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path) -> None:
-    """A spare that has not heard so hears it from the others, which are still there; it takes no position."""
+    """A spare that has missed the end hears it from the others, which still wait; it takes no position."""
     scene = run(running, tmp_path, {1: ["kill-finished"], 3: ["deaf"]})
     assert scene.codes[1] == -signal.SIGKILL
     assert scene.losses == undisturbed
@@ -33,7 +33,7 @@ def test_killed_when_all_is_done(running: Running, undisturbed: dict[int, set[st
 def test_rows_that_come_to_some_only_at_the_end(
     running: Running, undisturbed: dict[int, set[str]], tmp_path: Path
 ) -> None:
-    """Those that have the rows are still there for the spare that has heard neither of the end nor the rows."""
+    """Those with the rows wait for the spare that has heard neither of the end nor the rows."""
     scene = run(running, tmp_path, {1: ["kill-finished"], 3: ["deaf", "deaf-rows"]}, limit=IMPATIENT_S)
     assert scene.losses == undisturbed
     assert [scene.last(member) for member in (0, 2, 3, 4)] == [ENDS[member] for member in (0, 2, 3, 4)]
@@ -47,6 +47,5 @@ def test_stopped_when_all_is_done(running: Running, undisturbed: dict[int, set[s
 
 
 def test_no_link_of_the_machine_is_cut(running: Running) -> None:
-    """These devices have no namespaces."""
     with pytest.raises(ValueError, match="no namespaces"):
         set_link(running, 0, "down")

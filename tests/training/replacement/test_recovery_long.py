@@ -1,4 +1,4 @@
-"""More that happens to a training: several failures, a process that is stopped, lost spares. For `make training`."""
+"""More failures of a training: several at once, a stopped process, lost spares. For `make training`."""
 
 import importlib.util
 import signal
@@ -40,7 +40,7 @@ def test_two_at_once(running: Running, undisturbed: dict[int, set[str]], tmp_pat
 
 @pytest.mark.parametrize("member", [0, 2])
 def test_stopped_for_long(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path, member: int) -> None:
-    """It is replaced; when it goes on, it is told that it is fenced off, and has changed nothing."""
+    """It is replaced; when it goes on, it is fenced off, and has changed nothing."""
     scene = run(running, tmp_path, {member: ["stop=3"]}, limit=IMPATIENT_S)
     assert scene.losses == undisturbed
     assert scene.last(member).startswith("Fenced")
@@ -48,7 +48,7 @@ def test_stopped_for_long(running: Running, undisturbed: dict[int, set[str]], tm
 
 
 def test_more_failures_than_spares(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path) -> None:
-    """The ring is rebuilt without the third, and goes on with two."""
+    """The ring is rebuilt without the third member, and goes on with two."""
     scene = run(running, tmp_path, {1: ["kill=2"], 3: ["kill=4"], 4: ["kill=6"]})
     assert {step: scene.losses[step] for step in range(6)} == {step: undisturbed[step] for step in range(6)}
     assert [scene.last(member) for member in (0, 2)] == [f"done {STEPS} position 0", f"done {STEPS} position 1"]
@@ -56,7 +56,7 @@ def test_more_failures_than_spares(running: Running, undisturbed: dict[int, set[
 
 
 def test_spare_that_is_lost(running: Running, undisturbed: dict[int, set[str]], tmp_path: Path) -> None:
-    """The workers miss it when they need the other one."""
+    """The workers notice when they need the other one."""
     scene = run(running, tmp_path, {1: ["kill=5"], 3: ["kill-waiting"]})
     assert scene.losses == undisturbed
     assert scene.last(4) == f"done {STEPS} position 1"
@@ -64,7 +64,6 @@ def test_spare_that_is_lost(running: Running, undisturbed: dict[int, set[str]], 
 
 @pytest.fixture
 def unequal() -> Iterator[Running]:
-    """Five nodes in namespaces, with links of unequal rates."""
     try:
         namespaces.require()
     except ToolError as error:
@@ -76,7 +75,7 @@ def unequal() -> Iterator[Running]:
 
 @pytest.mark.netns
 def test_link_that_is_cut(unequal: Running, tmp_path: Path) -> None:
-    """The node behind it lives, and is told that it is fenced off. A network of torch, where that is there."""
+    """The node behind it lives, and is fenced off. A network of torch, if available."""
     model = "torch" if importlib.util.find_spec("torch") else "linear"
     whole = run(unequal, tmp_path, {}, model=model)
     scene = run(unequal, tmp_path, {1: ["cut=3"]}, model=model, limit=IMPATIENT_S)

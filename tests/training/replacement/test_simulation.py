@@ -1,4 +1,4 @@
-"""The simulation of failures: it is seeded, and each choice in it is the one of the text (it raises if one is not)."""
+"""The simulation of failures is seeded, and raises if a choice is not the one of the text."""
 
 import pytest
 

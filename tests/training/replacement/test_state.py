@@ -1,4 +1,4 @@
-"""The state that a replacement gets: whatever a training has, and nothing that runs code."""
+"""The state for a replacement: everything that a training has, and nothing that runs code."""
 
 import collections
 import pathlib

@@ -13,14 +13,12 @@ HIDDEN, CLASSES = 400, 10
 
 
 class GlobalRandom:
-    """The random numbers of torch, which dropout takes."""
+    """The random numbers of torch, for dropout."""
 
     def state_dict(self) -> dict[str, Any]:
-        """As of torch's modules."""
         return {"state": torch.get_rng_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """As of torch's modules."""
         torch.set_rng_state(state["state"])
 
 
@@ -37,11 +35,9 @@ class Network:
         self.optimizer = torch.optim.Adam(self.module.parameters(), 1e-2)
 
     def parts(self) -> dict[str, Any]:
-        """As Model.parts."""
         return {"model": self.module, "optimizer": self.optimizer, "random": GlobalRandom()}
 
     def gradient(self, draw: np.random.Generator) -> np.ndarray:
-        """As Model.gradient."""
         inputs = torch.from_numpy(draw.standard_normal((ROWS, FEATURES), np.float32))
         self.module.zero_grad()
         loss = nn.functional.cross_entropy(self.module(inputs), inputs[:, :CLASSES].argmax(1))
@@ -50,7 +46,6 @@ class Network:
         return torch.cat([*gradients, loss.detach().reshape(1)]).numpy()
 
     def update(self, gradient: np.ndarray) -> None:
-        """As Model.update."""
         begin = 0
         for each in self.module.parameters():
             each.grad = torch.from_numpy(gradient[begin : begin + each.numel()]).view_as(each)

@@ -2,9 +2,9 @@
 
     python -m tests.training.replacement.torchft
 
-Five nodes in namespaces, with one member each: three train, two are spares. The lighthouse, which tells the members
-who is left, is on the first one. Prints the seconds from the kill of a member to the end of the next step of all that
-train, and whether the losses are those of a run without failure, bit by bit. Needs root, torch and torchft.
+Five nodes in namespaces, with one member each: three train, two are spares. The lighthouse, which keeps the membership,
+is on the first one. Prints the seconds from the kill of a member to the end of the next step of all workers, and
+whether the losses equal those of a run without failure, bit by bit. Needs root, torch and torchft.
 """
 
 import os
@@ -41,7 +41,6 @@ def main() -> int:
 
 
 def difference(undisturbed: Scene, scene: Scene) -> str:
-    """Of the losses."""
     different = [step for step, losses in undisturbed.losses.items() if scene.losses[step] != losses]
     if not different:
         return "equal"
@@ -50,7 +49,7 @@ def difference(undisturbed: Scene, scene: Scene) -> str:
 
 
 def run(fabric: Fabric, faults: dict[int, int]) -> Scene | None:
-    """A training to its end. faults: the step in which a member kills itself. None: it has failed, as it says."""
+    """A training to its end. faults: the step in which a member kills itself. Returns None if it has failed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         service = [start(fabric, fabric.nics[0], folder / "lighthouse.txt", lighthouse_command(fabric))]
@@ -70,7 +69,7 @@ def run(fabric: Fabric, faults: dict[int, int]) -> Scene | None:
 
 
 def lighthouse_command(fabric: Fabric) -> list[str]:
-    """With the detection time of the devices in the place of its 5 s."""
+    """With the detection time of the devices instead of 5 s."""
     options = [f"--bind={fabric.nics[0].address}:{PORT}", f"--min_replicas={WORKERS}"]
     return [LIGHTHOUSE, *options, f"--heartbeat_timeout_ms={int(1000 * DETECTION_S)}"]
 
@@ -82,7 +81,7 @@ def member_command(fabric: Fabric, number: int, folder: Path, faults: dict[int, 
 
 
 def start(fabric: Fabric, nic: Device, out: Path, command: list[str]) -> subprocess.Popen[bytes]:
-    """A process on a node. What it says of errors is in a file beside its output."""
+    """A process on a node. Its errors go to a file beside its output."""
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "eth0"}
     line = [*namespaces.prefix_command(fabric, nic.host), *command]
     with out.open("wb") as output, out.with_name(f"{out.stem}-errors.txt").open("wb") as errors:

@@ -1,8 +1,8 @@
 """A member of a training by torchft: `torchft_worker ADDRESS LIGHTHOUSE MEMBER STEPS FOLDER [FAULT_STEP]`. It trains
 the network of the trainees by Gloo, and kills itself in FAULT_STEP.
 
-ADDRESS is that of its own node. Spares compute as well, and add zeros. FOLDER is where all wait for each other before
-the first step: a member that comes later would have to get the state of the others.
+ADDRESS is that of its node. Spares compute as well, and add zeros. In FOLDER all wait for each other before the first
+step: a late member would have to get the state of the others.
 """
 
 import os
@@ -25,7 +25,7 @@ from tests.waiting import BOUND_S
 
 
 def wait_for_all(folder: Path, member: int) -> None:
-    """Until all have come here."""
+    """Wait until all members have come here."""
     (folder / f"ready-{member}").touch()
     while len(list(folder.glob("ready-*"))) < MEMBERS:
         time.sleep(0.01)

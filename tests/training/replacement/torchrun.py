@@ -1,4 +1,4 @@
-"""The same training under torchrun, which starts all workers again when one is killed: beside `measure`.
+"""The same training under torchrun, which restarts all workers when one is killed: beside `measure`.
 
     python -m tests.training.replacement.torchrun
 
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def wait(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Until all have ended, or the bound is over."""
+    """Wait until all have ended, or the time is over."""
     deadline = time.monotonic() + BOUND_S
     with contextlib.suppress(subprocess.TimeoutExpired):
         for process in processes:
@@ -71,12 +71,12 @@ def start(fabric: Fabric, nic: Device, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def output(folder: Path, nic: Device) -> Path:
-    """What torchrun and its worker print."""
+    """The output of torchrun and its worker."""
     return folder / f"{nic.name}.txt"
 
 
 def end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Those that have not ended. torchrun ends its worker, unless it is killed."""
+    """End the remaining ones. torchrun ends its worker, unless it is killed."""
     for process in processes:
         process.terminate()
     for process in processes:

@@ -1,6 +1,5 @@
 """A worker of torchrun: `torchrun_worker.py FOLDER STEPS`. It trains the network of the trainees by Gloo, writes a
-checkpoint after each step, and goes on from it when torchrun starts it again. Rank 1 kills itself once, in step 3.
-"""
+checkpoint after each step, and restarts from it. Rank 1 kills itself once, in step 3."""
 
 import os
 import signal

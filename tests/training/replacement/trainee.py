@@ -4,11 +4,11 @@ It prints the losses, each with the time, and how it ended. Times are seconds of
 
 Faults: `kill=STEP`, `stop=STEP`: it kills or stops itself in the middle of the step, with a collective under way.
 `cut=STEP`: it runs the command in FANIN_TEST_CUT there, and goes on.
-`kill-loading`, `kill-waiting`: it kills itself when it is given the state, or as a spare, before it waits.
+`kill-loading`, `kill-waiting`: it kills itself when it gets the state, or as a spare, before it waits.
 `kill-finished`, `stop-finished`: it kills or stops itself when it has heard that all is done.
-`deaf`: it does not hear it the first time. `deaf-rows`: nor the rows of the others, the first time.
-`alone=STEP`: it begins a collective at the end of the step, which the others do not take part in.
-LIMIT: seconds after which a process that stands still is taken for lost.
+`deaf`: it misses this the first time. `deaf-rows`: and the rows of the others, the first time.
+`alone=STEP`: at the end of the step it begins a collective without the others.
+LIMIT: seconds after which a process that stands still counts as lost.
 """
 
 import os
@@ -30,7 +30,7 @@ from tests.waiting import TORCH_BOUND_S
 
 
 def make_model(kind: str, on_load: Callable[[], None]) -> Model:
-    """torch is imported where it is wanted."""
+    """A model; torch is imported only if needed."""
     if kind == "linear":
         return Linear(on_load)
     from tests.training.replacement.torch_models import Network
@@ -39,7 +39,7 @@ def make_model(kind: str, on_load: Callable[[], None]) -> Model:
 
 
 def announced(act: Callable[[], object]) -> Callable[[], None]:
-    """A fault, with the line that says when it was."""
+    """A fault, with a line that gives its time."""
 
     def fault() -> None:
         print(f"fault {time.monotonic():.3f}", flush=True)
@@ -55,7 +55,7 @@ FAULTS = {"kill": kill_myself, "stop": stop_myself, "cut": cut_the_link}
 
 
 class FaultyTraining(Training):
-    """Its faults are at what all say to each other."""
+    """A training with faults in its exchanges."""
 
     faults: tuple[str, ...] = ()
 
@@ -79,14 +79,14 @@ class FaultyTraining(Training):
         super()._agree(pool, before, begin)
 
     def _is_due(self, fault: str) -> bool:
-        """Once."""
+        """Whether a fault is due: once."""
         is_due = fault in self.faults
         self.faults = tuple(each for each in self.faults if each != fault)
         return is_due
 
 
 class Trainee:
-    """The loop. The data of a step depend on the position in the group and on `cursor`, which is state as well."""
+    """The loop. The data of a step depend on the position in the group and on `cursor`, which is also state."""
 
     def __init__(self, model: Model, limit: float, faults: dict[str, str]) -> None:
         self.model, self.limit = model, limit

@@ -1,10 +1,9 @@
-"""How much bounded staleness gains: real processes, nodes in namespaces, links of 1 Gbit/s.
+"""The gain of bounded staleness: real processes, nodes in namespaces, links of 1 Gbit/s.
 
     python -m tests.training.staleness.measure [--only 4-small]
 
-Runs examples/training/stragglers.py for digits and, where torch is installed, for a small transformer and with the
-PostLocalSGD of PyTorch beside it: with random pauses, and with one rank that is slow in every step. Needs root.
-Minutes, on a machine that does nothing else.
+Runs examples/training/stragglers.py for digits and, if torch is installed, for a small transformer and with PyTorch's
+PostLocalSGD: with random pauses, and with one rank that is slow in every step. Needs root. Minutes, on an idle machine.
 """
 
 import argparse
@@ -50,7 +49,7 @@ def main() -> int:
 
 
 def measure(name: str, scene: Scene) -> int:
-    """Run one scene, on a fabric of its own. Returns an exit code."""
+    """Run one scene on its own fabric. Returns an exit code."""
     if any(option in scene.options for option in TORCH) and not importlib.util.find_spec("torch"):
         print(f"== {name}: left out, torch is not installed (make .venv/.with-torch installs it)", flush=True)
         return 0

@@ -1,4 +1,4 @@
-"""A rank of a test over devices: it trains on drawn digits, and writes what came of it.
+"""A rank of a test over devices: it trains on drawn digits, and writes the results.
 
     python -m tests.training.staleness.rank FOLDER '{"stale_max": 2, ...}'
 
@@ -26,7 +26,7 @@ RATE, MOMENTUM = 0.3, 0.9
 
 
 def until(condition: Any) -> None:
-    """Poll for something that another process does."""
+    """Poll for a condition that another process fulfils."""
     while not condition():
         time.sleep(0.002)
 

@@ -1,4 +1,4 @@
-"""A rank of a test over devices: it makes trainings that can not be, and writes what is said of each.
+"""A rank of a test over devices: it makes impossible trainings, and writes the error of each.
 
     python -m tests.training.staleness.refused_rank FOLDER {}
 

@@ -22,7 +22,7 @@ COUNT, BATCH = (100_000, 500) if FULL else (90, 90)
 
 
 def run_schedules(first: int, count: int) -> tuple[int, int]:
-    """Each keeps the bound, and the repaired form does all iterations. How many ran, and how many used the bound."""
+    """Each keeps the bound, and the repaired form does all iterations. Returns how many ran, and met the bound."""
     used = 0
     for seed in range(first, first + count):
         scenario, rules = schedule(seed)
@@ -35,7 +35,7 @@ def run_schedules(first: int, count: int) -> tuple[int, int]:
 
 @pytest.mark.process
 def test_schedules_keep_the_bound() -> None:
-    """All at once in their full number, one after the other in the sample."""
+    """The full number in parallel, the sample in sequence."""
     firsts = range(0, COUNT, BATCH)
     if len(firsts) == 1:
         done = [run_schedules(0, BATCH)]
@@ -66,7 +66,7 @@ def test_the_check_finds_a_node_that_is_too_far_ahead(form: object, monkeypatch:
     seed=st.integers(0, 1000),
 )
 def test_small_worlds_finish(nodes: int, stale_max: int, loss: float, jitter: float, form: object, seed: int) -> None:
-    """The repaired forms do all their iterations, also where a fifth of the messages is lost."""
+    """The repaired forms do all their iterations, also if a fifth of the messages is lost."""
     assert callable(form)
     rules: Rules = form(stale_max)
     network = Network(latency=0.01, jitter=jitter, loss=loss)

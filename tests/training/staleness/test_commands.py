@@ -1,4 +1,4 @@
-"""`fanin train-sim` as a user meets it, and what is compared by it."""
+"""`fanin train-sim` for users, and its comparisons."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_transfers_cost_synchronous_training_and_are_hidden_behind_a_bound() -> 
 
 
 def test_a_slow_node_gates_every_bounded_method() -> None:
-    """All that a bound gives is a lead of so many steps."""
+    """A bound gives only a lead of so many steps."""
     comparison = Comparison(Scenario(4, pauses=Pauses(slow=(3,)), duration=20), task("drawn"), SGD)
     assert comparison.bounded(4).iterations - comparison.synchronous().iterations <= 4 * (4 + 3)
 

@@ -1,4 +1,4 @@
-"""The parameters of a module of PyTorch as a flat array: a module that has left it is refused."""
+"""The parameters of a module of PyTorch as a flat array: a module that has changed is refused."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def backward(module: torch.nn.Module) -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_gradients_and_values_go_both_ways(dtype: str) -> None:
-    """Also after zero_grad, which takes the gradients away; gradients add up until they are cleared."""
+    """Also after zero_grad, which removes the gradients; gradients add up until they are cleared."""
     module = model(dtype)
     flat = FlatParameters(module)
     for expected in (1, 2):

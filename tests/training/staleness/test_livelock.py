@@ -21,7 +21,7 @@ def iterations(name: str) -> tuple[int, int]:
 
 
 def test_the_text_lives_and_does_not_move() -> None:
-    """All nodes reach the bound, refuse each other, and go on to refuse each other."""
+    """All nodes reach the bound and refuse each other for ever."""
     cluster = Cluster(SCENE, literal(STALE_MAX))
     cluster.run()
     assert cluster.iterations == NODES * STALE_MAX

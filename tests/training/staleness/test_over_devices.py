@@ -28,15 +28,13 @@ FANIN = [sys.executable, "-c", "from fanin_tools.cli.app import main; main()"]
 
 
 class Fabric:
-    """A fabric for all tests of this file."""
-
     def __init__(self, bench: Bench, shape: Shape) -> None:
         self.running = bench.up(shape)
 
     def train(
         self, folder: Path, ranks: int = NODES, code: int = 0, module: str = "rank", **options: Any
     ) -> dict[int, Any]:
-        """Run the ranks to their end; by rank, what those have written that came to it."""
+        """Run the ranks to their end. Returns the results by rank."""
         name = self.running.fabric.name
         program = [sys.executable, "-m", f"tests.training.staleness.{module}", str(folder), json.dumps(options)]
         command = [*FANIN, "run", "--name", name, "-n", str(ranks), "--slots", "16", "--prefix", "--keep-going"]
@@ -57,12 +55,11 @@ def fabric(bench: Bench) -> Fabric:
 
 
 def expected(last: int) -> np.ndarray:
-    """The parameters of synchronous training."""
     return synchronous(task("drawn", "softmax"), lambda: SGD(RATE, MOMENTUM), NODES, last, SEED)
 
 
 def expected_of_growing(last: int, joins_at: int) -> np.ndarray:
-    """The parameters of synchronous training to which the last node comes before a step."""
+    """The parameters of synchronous training that the last node joins before a step."""
     learnt, optimiser = task("drawn", "softmax"), SGD(RATE, MOMENTUM)
     parameters = learnt.parameters(SEED)
     for number in range(1, last + 1):
@@ -81,7 +78,7 @@ def test_bound_zero_is_synchronous_training(fabric: Fabric, tmp_path: Path) -> N
 
 
 def test_a_straggler_is_waited_for_at_the_bound(fabric: Fabric, tmp_path: Path) -> None:
-    """Rank 2 begins when the others stand at the bound: they are as far ahead as they may be, and no further."""
+    """Rank 2 begins when the others are at the bound: they are as far ahead as allowed."""
     found = fabric.train(tmp_path, stale_max=3, last=12, holds=2)
     assert max(int(each["ahead"]) for each in found.values()) == 3
     assert all(each["steps_at_bound"] for rank, each in found.items() if rank != 2)
@@ -89,7 +86,7 @@ def test_a_straggler_is_waited_for_at_the_bound(fabric: Fabric, tmp_path: Path) 
 
 
 def test_fixed_steps_repeat_whatever_the_straggler_does(fabric: Fabric, tmp_path: Path) -> None:
-    """Also from a checkpoint in the middle: its run has the same bits as the one that made it."""
+    """Also from a checkpoint in the middle: its run has the same bits as the original."""
     fixed = {"stale_max": 2, "last": 10, "apply": "fixed", "checkpoint": 5}
     one = fabric.train(tmp_path, holds=1, **fixed)
     other = fabric.train(tmp_path, holds=3, **fixed)
@@ -128,7 +125,7 @@ def test_a_node_joins_in_the_middle(fabric: Fabric, tmp_path: Path, stale_max: i
 
 
 def test_a_wide_bound(fabric: Fabric, tmp_path: Path) -> None:
-    """More gradients than a device takes regions of a rank."""
+    """More gradients than the regions that a device allows a rank."""
     found = fabric.train(tmp_path, stale_max=40, last=6)
     assert len({each["parameters"].tobytes() for each in found.values()}) == 1
     assert len(found) == NODES
@@ -162,7 +159,7 @@ def test_all_ways_of_the_example_learn(fabric: Fabric) -> None:
 
 @HAS_TORCH
 def test_models_of_torch_with_bound_zero_are_synchronous_training(fabric: Fabric, tmp_path: Path) -> None:
-    """By the front door of PyTorch, to the last bit. With a bound of one they are not: the comparison can fail."""
+    """Through the entry for PyTorch, to the last bit. With a bound of one they differ: the comparison can fail."""
     found = fabric.train(tmp_path, module="torch_rank", bounds=[0, 1], last=6, bits=[16, 32, 64])
     assert len(found) == NODES
     for each in found.values():

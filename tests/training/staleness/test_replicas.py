@@ -1,4 +1,4 @@
-"""What the parameters are: equal bits where they must be, the sum of all gradients where not."""
+"""Equal bits of parameters where required, otherwise the sum of all gradients."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ OPTIMISERS: list[Callable[[], Optimiser]] = [SGD, lambda: SGD(0.05, momentum=0.9
 
 
 def trained(scenario: Scenario, rules: Rules, optimiser: Callable[[], Optimiser] = SGD) -> list[np.ndarray]:
-    """The parameters of all nodes that are left, after all iterations."""
+    """The parameters of all remaining nodes, after all iterations."""
     cluster = Cluster(scenario, rules, lambda rank: Learner(rank, TASK, optimiser(), SEED))
     cluster.run()
     assert cluster.is_complete()
@@ -32,14 +32,13 @@ def trained(scenario: Scenario, rules: Rules, optimiser: Callable[[], Optimiser]
 
 
 def is_equal(one: np.ndarray, other: np.ndarray) -> bool:
-    """To the last bit."""
     return one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("apply", Apply)
 def test_bound_zero_is_synchronous_training(optimiser: Callable[[], Optimiser], apply: Apply) -> None:
-    """Bit for bit, on every node, however the network delays and reorders."""
+    """Bit for bit, on every node, for any delay and order of the network."""
     expected = synchronous(TASK, optimiser, NODES, LAST, SEED)
     for found in trained(SCENE, repaired(0, apply), optimiser):
         assert is_equal(found, expected)
@@ -65,14 +64,14 @@ def test_one_seed_gives_one_run() -> None:
 
 
 def test_every_gradient_is_applied_once_on_every_node() -> None:
-    """By plain descent all replicas end at the same parameters, but for the rounding of another order."""
+    """By plain descent all replicas end at the same parameters, but for rounding in another order."""
     replicas = trained(SCENE, repaired(4))
     for each in replicas[1:]:
         np.testing.assert_allclose(each, replicas[0], atol=1e-5)
 
 
 class Counting:
-    """Counts how often each gradient is applied: a gradient is one, at its own place."""
+    """Counts how often each gradient is applied: each is a one at its own place."""
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
@@ -149,7 +148,6 @@ def test_an_optimiser_goes_on_from_its_state(optimiser: Callable[[], Optimiser])
 
 
 def test_a_gradient_is_that_of_the_loss() -> None:
-    """By differences."""
     exact = task("drawn", "mlp")
     parameters = exact.parameters(1).astype(np.float64)
     batch = np.arange(16)

@@ -1,4 +1,4 @@
-"""Streams between nodes whose devices are a script: a message comes when its source and its receiver have posted it."""
+"""Streams between nodes with scripted devices: a message arrives when its source and its receiver have posted it."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,8 +15,7 @@ NODES, COUNT = 3, 4
 
 
 class Broadcast:
-    """One message: which node has posted which memory. It comes to each at once, and has ended at the source when all
-    have it."""
+    """A message: the nodes with posted memory. It arrives at each at once, and ends at the source after the last."""
 
     def __init__(self) -> None:
         self.root: int | None = None
@@ -38,8 +37,6 @@ class Broadcast:
 
 
 class Devices:
-    """Of all nodes: the messages of each stream, by number."""
-
     def __init__(self) -> None:
         self.messages: dict[int, defaultdict[int, Broadcast]] = {
             stream: defaultdict(Broadcast) for stream in range(NODES)
@@ -79,7 +76,7 @@ def send(streams: Streams, number: int) -> None:
 
 
 def taken(streams: Streams, source: int) -> Iterator[int]:
-    """The numbers of what comes from a source, each a gradient that holds its number."""
+    """The numbers of messages from a source, each a gradient of its number."""
     for each in streams.arrivals():
         assert each.source == source
         assert each.gradient is not None
@@ -88,8 +85,8 @@ def taken(streams: Streams, source: int) -> Iterator[int]:
 
 
 def test_a_receiver_that_is_far_behind_in_a_stream_gets_all_of_it() -> None:
-    """After a loss a source sends again from what the slowest receiver has. A node that has more may be so far that the
-    bound alone would let in more than its memory holds."""
+    """After a loss a source repeats from the position of the slowest receiver. A node that has more may be so far that
+    the bound alone would allow more than fits its memory."""
     receiver, source, other = Devices().streams(window=2, base=(6, 3, 6))
     for each in (receiver, source, other):
         each.accept(9)
@@ -119,7 +116,7 @@ def test_a_node_that_computes_no_more_gets_everything_until_all_are_done() -> No
 
 @given(window=st.integers(0, 3), base=st.integers(0, 5), ahead=st.integers(0, 9), script=st.data())
 def test_every_message_comes_once_and_whole(window: int, base: int, ahead: int, script: st.DataObject) -> None:
-    """Whoever sends and looks when, and however far the receiver is ahead of what it has of the source."""
+    """For any times of sends and looks, and any lead of the receiver over the source's messages."""
     bases = (0, base, 0)
     receiver, source, other = Devices().streams(window, bases)
     finished = base + ahead

@@ -1,11 +1,10 @@
-"""A rank of a test over devices: it trains models of PyTorch, and the same ones without Fanin, and writes both.
+"""A rank of a test over devices: it trains models of PyTorch with and without Fanin, and writes both.
 
     python -m tests.training.staleness.torch_rank FOLDER '{"last": 6, "bounds": [0], "bits": [32], "device": "cpu"}'
 
 One model for each number of bits and each bound, one after the other. With 16 bits, or on "cuda", the optimiser has the
-parameters in float32 in the memory of the host.
-
-Each rank writes FOLDER/RANK.npz: "BITS at BOUND" for each model, and "BITS expected".
+parameters in float32 in the memory of the host. Each rank writes FOLDER/RANK.npz: "BITS at BOUND" for each model, and
+"BITS expected".
 """
 
 import json
@@ -25,7 +24,7 @@ SEED, INPUTS, CLASSES, ROWS = 5, 12, 4, 16
 
 
 def make_model(bits: int, device: str, rank: int = 0) -> nn.Module:
-    """Another one on each rank; they train that of rank 0."""
+    """Another one on each rank; all train that of rank 0."""
     torch.manual_seed(SEED + rank)
     model = nn.Sequential(nn.Linear(INPUTS, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, CLASSES))
     return model.to(device, {16: torch.bfloat16, 32: torch.float32, 64: torch.float64}[bits])
@@ -55,13 +54,11 @@ def synchronous(model: nn.Module, nodes: int, last: int) -> np.ndarray:
 
 
 def assert_given(model: StaleDataParallel) -> None:
-    """The module has what the optimiser has."""
     of_module = nn.utils.parameters_to_vector(model.module.parameters()).detach()
     assert torch.equal(of_module, torch.from_numpy(model.flat.values).to(of_module))
 
 
 def train(model: nn.Module, communicator: fanin.Communicator, stale_max: int, last: int) -> np.ndarray:
-    """The parameters after training with Fanin."""
     parallel = StaleDataParallel(model, communicator, Adam(0.01), stale_max, "fixed")
     for number in range(1, last + 1):
         if number == 2:

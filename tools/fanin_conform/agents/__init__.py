@@ -1,1 +1,1 @@
-"""Agents: what works a device under test as its host does."""
+"""Agents: the host of a device under test."""

@@ -1,4 +1,4 @@
-"""What every agent offers: the requests of `fanin_wire.agent`, answered."""
+"""The interface of agents: the requests of `fanin_wire.agent`, answered."""
 
 from typing import Protocol
 
@@ -10,14 +10,7 @@ class Agent(Protocol):
     """The host of the device under test."""
 
     def ask(self, request: Request) -> Answer:
-        """Carry a request out.
-
-        Returns:
-            The members that the request's docstring names.
-
-        Raises:
-            AgentError: it can not be carried out.
-        """
+        """Carry a request out. Returns the members that its docstring names. Raises AgentError."""
 
     def close(self) -> None:
         """Give everything back."""

@@ -38,8 +38,6 @@ LKEY, ALIGNMENT = 1, 64
 
 
 class Rank:
-    """A queue pair: its memory, and what it has posted."""
-
     def __init__(self) -> None:
         self.memory = np.zeros(MEMORY_BYTES, np.uint8)
         self.begin(Join(queue=0, jid=0, key=0, route="LOCAL"))
@@ -51,7 +49,7 @@ class Rank:
         self.completions_seen = self.notices_seen = 0
 
     def place(self, size: int) -> np.ndarray:
-        """Memory for `size` bytes."""
+        """Room for `size` bytes."""
         if self.used + size > MEMORY_BYTES:
             self.used = 0
         part = self.memory[self.used : self.used + size]
@@ -60,16 +58,16 @@ class Rank:
 
 
 class EngineAgent:
-    """See `agent.Agent`. pump: carries out what the device has to do. now: nanoseconds."""
+    """See `agent.Agent`. pump: makes the device work. now: nanoseconds."""
 
     def __init__(self, device: Device, queues: int, pump: Callable[[], None], now: Callable[[], int]) -> None:
         self._device, self._pump, self._now = device, pump, now
-        self._unreadable = np.zeros(MEMORY_BYTES, np.uint8)  # which the device has not been allowed to read
+        self._unreadable = np.zeros(MEMORY_BYTES, np.uint8)  # not registered with the device
         self._ranks: dict[int, Rank] = {}
         self._queues = queues
 
     def ask(self, request: Request) -> Answer:
-        """At once: time does not pass."""
+        """Answer at once: time does not pass."""
         answer: Answer = self._do(request)
         self._pump()
         return answer
@@ -79,7 +77,7 @@ class EngineAgent:
 
     @functools.singledispatchmethod
     def _do(self, request: Request) -> Any:
-        raise AgentError("WRONG_REQUEST", f"{request} is none")
+        raise AgentError("WRONG_REQUEST", f"{request} is unknown here")
 
     @_do.register
     def _(self, request: Hello) -> Answer:
@@ -109,7 +107,7 @@ class EngineAgent:
         return {}
 
     def _drop_reports(self, queue: int) -> None:
-        """Of the job before."""
+        """Drop those of an earlier job."""
         self._device.notices[:] = [each for each in self._device.notices if each["queue"] != queue]
         self._device.completions[:] = [each for each in self._device.completions if each["queue"] != queue]
 

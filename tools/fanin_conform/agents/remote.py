@@ -26,8 +26,7 @@ class RemoteAgent:
     Args:
         place: HOST:PORT, or a command.
 
-    Raises:
-        AgentError: AGENT_LOST, nothing answers there; VERSION_MISMATCH, it speaks another version.
+    Raises AgentError: AGENT_LOST if nothing answers, VERSION_MISMATCH for another version.
     """
 
     def __init__(self, place: str) -> None:
@@ -57,7 +56,7 @@ class RemoteAgent:
         self.address = str(hello.get("address", ""))
 
     def ask(self, request: Request) -> Answer:
-        """One line there, and one back."""
+        """Send a line and read one."""
         try:
             self._write(write_line(request))
             line = self._read_line(time.monotonic() + ANSWER_S + getattr(request, "seconds", 0.0))
@@ -77,7 +76,7 @@ class RemoteAgent:
         else:
             assert self._process
             assert self._process.stdin
-            with contextlib.suppress(BrokenPipeError):  # it has ended: what it has said before says why
+            with contextlib.suppress(BrokenPipeError):  # it has ended: its last answer says why
                 self._process.stdin.write(data)
 
     def _read_line(self, end: float) -> bytes:
@@ -94,7 +93,7 @@ class RemoteAgent:
         return line
 
     def close(self) -> None:
-        """End the connection, and the process that was started."""
+        """End the connection, and the process if it was started here."""
         if self._socket:
             self._socket.close()
         if self._process:

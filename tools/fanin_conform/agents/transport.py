@@ -43,8 +43,6 @@ PORT = {A.PKEY_INDEX: 0, A.PORT: 1}
 
 
 class QueuePair:
-    """A queue pair: its row, its memory, and the keys of its regions."""
-
     def __init__(self, device: TransportDevice, number: int, request: CreateQp) -> None:
         self.service = Service[request.service]
         self.transport, self.domain = device.transport, number + 1
@@ -57,28 +55,26 @@ class QueuePair:
         self.unwritable = self.register(0, request.memory, Access(0))
 
     def register(self, place: int, length: int, rights: Access) -> int:
-        """The key of a new region."""
         tag = 1 + len(self.keys) * 7 + self.row * 257
         key = self.transport.register(self.start + place, length, rights, domain=self.domain, tag=tag)
         self.keys.append(key)
         return key
 
     def close(self) -> None:
-        """Give everything back."""
         for key in self.keys:
             self.transport.deregister(key)
         self.transport.destroy_queue_pair(self.row)
 
 
 class TransportAgent:
-    """See `agent.Agent`. pump: carries out what the device has to do. now: nanoseconds."""
+    """See `agent.Agent`. pump: makes the device work. now: nanoseconds."""
 
     def __init__(self, device: TransportDevice, pump: Callable[[], None], now: Callable[[], int]) -> None:
         self._device, self._pump, self._now = device, pump, now
         self._queue_pairs: dict[int, QueuePair] = {}
 
     def ask(self, request: Request) -> Answer:
-        """At once: time does not pass."""
+        """Answer at once: time does not pass."""
         answer: Answer = self._do(request)
         self._pump()
         return answer
@@ -94,7 +90,7 @@ class TransportAgent:
 
     @functools.singledispatchmethod
     def _do(self, request: Request) -> Any:
-        raise AgentError("WRONG_REQUEST", f"{request} is none")
+        raise AgentError("WRONG_REQUEST", f"{request} is unknown here")
 
     @_do.register
     def _(self, request: CreateQp) -> Answer:
@@ -185,7 +181,7 @@ class TransportAgent:
 
 
 def _put_piece(wqe: np.ndarray, address: int, length: int, key: int) -> None:
-    """The memory of a request; none if it has no bytes."""
+    """Store the memory of a request; nothing if it has no bytes."""
     wqe["sge_count"] = bool(length)
     if length:
         wqe["sge"][0, 0] = (address, length, key)

@@ -34,7 +34,7 @@ def ended(job: Job, bit: int, position: int, *, data: bool = False) -> Expected:
 
 @script("7.5-4", "7.5-16", "7.5-8", "7.2-4")
 def data_go_to_those_that_lack_them(tester: Tester) -> None:
-    """At once, to those that are missing and those that want them; the RESULT is a header."""
+    """They go at once to missing children and to those that want them; the RESULT is a header."""
     tester.profile.require_ahead()
     job = Job(tester, 3)
     want(job, 0, 0)
@@ -72,7 +72,7 @@ def without_the_flag_nothing_goes_ahead(tester: Tester) -> None:
 
 @script("7.5-6", "7.2-7")
 def nothing_goes_ahead_of_a_status(tester: Tester) -> None:
-    """A position that has a status sends nothing ahead."""
+    """A position with a status sends nothing ahead."""
     job = Job(tester, 3)
     status = int(Status["LOCAL_PROTECTION_ERROR"])
     job.contribute(0, 0, None, flags=ONE | WANTS, op=0, sid=0, status=status)
@@ -85,7 +85,7 @@ def nothing_goes_ahead_of_a_status(tester: Tester) -> None:
 
 @script("7.5-17", "7.5-20", "8-18")
 def who_lost_the_data_asks(tester: Tester) -> None:
-    """A PROBE is answered with the RESULT and the data, for a child that wants them."""
+    """A PROBE gets the RESULT and the data, for a child that wants them."""
     job = Job(tester)
     bring(job, 1, 0)
     tester.everything()
@@ -102,7 +102,7 @@ def who_lost_the_data_asks(tester: Tester) -> None:
 
 @script("7.5-3", "7.5-7", "7.5-4", "7.1-16")
 def through_a_device_in_between(tester: Tester) -> None:
-    """It sends them to its children and, with EARLY, to its parent; what comes from above goes to its children."""
+    """It sends them to its children and, with EARLY, to its parent; data from above go to its children."""
     tester.profile.require_ahead()
     job = JobBelow(tester)
     bring(job, 1, 0)
@@ -124,7 +124,7 @@ def through_a_device_in_between(tester: Tester) -> None:
 
 @script("7.5-9", "7.5-10")
 def what_comes_ahead_too_late(tester: Tester) -> None:
-    """Data from above, of another mid or of a position that has its result, are dropped."""
+    """Data from above, of another mid or for a position that has its result, are dropped."""
     tester.profile.require_ahead()
     job = JobBelow(tester)
     want(job, 0, 0)
@@ -140,7 +140,7 @@ def what_comes_ahead_too_late(tester: Tester) -> None:
 
 @script("7.5-12", "7.5-9", "7.5-10")
 def data_from_above_wait_for_the_children(tester: Tester) -> None:
-    """A slot that has served p - N takes data for p when all children have contributed to p - N + W, and not before."""
+    """A slot that has served p - N takes data for p only after all children have contributed to p - N + W."""
     tester.profile.require_ahead()
     job = JobBelow(tester, slots=8)
     window, size = job.slots // 2, job.slots

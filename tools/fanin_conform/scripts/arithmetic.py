@@ -48,7 +48,7 @@ def numbers(datatype: DataType, random: np.random.Generator) -> np.ndarray:
 
 
 def compare(tester: Tester, operation: Operation, datatype: DataType, position: int, job: Job) -> None:
-    """One position: what comes is what the oracle says, folded in the order of arrival."""
+    """One position: the result is the oracle's, folded in the order of arrival."""
     random = np.random.default_rng(tester.number(32))
     data = numbers(datatype, random)
     with np.errstate(all="ignore"):
@@ -63,7 +63,7 @@ def compare(tester: Tester, operation: Operation, datatype: DataType, position: 
 
 
 def register(operation: Operation) -> None:
-    """A script for an operation, with all types that it takes."""
+    """Add a script for an operation, with all its types."""
     types = [datatype for datatype in DATATYPES if operation.takes(datatype)]
     demands = dict.fromkeys(number for datatype in types for number in BY_FAMILY[datatype.family])
 
@@ -86,7 +86,7 @@ for _operation in OPERATIONS:
 
 
 def joined(tester: Tester, flags: int, size: int = RANKS) -> Job:
-    """A job that computes as the flags of its CONFIG say."""
+    """A job with these flags of CONFIG."""
     job = Job(tester, size, join=False)
     for bit in range(size):
         job.config(bit, flags=flags)
@@ -97,7 +97,7 @@ def joined(tester: Tester, flags: int, size: int = RANKS) -> Job:
 
 
 def in_each_order(tester: Tester, job: Job) -> None:
-    """Three numbers that have another sum in another order come in all orders."""
+    """Three numbers whose sum depends on the order come in all orders."""
     data = [np.array([number], "<f4") for number in (1e8, -1e8, 1.0)]
     for position, order in enumerate(itertools.permutations(range(RANKS))):
         for bit in order:
@@ -107,13 +107,13 @@ def in_each_order(tester: Tester, job: Job) -> None:
 
 @script("12-6", "12-8")
 def the_order_of_the_bits(tester: Tester) -> None:
-    """A job that is reproducible in its path folds by bits, whatever comes first."""
+    """A job that is reproducible in its path folds by bits, in any order of arrival."""
     in_each_order(tester, joined(tester, IN_PATH))
 
 
 @script("12-6", "12-8", "12-9")
 def the_order_of_the_bits_in_a_shape(tester: Tester) -> None:
-    """So does one that is reproducible in its shape."""
+    """A job that is reproducible in its shape does so, too."""
     in_each_order(tester, joined(tester, IN_SHAPE | WIDE_PARTIALS))
 
 
@@ -143,7 +143,7 @@ def data_before_their_turn(tester: Tester) -> None:
 
 @script("12-5", "12-3", "12-14")
 def the_order_of_arrival(tester: Tester) -> None:
-    """Other jobs fold as the data come."""
+    """Other jobs fold in the order of arrival."""
     data = [np.array([number, -0.0], "<f4") for number in (1e8, -1e8, 1.0)]
     job = Job(tester, RANKS)
     for position, order in enumerate(itertools.permutations(range(RANKS))):
@@ -157,7 +157,7 @@ def the_order_of_arrival(tester: Tester) -> None:
 def wide(
     job: Job, tester: Tester, position: int, data: list[np.ndarray | None], total: np.ndarray, **code: int
 ) -> None:
-    """f32 partials of f16 or bf16, and the result, which is of the small type."""
+    """f32 partials of f16 or bf16, and the result in the small type."""
     for bit, partial in enumerate(data):
         flags = ALL | WANTS | (DATA | int(Flag.WIDE) if partial is not None else 0)
         job.contribute(bit, position, partial, **({"flags": flags} | code))
@@ -167,7 +167,7 @@ def wide(
 
 @script("12-10", "12-11", "12-21", "12-22", "12-23", "7.1-9", "6-14")
 def wide_partials(tester: Tester) -> None:
-    """f16 and bf16 travel as f32 and are rounded once at the end, also where one child alone brings data."""
+    """f16 and bf16 travel as f32 and are rounded once at the end, also if only one child brings data."""
     random = np.random.default_rng(tester.number(32))
     job = joined(tester, WIDE_PARTIALS, 2)
     first, second = (random.standard_normal(64).astype("<f4") for _ in range(2))
@@ -183,7 +183,7 @@ def wide_partials(tester: Tester) -> None:
 
 @script("7.1-9", "12-20")
 def wide_where_it_must_not_be(tester: Tester) -> None:
-    """WIDE that is missing, and WIDE of a MIN, of another type, or in another job: OP_MISMATCH."""
+    """Missing WIDE, and WIDE of a MIN, of another type, or in another job: OP_MISMATCH."""
     f16, bits = int(DType["F16"]), ALL | WANTS | DATA
     marked = bits | int(Flag.WIDE)
     cases = ((WIDE_PARTIALS, bits, "SUM", f16), (WIDE_PARTIALS, marked, "MIN", f16))
@@ -247,7 +247,7 @@ def subnormals_and_what_is_too_large(tester: Tester) -> None:
 
 @script("12-4", "12-35")
 def the_only_data(tester: Tester) -> None:
-    """Class ALL, and one child alone brings data: every bit of them, whatever the type would make of it."""
+    """In class ALL, the data of a single child stay as they are, bit for bit."""
     job = Job(tester)
     random = np.random.default_rng(tester.number(32))
     position = 0

@@ -62,7 +62,7 @@ def a_wrong_sender(tester: Tester) -> None:
 
 @script("5-21", "4-6", "5-22")
 def a_wrong_slot_class_or_length(tester: Tester) -> None:
-    """seg that is not position mod N, a class that there is not, NONE with data, and more than a chunk: dropped."""
+    """seg other than position mod N, the reserved class, NONE with data, and more than a chunk: dropped."""
     job = half(tester)
     job.contribute(1, 0, f32(9), seg=1)
     job.contribute(1, 0, f32(9), flags=0x63)
@@ -74,7 +74,7 @@ def a_wrong_slot_class_or_length(tester: Tester) -> None:
 
 @script("5-21", "12-1")
 def operations_that_there_are_not(tester: Tester) -> None:
-    """An op or type that no device computes, or an op that does not take the type, is dropped."""
+    """An unknown op or type, or an op that does not take the type, is dropped."""
     job = half(tester)
     for op, dtype in ((0, 1), (NO_OP, 1), (255, 1), (1, 0), (1, NO_TYPE), (9, 1), (1, 13), (12, 1), (2, 14)):
         job.contribute(1, 0, f32(9), op=op, dtype=dtype)
@@ -84,7 +84,7 @@ def operations_that_there_are_not(tester: Tester) -> None:
 
 @script("12-34", "12-33", "5-21")
 def bytes_are_not_computed_with(tester: Tester) -> None:
-    """Data of dtype 0 that are of class ALL, with an op or without, are dropped; those of class ONE are taken."""
+    """Data of dtype 0 and class ALL, with or without an op, are dropped; those of class ONE are taken."""
     job = half(tester)
     for op in range(NO_OP):
         job.contribute(1, 0, b"bytes", op=op, dtype=0)

@@ -7,7 +7,7 @@ from fanin_conform.tester import Tester
 
 @script("7.1-2", "7.1-5")
 def duplicate_while_others_are_missing(tester: Tester) -> None:
-    """A contribution that comes again counts once."""
+    """A repeated contribution counts once."""
     job = Job(tester)
     for _ in range(3):
         job.contribute(0, 0, f32(1))
@@ -61,7 +61,7 @@ def violations_of_the_window(tester: Tester) -> None:
 
 @script("7.1-1", "6-35")
 def nothing_is_left_of_the_position_before(tester: Tester) -> None:
-    """Data, wants, status and ranks of the position that a slot has served are forgotten."""
+    """Data, wants, status and ranks of a slot's earlier position are forgotten."""
     job = Job(tester)
     for bit in range(2):
         job.contribute(bit, 0, f32(5), contributions=9)

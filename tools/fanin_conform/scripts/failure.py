@@ -8,7 +8,7 @@ from fanin_wire.fields import Opcode
 
 
 def ended(tester: Tester) -> Job:
-    """A job that child 1 has ended with TIMEOUT; child 0 is told."""
+    """A job that child 1 has ended with TIMEOUT; child 0 has heard it."""
     job = Job(tester)
     job.send(Opcode.LEAVE, 1, status=int(Status["TIMEOUT"]))
     tester.expect(job.aborted(0, "TIMEOUT", 1), job.to(1, Opcode.LEAVE_ACK))
@@ -23,7 +23,7 @@ def leave_with_a_status(tester: Tester) -> None:
 
 @script("11-3", "11-2", "4-20")
 def abort_of_a_child(tester: Tester) -> None:
-    """All children are told the status."""
+    """All children get the status."""
     job = Job(tester, 3)
     job.send(Opcode.ABORT, 1, status=int(Status["PEER_LOST"]), node_bitmap=0b100, rank_bitmap=0x0A000001)
     expected = [job.aborted(bit, "PEER_LOST", 2, rank_bitmap=0x0A000001) for bit in range(3)]
@@ -32,7 +32,7 @@ def abort_of_a_child(tester: Tester) -> None:
 
 @script("11-7", "11-1", "5-16", "10.1-15")
 def a_tombstone_answers(tester: Tester) -> None:
-    """All that asks something gets ABORT with the status; LEAVE gets LEAVE_ACK."""
+    """Every question gets ABORT with the status; LEAVE gets LEAVE_ACK."""
     job = ended(tester)
     job.contribute(0, 0, f32(1))
     tester.expect(job.aborted(0, "TIMEOUT", 1))
@@ -68,7 +68,7 @@ def nak_of_a_child(tester: Tester) -> None:
 
 @script("11-28")
 def a_position_that_needs_a_child_that_has_left(tester: Tester) -> None:
-    """ABORTED, for those that are still here."""
+    """ABORTED, for those that are still in the job."""
     job = Job(tester)
     job.send(Opcode.LEAVE, 1)
     tester.expect(job.to(1, Opcode.LEAVE_ACK))
@@ -87,7 +87,7 @@ def an_abort_that_says_success(tester: Tester) -> None:
 
 @script("4-23", "4-24")
 def names_are_counted_anew(tester: Tester) -> None:
-    """Members that a child counts as those of a device above are one more above for the children."""
+    """A child's members of a device above get one more for the children."""
     for code in (Opcode.ABORT, Opcode.LEAVE):
         job = Job(tester)
         job.send(code, 1, status=int(Status["TIMEOUT"]), seg=2, node_bitmap=0b101)
@@ -115,7 +115,7 @@ def the_address_of_a_lost_device(tester: Tester) -> None:
 
 @script("11-3")
 def a_status_of_one_that_has_left(tester: Tester) -> None:
-    """A second LEAVE is acknowledged, whatever it says, and ends nothing."""
+    """A second LEAVE is acknowledged, with any status, and ends nothing."""
     job = Job(tester, 3)
     for status in ("SUCCESS", "TIMEOUT"):
         job.send(Opcode.LEAVE, 1, status=int(Status[status]))
@@ -124,7 +124,7 @@ def a_status_of_one_that_has_left(tester: Tester) -> None:
 
 @script("11-28")
 def a_child_that_leaves_an_open_position(tester: Tester) -> None:
-    """It has not contributed: ABORTED, naming it. One that has contributed may go: it gets its result."""
+    """It has not contributed: ABORTED, naming it. One that has contributed may leave, and gets its result."""
     job = Job(tester)
     job.contribute(0, 0, f32(1))
     job.send(Opcode.LEAVE, 1)
@@ -174,7 +174,7 @@ def a_refused_incarnation_stays_refused(tester: Tester) -> None:
 
 @script("11-8", "11-9")
 def a_tombstone_ends_when_all_have_left(tester: Tester) -> None:
-    """Of a job that was never formed, too: the last member that leaves frees it."""
+    """Also of a job that was never formed: the last member that leaves frees it."""
     job = Job(tester, join=False)
     job.config(0)
     tester.expect(job.pending(0, [1]))

@@ -48,7 +48,7 @@ def one_result_for_all(tester: Tester) -> None:
 
 @script("7.4-6", "7.4-3")
 def where_most_want_the_data(tester: Tester) -> None:
-    """The group is used where most want the data; where one of three does, each is told alone."""
+    """The group is used where most want the data; if only one of three does, each gets its own RESULT."""
     job = job_of_group(tester)
     contribute(job, 0, 0b111, 0b011)
     tester.expect(to_all(job, 0), clause="7.4-3")
@@ -59,7 +59,7 @@ def where_most_want_the_data(tester: Tester) -> None:
 
 @script("7.4-17")
 def repairs_are_for_one(tester: Tester) -> None:
-    """What a duplicate or a PROBE gets is sent to the child that asks."""
+    """The answer to a duplicate or a PROBE goes to the child that asks."""
     job = job_of_group(tester)
     contribute(job, 0, 0b111)
     tester.expect(to_all(job, 0))
@@ -73,7 +73,7 @@ def repairs_are_for_one(tester: Tester) -> None:
 
 @script("7.4-5", "7.4-8", "7.4-9", "4-22", "4-3")
 def invitations(tester: Tester) -> None:
-    """A KEEPALIVE by the group when the job becomes active, and one each interval; each names the children."""
+    """A KEEPALIVE by the group when the job becomes active, and in each interval; each names the children."""
     job = job_of_group(tester)
     group = tester.target.group
     assert tester.kept_alive[group, job.jid] >= 1, "no invitation when the job became active"

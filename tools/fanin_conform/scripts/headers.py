@@ -11,7 +11,7 @@ from fanin_wire.rocev2 import CODES
 
 
 def second_contribution(tester: Tester) -> tuple[Job, bytes]:
-    """A position of which one contribution is missing, and that contribution as a datagram."""
+    """A position that lacks one contribution, and that contribution as a datagram."""
     job = Job(tester)
     job.contribute(0, 0, f32(1))
     tester.nothing()
@@ -22,12 +22,11 @@ def second_contribution(tester: Tester) -> tuple[Job, bytes]:
 
 
 def right(tester: Tester, job: Job, data: bytes) -> bytes:
-    """`data` with the ICRC that it needs."""
     return datagram.with_icrc(job.addresses[1], tester.target.address, datagram.TESTER_PORT, data)
 
 
 def completes(tester: Tester, job: Job, data: bytes) -> None:
-    """The right packet still completes the position: what was dropped has changed nothing."""
+    """The right packet still completes the position: dropped packets have changed nothing."""
     tester.send(job.addresses[1], data)
     tester.expect(job.result(0, 0, f32(3)), job.result(1, 0, f32(3)), clause="5-22")
 

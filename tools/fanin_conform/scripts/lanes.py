@@ -22,7 +22,7 @@ def jobs_of_two_lanes_do_not_meet(tester: Tester) -> None:
 
 @script("6.1-1", "5-7")
 def the_last_lane(tester: Tester) -> None:
-    """It works, and a packet for the lane behind it is dropped."""
+    """It works, and a packet for the next lane is dropped."""
     tester.profile.require_lanes(2)
     last = tester.profile.lanes - 1
     job = Job(tester, lane=last, last_lane=last)
@@ -36,7 +36,7 @@ def the_last_lane(tester: Tester) -> None:
 
 @script("5-7", "6.1-7", needs=("port",))
 def a_lane_that_there_is_not(tester: Tester) -> None:
-    """Packets of a lane that the device does not have are dropped."""
+    """Packets of a missing lane are dropped."""
     job = Job(tester)
     for lane in (tester.profile.lanes, 255):
         job.contribute(0, 0, f32(9), lane=lane)

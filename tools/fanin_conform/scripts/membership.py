@@ -12,13 +12,13 @@ from fanin_wire.layers import CONFIG, HOP
 
 @script("10.1-10", "10.1-22", "10.1-21", "10.2-1", "4-15")
 def forming(tester: Tester) -> None:
-    """PENDING names the missing children. The last CONFIG makes the job active, and each child is told N and W."""
+    """PENDING names the missing children. The last CONFIG makes the job active, and each child gets N and W."""
     Job(tester, 3)
 
 
 @script("10.1-18", "10.1-20", "4-5")
 def config_again(tester: Tester) -> None:
-    """A CONFIG that comes again is answered again."""
+    """A repeated CONFIG is answered again."""
     job = Job(tester, 2, join=False)
     for _ in range(2):
         job.config(0)
@@ -31,8 +31,7 @@ def config_again(tester: Tester) -> None:
 
 @script("10.1-30")
 def full_config(tester: Tester) -> None:
-    """A CONFIG as long as the longest packet is answered in that length, a short one is not; also when it comes
-    again."""
+    """A CONFIG as long as the longest packet gets an answer of that length, a short one does not, repeated or not."""
     tester.profile.require_full()
     job = Job(tester, 2, chunk=1024, join=False)
     job.config(0, full=True)
@@ -58,7 +57,7 @@ def the_least_lease_and_window(tester: Tester) -> None:
 
 @script("10.1-8", "5-22")
 def config_that_is_not_for_this_device(tester: Tester) -> None:
-    """A CONFIG with a field that can not be is dropped: it begins no job."""
+    """A CONFIG with an impossible field is dropped: it begins no job."""
     job = Job(tester, 2, join=False)
     job.config(0, hop={"address": "::ffff:192.0.2.1"})
     for prefix in ("::", "::fffe:", "::1:ffff:", "2001:db8::ffff:"):
@@ -87,9 +86,9 @@ def another_incarnation_is_refused(tester: Tester) -> None:
 
 @script("10.1-16", "11-19", "10.1-24")
 def members_that_differ(tester: Tester) -> None:
-    """Another digest, chunk, route or mask ends the job with MEMBERS_MISMATCH, and all that have joined are told."""
+    """Another digest, chunk, route or mask ends the job with MEMBERS_MISMATCH, for all that have joined."""
     changes: tuple[dict[str, Any], ...] = ({"digest_low": 9}, {"digest_high": 9}, {"chunk": 512})
-    # Flags come last: without those of the profile the rest of the script is left out.
+    # Flags come last: if the profile lacks them the rest of the script is left out.
     for change in (*changes, {"route": int(Route.RING)}, {"hop": {"mask": 0b111}}, {"flags": 2}):
         job = Job(tester, 2, join=False)
         job.config(0)
@@ -160,7 +159,7 @@ def leave_of_an_unknown_job_and_of_a_wrong_incarnation(tester: Tester) -> None:
 
 @script("10.1-8", "5-22")
 def config_with_numbers_that_can_not_be(tester: Tester) -> None:
-    """A bit that is not the source, slots that are no power of two, unknown flags, and hops that are not there."""
+    """A bit that is not the source, slots that are not a power of two, unknown flags, and missing hops."""
     job = Job(tester, 2, join=False)
     job.config(1, hop={"bit": 0})
     for slots in (1, 3, 12):
@@ -176,7 +175,7 @@ def config_with_numbers_that_can_not_be(tester: Tester) -> None:
 
 @script("2.3-1", "2.3-2")
 def a_longer_body(tester: Tester) -> None:
-    """Bytes behind the body that a later version may have are left."""
+    """Further bytes of the body, which a later version may have, are ignored."""
     job = Job(tester, 1, join=False)
     hop = HOP(address=f"::ffff:{tester.target.address}", mask=1)
     body = CONFIG(boot_id=job.token(0), slots=job.slots, window=4, chunk=job.chunk, route=int(Route.TREE), hop=[hop])
@@ -186,7 +185,7 @@ def a_longer_body(tester: Tester) -> None:
 
 @script("10.1-11", "6-20")
 def more_than_a_device_has(tester: Tester) -> None:
-    """Chunks that no slot has room for, and fewer than four slots: NO_RESOURCES."""
+    """Chunks that exceed every slot, and fewer than four slots: NO_RESOURCES."""
     changes: tuple[dict[str, Any], ...] = ({"chunk": 1 << 16}, {"slots": 2, "window": 1})
     for change in changes:
         job = Job(tester, 1, join=False)
@@ -204,7 +203,7 @@ def more_lanes_than_a_device_has(tester: Tester) -> None:
 
 @script("10.4-8")
 def leaving_before_the_job_is_active(tester: Tester) -> None:
-    """It forms all the same. A position that needs the one that has left is ABORTED."""
+    """The job forms anyway. A position that needs the one that has left is ABORTED."""
     job = Job(tester, join=False)
     job.config(0)
     tester.expect(job.pending(0, [1]))
@@ -230,7 +229,7 @@ def a_bit_that_is_no_childs(tester: Tester) -> None:
 
 @script("5-18", "5-21")
 def packets_before_a_job_is_active(tester: Tester) -> None:
-    """A child that has not joined is not answered; a position can not be had yet."""
+    """A child that has not joined gets no answer; a position gets none yet."""
     job = Job(tester, join=False)
     job.config(0)
     tester.expect(job.pending(0, [1]))

@@ -34,7 +34,7 @@ def the_path_is_passed_on(tester: Tester) -> None:
 
 @script("10.1-25")
 def a_top_only(tester: Tester) -> None:
-    """A device that can be a top only says so: NOT_SUPPORTED."""
+    """A device that can be a top only answers NOT_SUPPORTED."""
     job = Job(tester, join=False)
     job.above = [HOP(address=f"::ffff:{tester.addresses[3]}", bit=UP, mask=1 << UP)]
     job.config(0)
@@ -45,7 +45,7 @@ def a_top_only(tester: Tester) -> None:
 
 @script("10.1-8", "2.3-2")
 def paths_that_can_not_be(tester: Tester) -> None:
-    """A later entry whose bit is outside its mask or that is no IPv4 address, or one entry too many: dropped."""
+    """A later entry whose bit is outside its mask, or without an IPv4 address, or one entry too many: dropped."""
     job = Job(tester, join=False)
     for wrong in ({"bit": 64}, {"mask": 1}, {"address": "::192.0.2.1"}, {"address": "2001:db8::1"}):
         job.above = [HOP(**({"address": "::ffff:192.0.2.1", "bit": UP, "mask": 1 << UP} | wrong))]
@@ -60,7 +60,7 @@ def paths_that_can_not_be(tester: Tester) -> None:
 
 @script("10.2-2", "10.2-3", "10.3-3")
 def the_grant_is_passed_on(tester: Tester) -> None:
-    """SUCCESS makes the job active with the parent's N and W, which each child is told."""
+    """SUCCESS makes the job active with the parent's N and W, for each child as well."""
     job = JobBelow(tester, slots=16, grant=False)
     job.answer(slots=8, window=2)
     body = (8).to_bytes(4) + (2).to_bytes(4)
@@ -71,7 +71,7 @@ def the_grant_is_passed_on(tester: Tester) -> None:
 
 @script("10.1-22", "4-24", "10.8-2")
 def those_that_are_missing_above(tester: Tester) -> None:
-    """PENDING of the parent: its missing members are named to the children, counted one more."""
+    """PENDING of the parent: the children get its missing members, counted one more."""
     job = JobBelow(tester, grant=False)
     job.answer(status=int(Status["PENDING"]), seg=1, node_bitmap=0b1)
     tester.everything()
@@ -85,7 +85,7 @@ def those_that_are_missing_above(tester: Tester) -> None:
 
 @script("10.2-5", "10-3", "10.3-5")
 def a_refusal_from_above(tester: Tester) -> None:
-    """It ends the job, and the children are told by ABORT."""
+    """It ends the job, and the children get ABORT."""
     for status in ("NO_RESOURCES", "JID_IN_USE", "TOO_FEW_LANES"):
         job = JobBelow(tester, grant=False)
         job.answer(status=int(Status[status]))
@@ -98,14 +98,14 @@ def a_refusal_from_above(tester: Tester) -> None:
 
 @script("10.2-6")
 def a_grant_of_another_start(tester: Tester) -> None:
-    """CONFIG_ACK with a token that is not that of the device's CONFIG is dropped."""
+    """CONFIG_ACK with another token than that of the device's CONFIG is dropped."""
     job = JobBelow(tester, grant=False)
     assert job.asked is not None
     job.answer(slots=8, window=4, token=job.asked.ceth["token"] ^ 1)
     tester.nothing("10.2-6")
     job.send(Opcode.QUERY, 0, token=5)
     (state,) = tester.expect(job.to(0, Opcode.STATUS, token=5, status=ANY, seg=ANY, node_bitmap=ANY))
-    assert state.ceth["status"] == Status["PENDING"], "the job is not forming any more"
+    assert state.ceth["status"] == Status["PENDING"], "the job no longer forms"
     job.grant()
 
 
@@ -136,7 +136,7 @@ def a_partial_goes_up_and_a_result_comes_down(tester: Tester) -> None:
 
 @script("7.1-14", "7.2-4")
 def nobody_below_wants_the_result(tester: Tester) -> None:
-    """WANTS_RESULT goes up only if a child wants it; a child that does not gets a header."""
+    """WANTS_RESULT goes up only if a child wants it; other children get a header."""
     job = JobBelow(tester)
     for bit in range(2):
         job.contribute(bit, 0, f32(1), flags=ALL | DATA)
@@ -178,7 +178,7 @@ def a_status_goes_up(tester: Tester) -> None:
 
 @script("5-23", "5-17", "7.2-2", "5-21")
 def results_that_are_none(tester: Tester) -> None:
-    """From another address, for another bit, too early, of another length, and one that comes again: dropped."""
+    """From another address, for another bit, too early, of another length, or repeated: dropped."""
     job = JobBelow(tester)
     job.contribute(0, 0, f32(1))
     job.total(0, f32(9))
@@ -238,7 +238,7 @@ def a_wait_that_tells_of_silence(tester: Tester) -> None:
 
 @script("8-22")
 def the_partial_is_sent_again(tester: Tester) -> None:
-    """NEED: the CONTRIBUTION again, as it was. Of a position that is not there: nothing."""
+    """NEED: the CONTRIBUTION again, as it was. Of an unknown position: nothing."""
     job = JobBelow(tester)
     for bit in range(2):
         job.contribute(bit, 0, f32(1))
@@ -298,7 +298,7 @@ def config_is_repeated(tester: Tester) -> None:
 
 @script("11-2", "11-3", "4-16", "4-24", "4-25")
 def an_abort_goes_both_ways(tester: Tester) -> None:
-    """What a child ends is told above by LEAVE with the status; what the parent ends, to the children."""
+    """A child's abort goes up as LEAVE with the status; the parent's abort goes to the children."""
     job = JobBelow(tester)
     job.send(Opcode.ABORT, 1, status=int(Status["PEER_LOST"]), node_bitmap=0b10, rank_bitmap=0x0A000001)
     told = [job.aborted(bit, "PEER_LOST", 1, rank_bitmap=0x0A000001) for bit in range(2)]

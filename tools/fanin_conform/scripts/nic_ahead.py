@@ -12,7 +12,7 @@ OF_ONE: dict[str, Any] = {"op": 0, "dtype": U8}
 
 
 def asks(tester: Tester, job: NicTree, rank: int = 0, length: int = 4) -> int:
-    """A rank posts its part of a broadcast that brings nothing, and its header goes up. The position."""
+    """A rank posts a broadcast without data, and its header goes up. Returns the position."""
     (position,) = job.post(rank, b"", length=length, contributors="ONE", brings=(0, 0))
     tester.expect(job.contribution(position, None, flags=ONE | WANTS, contributions=ANY, **OF_ONE))
     return position
@@ -31,7 +31,7 @@ def end(job: NicTree, position: int, data: bytes | None = None, **ceth: Any) -> 
 
 @tree_script("7.5-8", "7.5-9", "7.5-14", "7.5-16", "7.5-22")
 def data_that_come_ahead(tester: Tester) -> None:
-    """The rank gets them; the RESULT that ends the position may have none."""
+    """The rank gets them; the RESULT that ends the position may be a header."""
     job = NicTree(tester)
     position = asks(tester, job)
     ahead(job, position, b"data")
@@ -59,7 +59,7 @@ def data_that_come_late(tester: Tester) -> None:
 
 @tree_script("7.5-15", "7.5-9", "7.5-14")
 def data_before_the_rank_asks(tester: Tester) -> None:
-    """The CONTRIBUTION that follows is a header without WANTS_RESULT, unless the NIC has dropped them."""
+    """The CONTRIBUTION that follows is a header without WANTS_RESULT, unless the NIC has dropped the data."""
     job = NicTree(tester)
     job.complete()
     job.places[1] = job.places[0]._replace(mid=job.places[0].mid + 1)
@@ -112,7 +112,7 @@ def data_ahead_for_two_ranks(tester: Tester) -> None:
 
 @tree_script("7.5-19", "7.5-20", "8-6", "7.5-23")
 def data_that_never_come(tester: Tester) -> None:
-    """The NIC asks; while it waits its rank can not end; it leaves when it has all."""
+    """The NIC asks; its rank can not end meanwhile; it leaves when it has all."""
     job = NicTree(tester)
     position = asks(tester, job)
     end(job, position)

@@ -16,7 +16,7 @@ REPRODUCIBLE_IN_PATH, SHAPE_AND_WIDE = 2, 7  # flags of CONFIG
 
 
 def compare(tester: Tester, job: NicJob, operation: Operation, datatype: DataType) -> None:
-    """One position with the ranks' data: all get what the oracle says, folded in the order of arrival."""
+    """One position of the ranks' data: all get the oracle's result, folded in the order of arrival."""
     data = numbers(datatype, np.random.default_rng(tester.number(32)))
     with np.errstate(all="ignore"):
         total = operation.oracle(data, datatype)
@@ -28,7 +28,7 @@ def compare(tester: Tester, job: NicJob, operation: Operation, datatype: DataTyp
 
 
 def register(operation: Operation) -> None:
-    """A script for an operation, with all types that it takes."""
+    """Add a script for an operation, with all its types."""
     types = [datatype for datatype in DATATYPES if operation.takes(datatype)]
     demands = dict.fromkeys(number for datatype in types for number in BY_FAMILY[datatype.family])
 
@@ -79,7 +79,7 @@ def a_mean_is_not_divided_by_a_node(tester: Tester) -> None:
 
 @tree_script("12-6", "12-8")
 def the_order_of_the_ranks(tester: Tester) -> None:
-    """A reproducible job folds by bits, whoever posts first: these three numbers have another sum in other orders."""
+    """A reproducible job folds by bits, in any order of posts: the sum of these three numbers depends on the order."""
     data = [f32(number) for number in (1e8, -1e8, 1.0)]
     for flags in (REPRODUCIBLE_IN_PATH, SHAPE_AND_WIDE):
         job = NicTree(tester, 3, flags=flags)

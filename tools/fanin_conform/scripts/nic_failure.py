@@ -10,12 +10,11 @@ from fanin_wire.fields import Opcode
 
 
 def number(address: str) -> int:
-    """An IPv4 address as a packet has it."""
     return int(ipaddress.IPv4Address(address))
 
 
 def posted(tester: Tester, ranks: int = 2) -> NicTree:
-    """A job of which one position is under way."""
+    """A job with one position under way."""
     job = NicTree(tester, ranks, above=1)
     for rank in range(ranks):
         (position,) = job.post(rank, f32(1))
@@ -52,7 +51,7 @@ def an_abort_from_above(tester: Tester) -> None:
 
 @tree_script("11-6")
 def an_abort_of_an_unknown_status(tester: Tester) -> None:
-    """A status that there is not, and SUCCESS and PENDING, count as ABORTED."""
+    """An unknown status, and SUCCESS and PENDING, count as ABORTED."""
     for code in (0, 1, 200):
         job = posted(tester)
         job.down(Opcode.ABORT, status=code)
@@ -98,7 +97,7 @@ def the_parent_falls_silent(tester: Tester) -> None:
 
 @tree_script("4-24", "4-27", "11-2", "4-16", "11-5")
 def a_rank_that_dies(tester: Tester) -> None:
-    """The others of its node learn the rank, the parent hears of its node: its ranks are its own bit."""
+    """The others of its node get the rank's bit, the parent that of its node."""
     job = posted(tester, 3)
     job.kill(1)
     for rank in (0, 2):
@@ -174,7 +173,7 @@ def a_tombstone(tester: Tester) -> None:
 
 @tree_script("11-29", "10.5-5", waits=True)
 def a_late_rank_is_no_failure(tester: Tester) -> None:
-    """One of the node has not posted, for more than a detection time: the job lives."""
+    """A rank of the node has not posted for more than a detection time: the job lives."""
     job = NicTree(tester, 2)
     job.post(0, f32(1))
     for _ in range(6):

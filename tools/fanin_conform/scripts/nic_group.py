@@ -25,7 +25,7 @@ def invite(job: NicTree, named: int = EVERYBODY) -> None:
 
 
 def round_of(job: NicTree, hears: bool, clause: str, *, by_group: bool = False, lost: bool = False) -> None:
-    """One position; whether the NIC sets HEARS_GROUP, whether its RESULT comes by the group, or is asked for."""
+    """One position: whether the NIC sets HEARS_GROUP, whether its RESULT comes by the group, or is asked for."""
     (position,) = job.post(0, f32(1))
     flags = ALL | DATA | WANTS | (HEARS if hears else 0)
     job.tester.expect(job.contribution(position, f32(1), flags=flags), clause=clause)
@@ -52,7 +52,7 @@ def invitations(tester: Tester) -> None:
 
 @tree_script("7.4-11")
 def no_more_invitations(tester: Tester) -> None:
-    """For three keep-alive intervals: the flag is not set any more. The next invitation is enough."""
+    """Without one for three keep-alive intervals the flag is not set. The next invitation suffices."""
     job = job_of_group(tester)
     invite(job)
     round_of(job, True, "7.4-11", by_group=True)
@@ -69,7 +69,7 @@ def no_more_invitations(tester: Tester) -> None:
 
 @tree_script("7.4-12", "7.4-13", "7.4-18", "8-9")
 def results_that_the_group_loses(tester: Tester) -> None:
-    """After several the flag is not set; after the first time two invitations bring it back, after the second four."""
+    """After several losses the flag is not set; then two invitations bring it back, the next time four."""
     job = job_of_group(tester)
     for invitations in (2, 4):
         while tester.questions:
@@ -86,7 +86,7 @@ def results_that_the_group_loses(tester: Tester) -> None:
 
 @tree_script("7.4-14")
 def invitations_without_losses(tester: Tester) -> None:
-    """They make it fewer again: after a quiet time two are enough."""
+    """They lower the number again: after a quiet time two suffice."""
     job = job_of_group(tester)
     invite(job)
     for _ in range(LOSSES):

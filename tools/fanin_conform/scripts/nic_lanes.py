@@ -64,8 +64,8 @@ def every_lane_joins(tester: Tester) -> None:
 
 @tree_script("6.1-13", "6.1-14", "6.1-15", "6.1-16", "6.1-4")
 def how_messages_are_cut(tester: Tester) -> None:
-    """Around the lengths from which on a message takes another lane. Each lane counts its own positions; sid and mid
-    are those of the message."""
+    """Around the lengths from which a message takes another lane. Each lane counts its positions; sid and mid are the
+    message's."""
     job = LanedTree(tester, slots=128)
     first = [0] * job.lanes
     lengths = (1, 2 * LEAST_RUN - 1, 2 * LEAST_RUN, 2 * LEAST_RUN + 1, LEAST_RUN, job.lanes * LEAST_RUN + 3)
@@ -81,7 +81,7 @@ def how_messages_are_cut(tester: Tester) -> None:
 
 @tree_script("6.1-14", "6.1-4", "8-3")
 def a_lane_that_is_late(tester: Tester) -> None:
-    """The results of one lane are there: the message is complete with those of the last one."""
+    """The message is complete with the results of the last lane."""
     job = LanedTree(tester, slots=64)
     segments = job.lanes * LEAST_RUN
     data = numbers(segments)

@@ -32,7 +32,7 @@ def config(tester: Tester) -> None:
     for level, hop in enumerate(job.hops):
         seen = datagram.unpack(HOP_BODY, asked.payload[CONFIG_BODY.size + level * HOP_BODY.size :])
         assert (seen["bit"], seen["mask"]) == (hop.bit, hop.mask), f"entry {level} is {seen}"
-        assert seen["address"] >> 32 == 0xFFFF, f"entry {level} is no mapped address"
+        assert seen["address"] >> 32 == 0xFFFF, f"entry {level} is not a mapped address"
     job.grant()
     job.all_joined()
     job.complete()
@@ -58,7 +58,7 @@ def config_is_repeated(tester: Tester) -> None:
 
 @tree_script("10.1-28", "10.1-29", waits=True)
 def length_of_config(tester: Tester) -> None:
-    """Full, with zeros behind its fields. When three are unanswered, every other one is short."""
+    """Full, with zeros behind its fields. After three unanswered ones every other one is short."""
     job = NicTree(tester, join=False)
     job.join_rank(0)
     first = job.expect_config("10.1-28")
@@ -74,7 +74,7 @@ def length_of_config(tester: Tester) -> None:
 
 @tree_script("10.1-31", "10.1-32", "11-32", waits=True)
 def path_that_loses_long_packets(tester: Tester) -> None:
-    """Short CONFIGs alone are answered: their SUCCESS is not taken, and the join ends with PATH_MTU."""
+    """Only short CONFIGs are answered: their SUCCESS is ignored, and the join ends with PATH_MTU."""
     job = NicTree(tester, join=False)
     job.join_rank(0)
     job.expect_config()
@@ -100,7 +100,7 @@ def nobody_answers(tester: Tester) -> None:
 
 @tree_script("10.2-5", "11-19", "11-20")
 def refusals(tester: Tester) -> None:
-    """Whatever the parent says but SUCCESS and PENDING, the ranks hear."""
+    """The ranks hear every answer of the parent but SUCCESS and PENDING."""
     for name in ("JID_IN_USE", "NO_RESOURCES", "MEMBERS_MISMATCH", "TOO_FEW_LANES", "NOT_SUPPORTED"):
         job = NicTree(tester, 2, join=False)
         for rank in range(2):
@@ -114,7 +114,7 @@ def refusals(tester: Tester) -> None:
 
 @tree_script("10.2-6", "5-23")
 def answers_that_are_none(tester: Tester) -> None:
-    """With another token, of somebody else, or with another key: the NIC goes on asking."""
+    """With another token, from another device, or with another key: the NIC goes on asking."""
     job = NicTree(tester, join=False)
     job.join_rank(0)
     asked = job.expect_config()
@@ -129,7 +129,7 @@ def answers_that_are_none(tester: Tester) -> None:
 
 @tree_script("10.2-2", "10.2-3", "6-23")
 def what_was_granted(tester: Tester) -> None:
-    """The ranks learn N and W as the top has said them, which may be less than was offered."""
+    """The ranks learn N and W from the top, which may be less than offered."""
     job = NicTree(tester, slots=16, join=False)
     job.join_rank(0)
     job.expect_config()
@@ -181,7 +181,7 @@ def ranks_that_describe_the_job_differently(tester: Tester) -> None:
 
 @tree_script("10-2", "10.1-13")
 def another_key_at_the_nic(tester: Tester) -> None:
-    """A job of the same jid lives here: JID_IN_USE for the rank that comes."""
+    """Its jid belongs to another job here: JID_IN_USE for the rank."""
     job = NicTree(tester)
     other = NicTree(tester, join=False)
     other.jid = job.jid
@@ -213,7 +213,7 @@ def leaving(tester: Tester) -> None:
 
 @tree_script("10.4-5", waits=True)
 def a_leave_that_nobody_answers(tester: Tester) -> None:
-    """After the detection time the NIC takes the parent for gone, and the job is unknown."""
+    """After the detection time the parent counts as gone, and the job is unknown."""
     job = NicTree(tester)
     job.leave(0)
     tester.expect(job.up(Opcode.LEAVE))
@@ -226,7 +226,7 @@ def a_leave_that_nobody_answers(tester: Tester) -> None:
 
 @tree_script("10.5-1", "10.5-2", "10.5-5", "11-29", waits=True)
 def keep_alives(tester: Tester) -> None:
-    """The NIC is heard by its parent while nothing happens, and takes one that lives for alive."""
+    """The NIC sends some while nothing happens, and those of its parent keep the job alive."""
     job = NicTree(tester)
     tester.kept_alive.clear()
     for _ in range(6):
@@ -278,7 +278,7 @@ def a_wrong_icrc(tester: Tester) -> None:
 
 @nic_script("5-5", "5-6", "5-7", "5-3")
 def packets_that_are_none(tester: Tester) -> None:
-    """Unknown opcodes, sources, versions, lanes, and lengths that are not right: no answer."""
+    """Unknown opcodes, sources, versions, lanes, and wrong lengths: no answer."""
     sender = tester.addresses[0]
 
     def send(code: int = int(Opcode.LEAVE), **ceth: int) -> None:

@@ -159,7 +159,7 @@ def only_the_lowest_is_asked_about(tester: Tester) -> None:
 
 @tree_script("11-22", "8-24")
 def a_wait_that_names_the_silent(tester: Tester) -> None:
-    """Its age is above the detection time: PEER_LOST, naming the missing; below it, nothing happens."""
+    """With an age above the detection time: PEER_LOST, naming the missing; below it, nothing happens."""
     job = NicTree(tester)
     (position,) = job.post(0, f32(1))
     tester.expect(job.contribution(position, f32(1)))
@@ -177,7 +177,7 @@ def a_wait_that_names_the_silent(tester: Tester) -> None:
 
 @tree_script("11-27", "11-2", "4-16", waits=True)
 def a_deadline(tester: Tester) -> None:
-    """It passes: TIMEOUT, naming those that the parent has named, and the parent hears of it."""
+    """After it: TIMEOUT, naming the members that the parent has named, and the parent hears of it."""
     job = NicTree(tester)
     (position,) = job.post(0, f32(1), deadline_ms=1500)
     tester.expect(job.contribution(position, f32(1)))
@@ -189,7 +189,7 @@ def a_deadline(tester: Tester) -> None:
         seen += tester.spend(0.25)
     job.done(0, status="TIMEOUT", clause="11-27", missing=0b10, missing_kind=1)
     ends = [packet for _, packet in seen if packet.opcode in (Opcode.LEAVE, Opcode.ABORT)]
-    assert ends, "the parent hears nothing of the TIMEOUT"
+    assert ends, "the parent does not hear of the TIMEOUT"
     assert {packet.ceth["status"] for packet in ends} == {int(Status["TIMEOUT"])}, "the parent hears another status"
 
 
@@ -234,7 +234,7 @@ def time_to_a_question(tester: Tester, job: NicTree, position: int, clause: str)
 
 
 def overtake(tester: Tester, job: NicTree, clause: str, lost: bool) -> float:
-    """One position is overtaken by another; seconds until the NIC asks. lost: its CONTRIBUTION was; else it is late."""
+    """Overtake a position. Returns the seconds until the NIC asks. lost: its CONTRIBUTION; else the RESULT is late."""
     data = np.arange(128, dtype="<f4")
     first, second = job.post(0, data)
     parts = data[:64], data[64:]
@@ -251,9 +251,9 @@ def overtake(tester: Tester, job: NicTree, clause: str, lost: bool) -> float:
 
 @tree_script("8-8", "8-9", "8-10", "8-11", "8-5")
 def the_reorder_time_is_learnt(tester: Tester) -> None:
-    """A loss that was proved makes it shorter, a RESULT that was only late longer, up to its first value."""
+    """A proved loss makes it shorter, a late RESULT longer, up to its first value."""
     if not tester.target.is_virtual:
-        raise LeftOut("time of the tester's here")
+        raise LeftOut("virtual time")
     job = NicTree(tester, slots=16)
     begin = overtake(tester, job, "8-5", lost=True)
     after_a_loss = overtake(tester, job, "8-10", lost=False)
@@ -266,9 +266,9 @@ def the_reorder_time_is_learnt(tester: Tester) -> None:
 
 @tree_script("8-12", "8-28")
 def quick_results_make_nobody_impatient(tester: Tester) -> None:
-    """While no loss is known the first question comes no earlier than at the start, however quick the results were."""
+    """Without a loss the first question comes no earlier than at the start, however quick the results were."""
     if not tester.target.is_virtual:
-        raise LeftOut("time of the tester's here")
+        raise LeftOut("virtual time")
     times = []
     for rounds in (0, 12):
         job = NicTree(tester)

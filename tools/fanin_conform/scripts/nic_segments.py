@@ -67,7 +67,7 @@ def segments_of_blocks(tester: Tester) -> None:
 
 @tree_script("7.1-21", "7.1-22", "7.1-10", "12-3", "12-24")
 def several_ranks(tester: Tester) -> None:
-    """One CONTRIBUTION of the node, when all its ranks have posted: their sum, MEAN as well, and how many they are."""
+    """One CONTRIBUTION of the node when all its ranks have posted: their sum, also of MEAN, and their number."""
     job = NicTree(tester, 3)
     for op in ("SUM", "MEAN"):
         code: dict[str, Any] = {"op": 1 if op == "SUM" else 4}
@@ -84,7 +84,7 @@ def several_ranks(tester: Tester) -> None:
 
 @tree_script("4-8", "7.1-11", "7.2-4")
 def nobody_here_wants_the_result(tester: Tester) -> None:
-    """As in a reduce whose root is elsewhere: no WANTS_RESULT, and a header ends the position."""
+    """As in a reduce with its root elsewhere: no WANTS_RESULT, and a header ends the position."""
     job = NicTree(tester, 2)
     for rank in range(2):
         (position,) = job.post(rank, f32(1, 2), wants=(0, 0))
@@ -179,7 +179,7 @@ def a_result_before_the_last_rank(tester: Tester) -> None:
 
 @tree_script("6-11", "6-12", "6-13", "4-7")
 def the_upper_half_of_mid(tester: Tester) -> None:
-    """What the host puts there goes out as it is; ranks that differ in it are a mismatch."""
+    """The host's value goes out unchanged; ranks that differ in it are a mismatch."""
     job = NicTree(tester, 2)
     for rank in range(2):
         (position,) = job.post(rank, f32(1), agreement=0xBEEF)
@@ -197,7 +197,7 @@ def the_upper_half_of_mid(tester: Tester) -> None:
 
 @tree_script("6-23", "6-24", "6-19")
 def the_window(tester: Tester) -> None:
-    """The NIC sends position p only when it holds the result of p - W, with the W that was granted."""
+    """The NIC sends position p only when it holds the result of p - W, with the granted W."""
     job = NicTree(tester, slots=8, join=False)
     job.join_rank(0)
     job.expect_config()
@@ -238,7 +238,7 @@ def memory_that_can_not_be_read(tester: Tester) -> None:
 
 @tree_script("7.2-7", "11-31", "11-6")
 def a_status_of_others(tester: Tester) -> None:
-    """A RESULT with a status ends its position with that status; one that the NIC does not know is ABORTED."""
+    """A RESULT with a status ends its position with that status; an unknown one is ABORTED."""
     job = NicTree(tester)
     for code, name in ((UNREADABLE, "LOCAL_PROTECTION_ERROR"), (250, "ABORTED")):
         (position,) = job.post(0, f32(1, 2))

@@ -8,7 +8,7 @@ from fanin_wire.fields import WAIT_BODY, Opcode
 
 @script("8-16", "8-17", "4-11")
 def need(tester: Tester) -> None:
-    """The child's contribution is not here: NEED, with the place and the token."""
+    """The child's contribution is missing: NEED, with the place and the token."""
     job = Job(tester)
     job.probe(0, 0, token=0xABCD)
     tester.expect(job.to(0, Opcode.NEED, token=0xABCD, **job.place(0)))
@@ -21,7 +21,7 @@ def need(tester: Tester) -> None:
 
 @script("8-19", "8-24", "4-12")
 def wait_names_the_missing(tester: Tester) -> None:
-    """The child's contribution is here and others are missing: WAIT names them, and how long one was silent."""
+    """The child's contribution has arrived and others are missing: WAIT names them, and how long one was silent."""
     job = Job(tester, 3)
     job.contribute(0, 0, f32(1))
     job.probe(0, 0)
@@ -56,7 +56,7 @@ def probe_that_is_stale_or_a_violation(tester: Tester) -> None:
 
 @script("4-10", "5-21")
 def probe_with_fields_that_can_not_be(tester: Tester) -> None:
-    """A reserved class, a length above the chunk, or an op that there is not: dropped, as of a contribution."""
+    """A reserved class, a length above the chunk, or an unknown op: dropped, as in a contribution."""
     job = Job(tester)
     job.probe(0, 0, flags=0x60)
     job.probe(0, 0, flags=ALL | DATA, op=99, dtype=1)

@@ -134,7 +134,7 @@ def leaving(tester: Tester) -> None:
 
 @ring_script("10.4-6", "9-23")
 def a_slot_that_waits_keeps_the_node(tester: Tester) -> None:
-    """The ranks have left, and a RESULT that the node has sent is not acknowledged: no LEAVE."""
+    """The ranks have left, and a RESULT of the node is not acknowledged: no LEAVE."""
     job = NicRing(tester, index=0, nodes=2)
     (position,) = job.post(0, f32(1))
     job.contribute(position, 0b01, f32(1))

@@ -162,7 +162,7 @@ def questions_become_rarer(tester: Tester) -> None:
 
 @ring_script("9-21", "9-15", waits=True)
 def a_result_acknowledges(tester: Tester) -> None:
-    """A RESULT for a position shows that its CONTRIBUTION has come: nobody asks about it any more."""
+    """A RESULT for a position shows that its CONTRIBUTION has arrived: no more questions about it."""
     job, parts = begun(tester)
     tester.expect(job.contributed(0, NEXT | PREVIOUS, parts[0]))
     job.result(0, OWN | NEXT, parts[0] * 3)

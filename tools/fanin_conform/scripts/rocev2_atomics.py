@@ -11,7 +11,7 @@ MASK = (1 << 64) - 1
 
 
 def with_word(tester: VerbsTester, value: int = START, **given: Any) -> Pair:
-    """A queue pair with a number at the beginning of its memory."""
+    """A queue pair with a number at the start of its memory."""
     tester.profile.require_atomics()
     pair = Pair(tester, **given)
     pair.store(0, value.to_bytes(8, "little"))
@@ -19,7 +19,6 @@ def with_word(tester: VerbsTester, value: int = START, **given: Any) -> Pair:
 
 
 def answer(pair: Pair, psn: int, original: int) -> Expected:
-    """ATOMIC_ACKNOWLEDGE."""
     return pair.expected("ATOMIC_ACKNOWLEDGE", psn, answer="ACK", original=original, msn=pair.msn)
 
 
@@ -51,7 +50,7 @@ def fetch_and_add(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-11", "18.2-12")
 def compare_and_swap(tester: VerbsTester) -> None:
-    """It swaps only what is equal in all bits, and answers in both cases with what was there."""
+    """It swaps only equal values, and returns the old value in both cases."""
     pair, value = with_word(tester), START
     for compare, operand in ((START, 5), (START, 6), (5 | 1 << 63, 7), (5 | 1 << 32, 7), (5, MASK), (MASK, 0)):
         tester.expect(answer(pair, swap(pair, compare, operand), value), clause="18.2-12")
@@ -61,7 +60,7 @@ def compare_and_swap(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-13", "18.2-11")
 def a_repeated_atomic(tester: VerbsTester) -> None:
-    """It is answered with what was answered first, and the memory stays."""
+    """It gets the first answer again, and the memory stays."""
     pair = with_word(tester)
     first = add(pair, 7)
     tester.expect(answer(pair, first, START), clause="18.2-12")
@@ -81,7 +80,7 @@ def a_repeated_atomic(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-13", "18.2-1")
 def an_atomic_that_came_twice_at_once(tester: VerbsTester) -> None:
-    """The repetition is there before the answer to the first one is."""
+    """The repetition arrives before the answer to the first one."""
     pair = with_word(tester)
     psn = add(pair, 3)
     add(pair, 3, psn)
@@ -91,7 +90,7 @@ def an_atomic_that_came_twice_at_once(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-13", "18.2-7")
 def as_many_repetitions_as_may_be_under_way(tester: VerbsTester) -> None:
-    """Four atomics, which the queue pair allows at once, again in their order."""
+    """Four atomics, the queue pair's limit, again in their order."""
     pair = with_word(tester, reads=4)
     psns = [add(pair, 1) for _ in range(4)]
     seen = [(packet.fields["psn"], packet.fields["original"]) for packet in tester.everything(4)]
@@ -116,7 +115,7 @@ def an_address_that_is_no_multiple_of_eight(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-4", "18.2-11", "18.2-1")
 def an_atomic_ahead(tester: VerbsTester) -> None:
-    """It is not carried out before the missing packet has come."""
+    """It is not executed before the missing packet has come."""
     pair = with_word(tester)
     expected = pair.psn
     pair.request("FETCH_ADD", b"", pair.atomic(swap=5), psn=expected + 1)

@@ -1,4 +1,4 @@
-"""Packets of ordinary traffic that are none: each is dropped without an answer, and harms nobody."""
+"""Invalid packets of ordinary traffic: each is dropped without an answer or a change."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ DATA = bytes(range(1, 18))
 
 
 def untouched(pair: Pair, clause: str) -> None:
-    """Nothing has come of what was sent: no answer, no data; the next request is the expected one."""
+    """The packets had no effect: no answer, no data; the next request is the expected one."""
     pair.tester.nothing(clause)
     pair.memory(0, bytes(64), clause)
     pair.ping(clause)
@@ -36,7 +36,7 @@ def every_padding(tester: VerbsTester) -> None:
 
 @verbs_script("18.1-4", needs=("port",))
 def a_wrong_icrc(tester: VerbsTester) -> None:
-    """Each flipped bit of a packet is noticed; those that the network may change are not looked at."""
+    """Each flipped bit is noticed, except those that the network may change."""
     pair = Pair(tester)
     packet = pair.packet("RDMA_WRITE_ONLY", DATA, pair.reth(len(DATA)), psn=pair.psn, ackreq=1)
     good = datagram.build(packet, tester.local, tester.target.address)
@@ -50,7 +50,7 @@ def a_wrong_icrc(tester: VerbsTester) -> None:
 
 @verbs_script("18.1-5", "18.1-6", "18.1-7")
 def another_version_partition_or_opcode(tester: VerbsTester) -> None:
-    """Each is dropped; the membership bit of a partition key is not looked at."""
+    """Each is dropped; the membership bit of a partition key is ignored."""
     pair = Pair(tester)
     for clause, bth in (
         ("18.1-5", {"version": 1}),

@@ -1,4 +1,4 @@
-"""Requests that a responder refuses: which NAK, and what it leaves alone."""
+"""Requests that a responder refuses, with which NAK, and without other effects."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ DATA = bytes(number * 5 % 249 + 1 for number in range(1024))
 
 
 def refused(pair: Pair, psn: int, code: str, clause: str) -> None:
-    """A NAK; then the queue pair is in error, and answers nothing more. Its memory is as it was."""
+    """A NAK; then the queue pair is in error, and answers no more. Its memory is unchanged."""
     pair.tester.expect(pair.nak(psn, code), clause=clause)
     pair.request("RDMA_WRITE_ONLY", DATA[:8], pair.reth(8))
     pair.request("RDMA_READ_REQUEST", b"", pair.reth(8), psn=psn)
@@ -135,7 +135,7 @@ def operations_that_the_queue_pair_does_not_allow(tester: VerbsTester) -> None:
 
 
 def each_operation(tester: VerbsTester, ask: Callable[[Pair, str], int], clause: str) -> None:
-    """WRITE, READ and an atomic with a key that `ask` makes of a queue pair are refused; nothing is written."""
+    """`ask` posts WRITE, READ and an atomic: each is refused, and nothing is written."""
     for operation in ("WRITE", "READ", "ATOMIC"):
         if operation == "ATOMIC" and not tester.profile.atomics:
             continue
@@ -184,12 +184,12 @@ def bytes_outside_the_region(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-21", "18.2-22", "18.2-24")
 def a_long_write_beyond_the_region(tester: VerbsTester) -> None:
-    """The first packet is within the region, and is refused all the same: the message is not."""
+    """The first packet is within the region, but the message is not: it is refused."""
     pair = Pair(tester)
     rkey = pair.region(0, 2 * MTU, *REMOTE_RIGHTS)
     psn = pair.request("RDMA_WRITE_FIRST", DATA[:MTU], pair.reth(2 * MTU + 1, rkey=rkey))
     seen = tester.everything(1)
-    if seen and seen[0].fields.get("answer") == "ACK":  # a device may look at each packet for itself
+    if seen and seen[0].fields.get("answer") == "ACK":  # a device may check each packet alone
         pair.request("RDMA_WRITE_MIDDLE", DATA[:MTU])
         tester.everything(1)
         psn = pair.request("RDMA_WRITE_LAST", DATA[:1])
@@ -224,7 +224,7 @@ def a_receive_request_that_can_not_be_written(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-25", "18.2-3")
 def requests_before_a_refused_one(tester: VerbsTester) -> None:
-    """They have been carried out, and the NAK says so."""
+    """They have been executed, and the NAK says so."""
     pair = Pair(tester)
     pair.receive(16, place=600, wr=1)
     pair.request("RDMA_WRITE_ONLY", DATA[:8], pair.reth(8), ackreq=0)

@@ -24,7 +24,7 @@ def with_data(tester: VerbsTester, **given: Any) -> Pair:
 
 
 def posted_write(pair: Pair, length: int, **given: Any) -> list[Expected]:
-    """The host posts a WRITE; the packets that are to come of it."""
+    """The host posts a WRITE. Returns its packets."""
     pair.post("RDMA_WRITE", length, remote=REMOTE, rkey=RKEY, **given)
     payloads = [DATA[first : min(first + MTU, length)] for first in range(0, length, MTU)] or [b""]
     reth = {"va": REMOTE, "rkey": RKEY, "dlen": length}
@@ -35,7 +35,6 @@ def posted_write(pair: Pair, length: int, **given: Any) -> list[Expected]:
 
 
 def psn_of(expected: Expected) -> int:
-    """Its PSN."""
     return int(expected.fields["psn"])
 
 
@@ -78,7 +77,7 @@ def sends_with_all_that_they_can_bring(tester: VerbsTester) -> None:
 
 @verbs_script("18.3-1", "18.3-7", "18.3-8")
 def psns_wrap(tester: VerbsTester) -> None:
-    """In a message; ACKs behind the wrap complete what is before it."""
+    """In a message; ACKs after the wrap complete requests before it."""
     pair = with_data(tester, send_psn=LAST_PSN - 1)
     packets = posted_write(pair, 8) + posted_write(pair, 3 * MTU)
     tester.expect(*packets, clause="18.3-1")
@@ -106,7 +105,7 @@ def one_ack_for_several_requests(tester: VerbsTester) -> None:
 
 @verbs_script("18.3-6", "18.3-8")
 def acks_that_are_not_for_what_is_under_way(tester: VerbsTester) -> None:
-    """Of the PSN before, of one that has not been sent, and of half of all PSNs away; a NAK of such a PSN as well."""
+    """Of the PSN before, of one not sent yet, and of one half of all PSNs away; a NAK of such a PSN as well."""
     pair = with_data(tester)
     (packet,) = posted_write(pair, 16)
     tester.expect(packet, clause="18.3-1")
@@ -122,7 +121,7 @@ def acks_that_are_not_for_what_is_under_way(tester: VerbsTester) -> None:
 
 @verbs_script("18.3-9", "18.3-7")
 def going_back(tester: VerbsTester) -> None:
-    """A NAK in the middle of a message: what is before is complete, the rest comes again as it was."""
+    """A NAK in the middle of a message: earlier packets are complete, the rest comes again unchanged."""
     pair = with_data(tester)
     before = posted_write(pair, 16, wr=1)
     packets = posted_write(pair, 4 * MTU, wr=2)
@@ -152,7 +151,7 @@ def going_back_over_several_requests(tester: VerbsTester) -> None:
 
 @verbs_script("18.3-12", "18.3-13", "18.3-7")
 def naks_that_end_the_queue_pair(tester: VerbsTester) -> None:
-    """Each code has its status; what was before is complete, what is behind is flushed, nothing more is sent."""
+    """Each code has its status; earlier requests are complete, later ones flushed, nothing more is sent."""
     for code, status in (
         ("INVALID_REQUEST", "REM_INV_REQ_ERR"),
         ("REMOTE_ACCESS", "REM_ACCESS_ERR"),
@@ -170,7 +169,7 @@ def naks_that_end_the_queue_pair(tester: VerbsTester) -> None:
 
 
 def comes_again(pair: Pair, packets: list[Expected], clause: str) -> list[Dissected]:
-    """Time passes until packets have come again, as they were; what has come."""
+    """Time passes until packets come again, unchanged. Returns them."""
     seen = pair.tester.wait(PATIENCE_S, lambda seen: len(seen) >= len(packets))
     for each, packet in zip(packets, seen, strict=False):
         wrong = [f"it is {packet.name}"] if packet.name != each.name else each.differences(packet)
@@ -181,7 +180,7 @@ def comes_again(pair: Pair, packets: list[Expected], clause: str) -> list[Dissec
 
 @verbs_script("18.3-10")
 def rnr(tester: VerbsTester) -> None:
-    """It waits as long as the NAK says, and sends again, as often as it must."""
+    """It waits as long as the NAK says, and sends again, as often as needed."""
     pair = with_data(tester)
     packets = posted_write(pair, 16, wr=1) + posted_write(pair, MTU + 1, wr=2)
     tester.expect(*packets, clause="18.3-1")
@@ -213,13 +212,13 @@ def too_many_rnr_naks(tester: VerbsTester) -> None:
 
 @verbs_script("18.3-14", "18.3-9")
 def silence(tester: VerbsTester) -> None:
-    """Nothing is acknowledged: it comes again from the oldest packet on, one packet or more; after an ACK, the rest."""
+    """Without an ACK the oldest packet comes again, or more; after an ACK, the rest."""
     pair = with_data(tester, timeout=TIMEOUT)
     packets = posted_write(pair, 3 * MTU)
     tester.expect(*packets, clause="18.3-1")
     comes_again(pair, packets[:1], "18.3-14")
     pair.answer("ACK", psn_of(packets[1]))
-    tester.wait(0.01)  # what was on its way
+    tester.wait(0.01)  # for packets under way
     comes_again(pair, packets[2:], "18.3-14")
     pair.answer("ACK", psn_of(packets[2]), 1)
     pair.done(clause="18.3-14")
@@ -228,7 +227,7 @@ def silence(tester: VerbsTester) -> None:
 
 @verbs_script("18.3-14", "18.3-15", "18.3-13")
 def silence_that_does_not_end(tester: VerbsTester) -> None:
-    """Two repetitions, and no more: then the request ends, and those behind it are flushed."""
+    """After two repetitions, no more, the request ends, and later ones are flushed."""
     pair = with_data(tester, timeout=TIMEOUT, retries=2)
     packets = [posted_write(pair, 16, wr=number)[0] for number in range(2)]
     tester.expect(*packets, clause="18.3-1")
@@ -244,7 +243,7 @@ def silence_that_does_not_end(tester: VerbsTester) -> None:
 
 
 def posted_read(pair: Pair, length: int, place: int = 0, **given: Any) -> Expected:
-    """The host posts a READ; the request that is to come of it."""
+    """The host posts a READ. Returns its request packet."""
     pair.post("RDMA_READ", length, place=place, remote=REMOTE, rkey=RKEY, **given)
     psns = max(1, -(-length // MTU))
     return pair.sent("RDMA_READ_REQUEST", psns=psns, va=REMOTE, rkey=RKEY, dlen=length)
@@ -252,7 +251,7 @@ def posted_read(pair: Pair, length: int, place: int = 0, **given: Any) -> Expect
 
 @verbs_script("18.3-16", "18.3-17", "18.3-19")
 def reads(tester: VerbsTester) -> None:
-    """Of one packet and of three: the data are in the memory when the last has come; the next PSN is behind them."""
+    """Of one packet and of three: the data are in memory with the last packet; the next PSN follows them."""
     pair = Pair(tester)
     request = posted_read(pair, 100, place=64)
     tester.expect(request, clause="18.3-16")
@@ -289,7 +288,7 @@ def a_response_that_is_lost(tester: VerbsTester) -> None:
 
 
 def answer_what_is_asked(pair: Pair, first: int, packets: int) -> None:
-    """The next packet is a READ again, of `packets` packets from PSN `first` on or of a part up to their end."""
+    """The device asks again: READs of `packets` packets from PSN `first` on, or of a part up to their end."""
     seen = pair.tester.everything(1)
     asked = [packet for packet in seen if packet.name == "RC_RDMA_READ_REQUEST"]
     assert asked, f"expected RC_RDMA_READ_REQUEST\nseen     {seen[0] if seen else 'nothing'}"
@@ -304,7 +303,7 @@ def answer_what_is_asked(pair: Pair, first: int, packets: int) -> None:
 
 @verbs_script("18.3-18")
 def a_later_request_is_acknowledged(tester: VerbsTester) -> None:
-    """An ACK of a WRITE behind a READ says that the response is lost: neither is complete before it has come."""
+    """An ACK of a WRITE after a READ means that the response is lost: neither is complete before it comes."""
     pair = Pair(tester)
     pair.store(1024, DATA[:16])
     request = posted_read(pair, MTU)

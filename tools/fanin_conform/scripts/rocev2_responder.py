@@ -140,7 +140,7 @@ def a_write_between_two_reads(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-4", "18.2-5", "18.2-1")
 def a_gap(tester: VerbsTester) -> None:
-    """One NAK of the expected PSN, whatever follows; then all is sent again, and carried out."""
+    """One NAK of the expected PSN, whatever follows; then all is sent again, and executed."""
     pair = Pair(tester)
     missing = pair.psn
     for number in (1, 2, 3):
@@ -159,7 +159,7 @@ def a_gap(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-4")
 def far_ahead(tester: VerbsTester) -> None:
-    """A PSN that is nearly half of all ahead is ahead still."""
+    """A PSN nearly half of all ahead is still ahead."""
     pair = Pair(tester)
     ahead = pair.psn + (1 << 23) - 1
     pair.request("RDMA_WRITE_ONLY", DATA[:8], pair.reth(8), psn=ahead)
@@ -203,7 +203,7 @@ def repeated_sends_and_writes(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-7", "18.2-9")
 def repeated_reads(tester: VerbsTester) -> None:
-    """The whole READ again, and its last two packets: with the data that are there now."""
+    """The whole READ again, and its last two packets: with the current data."""
     pair = Pair(tester)
     pair.store(0, DATA[: 3 * MTU])
     psn = read(pair, 3 * MTU)
@@ -216,7 +216,7 @@ def repeated_reads(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-30", "18.2-8", "18.2-28")
 def messages_of_no_bytes(tester: VerbsTester) -> None:
-    """SEND, WRITE and READ; the last two with a key and an address that there are not."""
+    """SEND, WRITE and READ; the last two with an invalid key and address."""
     pair = Pair(tester)
     pair.receive(16, wr=5)
     psn = pair.request("SEND_ONLY")
@@ -259,7 +259,7 @@ def immediate_data(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-26", "18.2-27", "18.2-28")
 def no_receive_request(tester: VerbsTester) -> None:
-    """An RNR NAK with the time of the queue pair; what is behind is dropped; the second time it is carried out."""
+    """An RNR NAK with the time of the queue pair; later requests are dropped; the second time all are executed."""
     pair = Pair(tester, rnr_timer=RNR_TIMER)
     refused = pair.psn
     pair.request("SEND_ONLY", DATA[:8], psn=refused)
@@ -281,7 +281,7 @@ def no_receive_request(tester: VerbsTester) -> None:
 
 @verbs_script("18.2-26", "18.2-27", "18.2-29")
 def no_receive_request_for_immediate_data(tester: VerbsTester) -> None:
-    """Of a WRITE of two packets the second one is refused until there is a request."""
+    """The second packet of a WRITE is refused until there is a request."""
     pair = Pair(tester, rnr_timer=RNR_TIMER)
     pair.request("RDMA_WRITE_FIRST", DATA[:MTU], pair.reth(MTU + 4), ackreq=0)
     refused = pair.psn

@@ -1,4 +1,4 @@
-"""Unreliable connections and datagrams: nothing is acknowledged, and what does not fit is dropped."""
+"""Unreliable connections and datagrams: nothing is acknowledged, and packets that do not fit are dropped."""
 
 from typing import Any
 
@@ -139,7 +139,7 @@ def datagrams(tester: VerbsTester) -> None:
 
 @verbs_script("18.5-1", "18.5-2")
 def datagrams_that_are_dropped(tester: VerbsTester) -> None:
-    """Another queue key, one bit of it, and no receive request; what fits arrives."""
+    """Another queue key, one bit of it, and no receive request; right ones arrive."""
     pair = Pair(tester, "UD", qkey=QKEY)
     pair.request("SEND_ONLY", DATA[:9], deth(pair))
     tester.nothing("18.5-2")

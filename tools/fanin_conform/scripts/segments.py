@@ -109,7 +109,7 @@ def data_that_differ(tester: Tester) -> None:
 
 @script("7.1-20")
 def no_data_at_all(tester: Tester) -> None:
-    """Class ALL, and nobody brings data: OP_MISMATCH."""
+    """Class ALL without data: OP_MISMATCH."""
     job = Job(tester)
     for bit in range(2):
         job.contribute(bit, 0, None)
@@ -132,7 +132,7 @@ def a_poison_that_nobody_knows(tester: Tester) -> None:
 
 @script("1-1", "1-3", "1-4")
 def bits_and_not_the_order_of_joining(tester: Tester) -> None:
-    """Children that join in another order have their bits all the same. One of them is the only one that wants."""
+    """Children keep their bits in any order of joining. Only one of them wants the result."""
     job = Job(tester, 3, join=False)
     for bit, missing in ((2, (0, 1)), (0, (1,))):
         job.config(bit)

@@ -1,4 +1,4 @@
-"""Shares of a device: what one child can not take, and records that give way."""
+"""Shares of a device: the limit of one child, and records that give way."""
 
 from fanin_conform.datagram import Dissected
 from fanin_conform.job import Job, f32
@@ -13,7 +13,7 @@ SUCCESS, REFUSED = int(Status["SUCCESS"]), int(Status["NO_RESOURCES"])
 
 
 def asked(tester: Tester, child: int, slots: int) -> tuple[Job, Dissected]:
-    """A job of one address of the tester alone, and the answer to its CONFIG."""
+    """A job of one address of the tester, and the answer to its CONFIG."""
     job = Job(tester, 1, slots=slots, join=False)
     job.addresses = [tester.addresses[child]]
     job.config(0)
@@ -22,13 +22,13 @@ def asked(tester: Tester, child: int, slots: int) -> tuple[Job, Dissected]:
     if answer.ceth["status"] == SUCCESS:
         granted = int.from_bytes(answer.payload[:4])
         assert 0 < granted <= slots, f"{slots} slots were offered, and {granted} are granted"
-        assert granted & granted - 1 == 0, f"{granted} slots are no power of two"
+        assert granted & granted - 1 == 0, f"{granted} slots are not a power of two"
         job.slots = granted
     return job, answer
 
 
 def one_child_takes_what_it_gets(tester: Tester, slots: int) -> None:
-    """One child joins until it is refused; another one still gets a job, which works, and the first one's go on."""
+    """One child joins until it is refused; another still gets a job, which works, and the first one's jobs go on."""
     tester.profile.require_shares()
     held: list[Job] = []
     while len(held) < MOST:
@@ -46,7 +46,7 @@ def one_child_takes_what_it_gets(tester: Tester, slots: int) -> None:
         job.send(Opcode.LEAVE, 0)
         tester.expect(job.to(0, Opcode.LEAVE_ACK))
     _, answer = asked(tester, 0, slots)
-    assert answer.ceth["status"] == SUCCESS, f"what a child has given back it does not get again: {answer}"
+    assert answer.ceth["status"] == SUCCESS, f"a child does not get back what it gave back: {answer}"
 
 
 @script("10.7-1", "10.7-2", "10.7-3")

@@ -15,18 +15,16 @@ LOST = int(Status["PEER_LOST"])
 
 
 def number(address: str) -> int:
-    """An IPv4 address as a packet has it."""
     return int(ipaddress.IPv4Address(address))
 
 
 def told(seen: list[Any], job: Job) -> dict[str, dict[str, int]]:
-    """The ABORTs of a job, by receiver."""
     return {to: each.ceth for to, each in seen if each.opcode == Opcode.ABORT and each.ceth["jid"] == job.jid}
 
 
 @script("10.5-1", "10.5-2", "10.5-5", "10.5-6", "11-15", "11-16", "11-23", "11-29", waits=True)
 def children_that_fall_silent(tester: Tester) -> None:
-    """One is named with its address, two at once without, also while the job forms; those that live are told."""
+    """A single one is named with its address, two at once without, also while the job forms; live ones hear it."""
     one, two, forming, living = Job(tester, 3), Job(tester, 3), Job(tester, 3, join=False), Job(tester)
     for bit in range(2):
         forming.config(bit)
@@ -55,7 +53,7 @@ def children_that_fall_silent(tester: Tester) -> None:
 
 @script("5-22", "10.1-8", "11-23", waits=True)
 def what_is_dropped_is_no_sign_of_life(tester: Tester) -> None:
-    """A child that sends nothing but CONFIGs that can not be is silent."""
+    """A child that sends only impossible CONFIGs is silent."""
     job, seen = Job(tester), []
     for _ in range(12):
         job.config(1, window=0)
@@ -94,7 +92,7 @@ def how_long_the_missing_one_was_silent(tester: Tester) -> None:
 
 @script("11-24", "10.1-7", "11-15", waits=True)
 def a_parent_that_falls_silent(tester: Tester) -> None:
-    """PEER_LOST with its address to the children: in an active job, and where it has never answered."""
+    """PEER_LOST with its address to the children: in an active job, and if it has never answered."""
     active, asking = JobBelow(tester), JobBelow(tester, grant=False)
     alive = [(job, bit) for job in (active, asking) for bit in range(2)]
     seen = tester.spend(tester.profile.detection_s * 1.3, alive)
@@ -109,7 +107,7 @@ def a_parent_that_falls_silent(tester: Tester) -> None:
 
 @script("10.4-5", "10.4-3", "10.3-4", waits=True)
 def a_parent_that_does_not_let_go(tester: Tester) -> None:
-    """A LEAVE that is not acknowledged is sent five times or more; after the detection time the job is freed."""
+    """A LEAVE without an ACK is sent five times or more; after the detection time the job is freed."""
     job = JobBelow(tester)
     for bit in range(2):
         job.send(Opcode.LEAVE, bit)

@@ -1,4 +1,4 @@
-"""A device that drains, and one that stood still: what only a target that can make it so has scripts for."""
+"""A device that drains, or stood still: scripts for targets with these controls."""
 
 from fanin_conform.job import Job, f32
 from fanin_conform.script import script
@@ -8,7 +8,7 @@ from fanin_conform.tester import Tester
 
 @script("10.1-26", "10.1-27", needs=("drain",))
 def draining(tester: Tester) -> None:
-    """A new job is refused, and leaves no record; one that forms goes on, and so does one that runs."""
+    """A new job is refused without a record; forming and running ones go on."""
     running, forming, late = Job(tester), Job(tester, join=False), Job(tester, join=False)
     forming.config(0)
     tester.expect(forming.pending(0, [1]))
@@ -28,15 +28,14 @@ def draining(tester: Tester) -> None:
 
 @script("10.5-7", needs=("pause",))
 def a_device_that_stood_still(tester: Tester) -> None:
-    """It stood still for two detection times. Those whose packets have come meanwhile live; so do the silent ones, for
-    the time does not count, and nobody is told of a loss."""
+    """For two detection times: no child is lost, whether its packets have come meanwhile or not."""
     job = Job(tester, 3)
     job.contribute(0, 0, f32(1))
     tester.spend(tester.profile.detection_s / 2, [(job, bit) for bit in range(3)])
     tester.target.stand_still(tester.profile.detection_s * 2)
     job.contribute(1, 0, f32(2))
     seen = tester.spend(tester.profile.detection_s / 2, [(job, 0), (job, 1)])
-    assert not told(seen, job), "the time for which the device stood still counts as silence of a child"
+    assert not told(seen, job), "the device counts its own pause as silence of a child"
     job.contribute(2, 0, f32(3))
     tester.expect(*(job.result(bit, 0, f32(6)) for bit in range(3)), clause="10.5-7")
     seen = tester.spend(tester.profile.detection_s * 1.2, [(job, 0), (job, 1)])

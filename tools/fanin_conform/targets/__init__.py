@@ -1,1 +1,1 @@
-"""What a suite can be run against: `target` says what each must offer."""
+"""Targets of the suite, with the interface in `target`."""

@@ -1,4 +1,4 @@
-"""The engine of a switch or a NIC in this process, in virtual time: a run takes no longer than its computations."""
+"""The engine of a switch or a NIC in this process, in virtual time: a run takes only computing time."""
 
 import ipaddress
 from collections import deque
@@ -42,19 +42,19 @@ class EngineTarget:
         return Device(ADDRESS, is_switch=True, group=GROUP, limits=LIMITS, timing=Timing())
 
     def send(self, source: str, data: bytes) -> None:
-        """The engine's port would drop a packet with a wrong ICRC; so does this."""
+        """Drops a packet with a wrong ICRC, as the engine's port would."""
         if not datagram.icrc_is_right(source, ADDRESS, datagram.TESTER_PORT, data):
             return
         self._arrive(int(ipaddress.IPv4Address(source)), data[:-ICRC_SIZE])
 
     def _arrive(self, source: int, data: bytes) -> None:
-        """A packet without its ICRC is there."""
+        """Take a packet without its ICRC."""
         self._take(self._device.receive(Packet(source, self._device.address, Opcode.ACK, 0, data), self._now))
         self._device.engine.batch_end(self._now)
         self._pump()
 
     def receive(self, seconds: float) -> Frame | None:
-        """What waits; else time passes, at most so much."""
+        """The next packet; time passes, at most so much."""
         end = self._now + round(seconds * 1e9)
         if self._missed:
             events.forgive(self._device.engine.base, self._missed, self._now)
@@ -68,36 +68,32 @@ class EngineTarget:
         return None
 
     def drain(self) -> None:
-        """The device takes no new job, until the script ends."""
+        """The device takes no new job until the script ends."""
         self._device.engine.header["draining"] = 1
 
     def stand_still(self, seconds: float) -> None:
-        """The device does nothing for so long; then it takes what has come, and its driver tells the engine."""
+        """The device pauses; then it takes the packets, and its driver tells the engine."""
         self._missed = round(seconds * 1e9)
         self._now += self._missed
 
     def script_ends(self) -> None:
-        """What the script has done to the device is undone."""
         self._device.engine.header["draining"] = 0
 
     def _next_deadline(self) -> int:
-        """When `_tick` has something to do."""
         return self._device.next_deadline
 
     def _tick(self) -> None:
-        """Time has passed."""
         self._device.engine.tick(self._now)
         self._pump()
 
     def now(self) -> float:
-        """Seconds."""
         return self._now / 1e9
 
     def close(self) -> None:
         """Nothing is open."""
 
     def _pump(self) -> None:
-        """Carry out what the device has to do now."""
+        """Make the device work."""
         self._take(self._device.perform())
 
     def _take(self, packets: list[Packet]) -> None:
@@ -105,20 +101,17 @@ class EngineTarget:
             self._leave(packet.destination, packet.data)
 
     def _leave(self, destination: int, packet: bytes) -> None:
-        """The device sends a packet, which has no ICRC yet."""
+        """The device sends a packet, without ICRC yet."""
         to = str(ipaddress.IPv4Address(destination))
         data = datagram.with_icrc(ADDRESS, to, datagram.DEVICE_PORT, packet + bytes(ICRC_SIZE))
         self._waiting.append(Frame(to, ADDRESS, datagram.DEVICE_PORT, data))
 
 
 class NicAgent:
-    """The agent of both kinds of traffic."""
-
     def __init__(self, collectives: EngineAgent, verbs: TransportAgent) -> None:
         self._collectives, self._verbs = collectives, verbs
 
     def ask(self, request: Request) -> Answer:
-        """Whoever is asked answers."""
         return self._verbs.ask(request) if isinstance(request, OfVerbs) else self._collectives.ask(request)
 
     def close(self) -> None:
@@ -126,9 +119,9 @@ class NicAgent:
 
 
 class EngineNicTarget(EngineTarget):
-    """A NIC, whose agent is in this process, too. transport: for ordinary traffic."""
+    """A NIC whose agent is in this process, too. transport: for ordinary traffic."""
 
-    name = "engine-nic"  # which hears the group of its parent: what is sent there is given to it
+    name = "engine-nic"  # it hears the group of its parent: packets to the group reach it
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
@@ -156,7 +149,6 @@ class EngineNicTarget(EngineTarget):
         self._emit(self.transport.tick(self._now))
 
     def _serve(self) -> None:
-        """The transport does what it has to do."""
         self._emit(self.transport.serve(self._now))
 
     def _emit(self, packets: list[Sent]) -> None:
@@ -164,7 +156,7 @@ class EngineNicTarget(EngineTarget):
             self._leave(destination, packet)
 
     def _pump(self) -> None:
-        """What its ranks have posted is read as far as the windows allow."""
+        """Ranks' posts are read as far as the windows allow."""
         device = self._device
         self._take(device.perform())
         while device.engine.serve(self._now) or device.reads:

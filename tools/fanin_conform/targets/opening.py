@@ -26,16 +26,14 @@ def open_target(
     """Open "engine", "engine-nic", "rtl", "udp://ADDRESS" or "nic://ADDRESS".
 
     Args:
-        local: first address of the tester; "": one of the loopback network that nobody else is likely to use.
+        local: first address of the tester; "": an unlikely one of the loopback network.
         count: addresses of the tester, from `local` on.
-        group: the multicast address at which the device sends results to all its children; "" if it has none.
+        group: the multicast address at which the device sends results to all its children; "" if none.
         agent: of a NIC: HOST:PORT, or a command.
         number: of several targets of this process at one device on the loopback network, each with other addresses.
-        wave: of "rtl": a file that gets the waveform of all signals.
+        wave: of "rtl": a file for the waveform of all signals.
 
-    Raises:
-        TargetInvalid: there is no such target, or an address can not be used, or there is no waveform.
-        AgentError: no agent answers.
+    Raises TargetInvalid for an unknown target, an unusable address, or no waveform; AgentError if no agent answers.
     """
     if wave is not None and name != RTL:
         raise TargetInvalid(f"{name!r} has no waveform", f"leave --wave out, or use --target {RTL}")
@@ -54,7 +52,7 @@ def open_target(
             raise TargetInvalid(f"{wave}: {error.strerror}", "give a file that can be written (--wave)") from None
     if not name.startswith((PREFIX, NIC_PREFIX)):
         names = f"{ENGINE}, {ENGINE_NIC}, {RTL}, or {PREFIX} or {NIC_PREFIX}"
-        raise TargetInvalid(f"{name!r} is no target", f"use {names} and the address of a device")
+        raise TargetInvalid(f"{name!r} is not a target", f"use {names} and the address of a device")
     if name.startswith(NIC_PREFIX) and not agent:
         raise TargetInvalid("a NIC needs an agent", "give --agent HOST:PORT or --agent COMMAND (docs/conformance.md)")
     try:
@@ -81,8 +79,8 @@ def is_nic(name: str) -> bool:
 
 
 def opens_several(name: str, local: str, agent: str = "") -> bool:
-    """Whether a device can be opened several times at once: from addresses that need not be given, and by an agent that
-    is a command, since one at a port serves one suite after the other."""
+    """Whether a device can be opened several times: with implicit addresses, and an agent that is a command, since an
+    agent at a port serves one suite after the other."""
     if local or not name.startswith((PREFIX, NIC_PREFIX)) or ENDPOINT.fullmatch(agent):
         return False
     try:

@@ -12,7 +12,7 @@ ADDRESS = "10.0.0.1"
 
 
 class ReferenceTarget(Uncontrolled):
-    """See `target.Target`. kind: another class of switch than the sound one. group: its multicast group, if any."""
+    """See `target.Target`. kind: class of the switch, maybe a faulty one. group: its multicast group, if any."""
 
     agent: Agent | None = None
     name, address, has_port, is_virtual = "reference", ADDRESS, True, True
@@ -23,11 +23,10 @@ class ReferenceTarget(Uncontrolled):
         self._waiting: deque[Frame] = deque()
 
     def send(self, source: str, data: bytes) -> None:
-        """At once."""
         self._take(self._switch.receive(data, source, TESTER_PORT, self._now))
 
     def receive(self, seconds: float) -> Frame | None:
-        """What waits; else time passes, at most so much."""
+        """The next packet; time passes, at most so much."""
         end = self._now + seconds
         while not self._waiting and self._now < end:
             self._now = min(end, self._now + TICK_S)
@@ -35,7 +34,6 @@ class ReferenceTarget(Uncontrolled):
         return self._waiting.popleft() if self._waiting else None
 
     def now(self) -> float:
-        """Seconds."""
         return self._now
 
     def close(self) -> None:

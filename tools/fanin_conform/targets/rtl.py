@@ -1,4 +1,4 @@
-"""The switch in Verilog: it is no part of the distribution, so it is taken from the checkout that this file lies in."""
+"""The switch in Verilog, from the checkout of this file: it is not part of the distribution."""
 
 import contextlib
 import importlib
@@ -15,7 +15,7 @@ FOLDER = CHECKOUT / "fpga_cosim"
 
 
 class RtlMissing(Exception):
-    """The switch or a tool of its simulation is missing, or it can not be built; `remedy` says what to do."""
+    """The switch or a tool for it is missing, or its build fails; `remedy` says what to do."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(cause)
@@ -23,21 +23,17 @@ class RtlMissing(Exception):
 
 
 def profile() -> str:
-    """What the switch implements: a profile as text. Raises RtlMissing."""
+    """The features of the switch: a profile as text. Raises RtlMissing."""
     try:
         return (FOLDER / "profile.toml").read_text()
     except FileNotFoundError:
         remedy = f"use the fanin of a checkout: {make_command('install')}, and .venv/bin/fanin"
-        raise RtlMissing("the switch in Verilog is not here", remedy) from None
+        raise RtlMissing("the switch in Verilog is missing", remedy) from None
 
 
 @contextlib.contextmanager
 def simulation(module: str) -> Iterator[Any]:
-    """A module of `fpga_cosim.tb` that builds and simulates the switch.
-
-    Raises:
-        RtlMissing: the switch or a tool is missing, or the simulation can not be built.
-    """
+    """A module of `fpga_cosim.tb` that builds and simulates the switch. Raises RtlMissing."""
     profile()
     if str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))
@@ -55,9 +51,7 @@ def simulation(module: str) -> Iterator[Any]:
 def open_rtl(count: int, wave: Path | None = None) -> Target:
     """Build and simulate the switch, with so many addresses of the tester. wave: a file for the waveform, if any.
 
-    Raises:
-        RtlMissing: as `simulation` says.
-        OSError: the waveform can not be written.
+    Raises RtlMissing as `simulation`, and OSError if the waveform can not be written.
     """
     with simulation("target") as target:
         opened: Target = target.RtlTarget(count, group=target.GROUP, wave=wave)

@@ -1,4 +1,4 @@
-"""What every target offers: datagrams from addresses of the tester to the device, and back."""
+"""The interface of targets: datagrams from addresses of the tester to the device, and back."""
 
 from typing import NamedTuple, Protocol
 
@@ -6,7 +6,7 @@ from fanin_conform.agents.agent import Agent
 
 
 class Frame(NamedTuple):
-    """A datagram from the device: `data` has the BTH to the ICRC."""
+    """A datagram from the device: `data` from the BTH to the ICRC."""
 
     destination: str
     source: str
@@ -15,7 +15,7 @@ class Frame(NamedTuple):
 
 
 class Uncontrolled:
-    """A device to which the suite can do nothing but send packets."""
+    """A device that the suite reaches by packets only."""
 
     controls: frozenset[str] = frozenset()
 
@@ -35,12 +35,12 @@ class Target(Protocol):
     name: as on the command line.
     address: IPv4 address of the device.
     addresses: those of the tester. Each plays one child of the device.
-    has_port: whether the ICRC and UDP belong to the device. Else the target computes and checks them itself, and
-        scripts about them are not run.
+    has_port: whether the device has ICRC and UDP. Else the target computes and checks them itself, and scripts about
+        them are not run.
     is_virtual: whether time passes only in `receive`.
-    group: the multicast address at which the device sends results to all its children; "" if it has none.
-    controls: what the suite can do to the device beside packets: "drain", "pause".
-    agent: of a NIC, what works it as its host does; a switch has none.
+    group: the multicast address at which the device sends results to all its children; "" if none.
+    controls: beside packets: "drain", "pause".
+    agent: the host of a NIC; None for a switch.
     """
 
     name: str
@@ -62,16 +62,16 @@ class Target(Protocol):
         """The next datagram from the device; None if none comes for so long."""
 
     def drain(self) -> None:
-        """The device takes no new job, until the script ends."""
+        """The device takes no new job until the script ends."""
 
     def stand_still(self, seconds: float) -> None:
         """The device does nothing for so long."""
 
     def script_ends(self) -> None:
-        """What a script has done to the device is undone."""
+        """Undo the script's effects on the device."""
 
     def now(self) -> float:
-        """Seconds, from any beginning."""
+        """Seconds since any origin."""
 
     def close(self) -> None:
         """Give everything back."""

@@ -1,4 +1,4 @@
-"""The transport of a NIC for ordinary traffic, in this process, on whose memory its actions are carried out."""
+"""The transport of a NIC for ordinary traffic, in this process, with memory for its actions."""
 
 import ctypes
 from collections import deque
@@ -22,10 +22,7 @@ Sent = tuple[int, bytes]  # destination, and the packet from its BTH to before i
 
 
 class TransportDevice:
-    """A transport, and what the driver of a NIC does for it.
-
-    completions: by completion queue, as records of actions.ACTION.
-    """
+    """A transport, and the driver's work for it. completions: by completion queue, as records of actions.ACTION."""
 
     def __init__(self, address: str, kind: type[Transport] = Transport) -> None:
         self.transport = kind(address, limits=LIMITS)
@@ -34,23 +31,21 @@ class TransportDevice:
 
     @property
     def next_deadline(self) -> int:
-        """Time in ns at which `tick` has something to do."""
         return self.transport.next_deadline
 
     def receive(self, data: bytes, source: int, now: int) -> list[Sent]:
-        """A packet from its BTH to before its ICRC; what the device sends then."""
+        """A packet from its BTH to before its ICRC. Returns the device's packets."""
         buffer = np.frombuffer(data, np.uint8)
         self.transport.packet(int(buffer.ctypes.data), len(buffer), source, now)
         self._carry_out()  # the bytes of a packet are valid until then
         return self.serve(now)
 
     def tick(self, now: int) -> list[Sent]:
-        """Time has passed."""
         self.transport.tick(now)
         return self.serve(now)
 
     def serve(self, now: int) -> list[Sent]:
-        """Do all that there is to do."""
+        """Serve all queue pairs until they are idle."""
         while self.transport.serve(now, 1):
             self._carry_out()
         self._carry_out()
@@ -58,7 +53,7 @@ class TransportDevice:
         return [(to, data + bytes(-len(data) % 4)) for to, data in sent]
 
     def _carry_out(self) -> None:
-        """Memory first, then packets, then completions, as `actions` prescribes."""
+        """Memory first, then packets, then completions, as `actions` demands."""
         actions = self.transport.take_actions()
         for action in actions:
             change_memory(action)
@@ -75,7 +70,7 @@ class TransportDevice:
 
 
 def change_memory(action: np.void) -> None:
-    """Carry out an action that is a write or an atomic: a response to an atomic has the word before it."""
+    """A write or an atomic. A response to an atomic gets the word before it."""
     remote, payload = int(action["remote"]), int(action["payload"])
     if action["kind"] == ActionKind.WRITE:
         ctypes.memmove(remote, payload, int(action["length"]))

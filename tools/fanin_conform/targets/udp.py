@@ -16,11 +16,7 @@ IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h: the kernel then sends the
 
 
 class UdpTarget(Uncontrolled):
-    """See `target.Target`.
-
-    Raises:
-        OSError: an address is not one of this host, or its port 4791 is in use, or `group` is no multicast address.
-    """
+    """See `target.Target`. Raises OSError if an address or its port 4791 is unusable, or `group` is not multicast."""
 
     has_port, is_virtual = True, False
     agent: Agent | None
@@ -32,7 +28,7 @@ class UdpTarget(Uncontrolled):
         self._poll = select.poll()
         self._by_descriptor: dict[int, str] = {}
         try:
-            if group:  # first: what a device sends to the group before its STATUS is taken before it
+            if group:  # first, because a packet to the group before a STATUS must be taken first
                 self._join(group)
             for own in self.addresses:
                 self._open(own)
@@ -57,11 +53,7 @@ class UdpTarget(Uncontrolled):
         return opened
 
     def connect(self, agent: str) -> None:
-        """The device is a NIC, which an agent works.
-
-        Raises:
-            AgentError: none answers there.
-        """
+        """Use an agent of the device, a NIC. Raises AgentError if none answers."""
         try:
             self.agent = RemoteAgent(agent)
         except BaseException:
@@ -70,11 +62,9 @@ class UdpTarget(Uncontrolled):
         self.name = f"nic://{self.address}"
 
     def send(self, source: str, data: bytes) -> None:
-        """Send a datagram from one of the addresses."""
         self._sockets[source].sendto(data, (self.address, UDP_PORT))
 
     def receive(self, seconds: float) -> Frame | None:
-        """The next datagram of any address."""
         ready = self._poll.poll(round(seconds * 1000))
         if not ready:
             return None
@@ -83,11 +73,10 @@ class UdpTarget(Uncontrolled):
         return Frame(own, source, port, data)
 
     def now(self) -> float:
-        """Seconds."""
         return time.monotonic()
 
     def close(self) -> None:
-        """Close the sockets, and let go of the agent."""
+        """Close the sockets, and release the agent."""
         if self.agent:
             self.agent.close()
         for opened in self._sockets.values():

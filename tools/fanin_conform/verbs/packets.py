@@ -1,4 +1,4 @@
-"""Packets of ordinary traffic, taken apart by the tables of `fanin_wire.rocev2`."""
+"""Packets of ordinary traffic, dissected by the tables of `fanin_wire.rocev2`."""
 
 import functools
 from typing import NamedTuple
@@ -15,7 +15,7 @@ UNSHOWN = ("opcode", "pkey", "padcount", "syndrome", "migreq", "dqpn")
 
 
 class Dissected(NamedTuple):
-    """A packet. fields: of all its headers, by name; `answer` says in words what an AETH says."""
+    """A packet. fields: of all its headers, by name; `answer` has an AETH in words."""
 
     name: str
     fields: dict[str, int | str]
@@ -30,12 +30,11 @@ class Dissected(NamedTuple):
 
 
 def as_text(field: str, value: int | str) -> str:
-    """A value as people read it."""
     return hex(value) if field in HEXADECIMAL and isinstance(value, int) else str(value)
 
 
 def answer_of(syndrome: int) -> str:
-    """What an AETH says: ACK, RNR_NAK, NAK_SEQUENCE, ...; of a syndrome that there is not its number."""
+    """An AETH in words: ACK, RNR_NAK, NAK_SEQUENCE, ...; the number of an unknown syndrome."""
     kind, value = syndrome >> ACKNOWLEDGE_SHIFT, syndrome & ACKNOWLEDGE_VALUE
     if kind == Acknowledge.NAK and value in list(Nak):
         return f"NAK_{Nak(value).name}"
@@ -43,7 +42,7 @@ def answer_of(syndrome: int) -> str:
 
 
 def dissect(data: bytes) -> Dissected | None:
-    """A datagram, BTH to ICRC; None if it is none of ordinary traffic."""
+    """A datagram, BTH to ICRC; None if it is not ordinary traffic."""
     opcode = OPCODES.get(data[0]) if data else None
     if opcode is None or len(data) < BTH.size + sum(each.size for each in opcode.headers) + ICRC_SIZE:
         return None
@@ -62,9 +61,9 @@ def dissect(data: bytes) -> Dissected | None:
 
 
 def icrc_is_right(source: str, destination: str, port: int, data: bytes) -> bool:
-    """Whether a datagram ends with its ICRC, for any IP identification, with and without DF: a socket shows neither.
+    """Whether a datagram ends with its ICRC, for any IP identification and DF: a socket shows neither.
 
-    A bit that changes changes a CRC by what does not depend on the other bits.
+    A bit changes a CRC by an amount that does not depend on the other bits.
     """
     left = _number(icrc(whole(source, destination, port, data))) ^ _number(data[-ICRC_SIZE:])
     for highest, change in _changes(len(data)):
@@ -75,8 +74,7 @@ def icrc_is_right(source: str, destination: str, port: int, data: bytes) -> bool
 
 @functools.lru_cache(maxsize=4096)
 def _changes(size: int) -> list[tuple[int, int]]:
-    """What the bits that are not seen change in the ICRC of so many bytes; (highest bit, change), each with a highest
-    bit that no later one has."""
+    """Changes of the ICRC by the unseen bits, for so many bytes: (highest bit, change), each highest bit unique."""
     found: list[tuple[int, int]] = []
     packet = bytearray(whole("0.0.0.0", "0.0.0.0", 0, bytes(size)))
     before = _number(icrc(bytes(packet)))

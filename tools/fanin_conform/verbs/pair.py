@@ -1,4 +1,4 @@
-"""A queue pair of the device under test, and the tester as the other side of it."""
+"""A queue pair of the device under test, and the tester as its other side."""
 
 from typing import Any
 
@@ -16,15 +16,15 @@ MTU = 256
 
 
 def parts(packets: int) -> list[str]:
-    """The names of the packets of a message that has so many."""
+    """The names of the packets of a message."""
     return ["FIRST", *["MIDDLE"] * (packets - 2), "LAST"] if packets > 1 else ["ONLY"]
 
 
 class Pair:
-    """See above: of RC, unless `service` says otherwise.
+    """A queue pair: of RC, unless `service` says otherwise.
 
     given: members of ConnectQp. qpn, rkey, address: of the device's queue pair, and its memory. own_qpn: the tester's.
-    psn: of the tester's next request. out: of the device's next one. msn: messages of the tester that are complete.
+    psn: of the tester's next request. out: of the device's next one. msn: complete messages of the tester.
     """
 
     def __init__(self, tester: VerbsTester, service: str = "RC", **given: Any) -> None:
@@ -46,7 +46,7 @@ class Pair:
         self.tester.log.append(f"host: {text}")
 
     def post(self, operation: str, length: int = 0, *, place: int = 0, **given: Any) -> None:
-        """The host posts a request to send. remote: of the tester's memory, which is where the script says."""
+        """The host posts a request to send. remote: in the tester's memory, at a place of the script's choice."""
         self.note(f"posts {operation} of {length} bytes")
         self.tester.ask(PostSend(qp=self.number, operation=operation, place=place, length=length, **given))
 
@@ -73,11 +73,9 @@ class Pair:
             raise Mismatch(f"there is a completion: {answer}", tuple(clause.split()))
 
     def store(self, place: int, data: bytes) -> None:
-        """Bytes of the device's memory."""
         self.tester.ask(WriteMr(qp=self.number, place=place, data=data.hex()))
 
     def memory(self, place: int, data: bytes, clause: str = "") -> None:
-        """The device's memory has these bytes."""
         seen = bytes.fromhex(self.tester.ask(ReadMr(qp=self.number, place=place, length=len(data)))["data"])
         if seen != data:
             first = next(at for at, (one, other) in enumerate(zip(seen, data, strict=True)) if one != other)
@@ -86,11 +84,10 @@ class Pair:
             raise Mismatch(text, tuple(clause.split()))
 
     def word(self, place: int, value: int, clause: str = "") -> None:
-        """8 bytes of the device's memory are this number: its host is little-endian."""
+        """8 bytes of the device's memory are this number, little-endian as its host."""
         self.memory(place, value.to_bytes(8, "little"), clause)
 
     def region(self, place: int, length: int, *rights: str) -> int:
-        """The key of another region of the device's memory."""
         rkey: int = self.tester.ask(RegMr(qp=self.number, place=place, length=length, rights=rights))["rkey"]
         return rkey
 
@@ -103,7 +100,6 @@ class Pair:
     # Packets of the tester
 
     def packet(self, name: str, payload: bytes = b"", *headers: Packet, psn: int, **bth: int) -> Packet:
-        """A packet to the device's queue pair."""
         values = {"opcode": CODES[f"{self.service}_{name}"], "dqpn": self.qpn, "psn": psn & PSN_MASK} | bth
         packet = BTH(**values)
         for header in headers:
@@ -113,7 +109,7 @@ class Pair:
     def request(
         self, name: str, payload: bytes = b"", *headers: Packet, psn: int | None = None, psns: int = 1, **bth: int
     ) -> int:
-        """The next request packet, or one with a given PSN; its PSN. psns: that it takes."""
+        """The next request packet, or one with a given PSN. Returns its PSN. psns: that it takes."""
         used = self.psn if psn is None else psn & PSN_MASK
         self.tester.send(self.packet(name, payload, *headers, psn=used, **({"ackreq": 1} | bth)))
         if psn is None:
@@ -158,16 +154,15 @@ class Pair:
         return Expected(self.own_qpn, f"{self.service}_{name}", {"psn": psn & PSN_MASK} | fields, payload)
 
     def ack(self, psn: int, answer: str = "ACK", **fields: Any) -> Expected:
-        """An ACKNOWLEDGE of the device, after so many messages as are complete."""
+        """An ACKNOWLEDGE of the device, with the number of complete messages."""
         given: dict[str, Any] = {"answer": answer, "msn": self.msn} | fields
         return self.expected("ACKNOWLEDGE", psn, **given)
 
     def nak(self, psn: int, code: str) -> Expected:
-        """A NAK of the device."""
         return self.ack(psn, f"NAK_{code}")
 
     def acknowledged(self, psn: int, clause: str = "") -> None:
-        """One or more ACKs come, the last of which is of this PSN and of all messages that are complete."""
+        """One or more ACKs come, the last of this PSN and of all complete messages."""
         seen = self.tester.everything(1)
         for packet in seen[:-1]:
             if packet.fields.get("answer") != "ACK":
@@ -179,7 +174,7 @@ class Pair:
             raise Mismatch(f"{text}\n         {'; '.join(wrong)}", tuple(clause.split()))
 
     def sent(self, name: str, payload: bytes = b"", *, psns: int = 1, **fields: Any) -> Expected:
-        """The next request packet of the device, and the PSN behind it is the next one."""
+        """The next request packet of the device, whose next PSN follows it."""
         found = self.expected(name, self.out, payload, **fields)
         self.out = (self.out + psns) & PSN_MASK
         return found

@@ -1,8 +1,8 @@
 """The tester of one script about ordinary traffic.
 
-Silence is proved by a READ of no bytes through another queue pair, from the same address and port: its response says
-that the device has looked at all packets before. It is asked twice, because a device may work at several queue pairs
-at once. So a device must answer READ, which every RoCE device does.
+Silence is proved by a READ of no bytes through another queue pair, from the same address and port: the response shows
+that the device has handled all packets before. It is asked twice, because a device may work at several queue pairs at
+once. So a device must answer READ, which every RoCE device does.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from fanin_wire.rocev2 import CODES
 
 FENCE = 0  # number of its queue pair at the agent; those of scripts follow
 ROUNDS = 2
-NO_QUEUE_PAIRS = ("NOT_SUPPORTED", "WRONG_REQUEST")  # what an agent says that does not know them
+NO_QUEUE_PAIRS = ("NOT_SUPPORTED", "WRONG_REQUEST")  # answers of an agent without them
 PSN = BTH.byte_offset("psn")
 CONSTANT = {"version": 0, "pkey": DEFAULT_PKEY, "resv6": 0, "resv7": 0}
 ANY = object()  # an expected field that may have any value
@@ -34,7 +34,7 @@ LONGEST_S = 10.0  # that a script may spend where time is real
 
 
 class Expected(NamedTuple):
-    """A packet that must come to a queue pair of the tester. Fields that are not named may be any."""
+    """A packet that must come to a queue pair of the tester. Other fields may have any value."""
 
     qpn: int
     name: str
@@ -47,7 +47,7 @@ class Expected(NamedTuple):
         return " ".join([self.name, *shown, *([data] if data else [])])
 
     def differences(self, seen: Dissected) -> list[str]:
-        """What of a packet is not as expected."""
+        """The fields of a packet that are not as expected."""
         wrong = [
             f"{name} is {as_text(name, seen.fields[name])}, not {as_text(name, value)}"
             for name, value in self.fields.items()
@@ -59,7 +59,7 @@ class Expected(NamedTuple):
 
 
 class VerbsTester(Listener):
-    """See above. local: the address that it sends from."""
+    """The tester of ordinary traffic. local: the address that it sends from."""
 
     def __init__(self, target: Target, seed: int | str, profile: Profile = EVERYTHING) -> None:
         super().__init__(target, seed, profile)
@@ -72,7 +72,7 @@ class VerbsTester(Listener):
     # The host of the device
 
     def ask(self, request: Request) -> Answer:
-        """A request of the agent; Mismatch if it can not be carried out."""
+        """A request of the agent. Raises Mismatch if it fails."""
         try:
             return self._agent.ask(request)
         except AgentError as error:
@@ -88,7 +88,7 @@ class VerbsTester(Listener):
         self.target.send(source, data)
 
     def expect(self, *expected: Expected, clause: str = "") -> list[Dissected]:
-        """These packets come, in this order to each queue pair of the tester, and nothing else."""
+        """These packets come, in this order to each queue pair of the tester, and no others."""
         clauses = tuple(clause.split())
         left = self.everything(len(expected))
         found = []
@@ -105,18 +105,17 @@ class VerbsTester(Listener):
         return found
 
     def nothing(self, clause: str = "") -> None:
-        """Nothing comes."""
         self.expect(clause=clause)
 
     def everything(self, wanted: int = 0) -> list[Dissected]:
-        """All that has come until the fence answers, and at least `wanted` packets."""
+        """All packets until the fence answers, and at least `wanted`."""
         seen: list[Dissected] = []
         for _ in range(ROUNDS):
             self._ask_fence()
             while (packet := self._next()) is not None and not self._is_fence(packet):
                 seen.append(packet)
             if packet is None:
-                raise Mismatch("the device does not answer READ through another queue pair any more", ("18.2-8",))
+                raise Mismatch("the device no longer answers READ through another queue pair", ("18.2-8",))
         while len(seen) < wanted:
             packet = self._next()
             if packet is None:
@@ -125,11 +124,7 @@ class VerbsTester(Listener):
         return seen
 
     def wait(self, seconds: float, until: Callable[[list[Dissected]], bool] = lambda _: False) -> list[Dissected]:
-        """What comes for so long, or until there is enough of it.
-
-        Raises:
-            LeftOut: time is real, and this is long.
-        """
+        """Packets for so long, or until there are enough. Raises LeftOut if this takes long in real time."""
         if not self.target.is_virtual and seconds > LONGEST_S:
             raise LeftOut(f"time below {LONGEST_S:.0f} s for this: {seconds:.0f} s")
         seen: list[Dissected] = []
@@ -141,7 +136,6 @@ class VerbsTester(Listener):
         return seen
 
     def _next(self, seconds: float = PATIENCE_S) -> Dissected | None:
-        """The next packet of ordinary traffic."""
         frame = self._receive(seconds)
         if frame is None:
             return None
@@ -151,7 +145,7 @@ class VerbsTester(Listener):
         return packet
 
     def checked(self, frame: Frame) -> Dissected:
-        """What every packet of a device must be."""
+        """Check the demands on every packet of a device."""
         packet = packets.dissect(frame.data)
         if packet is None:
             raise Mismatch(f"not a packet of ordinary traffic: {frame.data[:64].hex()}", ("18.1-1",))
@@ -167,12 +161,7 @@ class VerbsTester(Listener):
     # The fence
 
     def join_fence(self) -> None:
-        """Open its queue pair.
-
-        Raises:
-            NoFaninDevice: the device does not answer it.
-            LeftOut: the agent has no queue pairs.
-        """
+        """Open its queue pair. Raises NoFaninDevice without an answer, LeftOut if the agent has no queue pairs."""
         try:
             made = self._agent.ask(CreateQp(qp=FENCE))
         except AgentError as error:
@@ -203,7 +192,7 @@ class VerbsTester(Listener):
         return packet.fields["dqpn"] == self._fence_qpn
 
     def close(self) -> None:
-        """All queue pairs are given back, and what still comes is thrown away."""
+        """Destroy all queue pairs, and discard further packets."""
         for number in range(FENCE + 1, self.queue_pairs):
             with contextlib.suppress(AgentError):  # the verdict is known
                 self._agent.ask(DestroyQp(qp=number))

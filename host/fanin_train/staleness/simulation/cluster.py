@@ -16,7 +16,7 @@ class Worker(Protocol):
     """The arithmetic of one node."""
 
     def gradient(self, number: int, nodes: int) -> Any:
-        """The gradient of an order, from the parameters of now, divided by the number of nodes."""
+        """The gradient of an order at the current parameters, divided by the number of nodes."""
 
     def step(self, contributions: tuple[Contribution, ...]) -> None:
         """As Replica.step."""
@@ -29,7 +29,7 @@ class Worker(Protocol):
 
 
 class NoArithmetic:
-    """For runs that look at orders only."""
+    """For runs without parameters."""
 
     def gradient(self, number: int, nodes: int) -> None:
         """None."""
@@ -45,7 +45,7 @@ class NoArithmetic:
 
 
 class Interval(NamedTuple):
-    """A node computes, or (not `computing`) waits at the bound, from one time to another."""
+    """The time in which a node computes or (not `computing`) waits at the bound."""
 
     rank: int
     begin: float
@@ -60,8 +60,8 @@ class BoundBroken(AssertionError):
 class Cluster:
     """All nodes of a scenario.
 
-    worker: makes the arithmetic of a node. on_step: is told time and rank after every finished order. With `timeline`
-    the intervals of each node are kept.
+    worker: makes the arithmetic of a node. on_step: gets time and rank after every finished order. With `timeline` the
+    intervals of each node are kept.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Cluster:
         self._on_step = on_step
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
-        self._free_at: dict[tuple[int, int], float] = {}  # of a way, so that its messages keep their order
+        self._free_at: dict[tuple[int, int], float] = {}  # of a path, so that its messages keep their order
         self._link_free_at: dict[int, float] = {}  # of the link to a node, which gradients of all others share
         self._begun_at: dict[int, float] = {}
         self._finished_at: dict[int, float] = {}
@@ -101,7 +101,7 @@ class Cluster:
         )
 
     def run(self) -> None:
-        """To the end: of the time, or of what there is to do. BoundBroken where the bound does not hold."""
+        """Run to the end of the time or of the work. Raises BoundBroken."""
         events = self.scenario.events
         for rank in self._members:
             self._do(rank, self.nodes[rank].start())
@@ -119,7 +119,7 @@ class Cluster:
             event()
 
     def check_bound(self) -> None:
-        """max(order) - min(finished) over all that live and take part."""
+        """Check max(order) - min(finished) over all live members."""
         members = [node for rank, node in self.nodes.items() if rank not in self.gone and not node.joining]
         if not members:
             return
@@ -131,11 +131,11 @@ class Cluster:
 
     @property
     def iterations(self) -> int:
-        """Own gradients that are in the parameters of their nodes, of all nodes."""
+        """Gradients of all nodes in their own parameters."""
         return sum(node.order for node in self.nodes.values())
 
     def is_complete(self) -> bool:
-        """Whether every node that lives has done all its iterations."""
+        """Whether every live node has done all its iterations."""
         last = self.scenario.last
         return all(node.order == last for rank, node in self.nodes.items() if rank not in self.gone)
 
@@ -163,7 +163,7 @@ class Cluster:
     def _compute(self, rank: int, action: Compute) -> None:
         if self.intervals is not None and self._finished_at.get(rank, self.now) < self.now:
             self.intervals.append(Interval(rank, self._finished_at[rank], self.now, computing=False))
-        gradient = self.workers[rank].gradient(*action)  # of the parameters at the begin; others change them later
+        gradient = self.workers[rank].gradient(*action)  # from the parameters at the begin: others change them later
         begin = self._begun_at[rank] = self.now
         end = begin + duration(self.scenario, rank, self._pace[rank])
 
@@ -228,7 +228,7 @@ class Cluster:
 
 
 def duration(scenario: Scenario, rank: int, draw: random.Random) -> float:
-    """Of one iteration of a node: the same numbers in every method that is compared."""
+    """Seconds of an iteration of a node; equal in all compared methods."""
     pauses = scenario.pauses
     slowed = pauses.slow_factor if rank in pauses.slow else 1.0
     paused = pauses.factor if draw.random() < pauses.probability else 1.0

@@ -21,7 +21,7 @@ UNBOUNDED = 1 << 30
 
 
 class Point(NamedTuple):
-    """The loss of node 0's parameters on the images held out, at a time in seconds, after so many images of all."""
+    """The loss of node 0's parameters on the images held out, at a time in seconds, after images of all nodes."""
 
     time: float
     samples: int
@@ -30,8 +30,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What came of one method. bytes_sent: of one node for each of its gradients, where a switch multiplies; without:
-    where none does."""
+    """The outcome of a method. bytes_sent: of a node for each gradient, if a switch multiplies; without: if not."""
 
     method: str
     bytes_sent: float
@@ -41,15 +40,14 @@ class Outcome:
     intervals: list[Interval] = field(default_factory=list)
 
     def time_to(self, loss: float) -> float | None:
-        """When the loss was first so low; None: never."""
+        """The time at which the loss was first so low; None: never."""
         return next((point.time for point in self.points if point.loss <= loss), None)
 
     def loss_at(self, time: float) -> float:
-        """At a time."""
         return [point for point in self.points if point.time <= time][-1].loss
 
     def loss_after(self, samples: int) -> float:
-        """After so many images."""
+        """The loss after so many images."""
         return [point for point in self.points if point.samples <= samples][-1].loss
 
 
@@ -63,15 +61,15 @@ class Comparison:
     every: float = 1.0
 
     def synchronous(self) -> Outcome:
-        """Each step waits for the sum of all: an allreduce by a switch, in which one gradient passes each link. The
-        bytes are those of an allreduce in a ring."""
+        """Each step waits for an allreduce by a switch, which passes one gradient over each link. `bytes` are those of
+        an allreduce in a ring."""
         network = self.scenario.network
         allreduce = replace(network, transfer=network.transfer / max(1, self._others()))
         scenario = replace(self.scenario, network=allreduce)
         return self._by_protocol("synchronous", streaming(0), self._ring(), self._ring(), scenario)
 
     def bounded(self, stale_max: int) -> Outcome:
-        """Bounded staleness; the network loses nothing, so the clocks are all that it needs."""
+        """Bounded staleness; the network loses nothing, so clocks suffice."""
         return self._by_sending(f"stale {stale_max}", streaming(stale_max))
 
     def asynchronous(self) -> Outcome:
@@ -81,7 +79,7 @@ class Comparison:
     def local_descent(self, steps: int) -> Outcome:
         """Local SGD: each node makes some steps by itself, then all take the mean of the parameters."""
         if steps < 1:
-            raise TrainingError(f"{steps} local steps are not a positive number", "give 1 or more")
+            raise TrainingError(f"{steps} local steps", "give 1 or more")
         outcome = Outcome(f"local SGD {steps}", self._ring() / steps, self._ring() / steps)
         scenario, network = self.scenario, self.scenario.network
         learners = [self._learner(rank) for rank in range(scenario.nodes)]
@@ -113,7 +111,7 @@ class Comparison:
     def _descend(
         self, learner: Learner, begin: float, number: int, steps: int, draw: random.Random, outcome: Outcome
     ) -> float:
-        """Steps of a node by itself, after so many; returns when they end."""
+        """Steps of a node alone, after so many. Returns the time at which they end."""
         for step in range(number + 1, number + steps + 1):
             end = begin + duration(self.scenario, learner.rank, draw)
             learner.step((Contribution(step, learner.rank, learner.gradient(step, 1)),))
@@ -122,7 +120,7 @@ class Comparison:
         return begin
 
     def _by_sending(self, method: str, rules: Rules) -> Outcome:
-        """Each gradient goes to all others."""
+        """Each gradient goes to all other nodes."""
         return self._by_protocol(method, rules, self._size(), self._size() * self._others(), self.scenario)
 
     def _by_protocol(

@@ -11,26 +11,21 @@ from fanin_train.staleness.simulation.tasks import Task
 
 
 class Learner:
-    """The arithmetic of one node."""
-
     def __init__(self, rank: int, task: Task, optimiser: Optimiser, seed: int) -> None:
         self.rank, self.task, self.seed = rank, task, seed
         self.replica = Replica(task.parameters(seed), optimiser)
 
     def gradient(self, number: int, nodes: int) -> np.ndarray:
-        """Of the node's own batch of this order, by the parameters of now; its share in the mean."""
+        """The gradient of this node's batch `number` at the current parameters, divided by the number of nodes."""
         return share(self.task, self.replica.parameters, self.task.batch(self.seed, self.rank, number), nodes)
 
     def step(self, contributions: tuple[Contribution, ...]) -> None:
-        """As Replica.step."""
         self.replica.step(contributions)
 
     def content(self) -> Content:
-        """As Replica.content."""
         return self.replica.content()
 
     def adopt(self, content: Content, contributions: tuple[Contribution, ...]) -> None:
-        """As Replica.adopt."""
         self.replica.adopt(content, contributions)
 
 
@@ -40,7 +35,7 @@ def share(task: Task, parameters: np.ndarray, batch: np.ndarray, nodes: int) -> 
 
 
 def synchronous(task: Task, optimiser: Callable[[], Optimiser], nodes: int, last: int, seed: int) -> np.ndarray:
-    """The parameters after synchronous training, without any protocol: gradients are summed in the order of ranks."""
+    """The parameters after synchronous training without a protocol: gradients are summed in the order of ranks."""
     parameters, one = task.parameters(seed), optimiser()
     for number in range(1, last + 1):
         total = share(task, parameters, task.batch(seed, 0, number), nodes)

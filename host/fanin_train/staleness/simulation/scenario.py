@@ -1,4 +1,4 @@
-"""What is simulated, as data. Times are in seconds."""
+"""A simulated scenario as data. Times are in seconds."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from fanin_train.errors import TrainingError
 
 @dataclass(frozen=True)
 class Pauses:
-    """Each iteration takes `factor` times as long with this probability; `slow` are nodes of which every one does."""
+    """Each iteration takes `factor` times as long with this probability; on `slow` nodes always."""
 
     probability: float = 0.0
     factor: float = 6.0
@@ -19,7 +19,7 @@ class Pauses:
 class Network:
     """Messages from node to node. A link keeps the order of its messages unless it `reorders`.
 
-    transfer: seconds in which one gradient passes the link to a node; those of several nodes come one after the other.
+    transfer: seconds of one gradient on the link to a node; those of several nodes follow each other.
     jitter: share of the latency that is random. loss, duplication: probabilities of each message.
     """
 
@@ -33,7 +33,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Events:
-    """What happens to nodes: rank -> time. Others notice a death after `detection`."""
+    """Events of nodes: rank -> time. Others notice a death after `detection`."""
 
     deaths: dict[int, float] = field(default_factory=dict)
     leaves: dict[int, float] = field(default_factory=dict)

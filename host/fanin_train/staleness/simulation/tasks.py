@@ -1,4 +1,4 @@
-"""What is learnt in simulations: images of digits, by models written in numpy."""
+"""The tasks of simulations: images of digits, and models written in numpy."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,7 +17,7 @@ MODELS = ("softmax", "mlp")
 
 
 class Task(NamedTuple):
-    """Images of shape (count, 64) from 0 to 1, what they show, and a model with `hidden` units; 0: none between."""
+    """Images of shape (count, 64) from 0 to 1, their digits, and a model with `hidden` units; 0: no hidden layer."""
 
     images: np.ndarray
     labels: np.ndarray
@@ -32,7 +32,7 @@ class Task(NamedTuple):
         )
 
     def gradient(self, parameters: np.ndarray, batch: np.ndarray) -> np.ndarray:
-        """Of the mean loss over a batch, given by the numbers of its images."""
+        """Of the mean loss over a batch of images, given by number."""
         return self._loss_and_gradient(parameters, self.images[batch], self.labels[batch])[1]
 
     def loss(self, parameters: np.ndarray) -> float:
@@ -40,11 +40,11 @@ class Task(NamedTuple):
         return self._loss_and_gradient(parameters, *self.held_out)[0]
 
     def batch(self, seed: int, rank: int, number: int, size: int = 32) -> np.ndarray:
-        """The images of a node's iteration: the same whatever happened before."""
+        """The images of a node's iteration, independent of what happened before."""
         return np.random.default_rng((seed, rank, number)).integers(0, len(self.images), size)
 
     def _shapes(self) -> list[tuple[int, int]]:
-        """With one row for the constant."""
+        """The shapes of the layers, with a row for the constant."""
         inputs = SIDE * SIDE
         sizes = [inputs, self.hidden, CLASSES] if self.hidden else [inputs, CLASSES]
         return [(rows + 1, columns) for rows, columns in pairwise(sizes)]
@@ -85,7 +85,7 @@ class Task(NamedTuple):
 
 
 def task(data: str = "drawn", model: str = "softmax") -> Task:
-    """`digits` are those of scikit-learn, `drawn` need no package and are easier to tell apart."""
+    """`digits` come from scikit-learn; `drawn` need no package and are easier to tell apart."""
     if data not in DATA or model not in MODELS:
         raise TrainingError(f"there is no task {data}, {model}", f"give one of {DATA}, and one of {MODELS}")
     images, labels = _scanned() if data == "digits" else _drawn()
