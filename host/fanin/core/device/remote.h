@@ -1,5 +1,5 @@
 /* A device that is reached by RDMA, at rdma://[VERBS-DEVICE@]HOST:PORT. The control region is a copy: the host writes
- * what it stores there to the device's region, and the device writes its completions here (docs/host-over-rdma.md). */
+ * what it stores there to the device's region, and the device writes its completions here (record 0108). */
 #ifndef FANIN_REMOTE_H
 #define FANIN_REMOTE_H
 #include "device/connection.h"
