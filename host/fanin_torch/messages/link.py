@@ -11,9 +11,7 @@ from fanin_torch.messages.meeting import Meeting
 from fanin_torch.messages.message import Message
 from fanin_torch.messages.progress import Progress
 
-AtEnd = Callable[
-    [FaninError | None], None
-]  # called at the end, perhaps before the call that began it returns
+AtEnd = Callable[[FaninError | None], None]  # called at the end, perhaps before the call that began it returns
 
 
 class Link(Protocol):

@@ -1,10 +1,10 @@
 """Training over a fabric with bounded staleness: the entry for programs of PyTorch.
 
-    model = StaleDataParallel(model, communicator, Adam(1e-3), stale_max=4)
-    for images, labels in batches:
-        loss(model(images), labels).backward()
-        model.step()
-    model.finish()
+model = StaleDataParallel(model, communicator, Adam(1e-3), stale_max=4)
+for images, labels in batches:
+    loss(model(images), labels).backward()
+    model.step()
+model.finish()
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An estimate of what a device does on a card's cores, from costs measured here and published numbers.
 
 A packet of p bytes costs a core a + b p seconds. a is instructions: it scales with clock and instructions per cycle. b
-is bytes through vector registers: it scales with clock and bytes loaded per cycle. docs/performance.md says what each number
-is, where it comes from, and why the result may be wrong.
+is bytes through vector registers: it scales with clock and bytes loaded per cycle. docs/performance.md says what each
+number is, where it comes from, and why the result may be wrong.
 """
 
 import re

@@ -116,9 +116,7 @@ def _refuse_remote_devices() -> None:
 
     if addresses := remote_addresses(os.environ.get("FANIN_SOCKET", "")):
         cause = f"FANIN_SOCKET is {addresses[0]}, and fanin run starts ranks on devices of this host alone"
-        remedy = (
-            "start an MPI program with mpirun and LD_PRELOAD=$(fanin mpi-lib) (docs/bluefield.md); or unset it"
-        )
+        remedy = "start an MPI program with mpirun and LD_PRELOAD=$(fanin mpi-lib) (docs/bluefield.md); or unset it"
         raise UsageError(cause, remedy, "NOT_SUPPORTED")
 
 

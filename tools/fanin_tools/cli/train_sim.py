@@ -32,9 +32,7 @@ def train_sim(
     ] = 0.0,
     pause: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the iterations that are paused.")] = 0.05,
     factor: Annotated[float, options.count(min=1.0, help="How much longer a paused iteration takes.")] = 6.0,
-    slow: Annotated[
-        int, typer.Option(min=0, max=62, help="Nodes whose iterations all take three times as long.")
-    ] = 0,
+    slow: Annotated[int, typer.Option(min=0, max=62, help="Nodes whose iterations all take three times as long.")] = 0,
     death: Annotated[float, options.seconds(help="Second in which node 1 dies; 0: never.")] = 0.0,
     data: Annotated[str, typer.Option(help="drawn, or digits: those of scikit-learn.")] = "drawn",
     model: Annotated[str, typer.Option(help="softmax or mlp.")] = "mlp",

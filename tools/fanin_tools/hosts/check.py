@@ -154,9 +154,7 @@ class Check:
                 continue
             if found["mtu"] != widest:
                 cause = f"the {device} has an MTU of {found['mtu']}, {_whose(self._hosts)} {widest}"
-                remedy = (
-                    "set the MTU of its interface (ip link set DEV mtu), or `mtu` of all devices, and restart it"
-                )
+                remedy = "set the MTU of its interface (ip link set DEV mtu), or `mtu` of all devices, and restart it"
                 self._find(device.host, "MTU_DIFFERS", cause, remedy)
             for name, value in usual.items():
                 if found[name] != value:
