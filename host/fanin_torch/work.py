@@ -99,7 +99,7 @@ class FaninWork(dist.Work):
         return self._claim()
 
     def settle(self) -> bool:
-        """Its steps have ended: end it here. False: only a thread can, since it may wait for the program's callbacks."""
+        """Its steps have ended: end it here. False: only a thread can, since it may wait for callbacks."""
         if self._waiter == threading.get_ident():
             return True  # called from its own take_end
         if self._end is not None or not self._ending.acquire(blocking=False):

@@ -95,7 +95,7 @@ class Kills:
         self._choose, self._seed, self._kill = random.Random(seed), seed, 0
 
     def kill_rank(self, route: str) -> str:
-        """The others lose a member. Returns what was killed. Raises AssertionError, also if a device holds something."""
+        """The others lose a member. Returns what was killed. AssertionError, also if a device holds something."""
         ranks, victim = self._at_work(route), self._choose.randrange(SIZES[route])
         ranks.processes[victim].send_signal(signal.SIGKILL)
         expected = ["" if rank == victim else "PEER_LOST" for rank in range(SIZES[route])]

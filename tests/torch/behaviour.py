@@ -224,7 +224,7 @@ def mismatch() -> None:
 
 
 def survivor() -> None:
-    """A rank is killed in mid-step. The others get PeerLost, in works, DDP's C++ and messages; they agree, and go on."""
+    """A rank is killed in mid-step. The others get PeerLost in works, DDP's C++ and messages, agree, and go on."""
     rank, size = dist.get_rank(), dist.get_world_size()
     dist.all_reduce(torch.ones(3))
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))

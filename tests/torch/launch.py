@@ -66,7 +66,7 @@ class Ranks:
         self._connections[rank].send(None)
 
     def finish(self, *ranks: int, code: int = 0) -> list[str]:
-        """Wait until all end with this exit code; their error output. If one does not, others have time to report it."""
+        """Wait until all end with this exit code; their error output. If one does not, the others may report it."""
         wanted = ranks or tuple(range(len(self.processes)))
         pending: dict[Any, Any] = {self.processes[rank].sentinel: self.processes[rank] for rank in wanted}
         bound = TORCH_BOUND_S

@@ -90,13 +90,13 @@ class Plugin:
         )
 
     def write_conf(self, pair: NodePair) -> Path:
-        """Write NCCL's file for the container with this pair's VF. Its path does not depend on names, which may change."""
+        """Write NCCL's file for the container with this pair's VF. Names may change: its path has none."""
         path = self.files / f"{pair.vf_address.replace(':', '-')}.conf"  # runtimes end a path at ":"
         write_file(path, nccl_conf(pair, self.settings.gid_index))
         return path
 
     def write_confs(self) -> None:
-        """After a reboot the kubelet starts containers without a question. Earlier releases named the file by the VF."""
+        """After a reboot the kubelet starts containers without a question. Earlier releases named it by the VF."""
         for pair in self.pairs:
             self.write_conf(pair)
             write_file(self.files / f"{pair.pair.vf}.conf", nccl_conf(pair, self.settings.gid_index))

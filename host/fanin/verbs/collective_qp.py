@@ -192,7 +192,7 @@ class CollectiveQP(Resource):
         check(status, f"can not post to job {membership.jid}")
 
     def last_completion(self) -> WC:
-        """On objects of pyverbs: the last polled completion, with what verbs can not express, such as missing members."""
+        """On objects of pyverbs: the last polled completion, with what verbs can not express (missing members)."""
         if not isinstance(self._queue, PyverbsQueue):
             raise NotSupported("a queue pair that is not on pyverbs has no pyverbs completion", remedy="Poll its CQ.")
         self.require_open()
