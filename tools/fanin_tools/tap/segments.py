@@ -17,7 +17,7 @@ MESSAGE_MASK = (1 << MID_BITS) - 1
 
 
 class Event(NamedTuple):
-    """A step of `positions` positions from `position` on, in one lane of a device. message: its number; who: see Step."""
+    """A step of `positions` positions from `position` on, in one lane of a device. message: its number; who: a Step."""
 
     time: int  # ns
     device: str
